@@ -1,0 +1,59 @@
+//! Time as a value: machines are told what time it is, they never ask.
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// A moment on the monotonic clock, in microseconds since a point that only the clock's owner knows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// Seconds after the origin; for tests and virtual clocks.
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs * 1_000_000)
+    }
+
+    /// How long ago `earlier` was; zero if it is in the future.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    /// Saturates: a deadline that no clock can reach is simply never reached.
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(rhs.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+
+    fn sub(self, rhs: Self) -> Duration {
+        self.since(rhs)
+    }
+}
+
+/// A moment on the calendar, in microseconds since 1970-01-01 UTC. For people, never for decisions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Wall(pub i64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_beyond_the_end_of_time_is_the_end_of_time() {
+        assert_eq!(Time(5) + Duration::MAX, Time(u64::MAX));
+    }
+
+    #[test]
+    fn what_lies_ahead_was_zero_ago() {
+        assert_eq!(Time(5).since(Time(9)), Duration::ZERO);
+        assert_eq!(Time(9) - Time(5), Duration::from_micros(4));
+    }
+}

@@ -1,0 +1,167 @@
+//! The kinds of messages that a server sends, and the few whose bodies a pooler reads.
+
+/// Any request for authentication, and `AuthenticationOk`.
+pub const AUTHENTICATION: u8 = b'R';
+/// `BackendKeyData`: what a cancel request must name.
+pub const BACKEND_KEY_DATA: u8 = b'K';
+/// `BindComplete`.
+pub const BIND_COMPLETE: u8 = b'2';
+/// `CloseComplete`.
+pub const CLOSE_COMPLETE: u8 = b'3';
+/// `CommandComplete`.
+pub const COMMAND_COMPLETE: u8 = b'C';
+/// `CopyBothResponse`.
+pub const COPY_BOTH_RESPONSE: u8 = b'W';
+/// `CopyInResponse`.
+pub const COPY_IN_RESPONSE: u8 = b'G';
+/// `CopyOutResponse`.
+pub const COPY_OUT_RESPONSE: u8 = b'H';
+/// `DataRow`.
+pub const DATA_ROW: u8 = b'D';
+/// `EmptyQueryResponse`.
+pub const EMPTY_QUERY_RESPONSE: u8 = b'I';
+/// `ErrorResponse`.
+pub const ERROR_RESPONSE: u8 = b'E';
+/// `FunctionCallResponse`.
+pub const FUNCTION_CALL_RESPONSE: u8 = b'V';
+/// `NegotiateProtocolVersion`.
+pub const NEGOTIATE_PROTOCOL_VERSION: u8 = b'v';
+/// `NoData`.
+pub const NO_DATA: u8 = b'n';
+/// `NoticeResponse`.
+pub const NOTICE_RESPONSE: u8 = b'N';
+/// `NotificationResponse`.
+pub const NOTIFICATION_RESPONSE: u8 = b'A';
+/// `ParameterDescription`.
+pub const PARAMETER_DESCRIPTION: u8 = b't';
+/// `ParameterStatus`.
+pub const PARAMETER_STATUS: u8 = b'S';
+/// `ParseComplete`.
+pub const PARSE_COMPLETE: u8 = b'1';
+/// `PortalSuspended`.
+pub const PORTAL_SUSPENDED: u8 = b's';
+/// `ReadyForQuery`.
+pub const READY_FOR_QUERY: u8 = b'Z';
+/// `RowDescription`.
+pub const ROW_DESCRIPTION: u8 = b'T';
+
+/// The transaction status of a `ReadyForQuery`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TxStatus {
+    /// `I`: outside a transaction.
+    Idle,
+    /// `T`: inside one.
+    Open,
+    /// `E`: inside one that has failed and waits for its end.
+    Failed,
+}
+
+impl TxStatus {
+    /// Reads the body of a `ReadyForQuery`.
+    #[must_use]
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        match body {
+            b"I" => Some(Self::Idle),
+            b"T" => Some(Self::Open),
+            b"E" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+
+    /// The byte on the wire.
+    #[must_use]
+    pub fn byte(self) -> u8 {
+        match self {
+            Self::Idle => b'I',
+            Self::Open => b'T',
+            Self::Failed => b'E',
+        }
+    }
+}
+
+/// What an authentication message asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Authentication<'a> {
+    /// Nothing more: logged in.
+    Ok,
+    /// The password as it is.
+    Cleartext,
+    /// An md5 hash with this salt.
+    Md5 {
+        /// The salt.
+        salt: [u8; 4],
+    },
+    /// SASL, by one of these mechanisms, names separated and ended by zero bytes.
+    Sasl {
+        /// The list as sent.
+        mechanisms: &'a [u8],
+    },
+    /// The server's next SASL message.
+    SaslContinue(&'a [u8]),
+    /// The server's last SASL message.
+    SaslFinal(&'a [u8]),
+    /// Something we do not speak, by its code.
+    Other(u32),
+}
+
+impl<'a> Authentication<'a> {
+    /// Reads the body of an authentication message.
+    #[must_use]
+    pub fn parse(body: &'a [u8]) -> Option<Self> {
+        let (code, rest) = body.split_first_chunk::<4>()?;
+        Some(match u32::from_be_bytes(*code) {
+            0 => Self::Ok,
+            3 => Self::Cleartext,
+            5 => Self::Md5 { salt: *rest.first_chunk::<4>()? },
+            10 => Self::Sasl { mechanisms: rest },
+            11 => Self::SaslContinue(rest),
+            12 => Self::SaslFinal(rest),
+            other => Self::Other(other),
+        })
+    }
+}
+
+/// Reads the body of a `ParameterStatus`: name and value.
+#[must_use]
+pub fn parameter_status(body: &[u8]) -> Option<(&str, &str)> {
+    let (name, rest) = c_string(body)?;
+    let (value, rest) = c_string(rest)?;
+    rest.is_empty().then_some((name, value))
+}
+
+/// Takes a string that a zero byte ends off the front.
+#[must_use]
+pub fn c_string(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_one_of_three_bytes() {
+        for status in [TxStatus::Idle, TxStatus::Open, TxStatus::Failed] {
+            assert_eq!(TxStatus::parse(&[status.byte()]), Some(status));
+        }
+        assert_eq!(TxStatus::parse(b"X"), None);
+        assert_eq!(TxStatus::parse(b""), None);
+        assert_eq!(TxStatus::parse(b"II"), None);
+    }
+
+    #[test]
+    fn a_parameter_is_two_strings_and_nothing_else() {
+        assert_eq!(parameter_status(b"TimeZone\0UTC\0"), Some(("TimeZone", "UTC")));
+        assert_eq!(parameter_status(b"TimeZone\0UTC"), None);
+        assert_eq!(parameter_status(b"TimeZone\0UTC\0x"), None);
+    }
+
+    #[test]
+    fn a_torn_request_for_authentication_is_none() {
+        assert_eq!(Authentication::parse(&[0, 0, 0]), None);
+        assert_eq!(Authentication::parse(&[0, 0, 0, 5, 1, 2, 3]), None);
+        assert_eq!(Authentication::parse(&[0, 0, 0, 5, 1, 2, 3, 4]), Some(Authentication::Md5 { salt: [1, 2, 3, 4] }));
+        assert_eq!(Authentication::parse(&[0, 0, 0, 9]), Some(Authentication::Other(9)));
+    }
+}

@@ -1,0 +1,174 @@
+//! The packets that open a connection. They have a length and no kind byte.
+//!
+//! Always true: a packet is read whole or not at all; its length is bounded before a byte of it is kept.
+//! Not here: what is answered (`protocol::client::greeting`).
+
+use crate::STARTUP_BYTES_MAX;
+
+/// What a client wants first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Startup {
+    /// `SSLRequest`.
+    Ssl,
+    /// `GSSENCRequest`.
+    GssEnc,
+    /// `CancelRequest`: the bytes after the request code, process id and secret together.
+    Cancel {
+        /// Process id and secret as we gave them out in `BackendKeyData`.
+        key: Box<[u8]>,
+    },
+    /// `StartupMessage` of major version 3.
+    Session {
+        /// The minor version asked for.
+        minor: u16,
+        /// Name and value, in the order sent.
+        parameters: Vec<(String, String)>,
+    },
+    /// Another major version.
+    Version {
+        /// The major version asked for.
+        major: u16,
+    },
+}
+
+/// Why a packet cannot be understood.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StartupFault {
+    /// A length that no startup packet has.
+    Length(u32),
+    /// The parameter list does not end with a zero byte.
+    Terminator,
+    /// The packet ends in the middle of a parameter, or has bytes that mean nothing.
+    Layout,
+    /// A name or value that is not UTF-8.
+    Encoding,
+}
+
+/// How many bytes of `bytes` the first packet takes: `None` while too few have come to tell.
+///
+/// # Errors
+/// A length that no startup packet has.
+pub fn packet_bytes(bytes: &[u8]) -> Result<Option<usize>, StartupFault> {
+    let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length);
+    if !(8..=STARTUP_BYTES_MAX).contains(&length) {
+        return Err(StartupFault::Length(length));
+    }
+    Ok(Some(length as usize))
+}
+
+impl Startup {
+    /// Reads one whole packet, its length included.
+    ///
+    /// # Errors
+    /// Says what is wrong with the packet.
+    pub fn parse(packet: &[u8]) -> Result<Self, StartupFault> {
+        let code = packet
+            .get(4..8)
+            .and_then(|code| code.first_chunk::<4>())
+            .ok_or(StartupFault::Length(packet.len() as u32))?;
+        let body = &packet[8..];
+        match u32::from_be_bytes(*code) {
+            SSL_REQUEST if body.is_empty() => Ok(Self::Ssl),
+            GSSENC_REQUEST if body.is_empty() => Ok(Self::GssEnc),
+            CANCEL_REQUEST if (8..=260).contains(&body.len()) => Ok(Self::Cancel { key: body.into() }),
+            SSL_REQUEST | GSSENC_REQUEST | CANCEL_REQUEST => Err(StartupFault::Layout),
+            version if version >> 16 == 3 => {
+                Ok(Self::Session { minor: (version & 0xffff) as u16, parameters: parameters(body)? })
+            }
+            version => Ok(Self::Version { major: (version >> 16) as u16 }),
+        }
+    }
+}
+
+fn parameters(body: &[u8]) -> Result<Vec<(String, String)>, StartupFault> {
+    let Some((0, mut rest)) = body.split_last() else { return Err(StartupFault::Terminator) };
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let name = take_string(&mut rest)?;
+        if name.is_empty() {
+            return Err(StartupFault::Layout);
+        }
+        let value = take_string(&mut rest)?;
+        found.push((name, value));
+    }
+    Ok(found)
+}
+
+fn take_string(rest: &mut &[u8]) -> Result<String, StartupFault> {
+    let end = rest.iter().position(|&byte| byte == 0).ok_or(StartupFault::Layout)?;
+    let text = std::str::from_utf8(&rest[..end]).map_err(|_| StartupFault::Encoding)?.to_owned();
+    *rest = &rest[end + 1..];
+    Ok(text)
+}
+
+/// The request code of `SSLRequest`.
+pub const SSL_REQUEST: u32 = 80_877_103;
+/// The request code of `GSSENCRequest`.
+pub const GSSENC_REQUEST: u32 = 80_877_104;
+/// The request code of `CancelRequest`.
+pub const CANCEL_REQUEST: u32 = 80_877_102;
+/// The newest minor version of protocol 3 that is spoken here.
+pub const MINOR_NEWEST: u16 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packet(code: u32, body: &[u8]) -> Vec<u8> {
+        let mut bytes = (body.len() as u32 + 8).to_be_bytes().to_vec();
+        bytes.extend_from_slice(&code.to_be_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    #[test]
+    fn parameters_come_in_the_order_sent() {
+        let bytes = packet(3 << 16 | 2, b"user\0ann\0database\0shop\0\0");
+        assert_eq!(
+            Startup::parse(&bytes),
+            Ok(Startup::Session {
+                minor: 2,
+                parameters: vec![("user".into(), "ann".into()), ("database".into(), "shop".into())]
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_packet_has_a_name() {
+        assert_eq!(packet_bytes(&[0, 0, 0, 7]), Err(StartupFault::Length(7)));
+        assert_eq!(packet_bytes(&[0xff; 4]), Err(StartupFault::Length(u32::MAX)));
+        assert_eq!(packet_bytes(&[0, 0]), Ok(None));
+        assert_eq!(Startup::parse(&packet(3 << 16, b"user\0ann\0x")), Err(StartupFault::Terminator));
+        assert_eq!(Startup::parse(&packet(3 << 16, b"")), Err(StartupFault::Terminator));
+        assert_eq!(
+            Startup::parse(&packet(3 << 16, b"user\0ann\0database\0\0\0")),
+            Ok(Startup::Session {
+                minor: 0,
+                parameters: vec![("user".into(), "ann".into()), ("database".into(), String::new())]
+            })
+        );
+        assert_eq!(Startup::parse(&packet(3 << 16, b"user\0")), Err(StartupFault::Layout));
+        assert_eq!(Startup::parse(&packet(3 << 16, b"user\0\xff\0\0")), Err(StartupFault::Encoding));
+        assert_eq!(Startup::parse(&packet(SSL_REQUEST, b"x")), Err(StartupFault::Layout));
+        assert_eq!(Startup::parse(&packet(2 << 16, b"")), Ok(Startup::Version { major: 2 }));
+    }
+
+    #[test]
+    fn a_cancel_request_names_its_key() {
+        assert_eq!(
+            Startup::parse(&packet(CANCEL_REQUEST, b"12345678")),
+            Ok(Startup::Cancel { key: b"12345678"[..].into() })
+        );
+        assert_eq!(Startup::parse(&packet(CANCEL_REQUEST, b"1234567")), Err(StartupFault::Layout));
+    }
+
+    proptest! {
+        #[test]
+        fn random_packets_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = packet_bytes(&bytes);
+            let _ = Startup::parse(&bytes);
+        }
+    }
+}

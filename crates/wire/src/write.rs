@@ -1,0 +1,234 @@
+//! Messages made by us, appended to a vector.
+//!
+//! Always true: every function appends exactly one whole message, with its length right.
+//! Not here: messages that only pass through.
+
+use crate::{backend, frontend, startup};
+
+/// Appends one message of this kind, whose body `fill` appends.
+pub fn message(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
+    out.push(kind);
+    sized(out, fill);
+}
+
+/// Appends a length word and then what `fill` appends.
+fn sized(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    fill(out);
+    let length = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends text and the zero byte that ends it. A zero byte within would end it early, so it is left out.
+pub fn c_string(out: &mut Vec<u8>, text: &str) {
+    out.extend(text.bytes().filter(|&byte| byte != 0));
+    out.push(0);
+}
+
+/// What an `ErrorResponse` or `NoticeResponse` says.
+#[derive(Clone, Copy, Debug)]
+pub struct Says<'a> {
+    /// `ERROR`, `FATAL`, `NOTICE`, ...
+    pub severity: &'a str,
+    /// Five characters.
+    pub sqlstate: &'a str,
+    /// The primary message.
+    pub message: &'a str,
+    /// Detail.
+    pub detail: Option<&'a str>,
+    /// Hint.
+    pub hint: Option<&'a str>,
+}
+
+/// Appends an `ErrorResponse`.
+pub fn error(out: &mut Vec<u8>, says: Says<'_>) {
+    message(out, backend::ERROR_RESPONSE, |out| fields(out, says));
+}
+
+/// Appends a `NoticeResponse`.
+pub fn notice(out: &mut Vec<u8>, says: Says<'_>) {
+    message(out, backend::NOTICE_RESPONSE, |out| fields(out, says));
+}
+
+fn fields(out: &mut Vec<u8>, says: Says<'_>) {
+    let both = [(b'S', Some(says.severity)), (b'V', Some(says.severity)), (b'C', Some(says.sqlstate))];
+    let rest = [(b'M', Some(says.message)), (b'D', says.detail), (b'H', says.hint)];
+    for (field, text) in both.into_iter().chain(rest) {
+        if let Some(text) = text {
+            out.push(field);
+            c_string(out, text);
+        }
+    }
+    out.push(0);
+}
+
+/// Appends a `ReadyForQuery`.
+pub fn ready_for_query(out: &mut Vec<u8>, status: backend::TxStatus) {
+    message(out, backend::READY_FOR_QUERY, |out| out.push(status.byte()));
+}
+
+/// Appends a `ParameterStatus`.
+pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
+    message(out, backend::PARAMETER_STATUS, |out| {
+        c_string(out, name);
+        c_string(out, value);
+    });
+}
+
+/// Appends a `BackendKeyData` with process id and secret together.
+pub fn backend_key_data(out: &mut Vec<u8>, key: &[u8]) {
+    message(out, backend::BACKEND_KEY_DATA, |out| out.extend_from_slice(key));
+}
+
+/// Appends a `NegotiateProtocolVersion`: the newest minor version spoken, and the options that are not known.
+pub fn negotiate_protocol_version(out: &mut Vec<u8>, minor: u16, unknown: &[String]) {
+    message(out, backend::NEGOTIATE_PROTOCOL_VERSION, |out| {
+        out.extend_from_slice(&(3_u32 << 16 | u32::from(minor)).to_be_bytes());
+        out.extend_from_slice(&(unknown.len() as u32).to_be_bytes());
+        for name in unknown {
+            c_string(out, name);
+        }
+    });
+}
+
+/// Appends an authentication message with this code.
+pub fn authentication(out: &mut Vec<u8>, code: u32, rest: &[u8]) {
+    message(out, backend::AUTHENTICATION, |out| {
+        out.extend_from_slice(&code.to_be_bytes());
+        out.extend_from_slice(rest);
+    });
+}
+
+/// Appends a `CommandComplete`.
+pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
+    message(out, backend::COMMAND_COMPLETE, |out| c_string(out, tag));
+}
+
+/// Appends a simple query.
+pub fn query(out: &mut Vec<u8>, text: &str) {
+    message(out, frontend::QUERY, |out| c_string(out, text));
+}
+
+/// Appends a password message with a text.
+pub fn password(out: &mut Vec<u8>, text: &str) {
+    message(out, frontend::PASSWORD, |out| c_string(out, text));
+}
+
+/// Appends a `SASLInitialResponse`.
+pub fn sasl_initial(out: &mut Vec<u8>, mechanism: &str, first: &[u8]) {
+    message(out, frontend::PASSWORD, |out| {
+        c_string(out, mechanism);
+        out.extend_from_slice(&(first.len() as u32).to_be_bytes());
+        out.extend_from_slice(first);
+    });
+}
+
+/// Appends a `SASLResponse`.
+pub fn sasl_response(out: &mut Vec<u8>, answer: &[u8]) {
+    message(out, frontend::PASSWORD, |out| out.extend_from_slice(answer));
+}
+
+/// Appends a message without a body, such as Sync or Terminate.
+pub fn bare(out: &mut Vec<u8>, kind: u8) {
+    message(out, kind, |_| {});
+}
+
+/// Appends a `StartupMessage` of protocol 3.`minor`.
+pub fn startup<'a>(out: &mut Vec<u8>, minor: u16, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    sized(out, |out| {
+        out.extend_from_slice(&(3_u32 << 16 | u32::from(minor)).to_be_bytes());
+        for (name, value) in parameters {
+            c_string(out, name);
+            c_string(out, value);
+        }
+        out.push(0);
+    });
+}
+
+/// Appends a `CancelRequest` for this key.
+pub fn cancel_request(out: &mut Vec<u8>, key: &[u8]) {
+    sized(out, |out| {
+        out.extend_from_slice(&startup::CANCEL_REQUEST.to_be_bytes());
+        out.extend_from_slice(key);
+    });
+}
+
+/// A column of a result in text format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Column<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The OID of its type (`catalog/pg_type.dat`).
+    pub type_oid: u32,
+    /// Bytes of the type, negative for variable length.
+    pub type_bytes: i16,
+}
+
+/// Appends a `RowDescription` in text format, of columns that belong to no table.
+pub fn row_description(out: &mut Vec<u8>, columns: &[Column<'_>]) {
+    message(out, backend::ROW_DESCRIPTION, |out| {
+        out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
+        for column in columns {
+            c_string(out, column.name);
+            out.extend_from_slice(&[0; 6]);
+            out.extend_from_slice(&column.type_oid.to_be_bytes());
+            out.extend_from_slice(&column.type_bytes.to_be_bytes());
+            out.extend_from_slice(&(-1_i32).to_be_bytes());
+            out.extend_from_slice(&[0; 2]);
+        }
+    });
+}
+
+/// Appends a `DataRow`; `None` is SQL's NULL.
+pub fn data_row<'a>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<&'a str>>) {
+    message(out, backend::DATA_ROW, |out| {
+        out.extend_from_slice(&(values.len() as u16).to_be_bytes());
+        for value in values {
+            match value {
+                Some(text) => {
+                    out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+                    out.extend_from_slice(text.as_bytes());
+                }
+                None => out.extend_from_slice(&(-1_i32).to_be_bytes()),
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notice::Notice;
+
+    #[test]
+    fn an_error_reads_back_as_it_was_written() {
+        let mut out = Vec::new();
+        let says = Says { severity: "FATAL", sqlstate: "08P01", message: "no", detail: Some("why"), hint: None };
+        error(&mut out, says);
+        assert_eq!(out[0], b'E');
+        assert_eq!(u32::from_be_bytes([out[1], out[2], out[3], out[4]]) as usize, out.len() - 1);
+        let read = Notice::parse(&out[5..]);
+        assert_eq!((read.severity.as_str(), read.sqlstate.as_str(), read.message.as_str()), ("FATAL", "08P01", "no"));
+        assert_eq!(read.detail.as_deref(), Some("why"));
+    }
+
+    #[test]
+    fn a_startup_packet_reads_back_as_it_was_written() {
+        let mut out = Vec::new();
+        startup(&mut out, 0, [("user", "ann"), ("database", "shop")]);
+        assert_eq!(startup::packet_bytes(&out), Ok(Some(out.len())));
+        let startup::Startup::Session { minor: 0, parameters } = startup::Startup::parse(&out).expect("well made")
+        else {
+            panic!("a session")
+        };
+        assert_eq!(parameters[1], ("database".to_owned(), "shop".to_owned()));
+    }
+
+    #[test]
+    fn a_zero_byte_cannot_smuggle_a_second_string() {
+        let mut out = Vec::new();
+        query(&mut out, "select 1\0drop table t");
+        assert_eq!(out.iter().filter(|&&byte| byte == 0).count(), 4);
+    }
+}

@@ -1,0 +1,150 @@
+//! The client side of SCRAM: we log in to a PostgreSQL server (`fe-auth-scram.c` of libpq).
+//!
+//! Always true: the server must prove that it knows our keys before a login counts as done; channel binding is neither
+//! used nor claimed, as by PgBouncer.
+//! Not here: the choice among the mechanisms of AuthenticationSASL.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::fault::ScramFault;
+use super::keys::{SaltedPassword, ScramKeys};
+use super::maths::{self, Key};
+use super::message::{self, Binding, ServerFirst};
+use super::{ITERATIONS_MAX, NONCE_BYTES};
+use crate::Password;
+
+/// What we log in with.
+#[derive(Clone, Debug)]
+pub enum Credentials {
+    /// A password; costs a derivation, unless a [`SaltedPassword`] is at hand.
+    Password(Password),
+    /// The keys of a client of ours, for a server that stores the same secret as we do.
+    Keys(ScramKeys),
+}
+
+/// A login that has not begun.
+pub struct ScramClient {
+    credentials: Credentials,
+    cached: Option<Arc<SaltedPassword>>,
+    /// Our half of the nonce, in Base64.
+    nonce: String,
+}
+
+impl ScramClient {
+    /// A login with these credentials. The nonce must be random and new.
+    #[must_use]
+    pub fn new(credentials: Credentials, nonce: &[u8; NONCE_BYTES]) -> Self {
+        Self { credentials, cached: None, nonce: maths::base64(nonce) }
+    }
+
+    /// Brings what an earlier login to the same server left. One that does not fit harms nothing.
+    #[must_use]
+    pub fn with_cached(self, cached: Option<Arc<SaltedPassword>>) -> Self {
+        Self { cached, ..self }
+    }
+
+    /// Gives the client-first-message (SASLInitialResponse). The user name in it is empty, as libpq's is: the startup
+    /// packet has told it.
+    #[must_use]
+    pub fn first(self) -> (AwaitServerFirst, Vec<u8>) {
+        let bare = format!("n=,r={}", self.nonce);
+        let message = format!("n,,{bare}").into_bytes();
+        (AwaitServerFirst { credentials: self.credentials, cached: self.cached, nonce: self.nonce, bare }, message)
+    }
+}
+
+/// A login that awaits the server-first-message (AuthenticationSASLContinue).
+pub struct AwaitServerFirst {
+    credentials: Credentials,
+    cached: Option<Arc<SaltedPassword>>,
+    nonce: String,
+    /// Our first message without its GS2 header.
+    bare: String,
+}
+
+impl AwaitServerFirst {
+    /// Takes the server-first-message; gives the client-final-message (SASLResponse). Slow when a password must be
+    /// derived: a millisecond or so for PostgreSQL's 4096 iterations, some seconds for the most that are accepted.
+    ///
+    /// # Errors
+    /// The message is malformed, its nonce does not begin with ours or adds nothing to it, or the iterations are none
+    /// or more than [`ITERATIONS_MAX`].
+    pub fn answer(self, server_first: &[u8]) -> Result<(AwaitServerFinal, Vec<u8>), ScramFault> {
+        let message = ServerFirst::parse(server_first)?;
+        if !message.nonce.starts_with(self.nonce.as_bytes()) || message.nonce.len() == self.nonce.len() {
+            return Err(ScramFault::NonceMismatch);
+        }
+        let iterations = accepted(message.iterations)?;
+        let (keys, salted) = match (self.credentials, self.cached) {
+            (Credentials::Keys(keys), _) => (keys, None),
+            (Credentials::Password(password), Some(cached)) if cached.serves(&password, &message.salt, iterations) => {
+                (cached.keys().clone(), Some(cached))
+            }
+            (Credentials::Password(password), _) => {
+                let derived = SaltedPassword::derive(&password, &message.salt, iterations);
+                (derived.keys().clone(), Some(Arc::new(derived)))
+            }
+        };
+        let unproven = [b"c=", Binding::Unknown.repeated(), b",r=", message.nonce].concat();
+        let signed: [&[u8]; 5] = [self.bare.as_bytes(), b",", server_first, b",", &unproven];
+        let client_signature = maths::hmac(&maths::hash(&keys.client_key), &signed);
+        let signature = maths::hmac(&keys.server_key, &signed);
+        let proof = maths::base64(&maths::xor(&keys.client_key, &client_signature));
+        let answer = [&*unproven, b",p=", proof.as_bytes()].concat();
+        Ok((AwaitServerFinal { signature, salted }, answer))
+    }
+}
+
+/// A login that awaits the server-final-message (AuthenticationSASLFinal).
+pub struct AwaitServerFinal {
+    /// What the server must have signed.
+    signature: Key,
+    salted: Option<Arc<SaltedPassword>>,
+}
+
+impl AwaitServerFinal {
+    /// Takes the server-final-message. Gives what the next login to this server should bring with
+    /// [`ScramClient::with_cached`]; nothing if this one was done with keys.
+    ///
+    /// # Errors
+    /// The message is malformed, is the server's refusal, or bears a wrong signature.
+    pub fn check(self, server_final: &[u8]) -> Result<Option<Arc<SaltedPassword>>, ScramFault> {
+        let signature = message::server_final(server_final)?;
+        if bool::from(maths::equal(&signature, &self.signature)) {
+            Ok(self.salted)
+        } else {
+            Err(ScramFault::ServerSignatureInvalid)
+        }
+    }
+}
+
+fn accepted(iterations: u64) -> Result<u32, ScramFault> {
+    if (1..=u64::from(ITERATIONS_MAX)).contains(&iterations) {
+        Ok(iterations as u32)
+    } else {
+        Err(ScramFault::IterationsRefused { iterations })
+    }
+}
+
+impl fmt::Debug for ScramClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScramClient").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AwaitServerFirst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwaitServerFirst").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AwaitServerFinal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwaitServerFinal").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,0 +1,266 @@
+//! What is kept of a password for SCRAM: by the one who checks it, and by the one who proves it.
+//!
+//! Always true: `Debug` shows none of it.
+//! Not here: the conversation in which it is used (`server`, `client`).
+
+use std::fmt;
+
+use subtle::Choice;
+
+use super::maths::{self, Key};
+use super::message;
+use crate::Password;
+
+/// PostgreSQL's SCRAM secret: enough to check a login, not enough to log in. Display is its textual form, which belongs
+/// into `pg_authid` and the auth file and nowhere else.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ScramSecret {
+    /// How often the password was hashed; at least 1.
+    pub iterations: u32,
+    /// What it was hashed with; PostgreSQL takes 16 bytes.
+    pub salt: Box<[u8]>,
+    /// The digest of the client's key.
+    pub stored_key: [u8; 32],
+    /// What the server signs with.
+    pub server_key: [u8; 32],
+}
+
+impl ScramSecret {
+    /// The secret of a password, as `CREATE ROLE` makes it. Slow by design: a millisecond or so for 4096 iterations.
+    /// No iteration counts as one.
+    #[must_use]
+    pub fn derive(password: impl AsRef<[u8]>, salt: &[u8], iterations: u32) -> Self {
+        let keys = ScramKeys::derive(password.as_ref(), salt, iterations);
+        Self {
+            iterations: iterations.max(1),
+            salt: salt.into(),
+            stored_key: maths::hash(&keys.client_key),
+            server_key: keys.server_key,
+        }
+    }
+
+    /// Reads `SCRAM-SHA-256$iterations:salt$stored key:server key` (`parse_scram_secret` of `auth-scram.c`).
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (cost, keys) = text.strip_prefix(super::MECHANISM)?.strip_prefix('$')?.split_once('$')?;
+        let (iterations, salt) = cost.split_once(':')?;
+        let (stored_key, server_key) = keys.split_once(':')?;
+        Some(Self {
+            iterations: message::number(iterations.as_bytes()).and_then(counted)?,
+            salt: maths::from_base64(salt.as_bytes())?.into(),
+            stored_key: maths::key_from_base64(stored_key.as_bytes())?,
+            server_key: maths::key_from_base64(server_key.as_bytes())?,
+        })
+    }
+
+    /// Whether this is the secret of a password that was sent in the clear. As slow as [`ScramSecret::derive`].
+    pub(crate) fn is_of(&self, password: &[u8]) -> Choice {
+        let keys = ScramKeys::derive(password, &self.salt, self.iterations);
+        maths::equal(&keys.server_key, &self.server_key)
+            & maths::equal(&maths::hash(&keys.client_key), &self.stored_key)
+    }
+}
+
+impl fmt::Display for ScramSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [salt, stored_key, server_key] = [&*self.salt, &self.stored_key, &self.server_key].map(maths::base64);
+        write!(f, "{}${}:{salt}${stored_key}:{server_key}", super::MECHANISM, self.iterations)
+    }
+}
+
+impl fmt::Debug for ScramSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScramSecret").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
+/// The keys themselves: enough to log in to any server that stores the same secret (same salt, same iterations), which
+/// is what SCRAM pass-through lives on. A server side recovers them from the proof of a client.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ScramKeys {
+    /// What the client proves to know.
+    pub client_key: [u8; 32],
+    /// What the server proves to know.
+    pub server_key: [u8; 32],
+}
+
+impl ScramKeys {
+    pub(super) fn derive(password: &[u8], salt: &[u8], iterations: u32) -> Self {
+        let salted: Key = maths::salted_password(password, salt, iterations);
+        Self { client_key: maths::hmac(&salted, &[b"Client Key"]), server_key: maths::hmac(&salted, &[b"Server Key"]) }
+    }
+}
+
+impl fmt::Debug for ScramKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScramKeys(..)")
+    }
+}
+
+/// The slow part of a login with a password, done: kept by the caller from one login to the next, so that a server
+/// which stores one secret for us costs one derivation. It serves its own password, salt and iterations only.
+#[derive(Clone)]
+pub struct SaltedPassword {
+    password: Password,
+    salt: Box<[u8]>,
+    iterations: u32,
+    keys: ScramKeys,
+}
+
+impl SaltedPassword {
+    pub(super) fn derive(password: &Password, salt: &[u8], iterations: u32) -> Self {
+        let keys = ScramKeys::derive(password.as_bytes(), salt, iterations);
+        Self { password: password.clone(), salt: salt.into(), iterations, keys }
+    }
+
+    pub(super) fn serves(&self, password: &Password, salt: &[u8], iterations: u32) -> bool {
+        self.password == *password && *self.salt == *salt && self.iterations == iterations
+    }
+
+    pub(super) fn keys(&self) -> &ScramKeys {
+        &self.keys
+    }
+}
+
+impl fmt::Debug for SaltedPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaltedPassword").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
+/// PostgreSQL keeps iterations in an `int`.
+fn counted(iterations: u64) -> Option<u32> {
+    (1..=i32::MAX as u64).contains(&iterations).then_some(iterations as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Made by PostgreSQL 15: CREATE ROLE .. PASSWORD .., in a UTF-8 database. From the second on they differ in what
+    // SASLprep does: maps to nothing, composes, prohibits, does not know, refuses or accepts writing from right to
+    // left, leaves nothing over, maps to a space.
+    const MADE_BY_POSTGRESQL: [(&str, &str); 13] = [
+        (
+            "foo",
+            "SCRAM-SHA-256$4096:QiIHsHKmwQ3+uoHhU2AoXw==$\
+             qeGivRNqFcMzpdQ40C/GZcsOGP+5GeQPesGpO2WQQXA=:\
+             9OCAaHSCBKJy2GNmmoVelxtzT5EYVATLw4yJES+eS3Q=",
+        ),
+        (
+            "I\u{ad}X",
+            "SCRAM-SHA-256$4096:SStPela52AyvdFUIe9mrfQ==$\
+             dl+pdsYHV19bYOGaL3zGSvrm2TOZRZwJnmEvyE5bXA8=:\
+             qlahBOIGYYBNVVn/NRncJBL3PJrOpbH5TzYCScYoG/w=",
+        ),
+        (
+            "\u{aa}\u{2168}",
+            "SCRAM-SHA-256$4096:di+eaLTR5OKj/MI5K+Ln+A==$\
+             Z8IIP2E5QgGZzp3BWJJcC9OH3BPd6hgdEv/j5oAnkwQ=:\
+             xGrpwxBPwOc9g7ZjmMpf/9E3FpL7AnnMG/3puGQRbEg=",
+        ),
+        (
+            "\u{aa}\u{7}",
+            "SCRAM-SHA-256$4096:7kY9v78g77tEKjnRBbLo1w==$\
+             1D1iI2/7leQcj1WJ+8hgZMWi8VTmZaAT1vcWaG0/+C0=:\
+             TFha8GJkPPMeokmDN/WQL/lEYkaXDwZ8eVv+Nh4VrzE=",
+        ),
+        (
+            "\u{221}",
+            "SCRAM-SHA-256$4096:liRht4pW2JvMuxx0GImmkQ==$\
+             7vlq99Z0w3YZ5OH3bABkn8/qL5vHCqvkmvgnVMmgf7A=:\
+             we8hjlQ53vkY+vJFJvW/D2tmrs/kmLzFD83vl5mltAc=",
+        ),
+        (
+            "\u{627}1",
+            "SCRAM-SHA-256$4096:Qf0gNtsvw4pbWkxgQIEe0g==$\
+             cO7gFWaN0KHK/ZxG4zXq+ZCZ7Qz80brAXLap6eEe8r4=:\
+             RG6xp0FFSJAwGPF2tbzQCxYIjX7H1vhAzLJiTAAET+E=",
+        ),
+        (
+            "\u{627}\u{628}",
+            "SCRAM-SHA-256$4096:gLpG73zLhMrexL+OPJb5NQ==$\
+             ENtSH3ybeJ5PubMXjrPe8PB3I248QbQIVe9zfuleFmU=:\
+             HxEnFF/O+ultlYAKThPmMj0dPVmcGKEQcUq8D/dM7pg=",
+        ),
+        (
+            "\u{ad}",
+            "SCRAM-SHA-256$4096:f0mnBAwhQNdw2LI69fKqzg==$\
+             PWEyHtRxiFv5Pg3hinDixsLBL49lBMWVzHvleokLktM=:\
+             nXnnSqRAUndu1EpZWEgyQ8pYjGmRRz7q/ShTjjVnv5Y=",
+        ),
+        (
+            "\u{200b}x",
+            "SCRAM-SHA-256$4096:jGimYrbUT/lcX52IE2mnYA==$\
+             c3A/sHQR3LhNT+SyP1onZdkACteTF2cF/LkdrWJaHx0=:\
+             TbT4kbHbjFZSjcEs6D2Qrc3P6wJ/KWwebl4bEoApNGQ=",
+        ),
+        (
+            "p\u{e4}ssw\u{f6}rd",
+            "SCRAM-SHA-256$4096:o3lbcToVqUXmq2MwjSNDEA==$\
+             7u9CSFzbVMalTLR5YEZ61g1yXfvf51xKDW5uPgat+AY=:\
+             qnZbsby3/wC7QgVlq46DsnwGYYR31pFknTLSDcC7KTM=",
+        ),
+        (
+            "a\u{301}\u{a0}b",
+            "SCRAM-SHA-256$4096:qivZHw96rEjQgpxVoYWiAw==$\
+             uMSOmOMuOYFTWxy3DRXLImnz0QjM2k/0wwDTui4qQ6E=:\
+             EJdzwGQcjxltK4RjEvavi04X25ibaYJKTHe3yu+x+Ng=",
+        ),
+        (
+            "\u{1f600}",
+            "SCRAM-SHA-256$4096:nOPG46S+nxRKP29RtlOoeg==$\
+             0OSI+Y5X4TBplu4G2xdwnYOWknZ2y99m6Gg/k/Z/laU=:\
+             uRiLPpvHW+9+rHp1EHGFyed7M5uUZ8csdsR0Wykqs6c=",
+        ),
+        (
+            "\u{1e9b}\u{323}",
+            "SCRAM-SHA-256$4096:GryIP2MRlh3ZUEARaNYNCA==$\
+             i8mEYibYaeP5jCO+JBxmRxupoS+JzPi/NTWTcGNAJQ4=:\
+             w6ifgQJqmZCTZmOPoQRFA6Clsthxo1Vg69MfKgdgCfg=",
+        ),
+    ];
+
+    #[test]
+    fn a_secret_is_the_one_that_postgresql_makes_of_the_password() {
+        for (password, text) in MADE_BY_POSTGRESQL {
+            let made = ScramSecret::parse(text).expect("a secret");
+            assert_eq!(ScramSecret::derive(password, &made.salt, made.iterations).to_string(), text, "{password:?}");
+        }
+    }
+
+    #[test]
+    fn a_secret_knows_its_password() {
+        let secret = ScramSecret::derive("pencil", b"salt", 2);
+        assert!(bool::from(secret.is_of(b"pencil")));
+        assert!(!bool::from(secret.is_of(b"Pencil")));
+    }
+
+    #[test]
+    fn one_wrong_key_spoils_a_secret() {
+        let mut secret = ScramSecret::derive("pencil", b"salt", 2);
+        secret.server_key[31] ^= 1;
+        assert!(!bool::from(secret.is_of(b"pencil")));
+        let mut secret = ScramSecret::derive("pencil", b"salt", 2);
+        secret.stored_key[0] ^= 1;
+        assert!(!bool::from(secret.is_of(b"pencil")));
+    }
+
+    #[test]
+    fn a_salted_password_serves_what_it_was_made_of_only() {
+        let password = |text| Password::new(text).expect("not empty");
+        let salted = SaltedPassword::derive(&password("pencil"), b"salt", 2);
+        assert!(salted.serves(&password("pencil"), b"salt", 2));
+        assert!(!salted.serves(&password("pencils"), b"salt", 2));
+        assert!(!salted.serves(&password("pencil"), b"salz", 2));
+        assert!(!salted.serves(&password("pencil"), b"salt", 3));
+    }
+
+    #[test]
+    fn debug_shows_no_key_and_no_salt() {
+        let secret = ScramSecret::derive("pencil", b"salt", 7);
+        assert_eq!(format!("{secret:?}"), "ScramSecret { iterations: 7, .. }");
+        assert_eq!(format!("{:?}", ScramKeys::derive(b"pencil", b"salt", 7)), "ScramKeys(..)");
+        let salted = SaltedPassword::derive(&Password::new("pencil").expect("not empty"), b"salt", 7);
+        assert_eq!(format!("{salted:?}"), "SaltedPassword { iterations: 7, .. }");
+    }
+}

@@ -1,0 +1,30 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, without channel binding.
+//!
+//! Always true: a stage of a login consumes itself and returns the next one or a [`ScramFault`]; what a peer sends is
+//! bounded before it is read.
+//! Not here: the choice of the mechanism (AuthenticationSASL), which belongs to the messages of the protocol.
+
+pub mod client;
+pub mod server;
+
+mod fault;
+mod keys;
+mod maths;
+mod message;
+
+pub use fault::{Flaw, Message, ScramFault};
+pub use keys::{SaltedPassword, ScramKeys, ScramSecret};
+
+/// The one mechanism we offer and accept.
+pub const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// How many random bytes a nonce is made of (`SCRAM_RAW_NONCE_LEN` of PostgreSQL).
+pub const NONCE_BYTES: usize = 18;
+
+/// How many bytes of salt PostgreSQL gives a new secret (`SCRAM_DEFAULT_SALT_LEN`). Secrets we make up must have as
+/// many, or their users could be told from the others.
+pub const SALT_BYTES: usize = 16;
+
+/// The most iterations we compute because a server asks for them. PostgreSQL's default is 4096; ten million are some
+/// seconds of a processor, and a server that wants more wants to harm us.
+pub const ITERATIONS_MAX: u32 = 10_000_000;

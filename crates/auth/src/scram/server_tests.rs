@@ -1,0 +1,106 @@
+//! The server's side against the example of RFC 7677, and what it refuses.
+
+use super::*;
+
+const CLIENT_FIRST: &[u8] = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
+const SERVER_FIRST: &str = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+const CLIENT_FINAL: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                            p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+const SERVER_FINAL: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+
+fn pencil() -> Arc<ScramSecret> {
+    let text = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
+                wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+    ScramSecret::parse(text).expect("a secret").into()
+}
+
+/// The login of RFC 7677, section 3, up to the client's last message.
+fn example(secret: ServerSecret) -> AwaitFinal {
+    let server = ScramServer { secret, nonce: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into() };
+    let (stage, answer) = server.first(CLIENT_FIRST).expect("well formed");
+    assert_eq!(String::from_utf8_lossy(&answer), SERVER_FIRST);
+    stage
+}
+
+fn fault(client_final: &str) -> ScramFault {
+    example(ServerSecret::Stored(pencil())).last(client_final.as_bytes()).expect_err("refused")
+}
+
+#[test]
+fn the_example_of_the_rfc_succeeds() {
+    let (answer, keys) = example(ServerSecret::Stored(pencil())).last(CLIENT_FINAL.as_bytes()).expect("proven");
+    assert_eq!(String::from_utf8_lossy(&answer), SERVER_FINAL);
+    let keys = keys.expect("keys of a stored secret");
+    assert_eq!(maths::hash(&keys.client_key), pencil().stored_key);
+    assert_eq!(keys.server_key, pencil().server_key);
+}
+
+#[test]
+fn the_keys_of_a_derived_secret_are_not_handed_out() {
+    let (answer, keys) = example(ServerSecret::Derived(pencil())).last(CLIENT_FINAL.as_bytes()).expect("proven");
+    assert_eq!(String::from_utf8_lossy(&answer), SERVER_FINAL);
+    assert_eq!(keys, None);
+}
+
+#[test]
+fn a_mock_refuses_even_the_right_proof() {
+    let stage = example(ServerSecret::Mock(pencil()));
+    assert_eq!(stage.last(CLIENT_FINAL.as_bytes()), Err(ScramFault::ProofWrong));
+}
+
+#[test]
+fn every_other_proof_is_wrong() {
+    assert_eq!(fault(&CLIENT_FINAL.replace("p=dH", "p=dI")), ScramFault::ProofWrong);
+    assert_eq!(fault(&CLIENT_FINAL.replace("dVQ=", "dVA=")), ScramFault::ProofWrong);
+    assert_eq!(fault(&CLIENT_FINAL.replace(",p=", ",x=1,p=")), ScramFault::ProofWrong);
+}
+
+#[test]
+fn the_nonce_must_be_that_of_this_login() {
+    assert_eq!(fault(&CLIENT_FINAL.replace("$k0", "$k1")), ScramFault::NonceMismatch);
+    assert_eq!(fault(&CLIENT_FINAL.replace("$k0", "$k")), ScramFault::NonceMismatch);
+    assert_eq!(fault(&CLIENT_FINAL.replace("$k0", "$k00")), ScramFault::NonceMismatch);
+}
+
+#[test]
+fn the_header_must_be_repeated() {
+    assert_eq!(fault(&CLIENT_FINAL.replace("biws", "eSws")), ScramFault::ChannelBindingMismatch);
+    assert_eq!(fault(&CLIENT_FINAL.replace("biws", "")), ScramFault::ChannelBindingMismatch);
+    assert_eq!(fault(&CLIENT_FINAL.replace("biws", "cD10bHMtdW5pcXVlLCw=")), ScramFault::ChannelBindingMismatch);
+    let server = ScramServer::new(ServerSecret::Stored(pencil()), &[7; NONCE_BYTES]);
+    let (stage, _) = server.first(b"y,,n=,r=abc").expect("well formed");
+    let nonce = format!("abc{}", maths::base64(&[7; NONCE_BYTES]));
+    let proof = maths::base64(&[0; 32]);
+    let fault = stage.last(format!("c=biws,r={nonce},p={proof}").as_bytes()).expect_err("refused");
+    assert_eq!(fault, ScramFault::ChannelBindingMismatch);
+}
+
+#[test]
+fn a_malformed_message_ends_the_login() {
+    assert!(matches!(fault("c=biws"), ScramFault::Malformed { .. }));
+    let server = ScramServer::new(ServerSecret::Stored(pencil()), &[7; NONCE_BYTES]);
+    assert!(matches!(server.first(b"n,,").expect_err("refused"), ScramFault::Malformed { .. }));
+}
+
+#[test]
+fn a_mock_looks_like_a_secret_of_its_user() {
+    let mock = |user, key, iterations| {
+        let server = ScramServer::new(ServerSecret::mock(user, &[key; 32], iterations), &[7; NONCE_BYTES]);
+        let (_, answer) = server.first(b"n,,n=,r=abc").expect("well formed");
+        String::from_utf8(answer).expect("text")
+    };
+    let real = ScramServer::new(ServerSecret::Stored(pencil()), &[7; NONCE_BYTES]).first(b"n,,n=,r=abc");
+    assert_eq!(mock("alice", 1, 4096).len(), real.expect("well formed").1.len());
+    assert_eq!(mock("alice", 1, 4096), mock("alice", 1, 4096));
+    assert_ne!(mock("alice", 1, 4096), mock("bob", 1, 4096));
+    assert_ne!(mock("alice", 1, 4096), mock("alice", 2, 4096));
+    assert!(mock("alice", 1, 123).ends_with(",i=123"));
+}
+
+#[test]
+fn debug_of_a_login_shows_no_secret() {
+    let secret = ServerSecret::Stored(pencil());
+    assert_eq!(format!("{secret:?}"), "Stored(ScramSecret { iterations: 4096, .. })");
+    assert_eq!(format!("{:?}", example(secret.clone())), "AwaitFinal { binding: Unknown, .. }");
+    assert_eq!(format!("{:?}", ScramServer::new(secret, &[7; NONCE_BYTES])), "ScramServer { .. }");
+}

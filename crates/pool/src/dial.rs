@@ -1,0 +1,169 @@
+//! When a login may begin: never a stampede.
+//!
+//! Always true: until a login has succeeded, and again after one has failed, a single attempt is on its way at a time;
+//! after a failure the next begins `retry_after` and up to a tenth of it after the failed one began.
+//! Not here: how many logins are wished for (`pool`), whether there is room for one (`limits`, `bank`).
+
+use std::time::Duration;
+
+use base::{Random, Time};
+
+use crate::{Failure, FailureKind, Limits};
+
+/// What a pool knows of its logins.
+#[derive(Debug, Default)]
+pub(crate) struct Logins {
+    health: Health,
+    /// Whether the parameters of a login are known, so that clients can be greeted.
+    is_welcomed: bool,
+}
+
+#[derive(Debug, Default)]
+enum Health {
+    /// Nobody has tried.
+    #[default]
+    Unknown,
+    /// The last attempt that ended has succeeded.
+    Well,
+    /// The last attempt that ended has failed.
+    Failing {
+        failure: Failure,
+        /// When the attempt began.
+        began: Time,
+        /// What is added to the pause, in thousandths of it.
+        jitter: u32,
+    },
+}
+
+impl Logins {
+    /// An attempt has succeeded.
+    pub(crate) fn succeeded(&mut self) {
+        *self = Self { health: Health::Well, is_welcomed: true };
+    }
+
+    /// An attempt that began then has failed. Of several failures the one that began last decides about the pause.
+    pub(crate) fn failed(&mut self, failure: Failure, began: Time, random: &mut Random) {
+        let began = match &self.health {
+            Health::Failing { began: other, .. } => began.max(*other),
+            Health::Unknown | Health::Well => began,
+        };
+        self.health = Health::Failing { failure, began, jitter: random.below(JITTER_MAX + 1) as u32 };
+    }
+
+    /// How many logins may be in flight together.
+    pub(crate) fn parallel_max(&self, limits: &Limits) -> u32 {
+        match self.health {
+            Health::Well => limits.dials_max.max(1),
+            Health::Unknown | Health::Failing { .. } => 1,
+        }
+    }
+
+    /// When the next attempt is due, if the last one has failed.
+    pub(crate) fn retry_at(&self, limits: &Limits) -> Option<Time> {
+        match &self.health {
+            Health::Failing { began, jitter, .. } => Some(*began + pause(limits.retry_after, *jitter)),
+            Health::Unknown | Health::Well => None,
+        }
+    }
+
+    /// Whether another login may begin while so many are in flight.
+    pub(crate) fn may_begin(&self, in_flight: u32, limits: &Limits, now: Time) -> bool {
+        in_flight < self.parallel_max(limits) && self.retry_at(limits).is_none_or(|due| now >= due)
+    }
+
+    /// The failure that a newcomer is refused with at once: the clients of this pool have been greeted, the last login
+    /// has failed for a reason that waiting does not heal, and nobody may try again yet.
+    pub(crate) fn refusal(&self, limits: &Limits, now: Time) -> Option<&Failure> {
+        let failure = self.failure()?;
+        let is_hopeless = failure.kind != FailureKind::Starting && self.retry_at(limits).is_some_and(|due| now < due);
+        (is_hopeless && self.is_welcomed).then_some(failure)
+    }
+
+    /// Why the last attempt has failed.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        match &self.health {
+            Health::Failing { failure, .. } => Some(failure),
+            Health::Unknown | Health::Well => None,
+        }
+    }
+
+    /// Whether the parameters of a login are known.
+    pub(crate) fn is_welcomed(&self) -> bool {
+        self.is_welcomed
+    }
+}
+
+fn pause(retry_after: Duration, jitter: u32) -> Duration {
+    retry_after.saturating_add(retry_after.saturating_mul(jitter) / 1000)
+}
+
+/// The largest jitter, in thousandths of the pause.
+const JITTER_MAX: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { dials_max: 3, retry_after: Duration::from_secs(10), ..Limits::default() }
+    }
+
+    fn failing(began_secs: u64) -> Logins {
+        let mut logins = Logins::default();
+        logins.succeeded();
+        logins.failed(Failure::unreachable("connect failed"), Time::from_secs(began_secs), &mut Random::new(1));
+        logins
+    }
+
+    #[test]
+    fn a_single_probe_goes_first() {
+        let mut logins = Logins::default();
+        assert!(logins.may_begin(0, &limits(), Time(0)));
+        assert!(!logins.may_begin(1, &limits(), Time(0)));
+        logins.succeeded();
+        assert!(logins.may_begin(2, &limits(), Time(0)));
+        assert!(!logins.may_begin(3, &limits(), Time(0)));
+    }
+
+    #[test]
+    fn the_pause_counts_from_the_beginning_of_the_failed_attempt_and_has_jitter() {
+        let due: Vec<_> = (0..50)
+            .map(|seed| {
+                let mut logins = Logins::default();
+                logins.failed(Failure::unreachable("x"), Time::from_secs(5), &mut Random::new(seed));
+                logins.retry_at(&limits()).expect("it is failing")
+            })
+            .collect();
+        assert!(due.iter().all(|due| (Time::from_secs(15)..=Time::from_secs(16)).contains(due)));
+        assert!(due.iter().any(|other| *other != due[0]));
+    }
+
+    #[test]
+    fn an_older_failure_does_not_bring_the_retry_forward() {
+        let mut logins = failing(5);
+        let due = logins.retry_at(&limits());
+        logins.failed(Failure::unreachable("x"), Time::from_secs(1), &mut Random::new(1));
+        assert_eq!(logins.retry_at(&limits()), due);
+    }
+
+    #[test]
+    fn a_newcomer_is_refused_only_until_the_retry_is_due() {
+        let logins = failing(5);
+        assert!(logins.refusal(&limits(), Time::from_secs(14)).is_some());
+        assert!(logins.refusal(&limits(), Time::from_secs(16)).is_none());
+    }
+
+    #[test]
+    fn a_newcomer_waits_for_a_server_that_is_starting_up() {
+        let mut logins = failing(5);
+        logins.failed(Failure::refused(*b"57P03", "starting up"), Time::from_secs(5), &mut Random::new(1));
+        assert!(logins.refusal(&limits(), Time::from_secs(6)).is_none());
+    }
+
+    #[test]
+    fn a_changed_pause_counts_at_once() {
+        let logins = failing(5);
+        let shorter = Limits { retry_after: Duration::from_secs(1), ..limits() };
+        assert!(logins.may_begin(0, &shorter, Time::from_secs(7)));
+    }
+}

@@ -1,0 +1,110 @@
+//! What the world tells the pools.
+//!
+//! Always true: an event about somebody who is not there (a stale key, a client that does not wait) is harmless.
+
+use crate::{ClientKey, Failure, Need, PoolKey, ServerKey};
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The client needs a server. A client waits in one place: a later wish elsewhere replaces an earlier one, the same
+    /// wish again keeps its place.
+    Wants {
+        /// Where.
+        pool: PoolKey,
+        /// Who.
+        client: ClientKey,
+    },
+    /// The client waits for the parameters of a first login, which it is greeted with.
+    Greets {
+        /// Where.
+        pool: PoolKey,
+        /// Who.
+        client: ClientKey,
+    },
+    /// A client in the queue is gone, or no longer wants a server.
+    Left {
+        /// Where.
+        pool: PoolKey,
+        /// Who.
+        client: ClientKey,
+    },
+    /// The login at the server is complete.
+    Ready {
+        /// Which was dialed.
+        server: ServerKey,
+    },
+    /// The login did not come about. The socket is already gone, the slot is free at once.
+    DialFailed {
+        /// Which was dialed.
+        server: ServerKey,
+        /// Why.
+        failure: Failure,
+    },
+    /// The loan is over.
+    Returned {
+        /// Which was lent.
+        server: ServerKey,
+        /// In which condition.
+        as_: Return,
+    },
+    /// What was ordered by [`crate::Command::Reset`] or [`crate::Command::Check`], or begun with [`Return::Mending`], has
+    /// succeeded.
+    Cleaned {
+        /// Which was being cleaned.
+        server: ServerKey,
+    },
+    /// The connection has ended, in whatever state; the slot is free at once.
+    Lost {
+        /// Which.
+        server: ServerKey,
+    },
+    /// A [`crate::Command::Close`] has been carried out; the slot is free at once.
+    Closed {
+        /// Which was being closed.
+        server: ServerKey,
+    },
+    /// A parked server has been sent to another worker by value; its slot stays behind and is free.
+    Sent {
+        /// Which was idle.
+        server: ServerKey,
+    },
+    /// Servers opened until now are obsolete (RECONNECT, changed connection settings): idle ones and those being dialed
+    /// close now, the others when they come back. What is known of logins, good or bad, is forgotten.
+    Retire {
+        /// Where.
+        pool: PoolKey,
+    },
+    /// The ledger granted one server of this user, as asked by [`crate::Command::Ask`].
+    Granted {
+        /// Whose.
+        user: u32,
+        /// What it was asked for; it may be used for something else.
+        need: Need,
+    },
+    /// The ledger has nothing left for an ask of [`crate::Need::Minimum`].
+    Denied {
+        /// Whose.
+        user: u32,
+    },
+    /// Whether somebody, here or on another worker, waits in line at the ledger for a server of this user. One idle
+    /// server is given up for each time this is said with `true`, at once or as soon as there is one.
+    Wanted {
+        /// Whose.
+        user: u32,
+        /// Whether somebody waits.
+        is_wanted: bool,
+    },
+    /// [`crate::Pools::next_deadline`] has come.
+    Tick,
+}
+
+/// In which condition a server comes back from a loan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Return {
+    /// It owes nothing and stands outside a transaction.
+    Clean,
+    /// It was abandoned. The worker has begun to cancel, roll back and reset it, and will say [`Event::Cleaned`] or
+    /// [`Event::Lost`].
+    Mending,
+}

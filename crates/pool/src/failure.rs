@@ -1,0 +1,56 @@
+//! Why a login at a server did not come about.
+//!
+//! Always true: one failure is shared by all who suffer from it; cloning it copies no text.
+//! Not here: what is done about it (`dial`).
+
+use std::sync::Arc;
+
+/// A failed attempt to log in at a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Whose fault it is, which decides who has to pay.
+    pub kind: FailureKind,
+    /// What a client or an operator reads: the server's own message, or words such as `connect failed`.
+    pub text: Arc<str>,
+    /// The server's code, if it gave one.
+    pub sqlstate: Option<[u8; 5]>,
+}
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailureKind {
+    /// No conversation came about or it broke off: refused connection, unknown name, TLS, time-out. Who waits stays.
+    Unreachable,
+    /// The server answered the login with an ErrorResponse, or cannot be logged in at with the secrets at hand. Who
+    /// waits is told.
+    Refused,
+    /// The server is starting up or shutting down (SQLSTATE 57P03). Who waits stays.
+    Starting,
+}
+
+impl Failure {
+    /// A failure without words from the server.
+    #[must_use]
+    pub fn unreachable(text: impl Into<Arc<str>>) -> Self {
+        Self { kind: FailureKind::Unreachable, text: text.into(), sqlstate: None }
+    }
+
+    /// What the server said in its ErrorResponse during login. SQLSTATE 57P03 (`cannot_connect_now` in PostgreSQL's
+    /// `errcodes.txt`) means that waiting helps, anything else that it does not.
+    #[must_use]
+    pub fn refused(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
+        let kind = if &sqlstate == b"57P03" { FailureKind::Starting } else { FailureKind::Refused };
+        Self { kind, text: text.into(), sqlstate: Some(sqlstate) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_starting_up_does_not_refuse() {
+        assert_eq!(Failure::refused(*b"57P03", "the database system is starting up").kind, FailureKind::Starting);
+        assert_eq!(Failure::refused(*b"28P01", "password authentication failed").kind, FailureKind::Refused);
+    }
+}

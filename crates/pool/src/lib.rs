@@ -1,0 +1,44 @@
+//! Who gets which server, and when another one is opened or closed: the machine in the middle of the house.
+//!
+//! Always true: nothing here reads a clock, opens a socket, logs or iterates over a hash. A worker tells [`Pools`] what
+//! happened and carries out the [`Command`]s that come back, in their order. The same seed and the same events give the
+//! same commands.
+//! Not here: what a client or a server says on its connection (`protocol`), which pool a request belongs to (`route`).
+//!
+//! To read it, begin with `pools` (which event goes where), then `pool` (what one pool does about it).
+
+mod agenda;
+mod bank;
+mod command;
+mod dial;
+mod event;
+mod failure;
+mod ledger;
+mod limits;
+mod list;
+mod pick;
+mod pool;
+mod pools;
+mod purse;
+mod queue;
+mod share;
+mod shelf;
+mod slot;
+mod snapshot;
+
+pub use command::{CloseReason, Command, Need, Note, Refusal};
+pub use event::{Event, Return};
+pub use failure::{Failure, FailureKind};
+pub use ledger::{Answer, Ledger, LedgerKey, LedgerKind, Letter, Patience};
+pub use limits::{Limits, Mode, Reuse};
+pub use pools::Pools;
+pub use purse::{Claimant, Outcome, Purse, Taken};
+pub use slot::{State, Work};
+pub use snapshot::Snapshot;
+
+/// A client of this worker. Its index is small, since it comes from the worker's own table of clients.
+pub type ClientKey = base::Key;
+/// A slot, and therefore the server in it; given out by [`Pools`].
+pub type ServerKey = base::Key;
+/// A pool of this worker; given out by [`Pools::open`].
+pub type PoolKey = base::Key;

@@ -1,0 +1,140 @@
+//! Rows of one table in an order of their own: a list that knows its length and lets go of any row at once.
+//!
+//! Always true: a row is in one list at most; adding, removing and asking for the length cost the same however long the
+//! list is, and allocate nothing.
+
+use base::{Key, Slab};
+
+/// The neighbours of a row in the list it is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Links {
+    older: Option<Key>,
+    newer: Option<Key>,
+}
+
+/// A row that can be in a list.
+pub(crate) trait Linked {
+    fn links(&self) -> &Links;
+    fn links_mut(&mut self) -> &mut Links;
+}
+
+/// Rows in the order in which they came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct List {
+    oldest: Option<Key>,
+    newest: Option<Key>,
+    len: u32,
+}
+
+impl List {
+    /// Puts a row behind all others.
+    pub(crate) fn push<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key) {
+        *links(rows, key) = Links { older: self.newest, newer: None };
+        match self.newest {
+            Some(newest) => links(rows, newest).newer = Some(key),
+            None => self.oldest = Some(key),
+        }
+        self.newest = Some(key);
+        self.len += 1;
+    }
+
+    /// Takes a row out, which must be in this list.
+    pub(crate) fn remove<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key) {
+        let Links { older, newer } = std::mem::take(links(rows, key));
+        match older {
+            Some(older) => links(rows, older).newer = newer,
+            None => self.oldest = newer,
+        }
+        match newer {
+            Some(newer) => links(rows, newer).older = older,
+            None => self.newest = older,
+        }
+        self.len -= 1;
+    }
+
+    /// The row that came first.
+    pub(crate) fn oldest(&self) -> Option<Key> {
+        self.oldest
+    }
+
+    /// The row that came last.
+    pub(crate) fn newest(&self) -> Option<Key> {
+        self.newest
+    }
+
+    /// How many rows are in it.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no row is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its rows, the oldest first.
+    pub(crate) fn iter<'a, T: Linked>(&self, rows: &'a Slab<T>) -> impl Iterator<Item = (Key, &'a T)> {
+        let mut next = self.oldest;
+        std::iter::from_fn(move || {
+            let key = next?;
+            let row = rows.get(key)?;
+            next = row.links().newer;
+            Some((key, row))
+        })
+    }
+}
+
+fn links<T: Linked>(rows: &mut Slab<T>, key: Key) -> &mut Links {
+    rows.get_mut(key).expect("a list names only rows of its table").links_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Row(Links);
+
+    impl Linked for Row {
+        fn links(&self) -> &Links {
+            &self.0
+        }
+
+        fn links_mut(&mut self) -> &mut Links {
+            &mut self.0
+        }
+    }
+
+    fn three() -> (Slab<Row>, List, [Key; 3]) {
+        let mut rows = Slab::with_capacity(3);
+        let mut list = List::default();
+        let keys = [(); 3].map(|()| rows.insert(Row(Links::default())).ok().expect("room"));
+        keys.iter().for_each(|key| list.push(&mut rows, *key));
+        (rows, list, keys)
+    }
+
+    #[test]
+    fn rows_come_out_in_the_order_in_which_they_went_in() {
+        let (rows, list, keys) = three();
+        assert_eq!(list.iter(&rows).map(|(key, _)| key).collect::<Vec<_>>(), keys);
+        assert_eq!((list.oldest(), list.newest(), list.len()), (Some(keys[0]), Some(keys[2]), 3));
+    }
+
+    #[test]
+    fn a_row_leaves_from_anywhere() {
+        for gone in 0..3 {
+            let (mut rows, mut list, keys) = three();
+            list.remove(&mut rows, keys[gone]);
+            let left: Vec<_> = keys.into_iter().filter(|key| *key != keys[gone]).collect();
+            assert_eq!(list.iter(&rows).map(|(key, _)| key).collect::<Vec<_>>(), left);
+            assert_eq!((list.oldest(), list.newest()), (Some(left[0]), Some(left[1])));
+        }
+    }
+
+    #[test]
+    fn the_last_row_leaves_an_empty_list() {
+        let (mut rows, mut list, keys) = three();
+        keys.iter().for_each(|key| list.remove(&mut rows, *key));
+        assert!(list.is_empty());
+        assert_eq!((list.oldest(), list.newest()), (None, None));
+    }
+}

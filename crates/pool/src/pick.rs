@@ -1,0 +1,109 @@
+//! Which idle server is lent first.
+//!
+//! Always true: a server that has been idle for `check_after` is only chosen when no fresher one is there, and then to
+//! be checked; among the others the one returned last goes first, so that the rest may age out, or the one returned
+//! first if the operator wants all of them kept in use.
+//! Not here: whether the client may have one at all (`pool`), or when to dial another (`dial`).
+
+use base::{Slab, Time};
+
+use crate::list::List;
+use crate::slot::Slot;
+use crate::{Limits, Reuse, ServerKey};
+
+/// An idle server, and whether it can be lent as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pick {
+    /// Lend it.
+    Fresh(ServerKey),
+    /// Check it first.
+    Aged(ServerKey),
+}
+
+/// Chooses among the idle servers of a pool. Costs the same however many there are, except that the oldest fresh one is
+/// looked for behind the aged ones: these are many only when there is little to do.
+pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, now: Time) -> Option<Pick> {
+    let newest = idle.newest()?;
+    if is_aged(slots.get(newest)?, limits, now) {
+        return Some(Pick::Aged(match limits.reuse {
+            Reuse::Newest => newest,
+            Reuse::Oldest => idle.oldest()?,
+        }));
+    }
+    match limits.reuse {
+        Reuse::Newest => Some(Pick::Fresh(newest)),
+        Reuse::Oldest => {
+            idle.iter(slots).find(|(_, slot)| !is_aged(slot, limits, now)).map(|(key, _)| Pick::Fresh(key))
+        }
+    }
+}
+
+/// Whether an idle server has to be checked before it is lent.
+pub(crate) fn is_aged(slot: &Slot, limits: &Limits, now: Time) -> bool {
+    limits.check_after.is_some_and(|after| now.since(slot.since) >= after)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Servers idle since these seconds, in order.
+    fn idle(since: &[u64]) -> (Slab<Slot>, List, Vec<ServerKey>) {
+        let (mut slots, mut list) = (Slab::with_capacity(9), List::default());
+        let keys = since.iter().map(|secs| {
+            let slot = Slot::new(base::Key { index: 0, generation: 1 }, Time::from_secs(*secs), 0, false);
+            let key = slots.insert(slot).expect("room");
+            list.push(&mut slots, key);
+            key
+        });
+        let keys = keys.collect();
+        (slots, list, keys)
+    }
+
+    fn limits(reuse: Reuse, check_secs: Option<u64>) -> Limits {
+        Limits { reuse, check_after: check_secs.map(Duration::from_secs), ..Limits::default() }
+    }
+
+    #[test]
+    fn the_last_returned_is_lent_first() {
+        let (slots, list, keys) = idle(&[1, 2, 3]);
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, None), Time::from_secs(9));
+        assert_eq!(picked, Some(Pick::Fresh(keys[2])));
+    }
+
+    #[test]
+    fn round_robin_lends_the_first_returned() {
+        let (slots, list, keys) = idle(&[1, 2, 3]);
+        let picked = pick(&list, &slots, &limits(Reuse::Oldest, None), Time::from_secs(9));
+        assert_eq!(picked, Some(Pick::Fresh(keys[0])));
+    }
+
+    #[test]
+    fn round_robin_passes_over_those_that_must_be_checked() {
+        let (slots, list, keys) = idle(&[1, 5, 6]);
+        let picked = pick(&list, &slots, &limits(Reuse::Oldest, Some(5)), Time::from_secs(9));
+        assert_eq!(picked, Some(Pick::Fresh(keys[1])));
+    }
+
+    #[test]
+    fn when_all_are_aged_one_is_checked() {
+        let (slots, list, keys) = idle(&[1, 2]);
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(5)), Time::from_secs(9));
+        assert_eq!(picked, Some(Pick::Aged(keys[1])));
+    }
+
+    #[test]
+    fn a_delay_of_nothing_checks_always() {
+        let (slots, list, keys) = idle(&[9]);
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(0)), Time::from_secs(9));
+        assert_eq!(picked, Some(Pick::Aged(keys[0])));
+    }
+
+    #[test]
+    fn nothing_is_picked_from_nothing() {
+        let (slots, list, _) = idle(&[]);
+        assert_eq!(pick(&list, &slots, &limits(Reuse::Newest, None), Time::from_secs(9)), None);
+    }
+}

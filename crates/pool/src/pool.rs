@@ -1,0 +1,501 @@
+//! One pool: what it does with its own servers and its own clients.
+//!
+//! Always true: a client waits only while no server can be given to it; a server lies idle only while nobody waits for
+//! it. Whatever stands against that is undone by [`Pool::serve`] before an event is over.
+//! Not here: what it shares with other pools (`share`), the passing on of events (`pools`).
+
+use std::time::Duration;
+
+use base::{Random, Slab, Time};
+
+use crate::bank::Hunger;
+use crate::dial::Logins;
+use crate::pick::{Pick, pick};
+use crate::queue::{Queue, Seats, Wish};
+use crate::shelf::Shelf;
+use crate::slot::{Move, Slot, State, Work};
+use crate::{
+    ClientKey, CloseReason, Command, Failure, FailureKind, Limits, Need, Note, PoolKey, Refusal, Return, ServerKey,
+    Snapshot,
+};
+
+/// The rows of all pools of a worker.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) slots: Slab<Slot>,
+    pub(crate) seats: Seats,
+    pub(crate) random: Random,
+}
+
+/// The servers and the waiting clients of one (database, user).
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) key: PoolKey,
+    pub(crate) database: u32,
+    pub(crate) user: u32,
+    pub(crate) limits: Limits,
+    pub(crate) shelf: Shelf,
+    pub(crate) waiting: Queue,
+    pub(crate) greeting: Queue,
+    pub(crate) hunger: Hunger,
+    /// When the agenda wakes it.
+    pub(crate) alarm: Option<Time>,
+    life: Life,
+    logins: Logins,
+    /// Counts [`Pool::retire`]. A server of an earlier era is obsolete.
+    era: u32,
+    /// No server is closed for its age before this, so that those opened together are not closed together.
+    expiry_from: Time,
+    /// No idle server is too old before this. It may be early, never late.
+    expiry_look: Option<Time>,
+    /// No login for the minimum begins before this.
+    minimum_from: Time,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    Open,
+    /// Its database is gone; it is forgotten with its last server.
+    Closed,
+}
+
+/// A login that a pool wishes for and may begin as far as it alone is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    Client,
+    /// For a client, from the reserve.
+    Reserve,
+    Minimum,
+}
+
+impl Wanted {
+    pub(crate) fn need(self) -> Need {
+        match self {
+            Self::Client | Self::Reserve => Need::Client,
+            Self::Minimum => Need::Minimum,
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(key: PoolKey, database: u32, user: u32, limits: Limits) -> Self {
+        Self {
+            key,
+            database,
+            user,
+            limits,
+            shelf: Shelf::default(),
+            waiting: Queue::default(),
+            greeting: Queue::default(),
+            hunger: Hunger::default(),
+            alarm: None,
+            life: Life::Open,
+            logins: Logins::default(),
+            era: 0,
+            expiry_from: Time(0),
+            expiry_look: None,
+            minimum_from: Time(0),
+        }
+    }
+
+    /// A client needs a server. It must not wait anywhere.
+    pub(crate) fn wants(&mut self, now: Time, tables: &mut Tables, client: ClientKey, out: &mut Vec<Command>) {
+        if let Some(why) = self.refusal(now) {
+            out.push(Command::Refuse { client, why });
+            return;
+        }
+        self.waiting.join(&mut tables.seats, client, self.key, Wish::Server, now);
+    }
+
+    /// A client waits to be greeted. It must not wait anywhere.
+    pub(crate) fn greets(&mut self, now: Time, tables: &mut Tables, client: ClientKey, out: &mut Vec<Command>) {
+        match self.life {
+            Life::Closed => out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved }),
+            Life::Open if self.logins.is_welcomed() => out.push(Command::Welcome { client }),
+            Life::Open => self.greeting.join(&mut tables.seats, client, self.key, Wish::Welcome, now),
+        }
+    }
+
+    /// A client that waits here leaves.
+    pub(crate) fn left(&mut self, tables: &mut Tables, client: ClientKey, wish: Wish) {
+        match wish {
+            Wish::Server => self.waiting.leave(&mut tables.seats, client),
+            Wish::Welcome => self.greeting.leave(&mut tables.seats, client),
+        }
+    }
+
+    /// A login begins.
+    pub(crate) fn dial(
+        &mut self,
+        now: Time,
+        tables: &mut Tables,
+        wanted: Wanted,
+        is_granted: bool,
+        out: &mut Vec<Command>,
+    ) {
+        match wanted {
+            Wanted::Client => {}
+            Wanted::Reserve => out.push(Command::Note(Note::ReserveTaken { pool: self.key })),
+            Wanted::Minimum => self.minimum_from = now + MINIMUM_PACE,
+        }
+        let slot = Slot::new(self.key, now, self.era, is_granted);
+        let server = self.shelf.dial(&mut tables.slots, slot);
+        debug_assert!(self.limits.ceiling().is_none_or(|ceiling| self.shelf.total() <= ceiling));
+        out.push(Command::Dial { pool: self.key, server });
+    }
+
+    /// A login is complete.
+    pub(crate) fn ready(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
+        if !self.shelf.shift(&mut tables.slots, server, Move::Ready, now) {
+            return;
+        }
+        tables.slots.get_mut(server).expect("it has just moved").born = now;
+        self.logins.succeeded();
+        while let Some(seat) = self.greeting.pop(&mut tables.seats) {
+            out.push(Command::Welcome { client: seat.client });
+        }
+        self.lend_or_rest(now, tables, server, out);
+    }
+
+    /// A login did not come about; its slot is free already. If nothing else can serve the clients, they are told what
+    /// the server said.
+    pub(crate) fn dial_failed(&mut self, tables: &mut Tables, began: Time, failure: Failure, out: &mut Vec<Command>) {
+        let is_final = failure.kind == FailureKind::Refused && self.shelf.usable() == 0;
+        self.logins.failed(failure.clone(), began, &mut tables.random);
+        if is_final {
+            self.refuse_all(tables, &Refusal::LoginFailed(failure), out);
+        }
+    }
+
+    /// A loan is over.
+    pub(crate) fn returned(
+        &mut self,
+        now: Time,
+        tables: &mut Tables,
+        server: ServerKey,
+        as_: Return,
+        out: &mut Vec<Command>,
+    ) {
+        if as_ == Return::Mending {
+            self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Mend), now);
+            return;
+        }
+        let Some(slot) = tables.slots.get(server).filter(|slot| slot.state == State::Lent) else { return };
+        if let Some(why) = self.fault_of(slot, now) {
+            self.expire(now, tables, server, why, out);
+        } else if self.limits.reset {
+            self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Reset), now);
+            out.push(Command::Reset { server });
+        } else {
+            self.shelf.shift(&mut tables.slots, server, Move::Return, now);
+            self.rest(tables, server);
+        }
+    }
+
+    /// A server is proven fit for the next client.
+    pub(crate) fn cleaned(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
+        let Some(slot) = tables.slots.get(server).filter(|slot| matches!(slot.state, State::Cleaning(_))) else {
+            return;
+        };
+        match self.fault_of(slot, now) {
+            Some(CloseReason::CloseNeeded) => self.expire(now, tables, server, CloseReason::Obsolete, out),
+            Some(why) => self.expire(now, tables, server, why, out),
+            None => {
+                self.shelf.shift(&mut tables.slots, server, Move::Clean, now);
+                self.lend_or_rest(now, tables, server, out);
+            }
+        }
+    }
+
+    /// Servers opened until now are obsolete, and what is known of logins with them.
+    pub(crate) fn retire(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        self.era += 1;
+        self.logins = Logins::default();
+        for server in self.shelf.keys_staying(&tables.slots) {
+            match tables.slots.get(server).map(|slot| slot.state) {
+                Some(State::Dialing) => self.expire(now, tables, server, CloseReason::ConnectStringChanged, out),
+                Some(State::Idle) => self.expire(now, tables, server, CloseReason::ConfigurationChanged, out),
+                _ => {}
+            }
+        }
+    }
+
+    /// The database is gone: nobody waits any longer, every server is closed.
+    pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        self.life = Life::Closed;
+        self.refuse_all(tables, &Refusal::DatabaseRemoved, out);
+        for server in self.shelf.keys_staying(&tables.slots) {
+            self.expire(now, tables, server, CloseReason::DatabaseRemoved, out);
+        }
+    }
+
+    /// Other limits hold from now on.
+    pub(crate) fn set_limits(&mut self, now: Time, tables: &mut Tables, limits: Limits, out: &mut Vec<Command>) {
+        self.limits = limits;
+        while self.is_over_ceiling() {
+            let Some(server) = self.shelf.list(State::Idle).oldest() else { break };
+            self.expire(now, tables, server, CloseReason::TooManyServers, out);
+        }
+        self.look_for_expiry(tables);
+    }
+
+    /// Gives up the server that has been idle longest.
+    pub(crate) fn evict(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        if let Some(server) = self.shelf.list(State::Idle).oldest() {
+            self.expire(now, tables, server, CloseReason::Evicted, out);
+        }
+    }
+
+    /// Time has passed: who waited too long is refused, what idled or lived too long is closed.
+    pub(crate) fn tick(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        while self.wait_deadline(tables).is_some_and(|due| due <= now) {
+            let Some(seat) = self.waiting.pop(&mut tables.seats) else { break };
+            out.push(Command::Refuse { client: seat.client, why: Refusal::QueryWaitTimeout });
+        }
+        if self.expiry_look.is_some_and(|due| due <= now) {
+            self.expire_the_old(now, tables, out);
+        }
+        while self.idle_deadline(tables).is_some_and(|due| due <= now) {
+            let Some(server) = self.shelf.list(State::Idle).oldest() else { break };
+            self.expire(now, tables, server, CloseReason::IdleTooLong, out);
+        }
+    }
+
+    /// Brings idle servers and waiting clients together, in the order of the queue.
+    pub(crate) fn serve(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        while !self.waiting.is_empty() {
+            match pick(self.shelf.list(State::Idle), &tables.slots, &self.limits, now) {
+                Some(Pick::Fresh(server)) => self.attach(now, tables, server, out),
+                Some(Pick::Aged(server)) if self.waiting.len() > self.shelf.coming() => {
+                    self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Check), now);
+                    out.push(Command::Check { server });
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// The login it would begin now, as far as it alone is concerned.
+    pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
+        let (dialing, total) = (self.shelf.count(State::Dialing), self.shelf.total());
+        if self.life == Life::Closed || !self.logins.may_begin(dialing, &self.limits, now) {
+            return None;
+        }
+        let has_place = self.limits.servers_max == 0 || total < self.limits.servers_max;
+        if dialing < self.logins_missed() {
+            return match has_place {
+                true => Some(Wanted::Client),
+                false => self.may_take_reserve(now, tables).then_some(Wanted::Reserve),
+            };
+        }
+        let is_minimum_due = dialing == 0 && self.is_below_minimum() && now >= self.minimum_from;
+        (has_place && is_minimum_due).then_some(Wanted::Minimum)
+    }
+
+    /// A login for the minimum is not possible for now.
+    pub(crate) fn put_off_minimum(&mut self, now: Time) {
+        self.minimum_from = now + MINIMUM_PAUSE;
+    }
+
+    /// When it must be looked at again, if nothing happens until then. What is due but stands against a limit has no
+    /// deadline: the limit gives way to an event.
+    pub(crate) fn deadline(&self, now: Time, tables: &Tables) -> Option<Time> {
+        let ahead = |time: Option<Time>| time.filter(|time| *time > now);
+        let needs_login = self.logins_missed() > 0 || self.is_below_minimum();
+        let retry = if needs_login { ahead(self.logins.retry_at(&self.limits)) } else { None };
+        let minimum = if self.is_below_minimum() { ahead(Some(self.minimum_from)) } else { None };
+        let deadlines = [
+            self.wait_deadline(tables),
+            self.idle_deadline(tables),
+            self.expiry_look,
+            retry,
+            minimum,
+            ahead(self.reserve_from(tables)),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether it can be forgotten.
+    pub(crate) fn is_over(&self) -> bool {
+        self.life == Life::Closed && self.shelf.total() == 0
+    }
+
+    /// Whether one of its servers may be taken for another pool. One that has waiting clients itself would only want it
+    /// back.
+    pub(crate) fn may_be_evicted(&self) -> bool {
+        self.waiting.is_empty() && self.shelf.count(State::Idle) > 0
+    }
+
+    /// Since when its longest idle server has been idle.
+    pub(crate) fn idle_since(&self, tables: &Tables) -> Option<Time> {
+        let oldest = self.shelf.list(State::Idle).oldest()?;
+        tables.slots.get(oldest).map(|slot| slot.since)
+    }
+
+    /// Whether a server of this pool is closed as soon as it comes back.
+    pub(crate) fn is_obsolete(&self, slot: &Slot) -> bool {
+        slot.era < self.era
+    }
+
+    pub(crate) fn snapshot(&self, tables: &Tables) -> Snapshot {
+        let count = |state| self.shelf.count(state);
+        Snapshot {
+            database: self.database,
+            user: self.user,
+            limits: self.limits,
+            waiting: self.waiting.len(),
+            greeting: self.greeting.len(),
+            waiting_since: self.waiting.first(&tables.seats).map(|seat| seat.since),
+            dialing: count(State::Dialing),
+            idle: count(State::Idle),
+            lent: count(State::Lent),
+            cleaning: count(State::Cleaning(Work::Reset)) + count(State::Cleaning(Work::Mend)),
+            checking: count(State::Cleaning(Work::Check)),
+            closing: count(State::Closing),
+            is_welcomed: self.logins.is_welcomed(),
+            failure: self.logins.failure().cloned(),
+        }
+    }
+
+    /// Gives a server that is proven fit, and idle since this moment, to the first who waits.
+    fn lend_or_rest(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
+        if self.is_over_ceiling() {
+            self.expire(now, tables, server, CloseReason::TooManyServers, out);
+        } else if self.waiting.is_empty() {
+            self.rest(tables, server);
+        } else {
+            self.attach(now, tables, server, out);
+        }
+    }
+
+    fn attach(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
+        let Some(seat) = self.waiting.pop(&mut tables.seats) else { return };
+        let is_lent = self.shelf.shift(&mut tables.slots, server, Move::Attach, now);
+        assert!(is_lent, "only an idle server is lent");
+        out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });
+    }
+
+    /// Notes when a server that has become idle will be too old.
+    fn rest(&mut self, tables: &Tables, server: ServerKey) {
+        let due = tables.slots.get(server).and_then(|slot| self.expiry_of(slot));
+        self.expiry_look = [self.expiry_look, due].into_iter().flatten().min();
+    }
+
+    fn expire(&mut self, now: Time, tables: &mut Tables, server: ServerKey, why: CloseReason, out: &mut Vec<Command>) {
+        if why == CloseReason::LifetimeOver && !self.limits.is_single_use() {
+            self.expiry_from = now + self.expiry_gap();
+        }
+        if self.shelf.shift(&mut tables.slots, server, Move::Expire, now) {
+            out.push(Command::Close { server, why });
+        }
+    }
+
+    /// Closes idle servers that are too old, the oldest first.
+    fn expire_the_old(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        while let Some(server) = self.oldest_expired(now, tables) {
+            self.expire(now, tables, server, CloseReason::LifetimeOver, out);
+        }
+        self.look_for_expiry(tables);
+    }
+
+    fn oldest_expired(&self, now: Time, tables: &Tables) -> Option<ServerKey> {
+        let idle = self.shelf.list(State::Idle).iter(&tables.slots);
+        let expired = idle.filter(|(_, slot)| self.expiry_of(slot).is_some_and(|due| due <= now));
+        expired.min_by_key(|(key, slot)| (slot.born, *key)).map(|(key, _)| key)
+    }
+
+    fn look_for_expiry(&mut self, tables: &Tables) {
+        let idle = self.shelf.list(State::Idle).iter(&tables.slots);
+        self.expiry_look = idle.filter_map(|(_, slot)| self.expiry_of(slot)).min();
+    }
+
+    fn refuse_all(&mut self, tables: &mut Tables, why: &Refusal, out: &mut Vec<Command>) {
+        let seats =
+            std::iter::from_fn(|| self.waiting.pop(&mut tables.seats).or_else(|| self.greeting.pop(&mut tables.seats)));
+        out.extend(seats.map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
+    }
+
+    fn refusal(&self, now: Time) -> Option<Refusal> {
+        if self.life == Life::Closed {
+            return Some(Refusal::DatabaseRemoved);
+        }
+        let has_hope = self.shelf.usable() > 0 || self.shelf.count(State::Dialing) > 0;
+        let failure = if has_hope { None } else { self.logins.refusal(&self.limits, now) };
+        failure.map(|failure| Refusal::LoginFailing(failure.clone()))
+    }
+
+    /// Why a server that comes back cannot stay.
+    fn fault_of(&self, slot: &Slot, now: Time) -> Option<CloseReason> {
+        let was_used = slot.state != State::Cleaning(Work::Check);
+        let is_too_old = match self.limits.is_single_use() {
+            true => was_used,
+            false => self.expiry_of(slot).is_some_and(|due| due <= now),
+        };
+        if is_too_old {
+            Some(CloseReason::LifetimeOver)
+        } else if self.is_obsolete(slot) {
+            Some(CloseReason::CloseNeeded)
+        } else if self.is_over_ceiling() {
+            Some(CloseReason::TooManyServers)
+        } else {
+            None
+        }
+    }
+
+    /// When a server is too old. A server for one loan only is closed after that and never for its age.
+    fn expiry_of(&self, slot: &Slot) -> Option<Time> {
+        let lifetime = self.limits.lifetime_max.filter(|lifetime| !lifetime.is_zero())?;
+        Some((slot.born + lifetime).max(self.expiry_from))
+    }
+
+    /// The time between two closings for age: all servers of a full pool in one lifetime.
+    fn expiry_gap(&self) -> Duration {
+        let servers = self.limits.servers_max.max(self.shelf.staying()).max(1);
+        self.limits.lifetime_max.unwrap_or_default() / servers
+    }
+
+    fn is_over_ceiling(&self) -> bool {
+        self.limits.ceiling().is_some_and(|ceiling| self.shelf.staying() > ceiling)
+    }
+
+    fn is_below_minimum(&self) -> bool {
+        self.life == Life::Open && self.shelf.staying() < self.limits.servers_min
+    }
+
+    /// Logins that would each help somebody: one for each waiting client without a server that is about to be clean,
+    /// and one for all who wait to be greeted.
+    fn logins_missed(&self) -> u32 {
+        self.waiting.len().saturating_sub(self.shelf.coming()) + u32::from(!self.greeting.is_empty())
+    }
+
+    /// One login at a time is for the reserve, for the client that has waited long enough.
+    fn may_take_reserve(&self, now: Time, tables: &Tables) -> bool {
+        let has_place = self.limits.ceiling().is_some_and(|ceiling| self.shelf.total() < ceiling);
+        let is_alone = self.shelf.count(State::Dialing) == 0;
+        has_place && is_alone && self.reserve_from(tables).is_some_and(|from| from <= now)
+    }
+
+    /// When the first client will have waited long enough for the reserve.
+    fn reserve_from(&self, tables: &Tables) -> Option<Time> {
+        let after = self.limits.reserve_after.filter(|_| self.limits.reserve_max > 0 && self.limits.servers_max > 0)?;
+        let queues = [&self.waiting, &self.greeting];
+        let since = queues.into_iter().filter_map(|queue| queue.first(&tables.seats)).map(|seat| seat.since).min()?;
+        Some(since + after)
+    }
+
+    fn wait_deadline(&self, tables: &Tables) -> Option<Time> {
+        Some(self.waiting.first(&tables.seats)?.since + self.limits.wait_max?)
+    }
+
+    fn idle_deadline(&self, tables: &Tables) -> Option<Time> {
+        let idle_max = self.limits.idle_max.filter(|_| self.shelf.staying() > self.limits.servers_min)?;
+        Some(self.idle_since(tables)? + idle_max)
+    }
+}
+
+/// The time between two logins for a minimum, so that a server which ends every connection is not asked in a circle;
+/// PgBouncer looks after its minimum as often.
+const MINIMUM_PACE: Duration = Duration::from_millis(333);
+
+/// The pause after the ledger had nothing for a minimum.
+const MINIMUM_PAUSE: Duration = Duration::from_secs(5);

@@ -1,0 +1,267 @@
+//! All pools of one worker: which event goes to which of them, and who is looked at afterwards.
+//!
+//! Always true: when an event has been handled, every pool that it touched is settled: nobody waits who could be served,
+//! no login is missing that could begin, the agenda knows when to look again.
+//! Not here: what one pool does (`pool`), what they compete for (`share`).
+
+use std::collections::VecDeque;
+
+use base::{Key, Random, Slab, Time};
+
+use crate::agenda::Agenda;
+use crate::bank::Bank;
+use crate::pick::is_aged;
+use crate::pool::{Pool, Tables};
+use crate::queue::{Seats, Wish};
+use crate::slot::Move;
+use crate::{ClientKey, Command, Event, Failure, Limits, PoolKey, Refusal, ServerKey, Snapshot, State};
+
+/// All pools of one worker.
+#[derive(Debug)]
+pub struct Pools {
+    pub(crate) pools: Slab<Pool>,
+    pub(crate) tables: Tables,
+    pub(crate) bank: Bank,
+    /// Pools that have to be settled before the event is over.
+    pub(crate) unsettled: VecDeque<PoolKey>,
+    agenda: Agenda,
+}
+
+impl Pools {
+    /// No pool yet. The seed decides the jitter of retries.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            pools: Slab::with_capacity(u32::MAX),
+            tables: Tables { slots: Slab::with_capacity(u32::MAX), seats: Seats::new(), random: Random::new(seed) },
+            bank: Bank::default(),
+            unsettled: VecDeque::new(),
+            agenda: Agenda::default(),
+        }
+    }
+
+    /// Opens the pool of a database and a user, both in small numbers of the caller's choice; the pair must not be open
+    /// yet. A pool is opened because a client came or because the database names the user of its servers, so from now
+    /// on its minimum is kept.
+    pub fn open(&mut self, now: Time, database: u32, user: u32, limits: Limits) -> PoolKey {
+        let unnamed = Key { index: 0, generation: 0 };
+        let inserted = self.pools.insert(Pool::new(unnamed, database, user, limits));
+        let key = inserted.expect("the table of pools is as large as keys can count");
+        let pool = self.pools.get_mut(key).expect("it has just been opened");
+        pool.key = key;
+        self.bank.open(key, database, user);
+        if limits.servers_min > 0 {
+            self.agenda.ring_by(now, key, &mut pool.alarm);
+        }
+        key
+    }
+
+    /// Other limits hold from now on, also for who waits already. Idle servers above a lowered limit close at once,
+    /// others when they come back.
+    pub fn set_limits(&mut self, now: Time, pool: PoolKey, limits: Limits, out: &mut Vec<Command>) {
+        self.with(pool, |pool, tables| pool.set_limits(now, tables, limits, out));
+        self.settle(now, out);
+    }
+
+    /// How many servers all pools of a database may have together; 0 is unlimited. A lowered limit closes nothing, but
+    /// nothing is opened above it.
+    pub fn set_database_limit(&mut self, database: u32, servers_max: u32) {
+        let database = self.bank.database(database);
+        database.servers_max = servers_max;
+        if let Some((first, _)) = database.line.first() {
+            self.wake(first);
+        }
+    }
+
+    /// Whether servers of this user need a grant of the ledger. When the limit is set while servers exist, they are
+    /// asked for at the next event.
+    pub fn set_user_limit(&mut self, user: u32, is_limited: bool) {
+        self.change_user_limit(user, is_limited);
+    }
+
+    /// The database is gone: every server is closed, everybody who waits is refused. The pool is forgotten with its last
+    /// server.
+    pub fn close(&mut self, now: Time, pool: PoolKey, out: &mut Vec<Command>) {
+        self.with(pool, |pool, tables| pool.close(now, tables, out));
+        self.settle(now, out);
+    }
+
+    /// The world tells the pools something; the pools say what must be done about it.
+    pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
+        match event {
+            Event::Wants { pool, client } => self.wishes(now, pool, client, Wish::Server, out),
+            Event::Greets { pool, client } => self.wishes(now, pool, client, Wish::Welcome, out),
+            Event::Left { client, pool } => self.left(pool, client),
+            Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
+            Event::DialFailed { server, failure } => self.dial_failed(now, server, failure, out),
+            Event::Returned { server, as_ } => {
+                self.with_pool_of(server, |pool, tables| pool.returned(now, tables, server, as_, out));
+            }
+            Event::Cleaned { server } => {
+                self.with_pool_of(server, |pool, tables| pool.cleaned(now, tables, server, out))
+            }
+            Event::Lost { server } => self.free(now, server, Move::Lose, out),
+            Event::Closed { server } => self.free(now, server, Move::Close, out),
+            Event::Sent { server } => self.free(now, server, Move::Send, out),
+            Event::Retire { pool } => self.with(pool, |pool, tables| pool.retire(now, tables, out)),
+            Event::Granted { user, need } => self.granted(now, user, need, out),
+            Event::Denied { user } => self.denied(now, user),
+            Event::Wanted { user, is_wanted } => self.sought(now, user, is_wanted, out),
+            Event::Tick => self.tick(now, out),
+        }
+        self.settle(now, out);
+    }
+
+    /// When [`Event::Tick`] must be handled next, if ever. It may be earlier than anything is due, never later.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.agenda.first()
+    }
+
+    /// How a pool looks.
+    #[must_use]
+    pub fn snapshot(&self, pool: PoolKey) -> Option<Snapshot> {
+        self.pools.get(pool).map(|pool| pool.snapshot(&self.tables))
+    }
+
+    /// All pools, in the order of their places.
+    #[must_use]
+    pub fn keys(&self) -> Vec<PoolKey> {
+        self.pools.keys()
+    }
+
+    /// The limits of a pool.
+    #[must_use]
+    pub fn limits(&self, pool: PoolKey) -> Option<&Limits> {
+        self.pools.get(pool).map(|pool| &pool.limits)
+    }
+
+    /// Idle servers of a pool that would be checked before they are lent (`sv_used` of PgBouncer's SHOW POOLS).
+    #[must_use]
+    pub fn aged(&self, now: Time, pool: PoolKey) -> u32 {
+        let Some(pool) = self.pools.get(pool) else { return 0 };
+        let idle = pool.shelf.list(State::Idle).iter(&self.tables.slots);
+        idle.filter(|(_, slot)| is_aged(slot, &pool.limits, now)).count() as u32
+    }
+
+    /// Whose a server is.
+    #[must_use]
+    pub fn pool_of(&self, server: ServerKey) -> Option<PoolKey> {
+        self.tables.slots.get(server).map(|slot| slot.pool)
+    }
+
+    /// Where a server stands; [`State::Free`] for one that is not there.
+    #[must_use]
+    pub fn state_of(&self, server: ServerKey) -> State {
+        self.tables.slots.get(server).map_or(State::Free, |slot| slot.state)
+    }
+
+    /// Whether a server is closed as soon as it comes back (`close_needed` of PgBouncer's SHOW SERVERS).
+    #[must_use]
+    pub fn is_obsolete(&self, server: ServerKey) -> bool {
+        let Some(slot) = self.tables.slots.get(server) else { return false };
+        self.pools.get(slot.pool).is_some_and(|pool| pool.is_obsolete(slot))
+    }
+
+    /// A client waits for something. It waits in one place only, the latest.
+    fn wishes(&mut self, now: Time, key: PoolKey, client: ClientKey, wish: Wish, out: &mut Vec<Command>) {
+        if let Some(seat) = self.tables.seats.at(client) {
+            if (seat.client, seat.pool, seat.wish) == (client, key, wish) {
+                return;
+            }
+            self.with(seat.pool, |pool, tables| pool.left(tables, seat.client, seat.wish));
+        }
+        if self.pools.get(key).is_none() {
+            out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved });
+            return;
+        }
+        self.with(key, |pool, tables| match wish {
+            Wish::Server => pool.wants(now, tables, client, out),
+            Wish::Welcome => pool.greets(now, tables, client, out),
+        });
+    }
+
+    fn left(&mut self, key: PoolKey, client: ClientKey) {
+        let Some(seat) = self.tables.seats.of(client).filter(|seat| seat.pool == key) else { return };
+        self.with(key, |pool, tables| pool.left(tables, client, seat.wish));
+    }
+
+    fn dial_failed(&mut self, now: Time, server: ServerKey, failure: Failure, out: &mut Vec<Command>) {
+        let Some(slot) = self.tables.slots.get(server) else { return };
+        let (key, state, began) = (slot.pool, slot.state, slot.born);
+        self.free(now, server, Move::Lose, out);
+        // One that was given up while it was being dialed says nothing about the next.
+        if state == State::Dialing {
+            self.with(key, |pool, tables| pool.dial_failed(tables, began, failure, out));
+        }
+    }
+
+    /// A server is gone, by a move that ends in a free slot.
+    fn free(&mut self, now: Time, server: ServerKey, by: Move, out: &mut Vec<Command>) {
+        let Some(slot) = self.tables.slots.get(server) else { return };
+        let (key, is_granted) = (slot.pool, slot.is_granted);
+        let Some(pool) = self.pools.get_mut(key) else { return };
+        if !pool.shelf.shift(&mut self.tables.slots, server, by, now) {
+            return;
+        }
+        let user = pool.user;
+        if is_granted {
+            self.give_back(user, out);
+        }
+        self.unsettled.push_back(key);
+    }
+
+    fn tick(&mut self, now: Time, out: &mut Vec<Command>) {
+        while let Some(key) = self.agenda.next_due(now) {
+            self.with(key, |pool, tables| {
+                pool.alarm = None;
+                pool.tick(now, tables, out);
+            });
+        }
+    }
+
+    /// Settles whom the event has touched, and whom that touches.
+    fn settle(&mut self, now: Time, out: &mut Vec<Command>) {
+        while let Some(key) = self.unsettled.pop_front() {
+            let Some(pool) = self.pools.get_mut(key) else { continue };
+            pool.serve(now, &mut self.tables, out);
+            self.share(now, key, out);
+            self.look_again(now, key);
+        }
+    }
+
+    /// Sets the alarm of a pool, or forgets the pool.
+    fn look_again(&mut self, now: Time, key: PoolKey) {
+        let Some(pool) = self.pools.get_mut(key) else { return };
+        if !pool.is_over() {
+            if let Some(deadline) = pool.deadline(now, &self.tables) {
+                self.agenda.ring_by(deadline, key, &mut pool.alarm);
+            }
+            return;
+        }
+        self.agenda.cancel(key, &mut pool.alarm);
+        self.bank.forget(key, pool.database, pool.user);
+        self.pools.remove(key);
+    }
+
+    /// Has a pool looked at with the next tick, which is due at once.
+    pub(crate) fn wake(&mut self, key: PoolKey) {
+        if let Some(pool) = self.pools.get_mut(key) {
+            self.agenda.ring_by(Time(0), key, &mut pool.alarm);
+        }
+    }
+
+    /// Does something with a pool, which is settled afterwards.
+    pub(crate) fn with(&mut self, key: PoolKey, act: impl FnOnce(&mut Pool, &mut Tables)) {
+        if let Some(pool) = self.pools.get_mut(key) {
+            act(pool, &mut self.tables);
+            self.unsettled.push_back(key);
+        }
+    }
+
+    fn with_pool_of(&mut self, server: ServerKey, act: impl FnOnce(&mut Pool, &mut Tables)) {
+        if let Some(key) = self.pool_of(server) {
+            self.with(key, act);
+        }
+    }
+}

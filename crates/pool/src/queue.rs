@@ -1,0 +1,163 @@
+//! Who waits, in the order in which they came.
+//!
+//! Always true: a client waits in one place at most; finding it and letting it go cost the same however many wait, so
+//! that thousands who leave together cost no more than as many who leave one by one.
+//! Not here: what they wait for becomes true (`pool`).
+
+use base::{Key, Slab, Time};
+
+use crate::list::{Linked, Links, List};
+use crate::{ClientKey, PoolKey};
+
+/// What a client waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    /// A server.
+    Server,
+    /// The parameters of a first login.
+    Welcome,
+}
+
+/// One client that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) client: ClientKey,
+    pub(crate) pool: PoolKey,
+    pub(crate) wish: Wish,
+    pub(crate) since: Time,
+    links: Links,
+}
+
+impl Linked for Seat {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// Everybody who waits on this worker, whichever pool for.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    rows: Slab<Seat>,
+    /// The seat of a client, by the index of its key: indices are small, and one that does not wait costs a word.
+    by_client: Vec<Option<Key>>,
+}
+
+impl Seats {
+    pub(crate) fn new() -> Self {
+        Self { rows: Slab::with_capacity(u32::MAX), by_client: Vec::new() }
+    }
+
+    /// The seat at this client's index: its own, or that of an earlier client of the same index that never said it left.
+    pub(crate) fn at(&self, client: ClientKey) -> Option<Seat> {
+        let key = (*self.by_client.get(client.index as usize)?)?;
+        self.rows.get(key).copied()
+    }
+
+    /// The seat of this client.
+    pub(crate) fn of(&self, client: ClientKey) -> Option<Seat> {
+        self.at(client).filter(|seat| seat.client == client)
+    }
+}
+
+/// The clients that wait for one thing in one pool, first come first served.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    list: List,
+}
+
+impl Queue {
+    /// Lets a client wait behind all others. It must not wait anywhere.
+    pub(crate) fn join(&mut self, seats: &mut Seats, client: ClientKey, pool: PoolKey, wish: Wish, since: Time) {
+        let seat = Seat { client, pool, wish, since, links: Links::default() };
+        let key = seats.rows.insert(seat).expect("the table of seats is as large as keys can count");
+        self.list.push(&mut seats.rows, key);
+        let index = client.index as usize;
+        if index >= seats.by_client.len() {
+            seats.by_client.resize(index + 1, None);
+        }
+        debug_assert!(seats.by_client[index].is_none(), "a client waits in one place");
+        seats.by_client[index] = Some(key);
+    }
+
+    /// Lets a client go that waits here.
+    pub(crate) fn leave(&mut self, seats: &mut Seats, client: ClientKey) {
+        let Some(key) = seats.by_client.get_mut(client.index as usize).and_then(Option::take) else { return };
+        self.list.remove(&mut seats.rows, key);
+        seats.rows.remove(key);
+    }
+
+    /// Who has waited longest.
+    pub(crate) fn first(&self, seats: &Seats) -> Option<Seat> {
+        seats.rows.get(self.list.oldest()?).copied()
+    }
+
+    /// Lets the first go.
+    pub(crate) fn pop(&mut self, seats: &mut Seats) -> Option<Seat> {
+        let seat = self.first(seats)?;
+        self.leave(seats, seat.client);
+        Some(seat)
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POOL: PoolKey = Key { index: 0, generation: 1 };
+
+    fn client(index: u32) -> ClientKey {
+        Key { index, generation: 1 }
+    }
+
+    fn crowd(size: u32) -> (Seats, Queue) {
+        let (mut seats, mut queue) = (Seats::new(), Queue::default());
+        (0..size).for_each(|index| queue.join(&mut seats, client(index), POOL, Wish::Server, Time(u64::from(index))));
+        (seats, queue)
+    }
+
+    #[test]
+    fn who_came_first_goes_first() {
+        let (mut seats, mut queue) = crowd(3);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
+        assert_eq!(order, [0, 1, 2]);
+    }
+
+    #[test]
+    fn who_leaves_the_middle_does_not_disturb_the_order() {
+        let (mut seats, mut queue) = crowd(4);
+        queue.leave(&mut seats, client(1));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
+        assert_eq!(order, [0, 2, 3]);
+    }
+
+    #[test]
+    fn who_has_left_can_leave_again_without_harm() {
+        let (mut seats, mut queue) = crowd(2);
+        queue.leave(&mut seats, client(0));
+        queue.leave(&mut seats, client(0));
+        queue.leave(&mut seats, client(77));
+        assert_eq!(queue.len(), 1);
+    }
+
+    #[test]
+    fn a_later_client_of_the_same_index_is_not_taken_for_the_earlier_one() {
+        let (seats, _queue) = crowd(1);
+        let later = Key { index: 0, generation: 2 };
+        assert!(seats.of(later).is_none());
+        assert_eq!(seats.at(later).map(|seat| seat.client), Some(client(0)));
+    }
+}

@@ -1,0 +1,273 @@
+//! How pools compete for servers of a database and servers of a user.
+//!
+//! Always true: a login begins only when its user has a grant (if the user is limited) and its database has room (if the
+//! database is limited); a server is evicted only for a waiting client, never to reach a minimum, and only from a pool
+//! in which nobody waits.
+//! Not here: whether a pool wishes for a login (`pool`), how grants are shared among workers (`ledger`).
+
+use base::Time;
+
+use crate::bank::{Hunger, Place};
+use crate::pool::{Pool, Tables, Wanted};
+use crate::pools::Pools;
+use crate::{Command, Need, PoolKey};
+
+impl Pools {
+    /// Begins the logins a pool wishes for, or has it stand in line for them; then serves the lines it may have moved.
+    pub(crate) fn share(&mut self, now: Time, key: PoolKey, out: &mut Vec<Command>) {
+        self.seek(now, key, out);
+        let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return };
+        if !self.bank.database(database).line.is_empty() {
+            self.fill_database(now, database, out);
+            self.evict_for_database(now, database, out);
+        }
+        if self.bank.user(user).owes_one {
+            self.evict_for_ledger(now, user, out);
+        }
+        self.ask(user, out);
+    }
+
+    /// A grant has come from the ledger.
+    pub(crate) fn granted(&mut self, now: Time, number: u32, need: Need, out: &mut Vec<Command>) {
+        let user = self.bank.user(number);
+        match need {
+            Need::Client => user.asked = user.asked.saturating_sub(1),
+            Need::Minimum => user.is_minimum_asked = false,
+        }
+        if self.pay_arrears(number) {
+            return;
+        }
+        match self.bank.user(number).line.first() {
+            Some((key, _)) => self.use_grant(now, key, number, out),
+            None => self.give_back(number, out),
+        }
+        self.ask(number, out);
+    }
+
+    /// The ledger has nothing for a minimum.
+    pub(crate) fn denied(&mut self, now: Time, number: u32) {
+        self.bank.user(number).is_minimum_asked = false;
+        while let Some(key) = self.bank.user(number).line.first_minimum() {
+            self.step_out(key);
+            self.with(key, |pool, _| pool.put_off_minimum(now));
+        }
+    }
+
+    /// Somebody at the ledger waits for a server of this user, or no longer does.
+    pub(crate) fn sought(&mut self, now: Time, number: u32, is_wanted: bool, out: &mut Vec<Command>) {
+        self.bank.user(number).owes_one = is_wanted;
+        if is_wanted {
+            self.evict_for_ledger(now, number, out);
+        }
+    }
+
+    /// A granted server is gone or was not needed, which may be just what somebody at the ledger waits for.
+    pub(crate) fn give_back(&mut self, number: u32, out: &mut Vec<Command>) {
+        self.bank.user(number).owes_one = false;
+        out.push(Command::GiveBack { user: number });
+    }
+
+    /// Whether servers of this user need a grant from now on. Who stands in line without need steps out; who has servers
+    /// without a grant asks for them. Both happen with the next tick, which is due at once.
+    pub(crate) fn change_user_limit(&mut self, number: u32, is_limited: bool) {
+        let user = self.bank.user(number);
+        user.is_limited = is_limited;
+        user.is_in_arrears = is_limited;
+        let first = user.pools.first().copied();
+        let in_line = if is_limited { Vec::new() } else { user.line.pools() };
+        for key in first.into_iter().chain(in_line.iter().copied()) {
+            self.wake(key);
+        }
+        for key in in_line {
+            self.step_out(key);
+        }
+    }
+
+    /// Begins logins or joins a line until the pool has what it wishes for, as far as that is possible now.
+    fn seek(&mut self, now: Time, key: PoolKey, out: &mut Vec<Command>) {
+        while let Some(pool) = self.pools.get(key) {
+            match (pool.wanted(now, &self.tables), pool.hunger.place()) {
+                (None, None) => return,
+                (Some(wanted), None) => {
+                    if !self.obtain(now, key, wanted, out) {
+                        return;
+                    }
+                }
+                (Some(wanted), Some(place)) if wanted.need() == place.need => return,
+                (_, Some(_)) => {
+                    let user = pool.user;
+                    if self.step_out(key).has_grant() {
+                        self.give_back(user, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins a login, or has the pool stand in line for it. Whether it has begun.
+    fn obtain(&mut self, now: Time, key: PoolKey, wanted: Wanted, out: &mut Vec<Command>) -> bool {
+        let Some(pool) = self.pools.get_mut(key) else { return false };
+        if !self.bank.user(pool.user).is_limited {
+            return self.take_room(now, key, wanted, false, out);
+        }
+        pool.hunger = Hunger::Grant(self.bank.queue_for_grant(key, pool.user, wanted.need()));
+        false
+    }
+
+    /// The same for a pool that has its grant in hand, or needs none.
+    fn take_room(&mut self, now: Time, key: PoolKey, wanted: Wanted, is_granted: bool, out: &mut Vec<Command>) -> bool {
+        let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return false };
+        if self.has_room(database) && self.bank.database(database).line.is_empty() {
+            self.begin(now, key, wanted, is_granted, out);
+            return true;
+        }
+        // A grant is not held back for a minimum: elsewhere a client may wait for it.
+        let keeps_grant = is_granted && wanted.need() == Need::Client;
+        if is_granted && !keeps_grant {
+            self.give_back(user, out);
+        }
+        let place = self.bank.queue_for_room(key, database, wanted.need());
+        self.set_hunger(key, Hunger::Room { place, is_granted: keeps_grant });
+        false
+    }
+
+    /// Uses a grant for the pool at the front of the line of its user.
+    fn use_grant(&mut self, now: Time, key: PoolKey, user: u32, out: &mut Vec<Command>) {
+        let place = self.step_out(key).place();
+        self.unsettled.push_back(key);
+        match self.still_wanted(now, key, place) {
+            Some(wanted) => {
+                self.take_room(now, key, wanted, true, out);
+            }
+            None => self.give_back(user, out),
+        }
+    }
+
+    /// Gives the room there is in a database to those who stand in line for it.
+    fn fill_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
+        while self.has_room(number) {
+            let Some((key, _)) = self.bank.database(number).line.first() else { return };
+            let hunger = self.step_out(key);
+            self.unsettled.push_back(key);
+            let Some(user) = self.pools.get(key).map(|pool| pool.user) else { return };
+            // Who has no grant where one is needed stands in the other line first.
+            let may_begin = hunger.has_grant() || !self.bank.user(user).is_limited;
+            match self.still_wanted(now, key, hunger.place()) {
+                Some(wanted) if may_begin => self.begin(now, key, wanted, hunger.has_grant(), out),
+                _ if hunger.has_grant() => self.give_back(user, out),
+                _ => {}
+            }
+        }
+    }
+
+    /// Evicts until everybody in line for this database will have room, as soon as what is being closed is closed.
+    fn evict_for_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
+        loop {
+            let database = self.bank.database(number);
+            let hungry = database.line.clients();
+            let staying = database.pools.iter().filter_map(|key| self.pools.get(*key)).map(|pool| pool.shelf.staying());
+            if database.servers_max.saturating_sub(staying.sum()) >= hungry {
+                return;
+            }
+            let Some(victim) = longest_idle(database.pools.iter().filter_map(|key| self.pools.get(*key)), &self.tables)
+            else {
+                return;
+            };
+            self.with(victim, |pool, tables| pool.evict(now, tables, out));
+        }
+    }
+
+    /// Evicts one server for whoever stands in line at the ledger, or leaves it owed.
+    fn evict_for_ledger(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
+        let user = self.bank.user(number);
+        let pools = user.pools.iter().filter_map(|key| self.pools.get(*key));
+        if let Some(victim) = longest_idle(pools, &self.tables) {
+            user.owes_one = false;
+            self.with(victim, |pool, tables| pool.evict(now, tables, out));
+        }
+    }
+
+    /// Has as many asks on their way as there are pools in line and servers in arrears.
+    fn ask(&mut self, number: u32, out: &mut Vec<Command>) {
+        let user = self.bank.user(number);
+        if user.is_calm() {
+            return;
+        }
+        let mut needed = user.line.clients();
+        if user.is_in_arrears {
+            let pools = user.pools.iter().filter_map(|key| self.pools.get(*key));
+            let arrears = pools.flat_map(|pool| pool.shelf.ungranted(&self.tables.slots)).count() as u32;
+            user.is_in_arrears = arrears > 0;
+            needed += arrears;
+        }
+        while user.asked < needed {
+            user.asked += 1;
+            out.push(Command::Ask { user: number, need: Need::Client });
+        }
+        while user.asked > needed {
+            user.asked -= 1;
+            out.push(Command::Withdraw { user: number });
+        }
+        if !user.is_minimum_asked && user.line.first_minimum().is_some() {
+            user.is_minimum_asked = true;
+            out.push(Command::Ask { user: number, need: Need::Minimum });
+        }
+    }
+
+    /// Uses a grant for a server that was opened before there was a limit. Whether there is one.
+    fn pay_arrears(&mut self, number: u32) -> bool {
+        let user = self.bank.user(number);
+        if !user.is_in_arrears {
+            return false;
+        }
+        let pools = user.pools.iter().filter_map(|key| self.pools.get(*key));
+        let mut ungranted = pools.flat_map(|pool| pool.shelf.ungranted(&self.tables.slots));
+        let Some(server) = ungranted.next() else { return false };
+        drop(ungranted);
+        self.tables.slots.get_mut(server).expect("it was found above").is_granted = true;
+        true
+    }
+
+    fn begin(&mut self, now: Time, key: PoolKey, wanted: Wanted, is_granted: bool, out: &mut Vec<Command>) {
+        if let Some(pool) = self.pools.get_mut(key) {
+            pool.dial(now, &mut self.tables, wanted, is_granted, out);
+        }
+    }
+
+    /// What a pool wishes for, if that is still what it stood in line for.
+    fn still_wanted(&self, now: Time, key: PoolKey, place: Option<Place>) -> Option<Wanted> {
+        let wanted = self.pools.get(key)?.wanted(now, &self.tables)?;
+        (Some(wanted.need()) == place.map(|place| place.need)).then_some(wanted)
+    }
+
+    /// Whether a database may have one more server.
+    fn has_room(&mut self, number: u32) -> bool {
+        let database = self.bank.database(number);
+        let pools = database.pools.iter().filter_map(|key| self.pools.get(*key));
+        database.servers_max == 0 || pools.map(|pool| pool.shelf.total()).sum::<u32>() < database.servers_max
+    }
+
+    /// Takes a pool out of its line. Where it stood.
+    fn step_out(&mut self, key: PoolKey) -> Hunger {
+        let Some(pool) = self.pools.get_mut(key) else { return Hunger::Sated };
+        let hunger = std::mem::take(&mut pool.hunger);
+        match hunger {
+            Hunger::Sated => {}
+            Hunger::Grant(place) => self.bank.user(pool.user).line.leave(place),
+            Hunger::Room { place, .. } => self.bank.database(pool.database).line.leave(place),
+        }
+        hunger
+    }
+
+    fn set_hunger(&mut self, key: PoolKey, hunger: Hunger) {
+        if let Some(pool) = self.pools.get_mut(key) {
+            pool.hunger = hunger;
+        }
+    }
+}
+
+/// Whose server has been idle longest and may be taken; ties by the key of the pool.
+fn longest_idle<'a>(pools: impl Iterator<Item = &'a Pool>, tables: &Tables) -> Option<PoolKey> {
+    let candidates = pools.filter(|pool| pool.may_be_evicted());
+    candidates.min_by_key(|pool| (pool.idle_since(tables), pool.key)).map(|pool| pool.key)
+}

@@ -1,0 +1,46 @@
+//! How a pool looks from outside, for console, metrics and simulation. Never used for decisions.
+
+use base::Time;
+
+use crate::{Failure, Limits};
+
+/// One pool at one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// The caller's name of the database.
+    pub database: u32,
+    /// The caller's name of the user.
+    pub user: u32,
+    /// What is in force.
+    pub limits: Limits,
+    /// Clients that wait for a server.
+    pub waiting: u32,
+    /// Clients that wait for the first login.
+    pub greeting: u32,
+    /// Since when the first client of the queue has waited.
+    pub waiting_since: Option<Time>,
+    /// Servers whose login is on its way.
+    pub dialing: u32,
+    /// Servers that wait for a client.
+    pub idle: u32,
+    /// Servers that a client has.
+    pub lent: u32,
+    /// Servers that are being reset or mended.
+    pub cleaning: u32,
+    /// Servers that are being checked.
+    pub checking: u32,
+    /// Servers that are being closed.
+    pub closing: u32,
+    /// Whether the parameters of a login are known.
+    pub is_welcomed: bool,
+    /// Why the last login did not come about, unless one has succeeded since.
+    pub failure: Option<Failure>,
+}
+
+impl Snapshot {
+    /// Servers in any state: what the limits count.
+    #[must_use]
+    pub fn servers(&self) -> u32 {
+        self.dialing + self.idle + self.lent + self.cleaning + self.checking + self.closing
+    }
+}

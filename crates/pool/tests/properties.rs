@@ -1,0 +1,462 @@
+//! Random events upon the pools of one worker, and what must hold whatever happens.
+//!
+//! Always true: the world here obeys commands but is free in everything else: when, in which order, and whether a login
+//! or a cleaning succeeds. It keeps its own books and compares.
+//! Not here: stories with a meaning (`transcripts`), limits that span workers (`ledger`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::{Key, Random, Time};
+use pool::{Command, Event, Failure, Limits, Need, PoolKey, Pools, Return, Reuse, ServerKey, State};
+use proptest::prelude::*;
+
+/// Where a server is, as far as the world knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Dialing,
+    Idle,
+    Lent(Key),
+    Cleaning,
+    Closing,
+}
+
+/// Where a client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Client {
+    Away,
+    /// In this pool, with this number in the order of all arrivals.
+    Waiting(usize, u64),
+    Greeting(usize),
+    Attached,
+}
+
+const CLIENTS: u32 = 12;
+const POOLS: usize = 3;
+/// Pools 0 and 1 share a database, pools 1 and 2 a user.
+const PAIRS: [(u32, u32); POOLS] = [(0, 0), (0, 1), (1, 1)];
+const LIMITED_USER: u32 = 1;
+
+struct World {
+    pools: Pools,
+    keys: [PoolKey; POOLS],
+    limits: [Limits; POOLS],
+    database_max: u32,
+    now: Time,
+    random: Random,
+    servers: BTreeMap<ServerKey, (usize, Place)>,
+    clients: Vec<Client>,
+    arrivals: u64,
+    /// Grants the ledger still has; asks that stand in its line.
+    grants_free: u32,
+    grants_max: u32,
+    asks: Vec<Need>,
+}
+
+impl World {
+    fn new(limits: [Limits; POOLS], database_max: u32, grants_max: u32, seed: u64) -> Self {
+        let mut pools = Pools::new(seed);
+        pools.set_database_limit(0, database_max);
+        pools.set_user_limit(LIMITED_USER, grants_max > 0);
+        let mut index = 0;
+        let keys = limits.map(|limits| {
+            let (database, user) = PAIRS[index];
+            index += 1;
+            pools.open(Time(0), database, user, limits)
+        });
+        Self {
+            pools,
+            keys,
+            limits,
+            database_max,
+            now: Time(0),
+            random: Random::new(seed),
+            servers: BTreeMap::new(),
+            clients: vec![Client::Away; CLIENTS as usize],
+            arrivals: 0,
+            grants_free: grants_max,
+            grants_max,
+            asks: Vec::new(),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.pools.handle(self.now, event, &mut out);
+        for command in out {
+            self.obey(command);
+        }
+        self.check();
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Dial { pool, server } => {
+                let pool = self.keys.iter().position(|key| *key == pool).expect("a pool that was opened");
+                let before = self.servers.insert(server, (pool, Place::Dialing));
+                assert_eq!(before, None, "a slot is dialed while it is taken");
+                self.check_limits(pool);
+            }
+            Command::Attach { client, server, .. } => self.attach(client, server),
+            Command::Welcome { client } => {
+                let was = std::mem::replace(self.client(client), Client::Away);
+                assert!(matches!(was, Client::Greeting(_)), "{was:?} is welcomed");
+            }
+            Command::Reset { server } => self.shift(server, |place| matches!(place, Place::Lent(_)), Place::Cleaning),
+            Command::Check { server } => self.shift(server, |place| place == Place::Idle, Place::Cleaning),
+            Command::Close { server, .. } => self.shift(server, |place| place != Place::Closing, Place::Closing),
+            Command::Refuse { client, .. } => {
+                let was = std::mem::replace(self.client(client), Client::Away);
+                assert!(matches!(was, Client::Waiting(..) | Client::Greeting(_)), "{was:?} is refused");
+            }
+            Command::Ask { user, need } => {
+                assert!(user == LIMITED_USER && self.grants_max > 0, "nobody else needs a grant");
+                self.asks.push(need);
+            }
+            Command::Withdraw { .. } => {
+                let place = self.asks.iter().rposition(|need| *need == Need::Client).expect("an ask to withdraw");
+                self.asks.remove(place);
+            }
+            Command::GiveBack { .. } => {
+                self.grants_free += 1;
+                assert!(self.grants_free <= self.grants_max, "more grants come back than were given");
+            }
+            Command::Note(_) => {}
+        }
+    }
+
+    fn attach(&mut self, client: Key, server: ServerKey) {
+        let (pool, place) = self.servers[&server];
+        let was = std::mem::replace(self.client(client), Client::Attached);
+        let Client::Waiting(waited_in, arrival) = was else { panic!("{was:?} gets a server") };
+        assert_eq!(waited_in, pool, "a client gets a server of another pool");
+        for other in &self.clients {
+            assert!(
+                !matches!(other, Client::Waiting(there, earlier) if *there == pool && *earlier < arrival),
+                "somebody is passed over"
+            );
+        }
+        // One that has just been returned or cleaned is lent before the world hears of its rest.
+        assert!(matches!(place, Place::Idle | Place::Cleaning), "a server is lent while it is {place:?}");
+        self.servers.insert(server, (pool, Place::Lent(client)));
+    }
+
+    fn shift(&mut self, server: ServerKey, is_allowed: impl Fn(Place) -> bool, to: Place) {
+        let (_, place) = self.servers.get_mut(&server).expect("a server that is there");
+        assert!(is_allowed(*place), "{place:?} becomes {to:?}");
+        *place = to;
+    }
+
+    fn client(&mut self, client: Key) -> &mut Client {
+        &mut self.clients[client.index as usize]
+    }
+
+    fn count(&self, is_meant: impl Fn(usize) -> bool) -> u32 {
+        self.servers.values().filter(|(pool, _)| is_meant(*pool)).count() as u32
+    }
+
+    fn check_limits(&self, pool: usize) {
+        let limits = &self.limits[pool];
+        let ceiling = limits.servers_max + if limits.reserve_after.is_some() { limits.reserve_max } else { 0 };
+        let servers = self.count(|other| other == pool);
+        assert!(limits.servers_max == 0 || servers <= ceiling, "{servers} servers in a pool of {ceiling}");
+        let in_database = self.count(|other| PAIRS[other].0 == 0);
+        assert!(
+            PAIRS[pool].0 != 0 || self.database_max == 0 || in_database <= self.database_max,
+            "{in_database} servers in a database of {}",
+            self.database_max
+        );
+        let of_user = self.count(|other| PAIRS[other].1 == LIMITED_USER);
+        assert!(
+            self.grants_max == 0 || of_user <= self.grants_max,
+            "{of_user} servers with {} grants",
+            self.grants_max
+        );
+    }
+
+    /// The pools believe what the world knows.
+    fn check(&self) {
+        for (pool, key) in self.keys.into_iter().enumerate() {
+            let seen = self.pools.snapshot(key).expect("the pool is open");
+            let count = |place: fn(Place) -> bool| {
+                self.servers.values().filter(|(other, at)| *other == pool && place(*at)).count() as u32
+            };
+            assert_eq!(seen.dialing, count(|place| place == Place::Dialing));
+            assert_eq!(seen.idle, count(|place| place == Place::Idle));
+            assert_eq!(seen.lent, count(|place| matches!(place, Place::Lent(_))));
+            assert_eq!(seen.cleaning + seen.checking, count(|place| place == Place::Cleaning));
+            assert_eq!(seen.closing, count(|place| place == Place::Closing));
+            let waiting = |client: &&Client| matches!(client, Client::Waiting(other, _) if *other == pool);
+            assert_eq!(seen.waiting as usize, self.clients.iter().filter(waiting).count());
+            let greeting = |client: &&Client| matches!(client, Client::Greeting(other) if *other == pool);
+            assert_eq!(seen.greeting as usize, self.clients.iter().filter(greeting).count());
+            // Nobody waits for an idle server, except behind others that are about to be clean.
+            assert!(seen.waiting == 0 || seen.idle == 0 || seen.cleaning + seen.checking >= seen.waiting);
+        }
+        if self
+            .pools
+            .keys()
+            .iter()
+            .all(|key| self.pools.snapshot(*key).is_some_and(|seen| seen.waiting + seen.greeting == 0))
+        {
+            assert!(!self.asks.contains(&Need::Client), "nobody waits, but somebody asks");
+        }
+    }
+
+    /// One random thing happens.
+    fn step(&mut self, choice: u8, pick: u8) {
+        let pool = usize::from(pick) % POOLS;
+        let key = self.keys[pool];
+        let client = Key { index: u32::from(pick) % CLIENTS, generation: 1 };
+        match choice % 12 {
+            0..=2 => self.client_moves(client, pool),
+            3..=7 => self.server_moves(pick),
+            8 => self.ledger_moves(),
+            9 => {
+                self.now = self.now + Duration::from_millis(u64::from(pick) * 20);
+                self.handle(Event::Tick);
+            }
+            10 if pick < 40 => self.handle(Event::Retire { pool: key }),
+            10 => {
+                self.now = self.pools.next_deadline().map_or(self.now, |due| due.max(self.now));
+                self.handle(Event::Tick);
+            }
+            _ => self.limits_change(pool, pick),
+        }
+    }
+
+    fn client_moves(&mut self, client: Key, pool: usize) {
+        let key = self.keys[pool];
+        let (stands, greets) = (*self.client(client), self.random.below(4) == 0);
+        match stands {
+            Client::Away if greets => {
+                *self.client(client) = Client::Greeting(pool);
+                self.handle(Event::Greets { pool: key, client });
+            }
+            Client::Away => {
+                self.arrivals += 1;
+                *self.client(client) = Client::Waiting(pool, self.arrivals);
+                self.handle(Event::Wants { pool: key, client });
+            }
+            Client::Waiting(there, _) | Client::Greeting(there) => {
+                *self.client(client) = Client::Away;
+                self.handle(Event::Left { pool: self.keys[there], client });
+            }
+            Client::Attached => {}
+        }
+    }
+
+    fn server_moves(&mut self, pick: u8) {
+        let keys: Vec<_> = self.servers.keys().copied().collect();
+        let Some(server) = keys.get(usize::from(pick) % keys.len().max(1)).copied() else { return };
+        let (pool, place) = self.servers[&server];
+        let luck = self.random.below(10);
+        match place {
+            Place::Dialing if luck < 7 => {
+                self.servers.insert(server, (pool, Place::Idle));
+                self.handle(Event::Ready { server });
+            }
+            Place::Dialing => {
+                self.servers.remove(&server);
+                let failure = match luck {
+                    7 => Failure::unreachable("connect failed"),
+                    8 => Failure::refused(*b"28P01", "wrong password"),
+                    _ => Failure::refused(*b"57P03", "starting up"),
+                };
+                self.handle(Event::DialFailed { server, failure });
+            }
+            Place::Lent(client) if luck < 8 => {
+                *self.client(client) = Client::Away;
+                let as_ = if luck < 6 { Return::Clean } else { Return::Mending };
+                // What happens to a clean one the pool says itself; without a word it rests.
+                let resets = as_ == Return::Clean && self.limits[pool].reset;
+                let rests = if as_ == Return::Clean { Place::Idle } else { Place::Cleaning };
+                self.servers.insert(server, (pool, if resets { place } else { rests }));
+                self.handle(Event::Returned { server, as_ });
+            }
+            Place::Lent(client) => {
+                *self.client(client) = Client::Away;
+                self.lose(server);
+            }
+            Place::Cleaning if luck < 8 => {
+                self.servers.insert(server, (pool, Place::Idle));
+                self.handle(Event::Cleaned { server });
+            }
+            Place::Closing if luck < 8 => {
+                self.servers.remove(&server);
+                self.handle(Event::Closed { server });
+            }
+            Place::Idle if luck < 8 => {}
+            Place::Idle | Place::Cleaning | Place::Closing => self.lose(server),
+        }
+    }
+
+    fn lose(&mut self, server: ServerKey) {
+        self.servers.remove(&server);
+        self.handle(Event::Lost { server });
+        assert_eq!(self.pools.state_of(server), State::Free);
+    }
+
+    fn ledger_moves(&mut self) {
+        if self.asks.is_empty() {
+            return;
+        }
+        let user = LIMITED_USER;
+        if self.grants_free > 0 {
+            self.grants_free -= 1;
+            let need = self.asks.remove(0);
+            self.handle(Event::Granted { user, need });
+        } else if let Some(place) = self.asks.iter().position(|need| *need == Need::Minimum) {
+            self.asks.remove(place);
+            self.handle(Event::Denied { user });
+        } else {
+            self.handle(Event::Wanted { user, is_wanted: true });
+        }
+    }
+
+    fn limits_change(&mut self, pool: usize, pick: u8) {
+        // Raised only: a lowered limit leaves more than it allows for a while, which has its own story.
+        let limits = &mut self.limits[pool];
+        if pick % 16 == 0 && limits.servers_max > 0 {
+            limits.servers_max += 1;
+        }
+        limits.reuse = if pick % 2 == 0 { Reuse::Newest } else { Reuse::Oldest };
+        let limits = *limits;
+        let mut out = Vec::new();
+        self.pools.set_limits(self.now, self.keys[pool], limits, &mut out);
+        out.into_iter().for_each(|command| self.obey(command));
+        self.check();
+    }
+
+    /// Everybody leaves, everything is closed: nothing may be left behind.
+    fn go_home(&mut self) {
+        for index in 0..CLIENTS {
+            let client = Key { index, generation: 1 };
+            if let Client::Waiting(pool, _) | Client::Greeting(pool) = *self.client(client) {
+                *self.client(client) = Client::Away;
+                self.handle(Event::Left { pool: self.keys[pool], client });
+            }
+        }
+        for key in self.keys {
+            let mut out = Vec::new();
+            self.pools.close(self.now, key, &mut out);
+            out.into_iter().for_each(|command| self.obey(command));
+        }
+        let servers: Vec<_> = self.servers.keys().copied().collect();
+        for server in servers {
+            self.servers.remove(&server);
+            let mut out = Vec::new();
+            self.pools.handle(self.now, Event::Closed { server }, &mut out);
+            out.into_iter().for_each(|command| self.obey(command));
+            assert_eq!(self.pools.pool_of(server), None);
+        }
+        while let Some(need) = self.asks.pop() {
+            self.grants_free = self.grants_free.saturating_sub(1);
+            let mut out = Vec::new();
+            self.pools.handle(self.now, Event::Granted { user: LIMITED_USER, need }, &mut out);
+            out.into_iter().for_each(|command| self.obey(command));
+        }
+        assert_eq!(self.grants_free, self.grants_max, "every grant comes home");
+        assert!(self.pools.keys().is_empty(), "every pool is forgotten");
+        assert_eq!(self.pools.next_deadline(), None, "nothing is left to do");
+    }
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let off_or = |millis: std::ops::Range<u64>| proptest::option::of(millis.prop_map(Duration::from_millis));
+    let sizes = (0u32..4, 0u32..3, 0u32..3, 0u32..4);
+    let times = (off_or(0..500), off_or(1..2000), off_or(0..1000), off_or(0..3000), off_or(0..300));
+    (sizes, times, any::<bool>(), any::<bool>()).prop_map(|(sizes, times, reset, is_newest)| Limits {
+        servers_max: sizes.0,
+        servers_min: sizes.1,
+        reserve_max: sizes.2,
+        dials_max: sizes.3,
+        reserve_after: times.0,
+        wait_max: times.1,
+        idle_max: times.2,
+        lifetime_max: times.3,
+        check_after: times.4,
+        retry_after: Duration::from_millis(200),
+        reuse: if is_newest { Reuse::Newest } else { Reuse::Oldest },
+        reset,
+        ..Limits::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_books_agree_and_everything_comes_home(
+        limits in [limits(), limits(), limits()],
+        database_max in 0u32..4,
+        grants_max in 0u32..4,
+        seed in any::<u64>(),
+        steps in proptest::collection::vec(any::<(u8, u8)>(), 1..250),
+    ) {
+        let mut world = World::new(limits, database_max, grants_max, seed);
+        for (choice, pick) in steps {
+            world.step(choice, pick);
+        }
+        world.go_home();
+    }
+
+    #[test]
+    fn in_a_world_that_works_everybody_is_served_in_the_end(
+        limits in [limits(), limits(), limits()],
+        database_max in 0u32..4,
+        grants_max in 0u32..4,
+        seed in any::<u64>(),
+        steps in proptest::collection::vec(any::<(u8, u8)>(), 1..150),
+    ) {
+        let mut world = World::new(limits, database_max, grants_max, seed);
+        for (choice, pick) in steps {
+            world.step(choice, pick);
+        }
+        // From now on every login succeeds, every loan ends, and nobody new comes.
+        for _ in 0..600 {
+            if !world.clients.iter().any(|client| matches!(client, Client::Waiting(..) | Client::Greeting(_))) {
+                break;
+            }
+            world.all_goes_well();
+        }
+        let left: Vec<_> = world.clients.iter().filter(|client| **client != Client::Away && **client != Client::Attached).collect();
+        prop_assert!(left.is_empty(), "{left:?} wait forever");
+        world.go_home();
+    }
+}
+
+impl World {
+    /// Every server does what is asked of it, then the ledger, then time passes.
+    fn all_goes_well(&mut self) {
+        let servers: Vec<_> = self.servers.keys().copied().collect();
+        for server in servers {
+            let Some((pool, place)) = self.servers.get(&server).copied() else { continue };
+            match place {
+                Place::Dialing => {
+                    self.servers.insert(server, (pool, Place::Idle));
+                    self.handle(Event::Ready { server });
+                }
+                Place::Lent(client) => {
+                    *self.client(client) = Client::Away;
+                    self.servers.insert(server, (pool, Place::Cleaning));
+                    self.handle(Event::Returned { server, as_: Return::Mending });
+                }
+                Place::Cleaning => {
+                    self.servers.insert(server, (pool, Place::Idle));
+                    self.handle(Event::Cleaned { server });
+                }
+                Place::Closing => {
+                    self.servers.remove(&server);
+                    self.handle(Event::Closed { server });
+                }
+                Place::Idle => {}
+            }
+        }
+        self.ledger_moves();
+        // As the worker does it: the tick comes when it is due, and not later than the next second.
+        let latest = self.now + Duration::from_secs(1);
+        self.now = self.pools.next_deadline().map_or(latest, |due| due.clamp(self.now, latest));
+        self.handle(Event::Tick);
+    }
+}

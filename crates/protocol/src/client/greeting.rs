@@ -1,0 +1,273 @@
+//! What a client says first, and what it asks for.
+//!
+//! Always true: a packet is judged whole; nothing of it is remembered when it is refused.
+//! Not here: whether user and database exist, and how the user proves itself (`login`).
+
+use wire::backend::TxStatus;
+use wire::startup::{self, Startup, StartupFault};
+use wire::write;
+
+use crate::fault::Fault;
+use crate::vars::{Tracked, Vars};
+
+/// What the first bytes of a client mean.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Opening {
+    /// Too few bytes to tell.
+    More,
+    /// TLS without asking first (`sslnegotiation=direct`): it would not understand any words of ours.
+    DirectTls,
+    /// It asks for encryption, and the packet has this many bytes. The answer is one byte.
+    Encryption {
+        /// Bytes of the request.
+        bytes: usize,
+        /// The name of the request, for error messages.
+        request: &'static str,
+    },
+    /// It wants a query cancelled that another connection runs.
+    Cancel {
+        /// Process id and secret.
+        key: Box<[u8]>,
+    },
+    /// It wants a session.
+    Session {
+        /// Bytes of the packet.
+        bytes: usize,
+        /// The minor version of protocol 3.
+        minor: u16,
+        /// Name and value, in the order sent.
+        parameters: Vec<(String, String)>,
+    },
+    /// It cannot be understood.
+    Bad(Fault),
+}
+
+/// Reads what a client says first.
+#[must_use]
+pub fn open(bytes: &[u8]) -> Opening {
+    // A startup packet begins with a length below 10,000, whose first byte is zero; a TLS record of a handshake begins so.
+    if bytes.first() == Some(&TLS_HANDSHAKE) {
+        return Opening::DirectTls;
+    }
+    let packet = match startup::packet_bytes(bytes) {
+        Ok(Some(length)) if bytes.len() >= length => &bytes[..length],
+        Ok(_) => return Opening::More,
+        Err(fault) => return Opening::Bad(wrong(&fault, bytes)),
+    };
+    match Startup::parse(packet) {
+        Ok(Startup::Ssl) => Opening::Encryption { bytes: packet.len(), request: "SSL request" },
+        Ok(Startup::GssEnc) => Opening::Encryption { bytes: packet.len(), request: "GSSAPI encryption request" },
+        Ok(Startup::Cancel { key }) => Opening::Cancel { key },
+        Ok(Startup::Session { minor, parameters }) => Opening::Session { bytes: packet.len(), minor, parameters },
+        Ok(Startup::Version { major: 2 }) => Opening::Bad(Fault::OldProtocol),
+        Ok(Startup::Version { major }) => Opening::Bad(Fault::UnknownProtocol { major }),
+        Err(fault) => Opening::Bad(wrong(&fault, bytes)),
+    }
+}
+
+fn wrong(fault: &StartupFault, bytes: &[u8]) -> Fault {
+    match fault {
+        // A password message that came too early begins with its kind byte.
+        StartupFault::Length(_) if bytes.first() == Some(&wire::frontend::PASSWORD) => Fault::PasswordBeforeStartup,
+        StartupFault::Length(_) => {
+            let mut header = [0; 5];
+            let seen = bytes.len().min(header.len());
+            header[..seen].copy_from_slice(&bytes[..seen]);
+            Fault::BadHeader { header }
+        }
+        StartupFault::Terminator => Fault::StartupTerminator,
+        StartupFault::Layout => Fault::StartupLayout,
+        StartupFault::Encoding => Fault::StartupEncoding,
+    }
+}
+
+/// What the operator says of startup parameters.
+#[derive(Clone, Debug)]
+pub struct StartupRules<'a> {
+    /// Those that follow the client.
+    pub tracked: &'a Tracked,
+    /// `ignore_startup_parameters`.
+    pub ignored: &'a [Box<str>],
+}
+
+/// What a client asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Who it says it is.
+    pub user: Box<str>,
+    /// Which database it wants; the user's name if it did not say.
+    pub database: Box<str>,
+    /// The minor version of protocol 3.
+    pub minor: u16,
+    /// The tracked parameters that it gave.
+    pub vars: Vars,
+    /// Protocol options (`_pq_.`) that nobody here knows.
+    pub unknown_options: Vec<String>,
+}
+
+impl Request {
+    /// Reads the parameters of a startup packet.
+    ///
+    /// # Errors
+    /// Names the parameter that cannot be served.
+    pub fn read(minor: u16, parameters: Vec<(String, String)>, rules: &StartupRules<'_>) -> Result<Self, Fault> {
+        let (mut user, mut database) = (None, None);
+        let mut vars = Vars::new(rules.tracked);
+        let mut unknown_options = Vec::new();
+        for (name, value) in parameters {
+            if name == "user" {
+                user = Some(value);
+            } else if name == "database" {
+                database = Some(value);
+            } else if name.starts_with("_pq_.") {
+                unknown_options.push(name);
+            } else if name == "replication" {
+                if !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "no" | "0" | "f" | "n") {
+                    return Err(Fault::ReplicationUnsupported);
+                }
+            } else if name == "options" {
+                read_options(&value, rules, &mut vars)?;
+            } else if let Some(place) = rules.tracked.place(&name) {
+                vars.set(place, &value);
+            } else if !rules.ignored.iter().any(|ignored| **ignored == *name) {
+                return Err(Fault::StartupParameter { name: name.into() });
+            }
+        }
+        let user = user.filter(|user| !user.is_empty()).ok_or(Fault::NoUser)?;
+        if user.len() > USER_BYTES_MAX {
+            return Err(Fault::UserTooLong);
+        }
+        let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+        Ok(Self { user: user.into(), database: database.into(), minor, vars, unknown_options })
+    }
+
+    /// Appends the `NegotiateProtocolVersion` that the client is owed, if it asked for more than is spoken here.
+    pub fn negotiate(&self, out: &mut Vec<u8>) {
+        if self.minor > startup::MINOR_NEWEST || !self.unknown_options.is_empty() {
+            write::negotiate_protocol_version(out, self.minor.min(startup::MINOR_NEWEST), &self.unknown_options);
+        }
+    }
+}
+
+/// Reads the startup parameter `options`: settings of a session as arguments of a command.
+fn read_options(text: &str, rules: &StartupRules<'_>, vars: &mut Vars) -> Result<(), Fault> {
+    let is_ignored = |name: &str| rules.ignored.iter().any(|ignored| **ignored == *name);
+    let mut words = split_options(text).into_iter();
+    while let Some(word) = words.next() {
+        let setting = if word == "-c" {
+            words.next().ok_or(Fault::OptionsFlag)?
+        } else if let Some(setting) = word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
+            setting.to_owned()
+        } else {
+            return Err(Fault::OptionsFlag);
+        };
+        let (name, value) = setting.split_once('=').ok_or(Fault::OptionsFlag)?;
+        if let Some(place) = rules.tracked.place(name) {
+            vars.set(place, value);
+        } else if !is_ignored(name) && !is_ignored("options") {
+            return Err(Fault::OptionsParameter { name: name.into() });
+        }
+    }
+    Ok(())
+}
+
+/// Splits at blanks; a backslash takes the next character as it is (`pg_split_opts` in PostgreSQL's `postinit.c`).
+fn split_options(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            blank if blank.is_ascii_whitespace() => words.extend(word.take()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Appends what ends a login: it is accepted, these are the parameters, this is the cancel key, and queries may come.
+pub fn write_welcome(out: &mut Vec<u8>, fixed: &[u8], vars: &Vars, tracked: &Tracked, key: &[u8]) {
+    out.extend_from_slice(fixed);
+    vars.write_statuses(tracked, out);
+    write::backend_key_data(out, key);
+    write::ready_for_query(out, TxStatus::Idle);
+}
+
+/// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+/// PgBouncer refuses longer ones.
+const USER_BYTES_MAX: usize = 127;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(parameters: &[(&str, &str)], ignored: &[&str]) -> Result<Request, Fault> {
+        let tracked = Tracked::new(["IntervalStyle"]);
+        let ignored: Vec<Box<str>> = ignored.iter().map(|&name| name.into()).collect();
+        let rules = StartupRules { tracked: &tracked, ignored: &ignored };
+        let parameters = parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Request::read(0, parameters, &rules)
+    }
+
+    #[test]
+    fn a_database_that_is_not_named_is_the_users_own() {
+        let request = read(&[("user", "ann")], &[]).expect("a request");
+        assert_eq!((&*request.user, &*request.database), ("ann", "ann"));
+    }
+
+    #[test]
+    fn a_user_is_needed() {
+        assert_eq!(read(&[("database", "shop")], &[]), Err(Fault::NoUser));
+        assert_eq!(read(&[("user", "")], &[]), Err(Fault::NoUser));
+        assert_eq!(read(&[("user", &"u".repeat(128))], &[]), Err(Fault::UserTooLong));
+    }
+
+    #[test]
+    fn a_parameter_that_cannot_be_served_is_named() {
+        let refused = Err(Fault::StartupParameter { name: "geqo".into() });
+        assert_eq!(read(&[("user", "ann"), ("geqo", "off")], &[]), refused);
+        assert!(read(&[("user", "ann"), ("geqo", "off")], &["geqo"]).is_ok());
+    }
+
+    #[test]
+    fn options_are_read_like_a_command_line() {
+        let tracked = Tracked::new(["IntervalStyle"]);
+        let value = |options: &str, ignored: &[&str], name: &str| {
+            let request = read(&[("user", "ann"), ("options", options)], ignored)?;
+            Ok::<_, Fault>(request.vars.get(tracked.place(name).expect("tracked")).map(str::to_owned))
+        };
+        assert_eq!(value("-c timezone=UTC", &[], "TimeZone"), Ok(Some("UTC".into())));
+        assert_eq!(value(r"-cdatestyle=ISO,\ DMY --timezone=UTC", &[], "DateStyle"), Ok(Some("ISO, DMY".into())));
+        assert_eq!(value("-d 3", &[], "TimeZone"), Err(Fault::OptionsFlag));
+        assert_eq!(value("-c", &[], "TimeZone"), Err(Fault::OptionsFlag));
+        let refused = Err(Fault::OptionsParameter { name: "enable_seqscan".into() });
+        assert_eq!(value("-c enable_seqscan=off", &[], "TimeZone"), refused);
+        assert_eq!(value("-c enable_seqscan=off -c timezone=UTC", &["options"], "TimeZone"), Ok(Some("UTC".into())));
+    }
+
+    #[test]
+    fn what_is_newer_than_us_is_negotiated_down() {
+        let mut out = Vec::new();
+        read(&[("user", "ann")], &[]).expect("a request").negotiate(&mut out);
+        assert!(out.is_empty());
+        let mut request = read(&[("user", "ann"), ("_pq_.dance", "1")], &[]).expect("a request");
+        request.minor = 9;
+        request.negotiate(&mut out);
+        assert_eq!(out, b"v\0\0\0\x17\0\x03\0\x02\0\0\0\x01_pq_.dance\0");
+    }
+
+    #[test]
+    fn the_first_bytes_tell_what_is_wanted() {
+        assert_eq!(open(b""), Opening::More);
+        assert_eq!(open(b"\0\0\0\x08\x04"), Opening::More);
+        assert_eq!(open(b"\x16\x03\x01"), Opening::DirectTls);
+        assert_eq!(open(b"\0\0\0\x08\x04\xd2\x16\x2f"), Opening::Encryption { bytes: 8, request: "SSL request" });
+        assert_eq!(open(b"\0\0\0\x08\0\x02\0\0"), Opening::Bad(Fault::OldProtocol));
+        assert_eq!(open(b"p\0\0\0\x05x"), Opening::Bad(Fault::PasswordBeforeStartup));
+        assert_eq!(open(b"GET / HTTP/1.0"), Opening::Bad(Fault::BadHeader { header: *b"GET /" }));
+        assert_eq!(open(b"\0\0\0\0"), Opening::Bad(Fault::BadHeader { header: [0; 5] }));
+    }
+}

@@ -1,0 +1,267 @@
+//! How a client proves who it is.
+//!
+//! Always true: a stage that got an answer is gone, nothing is asked twice; somebody unknown goes through the same messages
+//! and the same work as somebody with a wrong password, and reads the same words.
+//! Not here: which method is asked for and where secrets come from (`config`, `worker::login`).
+
+use std::sync::Arc;
+
+use auth::scram::server::AwaitFinal;
+use auth::scram::{MECHANISM, NONCE_BYTES};
+use auth::{ScramFault, ScramKeys, ScramServer, Secret, ServerSecret, md5, plain};
+use wire::{backend, write};
+
+use crate::fault::Fault;
+
+/// How the client is to prove itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Method {
+    /// Not at all.
+    Trust,
+    /// By its password as it is.
+    Plain,
+    /// By md5; by SCRAM if its secret is one of SCRAM.
+    Md5,
+    /// By SCRAM-SHA-256.
+    Scram,
+}
+
+/// What is known of the user.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The name it claims.
+    pub user: Box<str>,
+    /// What is stored for it; `None` if nobody of that name is known.
+    pub secret: Option<Arc<Secret>>,
+    /// What SCRAM is checked against: derived, stored or a mock.
+    pub scram: ServerSecret,
+    /// Somebody whose secret costs as much to check as the others' do, for those who are unknown.
+    pub like: Option<Arc<Secret>>,
+}
+
+/// Randomness for one login.
+#[derive(Clone, Copy, Debug)]
+pub struct Dice {
+    /// For md5.
+    pub salt: [u8; 4],
+    /// For SCRAM.
+    pub nonce: [u8; NONCE_BYTES],
+}
+
+/// A login that waits for the client.
+pub enum Login {
+    /// For the password itself.
+    AwaitPassword(Known),
+    /// For a hash with this salt.
+    AwaitMd5(Known, [u8; 4]),
+    /// For the choice of a mechanism and its first message.
+    AwaitSaslFirst(ScramServer),
+    /// For the last message of SCRAM.
+    AwaitSaslFinal(AwaitFinal),
+}
+
+/// What comes of a step.
+#[derive(Debug)]
+pub enum Step {
+    /// The client is who it says it is. With the keys that its own login revealed, if they open a server too.
+    Passed(Option<ScramKeys>),
+    /// Something is asked of the client.
+    Ask(Login),
+}
+
+impl Login {
+    /// Begins a login; what is asked is appended to `out`.
+    ///
+    /// # Errors
+    /// Somebody unknown is not trusted.
+    pub fn begin(method: Method, known: Known, dice: Dice, out: &mut Vec<u8>) -> Result<Step, Fault> {
+        let is_scram = matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
+        match method {
+            Method::Trust if known.secret.is_none() => Err(Fault::UserUnknownToTrust),
+            Method::Trust => Ok(Step::Passed(None)),
+            Method::Plain => {
+                write::authentication(out, 3, &[]);
+                Ok(Step::Ask(Self::AwaitPassword(known)))
+            }
+            Method::Md5 if !is_scram => {
+                write::authentication(out, 5, &dice.salt);
+                Ok(Step::Ask(Self::AwaitMd5(known, dice.salt)))
+            }
+            Method::Md5 | Method::Scram => {
+                let mechanisms = [MECHANISM.as_bytes(), b"\0\0"].concat();
+                write::authentication(out, 10, &mechanisms);
+                Ok(Step::Ask(Self::AwaitSaslFirst(ScramServer::new(known.scram, &dice.nonce))))
+            }
+        }
+    }
+
+    /// Takes the body of a password message; what is asked next is appended to `out`.
+    ///
+    /// # Errors
+    /// The client has not proved itself. The second part says why, for the log; it holds no secret.
+    pub fn answer(self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, (Fault, Option<ScramFault>)> {
+        match self {
+            Self::AwaitPassword(known) => {
+                let received = password(body)?;
+                let is_right = match (&known.secret, &known.like) {
+                    (None, Some(like)) => plain::refuse(like, &known.user, received),
+                    (secret, _) => plain::verify(secret.as_deref(), &known.user, received),
+                };
+                if is_right { Ok(Step::Passed(None)) } else { Err((Fault::PasswordWrong, None)) }
+            }
+            Self::AwaitMd5(known, salt) => {
+                let received = password(body)?;
+                let is_right = md5::verify(known.secret.as_deref(), &known.user, salt, received);
+                if is_right { Ok(Step::Passed(None)) } else { Err((Fault::PasswordWrong, None)) }
+            }
+            Self::AwaitSaslFirst(scram) => {
+                let (mechanism, first) = sasl_initial(body).ok_or((Fault::SaslWrong, None))?;
+                if mechanism != MECHANISM {
+                    return Err((Fault::SaslMechanism, None));
+                }
+                let (next, asked) = scram.first(first).map_err(|why| (Fault::SaslWrong, Some(why)))?;
+                write::authentication(out, 11, &asked);
+                Ok(Step::Ask(Self::AwaitSaslFinal(next)))
+            }
+            Self::AwaitSaslFinal(scram) => {
+                let (last, keys) = scram.last(body).map_err(|why| (Fault::SaslWrong, Some(why)))?;
+                write::authentication(out, 12, &last);
+                Ok(Step::Passed(keys))
+            }
+        }
+    }
+}
+
+/// The password in a message: everything up to the zero byte that ends it.
+fn password(body: &[u8]) -> Result<&[u8], (Fault, Option<ScramFault>)> {
+    match body.split_last() {
+        Some((0, [])) => Err((Fault::PasswordEmpty, None)),
+        Some((0, text)) if !text.contains(&0) => Ok(text),
+        _ => Err((Fault::PasswordWrong, None)),
+    }
+}
+
+/// Reads a `SASLInitialResponse`: the mechanism and its first message.
+fn sasl_initial(body: &[u8]) -> Option<(&str, &[u8])> {
+    let (mechanism, rest) = backend::c_string(body)?;
+    let (length, first) = rest.split_first_chunk::<4>()?;
+    (u32::from_be_bytes(*length) as usize == first.len()).then_some((mechanism, first))
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::AwaitPassword(_) => "AwaitPassword",
+            Self::AwaitMd5(..) => "AwaitMd5",
+            Self::AwaitSaslFirst(_) => "AwaitSaslFirst",
+            Self::AwaitSaslFinal(_) => "AwaitSaslFinal",
+        })
+    }
+}
+
+/// The longest password message that is taken, in bytes: PgBouncer's longest password and room for its frame. Bounded
+/// before anything of it is kept.
+pub const PASSWORD_MESSAGE_BYTES_MAX: u32 = 65_536 + 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::{Credentials, Password, ScramClient, ScramSecret};
+
+    const DICE: Dice = Dice { salt: *b"salt", nonce: [7; NONCE_BYTES] };
+
+    fn known(secret: Option<&str>) -> Known {
+        let secret = secret.map(|text| Arc::new(Secret::parse(text)));
+        let scram = match secret.as_deref() {
+            Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
+            Some(Secret::Plain(password)) => {
+                ServerSecret::Derived(Arc::new(ScramSecret::derive(password.as_bytes(), &[1; 16], 2)))
+            }
+            _ => ServerSecret::mock("ann", &[0; 32], 2),
+        };
+        Known { user: "ann".into(), secret, scram, like: None }
+    }
+
+    fn ask(method: Method, secret: Option<&str>) -> (Login, Vec<u8>) {
+        let mut out = Vec::new();
+        match Login::begin(method, known(secret), DICE, &mut out) {
+            Ok(Step::Ask(login)) => (login, out),
+            other => panic!("a question, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_unknown_are_not_trusted() {
+        let begin = |secret| Login::begin(Method::Trust, known(secret), DICE, &mut Vec::new());
+        assert!(matches!(begin(Some("x")), Ok(Step::Passed(None))));
+        assert!(matches!(begin(Some("")), Ok(Step::Passed(None))));
+        assert!(matches!(begin(None), Err(Fault::UserUnknownToTrust)));
+    }
+
+    #[test]
+    fn a_plain_password_is_right_or_wrong() {
+        let answer = |secret, body: &[u8]| ask(Method::Plain, secret).0.answer(body, &mut Vec::new());
+        assert!(matches!(answer(Some("secret"), b"secret\0"), Ok(Step::Passed(None))));
+        assert!(matches!(answer(Some("secret"), b"Secret\0"), Err((Fault::PasswordWrong, None))));
+        assert!(matches!(answer(None, b"secret\0"), Err((Fault::PasswordWrong, None))));
+        assert!(matches!(answer(Some("secret"), b"\0"), Err((Fault::PasswordEmpty, None))));
+        assert!(matches!(answer(Some("secret"), b""), Err((Fault::PasswordWrong, None))));
+        assert!(matches!(answer(Some(""), b"\0"), Err((Fault::PasswordEmpty, None))));
+    }
+
+    #[test]
+    fn an_md5_answer_is_right_or_wrong() {
+        let (login, asked) = ask(Method::Md5, Some("secret"));
+        assert_eq!(&asked[9..], b"salt");
+        let right = md5::answer(&Secret::parse("secret"), "ann", *b"salt").expect("an answer");
+        let body = [&right[..], b"\0"].concat();
+        assert!(matches!(login.answer(&body, &mut Vec::new()), Ok(Step::Passed(None))));
+        let (login, _) = ask(Method::Md5, None);
+        assert!(matches!(login.answer(&body, &mut Vec::new()), Err((Fault::PasswordWrong, None))));
+    }
+
+    /// Plays a client that logs in by SCRAM with this password.
+    fn scram(mut login: Login, password: &str) -> Result<Option<ScramKeys>, Fault> {
+        let client = ScramClient::new(Credentials::Password(Password::new(password).expect("some")), &[3; 18]);
+        let (client, first) = client.first();
+        let mut initial = Vec::new();
+        write::sasl_initial(&mut initial, MECHANISM, &first);
+        let mut out = Vec::new();
+        login = match login.answer(&initial[5..], &mut out).map_err(|(fault, _)| fault)? {
+            Step::Ask(login) => login,
+            Step::Passed(_) => panic!("too early"),
+        };
+        let (_, last) = client.answer(&out[9..]).expect("a question of ours");
+        match login.answer(&last, &mut Vec::new()).map_err(|(fault, _)| fault)? {
+            Step::Passed(keys) => Ok(keys),
+            Step::Ask(_) => panic!("asked too often"),
+        }
+    }
+
+    #[test]
+    fn scram_reveals_keys_only_for_a_stored_secret() {
+        let stored = ScramSecret::derive("secret", &[9; 16], 2).to_string();
+        assert!(scram(ask(Method::Scram, Some(&stored)).0, "secret").expect("right").is_some());
+        assert!(scram(ask(Method::Scram, Some("secret")).0, "secret").expect("right").is_none());
+        assert_eq!(scram(ask(Method::Scram, Some("secret")).0, "wrong").err(), Some(Fault::SaslWrong));
+        assert_eq!(scram(ask(Method::Scram, None).0, "secret").err(), Some(Fault::SaslWrong));
+    }
+
+    #[test]
+    fn md5_becomes_scram_where_the_secret_is_one() {
+        let stored = ScramSecret::derive("secret", &[9; 16], 2).to_string();
+        let (login, asked) = ask(Method::Md5, Some(&stored));
+        assert_eq!(asked[8], 10);
+        assert!(scram(login, "secret").is_ok());
+    }
+
+    #[test]
+    fn another_mechanism_is_refused_by_name() {
+        let mut initial = Vec::new();
+        write::sasl_initial(&mut initial, "OAUTHBEARER", b"x");
+        let (login, _) = ask(Method::Scram, Some("secret"));
+        assert!(matches!(login.answer(&initial[5..], &mut Vec::new()), Err((Fault::SaslMechanism, None))));
+        let (login, _) = ask(Method::Scram, Some("secret"));
+        assert!(matches!(login.answer(b"junk", &mut Vec::new()), Err((Fault::SaslWrong, None))));
+    }
+}

@@ -1,0 +1,4 @@
+//! The conversation with a client until it may send queries.
+
+pub mod greeting;
+pub mod login;

@@ -1,0 +1,307 @@
+//! The machine that follows one server's conversation: who owes whom how many answers.
+//!
+//! Always true: every message that is sent to the server and that the server must answer stands in the queue until it is
+//! answered; nothing else does. What the server says without owing it is a [`Surprise`], and such a server is never lent
+//! again.
+//! Not here: whether the client may send the message at all (`client`), and what pins a loan beside the protocol.
+//!
+//! The rules are those of PostgreSQL's main loop (`tcop/postgres.c`) and of its COPY (`commands/copyfromparse.c`):
+//! a Query, a FunctionCall and a Sync are each ended by one ReadyForQuery; after an error in a message of the extended
+//! protocol everything up to the next Sync is skipped, a Query too; while a COPY reads from the client, Sync and Flush are
+//! ignored.
+
+use std::collections::VecDeque;
+
+use wire::backend::{self, TxStatus};
+use wire::frontend;
+
+/// What stands between a client and its server.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    owed: VecDeque<Owed>,
+    status: TxStatus,
+    copy: CopyIn,
+    /// An error in the extended protocol: the server skips everything up to a Sync that has not been sent yet.
+    is_skipping: bool,
+    /// Syncs that were sent while a COPY may have been reading. It ignores them; after an error it may have ended before it
+    /// read them, and then each is answered.
+    stray_syncs: u32,
+}
+
+/// What the server owes, in the order in which it must pay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owed {
+    /// Messages of the extended protocol in a row, with this many answers to come. Stays until its Sync is paid.
+    Batch { answers: u32 },
+    /// A `ReadyForQuery` for a Query.
+    Query,
+    /// A `ReadyForQuery` for a `FunctionCall`.
+    Function,
+    /// A `ReadyForQuery` for a Sync.
+    Sync,
+    /// A `ReadyForQuery` for a Query of our own, whose answers no client sees.
+    Ours,
+}
+
+/// Whether a COPY reads from the client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CopyIn {
+    No,
+    /// The client has sent the end of a COPY before the server said that it begins.
+    EndedEarly,
+    Reading,
+}
+
+/// What becomes of a client's message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// It goes to the server.
+    Forward,
+    /// It comes too late to mean anything, such as the rest of a COPY that has failed.
+    Drop,
+    /// It cannot come now; the conversation cannot go on.
+    Unexpected,
+}
+
+/// What becomes of a server's message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// It is the client's.
+    Forward,
+    /// It answers a query of our own.
+    Ours,
+    /// It answers a query of our own, and says that it failed.
+    OursFailed,
+}
+
+/// The server said what it does not owe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Surprise {
+    /// The kind of message.
+    pub kind: u8,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        let (status, copy) = (TxStatus::Idle, CopyIn::No);
+        Self { owed: VecDeque::new(), status, copy, is_skipping: false, stray_syncs: 0 }
+    }
+}
+
+impl Exchange {
+    /// The client sends a message of this kind. Called once per message, when its header is known.
+    pub fn asked(&mut self, kind: u8) -> Asked {
+        if self.copy == CopyIn::Reading {
+            return self.asked_in_copy(kind);
+        }
+        match kind {
+            frontend::SYNC => {
+                self.is_skipping = false;
+                self.owed.push_back(Owed::Sync);
+            }
+            frontend::FLUSH => {}
+            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if self.owes_nothing() => {
+                return Asked::Drop;
+            }
+            frontend::COPY_DATA => {}
+            frontend::COPY_DONE | frontend::COPY_FAIL => self.copy = CopyIn::EndedEarly,
+            _ if self.is_skipping => {}
+            frontend::QUERY => self.owed.push_back(Owed::Query),
+            frontend::FUNCTION_CALL => self.owed.push_back(Owed::Function),
+            frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
+                match self.owed.back_mut() {
+                    Some(Owed::Batch { answers }) => *answers += 1,
+                    _ => self.owed.push_back(Owed::Batch { answers: 1 }),
+                }
+            }
+            _ => return Asked::Unexpected,
+        }
+        Asked::Forward
+    }
+
+    fn asked_in_copy(&mut self, kind: u8) -> Asked {
+        match kind {
+            frontend::COPY_DATA | frontend::FLUSH => {}
+            frontend::SYNC => self.stray_syncs += 1,
+            frontend::COPY_DONE | frontend::COPY_FAIL => self.copy = CopyIn::No,
+            _ => return Asked::Unexpected,
+        }
+        Asked::Forward
+    }
+
+    /// We send a Query of our own. Only between two exchanges of the client's, or after it has left.
+    pub fn asks_ours(&mut self) {
+        self.owed.push_back(Owed::Ours);
+    }
+
+    /// The server says a message of this kind. `body` is looked at for a `ReadyForQuery` only.
+    ///
+    /// # Errors
+    /// The server does not owe it.
+    pub fn answered(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
+        if self.owed.front() == Some(&Owed::Ours) {
+            return self.answered_ours(kind, body);
+        }
+        match kind {
+            backend::NOTICE_RESPONSE | backend::PARAMETER_STATUS | backend::NOTIFICATION_RESPONSE => {}
+            backend::READY_FOR_QUERY => self.ready(body)?,
+            backend::ERROR_RESPONSE => self.failed(),
+            _ => self.progressed(kind)?,
+        }
+        Ok(Answered::Forward)
+    }
+
+    fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
+        match kind {
+            backend::NOTIFICATION_RESPONSE => return Ok(Answered::Forward),
+            backend::ERROR_RESPONSE => return Ok(Answered::OursFailed),
+            backend::READY_FOR_QUERY => {
+                self.status = TxStatus::parse(body).ok_or(Surprise { kind })?;
+                self.owed.pop_front();
+            }
+            backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(Surprise { kind }),
+            _ => {}
+        }
+        Ok(Answered::Ours)
+    }
+
+    fn ready(&mut self, body: &[u8]) -> Result<(), Surprise> {
+        let surprise = Surprise { kind: backend::READY_FOR_QUERY };
+        self.status = TxStatus::parse(body).ok_or(surprise)?;
+        self.copy = CopyIn::No;
+        self.drop_paid_batch();
+        match self.owed.front() {
+            Some(Owed::Query | Owed::Function | Owed::Sync) => {
+                self.owed.pop_front();
+            }
+            None if self.stray_syncs > 0 => {
+                self.stray_syncs -= 1;
+                self.is_skipping = false;
+            }
+            _ => return Err(surprise),
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self) {
+        self.drop_paid_batch();
+        self.copy = CopyIn::No;
+        if let Some(Owed::Batch { .. }) = self.owed.front() {
+            while self.owed.front().is_some_and(|owed| *owed != Owed::Sync) {
+                self.owed.pop_front();
+            }
+            self.is_skipping = self.owed.is_empty();
+        }
+    }
+
+    /// A batch with all its answers paid gives way to the Query or Function behind it; before a Sync it does no harm.
+    fn drop_paid_batch(&mut self) {
+        if self.owed.front() == Some(&Owed::Batch { answers: 0 }) && self.owed.len() > 1 {
+            self.owed.pop_front();
+        }
+    }
+
+    fn progressed(&mut self, kind: u8) -> Result<(), Surprise> {
+        let surprise = Surprise { kind };
+        self.drop_paid_batch();
+        match self.owed.front_mut() {
+            Some(Owed::Batch { answers }) => match kind {
+                backend::PARSE_COMPLETE
+                | backend::BIND_COMPLETE
+                | backend::CLOSE_COMPLETE
+                | backend::NO_DATA
+                | backend::ROW_DESCRIPTION
+                | backend::COMMAND_COMPLETE
+                | backend::EMPTY_QUERY_RESPONSE
+                | backend::PORTAL_SUSPENDED => *answers = answers.checked_sub(1).ok_or(surprise)?,
+                backend::DATA_ROW | backend::PARAMETER_DESCRIPTION | backend::COPY_OUT_RESPONSE if *answers > 0 => {}
+                frontend::COPY_DATA | frontend::COPY_DONE if *answers > 0 => {}
+                backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if *answers > 0 => self.copy_begins(),
+                _ => return Err(surprise),
+            },
+            Some(Owed::Query) => match kind {
+                backend::ROW_DESCRIPTION
+                | backend::DATA_ROW
+                | backend::EMPTY_QUERY_RESPONSE
+                | backend::COPY_OUT_RESPONSE
+                | frontend::COPY_DATA
+                | frontend::COPY_DONE
+                | backend::COMMAND_COMPLETE => {}
+                backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => self.copy_begins(),
+                _ => return Err(surprise),
+            },
+            Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
+            _ => return Err(surprise),
+        }
+        if kind == backend::COMMAND_COMPLETE {
+            // A COPY that has ended well has read, and so ignored, every Sync before its end.
+            self.stray_syncs = 0;
+        }
+        Ok(())
+    }
+
+    /// From now on the server reads CopyData and ignores the Syncs that are on their way to it.
+    fn copy_begins(&mut self) {
+        if self.copy == CopyIn::EndedEarly {
+            self.copy = CopyIn::No;
+            return;
+        }
+        self.copy = CopyIn::Reading;
+        let before = self.owed.len();
+        self.owed.retain(|owed| *owed != Owed::Sync);
+        self.stray_syncs += (before - self.owed.len()) as u32;
+    }
+
+    /// A loan may end when the server owes nothing and stands outside a transaction.
+    #[must_use]
+    pub fn may_end(&self) -> bool {
+        self.owes_nothing() && self.status == TxStatus::Idle
+    }
+
+    /// Whether every message sent has been answered and no batch waits for its Sync.
+    #[must_use]
+    pub fn owes_nothing(&self) -> bool {
+        self.owed.is_empty() && !self.is_skipping && self.copy != CopyIn::Reading
+    }
+
+    /// Whether nothing that was sent can still cause an answer. False only after a failed COPY in the extended protocol
+    /// whose Syncs may or may not have been ignored: such a server is closed rather than lent.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.stray_syncs == 0
+    }
+
+    /// Whether the server works on something, so that a cancel request has an aim.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !matches!(self.owed.front(), None | Some(Owed::Ours | Owed::Batch { answers: 0 }))
+    }
+
+    /// Whether the next answers are to a query of our own.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.owed.front() == Some(&Owed::Ours)
+    }
+
+    /// Whether a COPY reads from the client.
+    #[must_use]
+    pub fn is_copying_in(&self) -> bool {
+        self.copy == CopyIn::Reading
+    }
+
+    /// Whether messages of the extended protocol have been sent that no Sync follows.
+    #[must_use]
+    pub fn wants_sync(&self) -> bool {
+        self.is_skipping || matches!(self.owed.back(), Some(Owed::Batch { .. }))
+    }
+
+    /// The transaction status that the server told last.
+    #[must_use]
+    pub fn status(&self) -> TxStatus {
+        self.status
+    }
+}
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

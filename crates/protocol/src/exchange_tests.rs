@@ -1,0 +1,328 @@
+//! Conversations as they go between a client, `>`, and its server, `<`; `=` says what is true then.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Plays a conversation: `>` and the kinds that the client sends, `<` and those that the server sends (`Z` with its status
+/// in the next character), `!` before a message that must be a surprise. Returns the exchange as it stands then.
+fn play(story: &str) -> Exchange {
+    let mut exchange = Exchange::default();
+    for line in story.split_whitespace() {
+        let (side, kinds) = line.split_at(1);
+        let mut kinds = kinds.bytes();
+        while let Some(kind) = kinds.next() {
+            match side {
+                ">" => assert_eq!(exchange.asked(kind), Asked::Forward, "{line} in {story}"),
+                "-" => assert_eq!(exchange.asked(kind), Asked::Drop, "{line} in {story}"),
+                "?" => assert_eq!(exchange.asked(kind), Asked::Unexpected, "{line} in {story}"),
+                "<" | "!" => {
+                    let status = if kind == b'Z' { kinds.next().into_iter().collect() } else { Vec::new() };
+                    let answer = exchange.answered(kind, &status);
+                    assert_eq!(answer.is_err(), side == "!", "{line} in {story}: {answer:?}");
+                }
+                _ => panic!("{line} in {story}"),
+            }
+        }
+    }
+    exchange
+}
+
+#[track_caller]
+fn ends(story: &str) {
+    let exchange = play(story);
+    assert!(exchange.may_end() && exchange.is_proven(), "{story}: {exchange:?}");
+}
+
+#[track_caller]
+fn goes_on(story: &str) {
+    let exchange = play(story);
+    assert!(!exchange.may_end(), "{story}: {exchange:?}");
+}
+
+#[test]
+fn a_simple_query_ends_with_its_ready() {
+    goes_on(">Q <TDDC");
+    ends(">Q <TDDC <ZI");
+    ends(">Q <I <ZI");
+    ends(">Q <E <ZI");
+    ends(">Q <TDC <TDC <E <ZI");
+}
+
+#[test]
+fn an_open_transaction_keeps_the_loan() {
+    goes_on(">Q <C <ZT");
+    goes_on(">Q <C <ZT >Q <E <ZE");
+    ends(">Q <C <ZT >Q <E <ZE >Q <C <ZI");
+}
+
+#[test]
+fn several_queries_in_one_packet_are_all_waited_for() {
+    goes_on(">QQQ <C <ZI <C <ZI");
+    ends(">QQQ <C <ZI <C <ZI <E <ZI");
+}
+
+#[test]
+fn a_batch_is_open_until_its_sync_is_answered() {
+    goes_on(">PBDE <12TDC");
+    goes_on(">PBDEH <12TDC");
+    goes_on(">PBDES <12TDC");
+    ends(">PBDES <12TDC <ZI");
+    ends(">PBDEH <12TDC >S <ZI");
+    ends(">PDS <1tn <ZI >PDS <1tT <ZI");
+    ends(">BES <2Ds <ZI >ES <DC <ZI");
+    ends(">CS <3 <ZI");
+    ends(">S <ZI");
+}
+
+#[test]
+fn pipelined_batches_are_all_waited_for() {
+    goes_on(">PBES >PBES <12C <ZI <12C");
+    ends(">PBES >PBES <12C <ZI <12C <ZI");
+}
+
+#[test]
+fn an_error_in_a_batch_skips_to_its_sync() {
+    ends(">PBES <E <ZI");
+    ends(">PBES >PBES <1E <ZI <12C <ZI");
+    goes_on(">PBE <E");
+    goes_on(">PBE <E >PBE");
+    ends(">PBE <E >PBE >S <ZI");
+    ends(">PBES <12E <ZI");
+}
+
+#[test]
+fn a_query_behind_a_failed_batch_is_skipped_too() {
+    goes_on(">PBE >Q <E");
+    ends(">PBE >Q <E >S <ZI");
+    ends(">PBE <E >Q >S <ZI");
+    ends(">PBE >Q <12C <TDC <ZI");
+    ends(">PBE >Q <12C <E <ZI");
+}
+
+#[test]
+fn an_error_of_the_sync_itself_skips_nothing() {
+    ends(">PBES >Q <12C <E <ZI <C <ZI");
+}
+
+#[test]
+fn a_function_call_is_one_exchange() {
+    ends(">F <V <ZI");
+    ends(">F <E <ZI");
+}
+
+#[test]
+fn copy_in_by_a_simple_query() {
+    goes_on(">Q <G >dd");
+    goes_on(">Q <G >ddc");
+    ends(">Q <G >ddc <C <ZI");
+    ends(">Q <G >df <E <ZI");
+    // The server gives up in the middle; what the client still sends is ignored there, and dropped here once the loan is over.
+    ends(">Q <G >dd <E <ZI -dc");
+    ends(">Q <G >dd <E >dc <ZI");
+}
+
+#[test]
+fn copy_in_by_the_extended_protocol_ignores_the_sync_sent_before_it_began() {
+    goes_on(">PBDES <12nG >ddc <C");
+    ends(">PBDES <12nG >ddcS <C <ZI");
+    let failed = play(">PBDES <12nG >dd <E >cS <ZI");
+    assert!(failed.may_end() && !failed.is_proven(), "{failed:?}");
+    ends(">PBDES <12nG >d <E <ZI");
+}
+
+#[test]
+fn a_sync_during_copy_is_ignored() {
+    ends(">Q <G >dSdHc <C <ZI");
+}
+
+#[test]
+fn anything_else_during_copy_ends_the_conversation() {
+    play(">Q <G >d ?Q");
+    play(">Q <G >d ?P");
+}
+
+#[test]
+fn a_copy_that_the_client_ended_before_it_was_told_that_it_began() {
+    ends(">Qddc <G <C <ZI");
+    ends(">Qddf <G <E <ZI");
+}
+
+#[test]
+fn copy_out_and_copy_both() {
+    ends(">Q <HddcC <ZI");
+    ends(">PBES <12HddcC <ZI");
+    goes_on(">Q <W >d <d >c");
+    ends(">Q <W >d <d >c <cC <ZI");
+}
+
+#[test]
+fn what_the_server_says_by_itself_is_never_counted() {
+    ends("<NSA >Q <NTSDAC <ZI <NSA");
+}
+
+#[test]
+fn what_is_not_owed_is_a_surprise() {
+    play("!ZI");
+    play("!D");
+    play(">Q <C <ZI !ZI");
+    play(">Q <C <ZI !C");
+    play(">PBES !ZI");
+    play(">PS <1 !1");
+    play(">PS <1 !D");
+    play(">Q !1");
+    play(">S !C");
+    play(">F !D");
+    play(">Q <C !ZX");
+    play(">Q !q");
+}
+
+#[test]
+fn late_copy_data_without_an_exchange_is_dropped() {
+    ends("-dcf");
+}
+
+#[test]
+fn what_no_client_may_send_is_told() {
+    play("?z");
+    play(">Q ?p");
+}
+
+#[test]
+fn answers_to_our_own_query_are_swallowed_and_its_failure_told() {
+    let mut exchange = Exchange::default();
+    exchange.asks_ours();
+    assert_eq!(exchange.answered(b'C', b""), Ok(Answered::Ours));
+    assert_eq!(exchange.answered(b'S', b""), Ok(Answered::Ours));
+    assert_eq!(exchange.answered(b'A', b""), Ok(Answered::Forward));
+    assert!(!exchange.may_end() && !exchange.is_running());
+    assert_eq!(exchange.answered(b'E', b""), Ok(Answered::OursFailed));
+    assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Ours));
+    assert!(exchange.may_end());
+}
+
+#[test]
+fn a_client_that_leaves_a_batch_open_wants_a_sync() {
+    assert!(play(">PBE").wants_sync());
+    assert!(play(">PBE <12C").wants_sync());
+    assert!(play(">PBE <E").wants_sync());
+    assert!(!play(">PBES").wants_sync());
+    assert!(!play(">Q").wants_sync());
+    assert!(play(">Q <G").is_copying_in());
+}
+
+#[test]
+fn only_work_can_be_cancelled() {
+    assert!(play(">Q").is_running());
+    assert!(play(">PB").is_running());
+    assert!(!play("").is_running());
+    assert!(!play(">Q <C <ZT").is_running());
+    assert!(!play(">PBE <12C").is_running());
+}
+
+/// PostgreSQL's main loop as far as it concerns answers, written independently of the machine: reads one message, says the
+/// kinds of its answers.
+#[derive(Default)]
+struct Oracle {
+    is_skipping: bool,
+    is_copying: bool,
+    is_copy_extended: bool,
+}
+
+impl Oracle {
+    fn reads(&mut self, kind: u8, fails: bool, copies: bool) -> Vec<u8> {
+        if self.is_copying {
+            return match kind {
+                b'd' if fails => self.copy_ends(b"E"),
+                b'd' | b'S' | b'H' => vec![],
+                b'c' if !fails => self.copy_ends(b"C"),
+                _ => self.copy_ends(b"E"),
+            };
+        }
+        if matches!(kind, b'd' | b'c' | b'f') || (self.is_skipping && kind != b'S') {
+            return vec![];
+        }
+        match kind {
+            b'S' => {
+                self.is_skipping = false;
+                if fails { b"EZ".to_vec() } else { b"Z".to_vec() }
+            }
+            b'H' => vec![],
+            b'Q' if copies => {
+                (self.is_copying, self.is_copy_extended) = (true, false);
+                b"G".to_vec()
+            }
+            b'E' if copies && !fails => {
+                (self.is_copying, self.is_copy_extended) = (true, true);
+                b"G".to_vec()
+            }
+            b'Q' => {
+                if fails {
+                    b"EZ".to_vec()
+                } else {
+                    b"TDCZ".to_vec()
+                }
+            }
+            b'F' => {
+                if fails {
+                    b"EZ".to_vec()
+                } else {
+                    b"VZ".to_vec()
+                }
+            }
+            _ if fails => {
+                self.is_skipping = true;
+                b"E".to_vec()
+            }
+            b'P' => b"1".to_vec(),
+            b'B' => b"2".to_vec(),
+            b'C' => b"3".to_vec(),
+            b'D' => b"tn".to_vec(),
+            _ => b"DC".to_vec(),
+        }
+    }
+
+    fn copy_ends(&mut self, answer: &[u8]) -> Vec<u8> {
+        self.is_copying = false;
+        self.is_skipping = self.is_copy_extended && answer == b"E";
+        let mut answers = answer.to_vec();
+        if !self.is_copy_extended {
+            answers.push(b'Z');
+        }
+        answers
+    }
+}
+
+proptest! {
+    /// Whatever a client sends, however late the server reads it: nothing is a surprise, and the loan may end exactly when
+    /// the server has read everything, owes nothing and skips nothing.
+    #[test]
+    fn the_count_agrees_with_the_servers_own_loop(
+        steps in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0_u8..6, 0_u8..6), 1..60)
+    ) {
+        let mut exchange = Exchange::default();
+        let mut oracle = Oracle::default();
+        let mut pipe: VecDeque<(u8, bool, bool)> = VecDeque::new();
+        for (choice, sends, fails, copies) in steps {
+            if sends {
+                // During a COPY a client that knows the protocol sends only what belongs to it.
+                let kinds: &[u8] = if exchange.is_copying_in() { b"ddcf" } else { b"QQPBDECSSSFH" };
+                let kind = kinds[choice.index(kinds.len())];
+                // A message in flight behind what may become a COPY would break the protocol: such a client waits.
+                let may_become_copy = pipe.iter().any(|message| message.2 && matches!(message.0, b'Q' | b'E'));
+                if may_become_copy && kind != b'S' {
+                    continue;
+                }
+                prop_assert_eq!(exchange.asked(kind), Asked::Forward);
+                pipe.push_back((kind, fails == 0, copies == 0));
+            } else if let Some((kind, fails, copies)) = pipe.pop_front() {
+                for answer in oracle.reads(kind, fails, copies) {
+                    prop_assert!(exchange.answered(answer, b"I").is_ok(), "{} in {:?}", answer as char, exchange);
+                }
+            }
+            if exchange.is_proven() && exchange.may_end() {
+                prop_assert!(!oracle.is_copying && !oracle.is_skipping, "{:?}", exchange);
+                prop_assert!(pipe.iter().all(|message| matches!(message.0, b'H' | b'd' | b'c' | b'f')), "{:?}", pipe);
+            }
+        }
+    }
+}

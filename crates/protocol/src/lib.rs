@@ -1,0 +1,11 @@
+//! The machines of the conversations: with a client, with a server, and between the two.
+//!
+//! Always true: no socket, clock or randomness of its own; bytes and time come in, values go out.
+//! Not here: how messages are framed (`wire`), who is lent which server (`pool`).
+
+pub mod cancel;
+pub mod client;
+pub mod exchange;
+pub mod fault;
+pub mod server;
+pub mod vars;

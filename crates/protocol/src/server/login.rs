@@ -1,0 +1,215 @@
+//! How we log in to PostgreSQL.
+//!
+//! Always true: a server is ready only after it has proved itself as far as the method lets it (SCRAM's signature) and has
+//! said that it waits for a query; what it tells of itself on the way is kept for the clients' welcome.
+//! Not here: when and how often it is tried (`pool::dial`).
+
+use std::sync::Arc;
+
+use auth::scram::client::{AwaitServerFinal, AwaitServerFirst};
+use auth::scram::{MECHANISM, NONCE_BYTES};
+use auth::{Credentials, SaltedPassword, ScramClient, ScramFault, ScramKeys, Secret, md5};
+use wire::backend::{self, Authentication, TxStatus};
+use wire::notice::Notice;
+use wire::write;
+
+/// Whom we log in as.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The user on the server.
+    pub user: Arc<str>,
+    /// The database on the server.
+    pub database: Arc<str>,
+    /// What we hold for it.
+    pub secret: Arc<Secret>,
+    /// The keys that a client's own login revealed, for a secret that is one of SCRAM.
+    pub keys: Option<ScramKeys>,
+    /// A salted password of an earlier login, which spares this one its work.
+    pub salted: Option<Arc<SaltedPassword>>,
+    /// Parameters of the startup packet beside user and database.
+    pub parameters: Vec<(&'static str, Box<str>)>,
+}
+
+/// A login under way.
+#[derive(Debug)]
+pub struct ServerLogin {
+    identity: Identity,
+    nonce: [u8; NONCE_BYTES],
+    stage: Stage,
+    arrival: Arrival,
+}
+
+/// Named after what they wait for.
+#[allow(clippy::enum_variant_names)]
+enum Stage {
+    AwaitRequest,
+    AwaitSaslContinue(AwaitServerFirst),
+    AwaitSaslFinal(AwaitServerFinal),
+    /// It has been answered: `AuthenticationOk` or an error follows.
+    AwaitVerdict,
+    AwaitReady,
+}
+
+/// What a server tells of itself when it lets us in.
+#[derive(Clone, Debug, Default)]
+pub struct Arrival {
+    /// Its parameters, in the order told.
+    pub parameters: Vec<(Box<str>, Box<str>)>,
+    /// Process id and secret, for cancel requests.
+    pub key: Box<[u8]>,
+    /// What spares the next login its work.
+    pub salted: Option<Arc<SaltedPassword>>,
+}
+
+/// What comes of a server's message.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing yet.
+    Wait,
+    /// These bytes go to the server.
+    Send(Vec<u8>),
+    /// It is ready.
+    Ready(Arrival),
+}
+
+/// Why a login failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LoginFault {
+    /// The server said no.
+    Refused(Notice),
+    /// What we hold does not fit what it asks for. The text is PgBouncer's.
+    WrongSecret(&'static str),
+    /// It asks for SCRAM, and what we hold is a SCRAM secret without the keys that only a client's own login reveals.
+    KeysMissing,
+    /// It asks for something that is not spoken here, by its code.
+    UnknownMethod(u32),
+    /// It speaks nonsense, in a message of this kind.
+    Nonsense(u8),
+}
+
+impl ServerLogin {
+    /// Begins a login: the startup packet is appended to `out`.
+    #[must_use]
+    pub fn begin(identity: Identity, nonce: [u8; NONCE_BYTES], out: &mut Vec<u8>) -> Self {
+        let names = [("user", &*identity.user), ("database", &*identity.database)];
+        let rest = identity.parameters.iter().map(|(name, value)| (*name, &**value));
+        write::startup(out, 0, names.into_iter().chain(rest));
+        Self { identity, nonce, stage: Stage::AwaitRequest, arrival: Arrival::default() }
+    }
+
+    /// Takes a whole message of the server.
+    ///
+    /// # Errors
+    /// The login has failed; the connection is of no more use.
+    pub fn hear(&mut self, kind: u8, body: &[u8]) -> Result<Step, LoginFault> {
+        match kind {
+            backend::ERROR_RESPONSE => Err(LoginFault::Refused(Notice::parse(body))),
+            backend::NOTICE_RESPONSE | backend::NEGOTIATE_PROTOCOL_VERSION => Ok(Step::Wait),
+            backend::AUTHENTICATION => {
+                let request = Authentication::parse(body).ok_or(LoginFault::Nonsense(kind))?;
+                self.authenticate(request)
+            }
+            backend::PARAMETER_STATUS => {
+                let (name, value) = backend::parameter_status(body).ok_or(LoginFault::Nonsense(kind))?;
+                self.arrival.parameters.push((name.into(), value.into()));
+                if self.arrival.parameters.len() > PARAMETERS_MAX {
+                    return Err(LoginFault::Nonsense(kind));
+                }
+                Ok(Step::Wait)
+            }
+            backend::BACKEND_KEY_DATA if (8..=260).contains(&body.len()) => {
+                self.arrival.key = body.into();
+                Ok(Step::Wait)
+            }
+            backend::READY_FOR_QUERY
+                if matches!(self.stage, Stage::AwaitReady) && TxStatus::parse(body) == Some(TxStatus::Idle) =>
+            {
+                Ok(Step::Ready(std::mem::take(&mut self.arrival)))
+            }
+            _ => Err(LoginFault::Nonsense(kind)),
+        }
+    }
+
+    fn authenticate(&mut self, request: Authentication<'_>) -> Result<Step, LoginFault> {
+        let nonsense = LoginFault::Nonsense(backend::AUTHENTICATION);
+        let mut out = Vec::new();
+        let (next, step) = match (std::mem::replace(&mut self.stage, Stage::AwaitVerdict), request) {
+            (Stage::AwaitRequest | Stage::AwaitVerdict, Authentication::Ok) => (Stage::AwaitReady, Step::Wait),
+            (Stage::AwaitRequest, Authentication::Cleartext) => {
+                let text = self.identity.secret.text();
+                write::message(&mut out, wire::frontend::PASSWORD, |out| {
+                    out.extend_from_slice(&text);
+                    out.push(0);
+                });
+                (Stage::AwaitVerdict, Step::Send(out))
+            }
+            (Stage::AwaitRequest, Authentication::Md5 { salt }) => {
+                let answer = md5::answer(&self.identity.secret, &self.identity.user, salt);
+                let answer = answer.ok_or(LoginFault::WrongSecret("wrong password type"))?;
+                write::message(&mut out, wire::frontend::PASSWORD, |out| {
+                    out.extend_from_slice(&answer);
+                    out.push(0);
+                });
+                (Stage::AwaitVerdict, Step::Send(out))
+            }
+            (Stage::AwaitRequest, Authentication::Sasl { mechanisms }) => {
+                if !mechanisms.split(|&byte| byte == 0).any(|name| name == MECHANISM.as_bytes()) {
+                    return Err(LoginFault::WrongSecret(
+                        "none of the server's SASL authentication mechanisms are supported",
+                    ));
+                }
+                let client = ScramClient::new(self.credentials()?, &self.nonce);
+                let (next, first) = client.with_cached(self.identity.salted.take()).first();
+                write::sasl_initial(&mut out, MECHANISM, &first);
+                (Stage::AwaitSaslContinue(next), Step::Send(out))
+            }
+            (Stage::AwaitSaslContinue(scram), Authentication::SaslContinue(asked)) => {
+                let (next, answer) = scram.answer(asked).map_err(|_| nonsense)?;
+                write::sasl_response(&mut out, &answer);
+                (Stage::AwaitSaslFinal(next), Step::Send(out))
+            }
+            (Stage::AwaitSaslFinal(scram), Authentication::SaslFinal(last)) => {
+                self.arrival.salted = scram.check(last).map_err(|why| match why {
+                    ScramFault::ServerSignatureInvalid => LoginFault::WrongSecret("invalid server signature"),
+                    _ => LoginFault::WrongSecret("failed to verify server signature"),
+                })?;
+                (Stage::AwaitVerdict, Step::Wait)
+            }
+            (_, Authentication::Other(code)) => return Err(LoginFault::UnknownMethod(code)),
+            _ => return Err(nonsense),
+        };
+        self.stage = next;
+        Ok(step)
+    }
+
+    fn credentials(&self) -> Result<Credentials, LoginFault> {
+        match (&*self.identity.secret, &self.identity.keys) {
+            (Secret::Plain(password), _) => Ok(Credentials::Password(password.clone())),
+            (Secret::Scram(_), Some(keys)) => Ok(Credentials::Keys(keys.clone())),
+            (Secret::Scram(_), None) => Err(LoginFault::KeysMissing),
+            _ => Err(LoginFault::WrongSecret("wrong password type")),
+        }
+    }
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::AwaitRequest => "AwaitRequest",
+            Self::AwaitSaslContinue(_) => "AwaitSaslContinue",
+            Self::AwaitSaslFinal(_) => "AwaitSaslFinal",
+            Self::AwaitVerdict => "AwaitVerdict",
+            Self::AwaitReady => "AwaitReady",
+        })
+    }
+}
+
+/// PostgreSQL reports some fifteen; a server that reports more than this is none.
+const PARAMETERS_MAX: usize = 200;
+
+/// The longest message that a server may send during a login, in bytes: an error with all its fields.
+pub const LOGIN_MESSAGE_BYTES_MAX: u32 = 65_536;
+
+#[cfg(test)]
+#[path = "login_tests.rs"]
+mod tests;

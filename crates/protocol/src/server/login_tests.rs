@@ -1,0 +1,135 @@
+//! Logins as a server leads them.
+
+use super::*;
+use auth::{Password, ScramSecret, ScramServer, ServerSecret};
+
+fn identity(secret: &str) -> Identity {
+    Identity {
+        user: "ann".into(),
+        database: "shop".into(),
+        secret: Arc::new(Secret::parse(secret)),
+        keys: None,
+        salted: None,
+        parameters: vec![("application_name", "till".into())],
+    }
+}
+
+fn begin(identity: Identity) -> ServerLogin {
+    ServerLogin::begin(identity, [5; NONCE_BYTES], &mut Vec::new())
+}
+
+fn request(code: u32, rest: &[u8]) -> Vec<u8> {
+    [&code.to_be_bytes()[..], rest].concat()
+}
+
+fn sent(step: Result<Step, LoginFault>) -> Vec<u8> {
+    match step {
+        Ok(Step::Send(bytes)) => bytes,
+        other => panic!("bytes to send, not {other:?}"),
+    }
+}
+
+/// The rest of a login after its `AuthenticationOk`.
+fn arrives(login: &mut ServerLogin) -> Arrival {
+    assert!(matches!(login.hear(b'R', &request(0, b"")), Ok(Step::Wait)));
+    assert!(matches!(login.hear(b'S', b"server_version\x0015.1\0"), Ok(Step::Wait)));
+    assert!(matches!(login.hear(b'N', b"\0"), Ok(Step::Wait)));
+    assert!(matches!(login.hear(b'K', b"12345678"), Ok(Step::Wait)));
+    match login.hear(b'Z', b"I") {
+        Ok(Step::Ready(arrival)) => arrival,
+        other => panic!("ready, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_server_that_trusts_tells_of_itself() {
+    let mut out = Vec::new();
+    let mut login = ServerLogin::begin(identity(""), [5; NONCE_BYTES], &mut out);
+    assert!(out.ends_with(b"user\0ann\0database\0shop\0application_name\0till\0\0"));
+    let arrival = arrives(&mut login);
+    assert_eq!(arrival.parameters, [("server_version".into(), "15.1".into())]);
+    assert_eq!(&*arrival.key, b"12345678");
+}
+
+#[test]
+fn a_password_is_sent_as_it_is_asked_for() {
+    let mut login = begin(identity("secret"));
+    assert_eq!(sent(login.hear(b'R', &request(3, b""))), b"p\0\0\0\x0bsecret\0");
+    arrives(&mut login);
+    let mut login = begin(identity("secret"));
+    assert!(sent(login.hear(b'R', &request(5, b"salt"))).starts_with(b"p\0\0\0\x28md5"));
+    arrives(&mut login);
+}
+
+/// Plays a server that asks for SCRAM and stores this secret.
+fn scram(mut login: ServerLogin, stored: ScramSecret) -> Result<Arrival, LoginFault> {
+    let initial = sent(login.hear(b'R', &request(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0")));
+    let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored)), &[8; NONCE_BYTES]);
+    let (server, asked) = server.first(&initial[5 + MECHANISM.len() + 1 + 4..]).expect("our own message");
+    let answer = sent(login.hear(b'R', &request(11, &asked)));
+    let Ok((last, _)) = server.last(&answer[5..]) else {
+        return Err(login.hear(b'E', b"VFATAL\0C28P01\0Mno\0\0").expect_err("refused"));
+    };
+    login.hear(b'R', &request(12, &last))?;
+    Ok(arrives(&mut login))
+}
+
+#[test]
+fn scram_by_password_spares_the_next_login_its_work() {
+    let stored = ScramSecret::derive("secret", &[9; 16], 2);
+    let arrival = scram(begin(identity("secret")), stored.clone()).expect("let in");
+    let mut again = identity("secret");
+    again.salted = arrival.salted;
+    assert!(again.salted.is_some());
+    assert!(scram(begin(again), stored).is_ok());
+}
+
+#[test]
+fn scram_by_the_keys_of_the_client() {
+    let stored = ScramSecret::derive("secret", &[9; 16], 2);
+    // The keys as a client's own login would have revealed them.
+    let client = ScramClient::new(Credentials::Password(Password::new("secret").expect("some")), &[3; 18]);
+    let (client, first) = client.first();
+    let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored.clone())), &[4; 18]);
+    let (server, asked) = server.first(&first).expect("well made");
+    let (_, answer) = client.answer(&asked).expect("well made");
+    let keys = server.last(&answer).expect("right").1;
+    let mut identity = identity(&stored.to_string());
+    identity.keys = keys;
+    assert!(scram(begin(identity), stored).is_ok());
+}
+
+#[test]
+fn what_does_not_fit_is_told() {
+    let stored = ScramSecret::derive("secret", &[9; 16], 2).to_string();
+    let wrong = LoginFault::WrongSecret("wrong password type");
+    assert_eq!(begin(identity(&stored)).hear(b'R', &request(5, b"salt")).expect_err("no"), wrong);
+    let keyless = begin(identity(&stored)).hear(b'R', &request(10, b"SCRAM-SHA-256\0\0"));
+    assert_eq!(keyless.expect_err("no"), LoginFault::KeysMissing);
+    let unknown = begin(identity("x")).hear(b'R', &request(10, b"OAUTHBEARER\0\0")).expect_err("no");
+    assert!(matches!(unknown, LoginFault::WrongSecret(text) if text.contains("mechanisms")));
+    assert_eq!(begin(identity("x")).hear(b'R', &request(7, b"")).expect_err("no"), LoginFault::UnknownMethod(7));
+}
+
+#[test]
+fn a_refusal_keeps_the_servers_words() {
+    let refused = begin(identity("x")).hear(b'E', b"VFATAL\0C3D000\0Mdatabase \"shop\" does not exist\0\0");
+    let Err(LoginFault::Refused(notice)) = refused else { panic!("refused") };
+    assert_eq!((notice.sqlstate.as_str(), notice.message.as_str()), ("3D000", "database \"shop\" does not exist"));
+}
+
+#[test]
+fn nonsense_is_not_believed() {
+    assert_eq!(begin(identity("x")).hear(b'Z', b"I").expect_err("too early"), LoginFault::Nonsense(b'Z'));
+    assert_eq!(begin(identity("x")).hear(b'T', b"").expect_err("no"), LoginFault::Nonsense(b'T'));
+    assert_eq!(begin(identity("x")).hear(b'R', b"\0").expect_err("torn"), LoginFault::Nonsense(b'R'));
+    assert_eq!(begin(identity("x")).hear(b'R', &request(12, b"v=x")).expect_err("early"), LoginFault::Nonsense(b'R'));
+    assert_eq!(begin(identity("x")).hear(b'K', b"123").expect_err("short"), LoginFault::Nonsense(b'K'));
+}
+
+#[test]
+fn a_server_cannot_skip_its_own_proof() {
+    let mut login = begin(identity("secret"));
+    sent(login.hear(b'R', &request(10, b"SCRAM-SHA-256\0\0")));
+    assert_eq!(login.hear(b'R', &request(0, b"")).expect_err("unproven"), LoginFault::Nonsense(b'R'));
+}

@@ -1,0 +1,204 @@
+//! How a server that its client left behind is made clean again.
+//!
+//! Always true: only what the exchange proves is believed; when anything cannot be undone by the protocol's own means, the
+//! server is hopeless and is closed.
+//! Not here: the cancel request itself and the time limit (`worker::mend`).
+
+use wire::backend::TxStatus;
+use wire::{frontend, write};
+
+use crate::exchange::Exchange;
+
+/// A server on its way back to a clean state.
+#[derive(Clone, Debug)]
+pub struct Mend {
+    stage: Stage,
+    reset: Option<Box<str>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The answers that the client was owed still come.
+    Draining,
+    RollingBack,
+    Resetting,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// The server has to answer first.
+    Wait,
+    /// The server still works on a query that nobody waits for: it is to be cancelled.
+    WantsCancel,
+    /// It is clean.
+    Clean,
+    /// It cannot be made clean.
+    Hopeless,
+}
+
+impl Mend {
+    /// Begins to mend. What is to be sent is appended to `out`. `is_torn` says that the client left in the middle of a message,
+    /// `reset` is the query that ends every loan of this pool, if any.
+    #[must_use]
+    pub fn begin(exchange: &mut Exchange, is_torn: bool, reset: Option<&str>, out: &mut Vec<u8>) -> (Self, Progress) {
+        let mut mend = Self { stage: Stage::Draining, reset: reset.map(Into::into) };
+        if is_torn {
+            return (mend, Progress::Hopeless);
+        }
+        if exchange.is_copying_in() {
+            write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "the client has disconnected"));
+            exchange.asked(frontend::COPY_FAIL);
+        }
+        if exchange.wants_sync() {
+            write::bare(out, frontend::SYNC);
+            exchange.asked(frontend::SYNC);
+        }
+        let progress = mend.go_on(exchange, out);
+        match progress {
+            Progress::Wait if exchange.is_running() => (mend, Progress::WantsCancel),
+            other => (mend, other),
+        }
+    }
+
+    /// The server has said something, which the exchange has counted. What is to be sent next is appended to `out`.
+    pub fn go_on(&mut self, exchange: &mut Exchange, out: &mut Vec<u8>) -> Progress {
+        if exchange.is_copying_in() {
+            // A COPY that began after its client had left: nobody will send it anything.
+            write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "the client has disconnected"));
+            exchange.asked(frontend::COPY_FAIL);
+            if exchange.wants_sync() {
+                write::bare(out, frontend::SYNC);
+                exchange.asked(frontend::SYNC);
+            }
+            return Progress::Wait;
+        }
+        if !exchange.owes_nothing() {
+            return Progress::Wait;
+        }
+        if !exchange.is_proven() {
+            return Progress::Hopeless;
+        }
+        if exchange.status() != TxStatus::Idle {
+            if self.stage != Stage::Draining {
+                return Progress::Hopeless;
+            }
+            self.stage = Stage::RollingBack;
+            return ask(exchange, "ROLLBACK", out);
+        }
+        match self.reset.take() {
+            Some(reset) if !reset.is_empty() => {
+                self.stage = Stage::Resetting;
+                ask(exchange, &reset, out)
+            }
+            _ => Progress::Clean,
+        }
+    }
+}
+
+fn ask(exchange: &mut Exchange, sql: &str, out: &mut Vec<u8>) -> Progress {
+    write::query(out, sql);
+    exchange.asks_ours();
+    Progress::Wait
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An exchange after the client has sent and the server has answered these.
+    fn after(asked: &[u8], answered: &[&[u8]]) -> Exchange {
+        let mut exchange = Exchange::default();
+        for &kind in asked {
+            exchange.asked(kind);
+        }
+        hear(&mut exchange, answered);
+        exchange
+    }
+
+    fn hear(exchange: &mut Exchange, answered: &[&[u8]]) {
+        for message in answered {
+            exchange.answered(message[0], &message[1..]).expect("owed");
+        }
+    }
+
+    fn kinds(out: &mut Vec<u8>) -> String {
+        let (mut kinds, mut rest) = (String::new(), &**out);
+        while let [kind, a, b, c, d, ..] = *rest {
+            kinds.push(kind as char);
+            rest = &rest[1 + u32::from_be_bytes([a, b, c, d]) as usize..];
+        }
+        out.clear();
+        kinds
+    }
+
+    #[test]
+    fn a_running_query_is_cancelled_and_its_transaction_rolled_back() {
+        let (mut exchange, mut out) = (after(b"QQ", &[b"C", b"ZT"]), Vec::new());
+        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, ""));
+        hear(&mut exchange, &[b"E", b"ZE"]);
+        assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn an_idle_transaction_is_rolled_back_at_once_and_the_session_reset() {
+        let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
+        let (mut mend, progress) = Mend::begin(&mut exchange, false, Some("DISCARD ALL"), &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "Q"));
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn an_open_batch_gets_the_sync_that_its_client_owed() {
+        let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"2"]), Vec::new());
+        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "S"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn a_copy_is_failed() {
+        let (mut exchange, mut out) = (after(b"Qd", &[b"G"]), Vec::new());
+        let (mut mend, _) = Mend::begin(&mut exchange, false, None, &mut out);
+        assert_eq!(kinds(&mut out), "f");
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn a_copy_that_begins_after_its_client_left_is_failed_too() {
+        let (mut exchange, mut out) = (after(b"Q", &[]), Vec::new());
+        let (mut mend, _) = Mend::begin(&mut exchange, false, None, &mut out);
+        hear(&mut exchange, &[b"G"]);
+        assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "f"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn half_a_message_cannot_be_taken_back() {
+        let (mut exchange, mut out) = (after(b"Q", &[]), Vec::new());
+        assert_eq!(Mend::begin(&mut exchange, true, None, &mut out).1, Progress::Hopeless);
+    }
+
+    #[test]
+    fn a_transaction_that_survives_its_rollback_is_hopeless() {
+        let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
+        let (mut mend, _) = Mend::begin(&mut exchange, false, None, &mut out);
+        hear(&mut exchange, &[b"C", b"ZT"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Hopeless);
+    }
+
+    #[test]
+    fn a_server_with_nothing_left_behind_is_clean_at_once() {
+        let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZI"]), Vec::new());
+        assert_eq!(Mend::begin(&mut exchange, false, None, &mut out).1, Progress::Clean);
+    }
+}

@@ -1,0 +1,206 @@
+//! Parameters that follow a client from server to server.
+//!
+//! Always true: only a parameter that servers report can be followed; a value is compared as PostgreSQL spells it; the text
+//! that sets values on a server cannot be left by any value.
+//! Not here: when values are set (`worker::loan`).
+
+use std::fmt::Write as _;
+
+use wire::write;
+
+/// Which parameters are followed, in the order in which a client is told them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tracked {
+    names: Box<[Box<str>]>,
+}
+
+impl Tracked {
+    /// PgBouncer's own and those of `track_extra_parameters`, each once.
+    pub fn new<'a>(extra: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut names: Vec<Box<str>> = ALWAYS.iter().map(|&name| name.into()).collect();
+        for name in extra {
+            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                names.push(name.into());
+            }
+        }
+        Self { names: names.into() }
+    }
+
+    /// The place of a parameter, whatever the case of its name.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The names in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// The place of `application_name`.
+    #[must_use]
+    pub fn application_name(&self) -> usize {
+        ALWAYS.len() - 1
+    }
+}
+
+/// The values that one side has; `None` for what it never told.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Vars {
+    values: Box<[Option<Box<str>>]>,
+}
+
+impl Vars {
+    /// Nothing known of any parameter.
+    #[must_use]
+    pub fn new(tracked: &Tracked) -> Self {
+        Self { values: vec![None; tracked.names.len()].into() }
+    }
+
+    /// The value at this place of [`Tracked`].
+    #[must_use]
+    pub fn get(&self, place: usize) -> Option<&str> {
+        self.values.get(place)?.as_deref()
+    }
+
+    /// Sets the value at this place; whether it is another one than before.
+    pub fn set(&mut self, place: usize, value: &str) -> bool {
+        match self.values.get_mut(place) {
+            Some(old) if old.as_deref() != Some(value) => {
+                *old = Some(value.into());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes from `other` what is not known here.
+    pub fn fill_from(&mut self, other: &Self) {
+        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
+            if mine.is_none() {
+                mine.clone_from(theirs);
+            }
+        }
+    }
+
+    /// Takes from `server` all that it reports: after our settings have been accepted, its spelling is the right one.
+    pub fn respell(&mut self, server: &Self) {
+        for (mine, theirs) in self.values.iter_mut().zip(&server.values) {
+            if theirs.is_some() {
+                mine.clone_from(theirs);
+            }
+        }
+    }
+
+    /// The SQL that makes a server with `self` have the values of `client`, or nothing where they agree. A parameter that the
+    /// server does not report is left alone.
+    #[must_use]
+    pub fn catch_up(&self, client: &Self, tracked: &Tracked) -> Option<String> {
+        let mut sql = String::new();
+        for ((name, mine), theirs) in tracked.names.iter().zip(&self.values).zip(&client.values) {
+            let (Some(mine), Some(theirs)) = (mine, theirs) else { continue };
+            if mine.eq_ignore_ascii_case(theirs) {
+                continue;
+            }
+            // A list of names such as search_path would be taken for one name if SET were given it quoted.
+            let is_list = name.eq_ignore_ascii_case("search_path");
+            let (before, after) = if is_list { (", ", ", false)") } else { ("=", "") };
+            let _ = match is_list {
+                true => write!(sql, "SELECT pg_catalog.set_config('{name}'{before}"),
+                false => write!(sql, "SET {name}{before}"),
+            };
+            push_literal(&mut sql, theirs);
+            sql.push_str(after);
+            sql.push(';');
+        }
+        (!sql.is_empty()).then_some(sql)
+    }
+
+    /// Appends a `ParameterStatus` for each known value, in the order and spelling of [`Tracked`].
+    pub fn write_statuses(&self, tracked: &Tracked, out: &mut Vec<u8>) {
+        for (name, value) in tracked.names.iter().zip(&self.values) {
+            if let Some(value) = value {
+                write::parameter_status(out, name, value);
+            }
+        }
+    }
+}
+
+/// Appends a string literal that means `text` whatever `standard_conforming_strings` says.
+fn push_literal(sql: &mut String, text: &str) {
+    sql.push_str(if text.contains('\\') { " E'" } else { "'" });
+    for character in text.chars() {
+        match character {
+            '\'' => sql.push_str("''"),
+            '\\' => sql.push_str("\\\\"),
+            '\0' => {}
+            other => sql.push(other),
+        }
+    }
+    sql.push('\'');
+}
+
+/// What PgBouncer always follows, in the order in which it tells it to a client. `application_name` is the last.
+const ALWAYS: [&str; 5] =
+    ["DateStyle", "client_encoding", "TimeZone", "standard_conforming_strings", "application_name"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tracked() -> Tracked {
+        Tracked::new(["IntervalStyle", "timezone"])
+    }
+
+    fn vars(values: &[(&str, &str)]) -> Vars {
+        let tracked = tracked();
+        let mut vars = Vars::new(&tracked);
+        for (name, value) in values {
+            vars.set(tracked.place(name).expect("a tracked name"), value);
+        }
+        vars
+    }
+
+    #[test]
+    fn a_parameter_named_twice_is_followed_once() {
+        assert_eq!(tracked().names().count(), 6);
+        assert_eq!(tracked().place("INTERVALSTYLE"), Some(5));
+    }
+
+    #[test]
+    fn only_what_differs_is_set_and_only_what_is_reported() {
+        let server = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "UTC"), ("client_encoding", "UTF8")]);
+        let client = vars(&[("DateStyle", "iso, mdy"), ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601")]);
+        assert_eq!(server.catch_up(&client, &tracked()).as_deref(), Some("SET TimeZone='Asia/Tokyo';"));
+        assert_eq!(server.catch_up(&server, &tracked()), None);
+    }
+
+    #[test]
+    fn no_value_leaves_its_quotes() {
+        let server = vars(&[("application_name", "")]);
+        let client = vars(&[("application_name", "x'; drop table t; --")]);
+        let sql = server.catch_up(&client, &tracked()).expect("a difference");
+        assert_eq!(sql, "SET application_name='x''; drop table t; --';");
+        let client = vars(&[("application_name", r"\'; drop table t; --")]);
+        let sql = server.catch_up(&client, &tracked()).expect("a difference");
+        assert_eq!(sql, r"SET application_name= E'\\''; drop table t; --';");
+    }
+
+    #[test]
+    fn a_search_path_is_set_as_a_list() {
+        let tracked = Tracked::new(["search_path"]);
+        let place = tracked.place("search_path").expect("tracked");
+        let (mut server, mut client) = (Vars::new(&tracked), Vars::new(&tracked));
+        server.set(place, "public");
+        client.set(place, "\"$user\", shop");
+        let sql = server.catch_up(&client, &tracked).expect("a difference");
+        assert_eq!(sql, "SELECT pg_catalog.set_config('search_path', '\"$user\", shop', false);");
+    }
+
+    #[test]
+    fn a_client_takes_the_spelling_of_its_server() {
+        let mut client = vars(&[("DateStyle", "german"), ("IntervalStyle", "iso_8601")]);
+        client.respell(&vars(&[("DateStyle", "German, DMY")]));
+        assert_eq!(client, vars(&[("DateStyle", "German, DMY"), ("IntervalStyle", "iso_8601")]));
+    }
+}

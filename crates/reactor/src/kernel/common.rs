@@ -1,0 +1,168 @@
+//! What both kernels do alike: clocks, randomness, sockets to be connected, the log.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use base::{Time, Wall};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
+
+use crate::listen::unix_address;
+use crate::{Address, LogTarget, Peer, Socket, TcpTuning};
+
+/// The clock of a turn: read once, the same for everybody.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) now: Time,
+    pub(crate) wall: Wall,
+}
+
+impl Clock {
+    pub(crate) fn read() -> Self {
+        let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        Self {
+            now: Time(mono.tv_sec as u64 * 1_000_000 + mono.tv_nsec as u64 / 1000),
+            wall: Wall(real.tv_sec * 1_000_000 + real.tv_nsec / 1000),
+        }
+    }
+}
+
+/// Randomness fit for secrets, drawn from the system in advance: a login should not cost a system call for it. What has
+/// been handed out is wiped.
+#[derive(Debug)]
+pub(crate) struct Dice {
+    drawn: [u8; DRAWN_BYTES],
+    left: usize,
+}
+
+impl Dice {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        for part in bytes.chunks_mut(DRAWN_BYTES) {
+            if self.left < part.len() {
+                draw(&mut self.drawn);
+                self.left = DRAWN_BYTES;
+            }
+            let taken = &mut self.drawn[self.left - part.len()..self.left];
+            part.copy_from_slice(taken);
+            taken.fill(0);
+            self.left -= part.len();
+        }
+    }
+}
+
+fn draw(bytes: &mut [u8]) {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the system gives no randomness, without which no login is safe: {error}"),
+        }
+    }
+}
+
+/// A socket of the right kind, not connected yet, and the address to connect it to.
+pub(crate) fn dialing_socket(to: &Address, tuning: &TcpTuning) -> io::Result<(OwnedFd, SockAddr)> {
+    let (domain, protocol, address) = match to {
+        Address::Tcp(address) => (Domain::for_address(*address), Some(Protocol::TCP), SockAddr::from(*address)),
+        Address::Unix(path) => (Domain::UNIX, None, SockAddr::unix(&**path)?),
+        Address::Abstract(name) => (Domain::UNIX, None, unix_address(&format!("@{name}"))?),
+    };
+    let socket = socket2::Socket::new(domain, Type::STREAM, protocol)?;
+    if matches!(to, Address::Tcp(_)) {
+        tuning.apply(&socket)?;
+    }
+    Ok((socket.into(), address))
+}
+
+/// Who is at the other end.
+pub(crate) fn peer(socket: &Socket) -> Peer {
+    if socket.is_unix {
+        return match rustix::net::sockopt::socket_peercred(&socket.fd) {
+            Ok(cred) => Peer::Unix { pid: cred.pid.as_raw_nonzero().get() as u32, uid: Some(cred.uid.as_raw()) },
+            Err(_) => Peer::Unix { pid: 0, uid: None },
+        };
+    }
+    if let Some(from) = socket.from {
+        return Peer::Tcp(from);
+    }
+    let address = SockRef::from(&socket.fd).peer_addr().ok().and_then(|address| address.as_socket());
+    Peer::Tcp(address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))))
+}
+
+/// Our end of a TCP connection.
+pub(crate) fn near_end(fd: impl AsFd) -> Option<SocketAddr> {
+    SockRef::from(&fd.as_fd()).local_addr().ok()?.as_socket()
+}
+
+/// Their end of a TCP connection.
+pub(crate) fn far_end(fd: impl AsFd) -> Option<SocketAddr> {
+    SockRef::from(&fd.as_fd()).peer_addr().ok()?.as_socket()
+}
+
+/// A descriptor kept in reserve, so that somebody can still be told that there are none left.
+pub(crate) fn spare() -> Option<OwnedFd> {
+    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
+/// Whether an error says that descriptors have run out.
+pub(crate) fn is_scarce(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// What both kernels hold beside their own machinery.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) clock: Clock,
+    pub(crate) tuning: TcpTuning,
+    pub(crate) log: Arc<LogTarget>,
+    pub(crate) dice: Dice,
+    /// A client whose descriptor has this number or a higher one is told that there is no room: the rest is for servers.
+    descriptors_for_clients: i32,
+}
+
+impl Desk {
+    pub(crate) fn new(tuning: TcpTuning, log: Arc<LogTarget>) -> Self {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        let kept = (limit / 8).clamp(DESCRIPTORS_KEPT.0, DESCRIPTORS_KEPT.1);
+        let descriptors_for_clients = i32::try_from(limit.saturating_sub(kept)).unwrap_or(i32::MAX);
+        let dice = Dice { drawn: [0; DRAWN_BYTES], left: 0 };
+        Self { clock: Clock::read(), tuning, log, dice, descriptors_for_clients }
+    }
+
+    /// Whether a client with this descriptor takes what servers need. Descriptors are given out lowest first, so the number
+    /// says how many are in use.
+    pub(crate) fn is_too_many(&self, fd: &OwnedFd) -> bool {
+        fd.as_raw_fd() >= self.descriptors_for_clients
+    }
+}
+
+/// How long accepting rests after it has failed.
+pub(crate) const ACCEPT_REST: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// At least and at most so many descriptors are kept for servers, files and names; in between an eighth of all.
+const DESCRIPTORS_KEPT: (u64, u64) = (8, 512);
+/// Bytes of randomness drawn at once: enough for some tens of logins.
+const DRAWN_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_handed_out_is_not_kept_and_never_handed_out_again() {
+        let mut dice = Dice { drawn: [0; DRAWN_BYTES], left: 0 };
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let mut bytes = [0; 16];
+            dice.fill(&mut bytes);
+            assert!(!dice.drawn.windows(16).any(|window| window == bytes));
+            assert!(seen.insert(bytes));
+        }
+        let mut long = [0; 2000];
+        dice.fill(&mut long);
+        assert!(long.iter().filter(|&&byte| byte == 0).count() < 100);
+    }
+}

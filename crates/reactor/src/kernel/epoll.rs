@@ -1,0 +1,550 @@
+//! epoll: told what is ready, then one system call for each transfer. For kernels and containers without io_uring.
+//!
+//! Always true: edges are remembered until they are used up, so no readiness is lost; what is sent during a turn leaves at
+//! its end, gathered into one call per connection; a connection receives at most one buffer each round, so that none
+//! starves the others.
+//! Not here: which of the two kernels is used (`probe`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use base::{Key, Slab, Time, Wall};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+
+use crate::io::{Doors, LINGER};
+use crate::kernel::Equipment;
+use crate::kernel::common::{self, ACCEPT_REST, Clock, Desk};
+use crate::kernel::outbox::Outbox;
+use crate::{
+    Address, BUFFER_BYTES, Bound, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, Listener, LogTarget, Peer,
+    Receive, Socket, TcpTuning, Waker,
+};
+
+/// The hands of a worker by epoll.
+pub struct Epoll {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    lines: Slab<Line>,
+    buffers: Buffers,
+    /// Connections that are readable and wanted.
+    ready: VecDeque<Conn>,
+    /// Connections that were given something to send.
+    dirty: Vec<Conn>,
+    lingering: VecDeque<(Time, Conn)>,
+    listeners: Vec<Door>,
+    doors: Doors,
+    accept_again: Option<Time>,
+    spare: Option<OwnedFd>,
+    waker: Waker,
+    desk: Desk,
+}
+
+#[derive(Debug)]
+struct Door {
+    /// `None` once it has been shut for good.
+    listener: Option<Arc<Listener>>,
+    is_unix: bool,
+    is_watched: bool,
+    /// How many are let in before the set is asked again: as many as came last time, so that a lone newcomer costs one call
+    /// and a storm few.
+    accepts: usize,
+}
+
+#[derive(Debug)]
+struct Line {
+    fd: OwnedFd,
+    owner: u64,
+    outbox: Outbox,
+    wish: Wish,
+    life: Life,
+    /// The last edge said so and it has not been used up.
+    is_readable: bool,
+    is_writable: bool,
+    /// The other side has sent its last byte.
+    is_over: bool,
+    is_in_ready: bool,
+    is_in_dirty: bool,
+    wants_drained: bool,
+    is_unix: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Nothing,
+    Once,
+    Stream,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    Dialing,
+    Open,
+    /// The other side is gone; the worker knows and has not closed yet.
+    Ended,
+    /// The worker has closed it; it goes when everything is sent.
+    Leaving,
+}
+
+impl Epoll {
+    /// The hands of the worker whose thread this is.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn new(equipment: Equipment) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &equipment.waker, EventData::new_u64(BELL), EventFlags::IN)?;
+        for listener in &equipment.listeners {
+            rustix::io::ioctl_fionbio(listener.as_fd(), true)?;
+        }
+        let doors = equipment.listeners.into_iter().map(|listener| {
+            let is_unix = matches!(listener.bound, Bound::Unix(_));
+            Door { listener: Some(listener), is_unix, is_watched: false, accepts: 1 }
+        });
+        let listeners = doors.collect();
+        Ok(Self {
+            epoll,
+            events: Vec::with_capacity(EVENTS_PER_TURN),
+            lines: Slab::with_capacity(u32::MAX),
+            buffers: Buffers::new(equipment.buffers),
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            lingering: VecDeque::new(),
+            listeners,
+            doors: Doors::Shut,
+            accept_again: None,
+            spare: common::spare(),
+            waker: equipment.waker,
+            desk: Desk::new(equipment.tuning, equipment.log),
+        })
+    }
+
+    fn insert(&mut self, fd: OwnedFd, is_unix: bool, owner: u64, life: Life) -> io::Result<Conn> {
+        let line = Line {
+            fd,
+            owner,
+            outbox: Outbox::default(),
+            wish: Wish::Nothing,
+            life,
+            is_readable: false,
+            is_writable: life == Life::Open,
+            is_over: false,
+            is_in_ready: false,
+            is_in_dirty: false,
+            wants_drained: false,
+            is_unix,
+        };
+        let Ok(conn) = self.lines.insert(line) else { unreachable!("descriptors run out before rows do") };
+        let Some(line) = self.lines.get(conn) else { unreachable!("the row was just put in") };
+        let edges = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if let Err(error) = epoll::add(&self.epoll, &line.fd, EventData::new_u64(conn.to_bits()), edges) {
+            self.lines.remove(conn);
+            return Err(error.into());
+        }
+        Ok(conn)
+    }
+
+    fn queue_ready(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if line.is_readable && !line.is_in_ready && line.wish != Wish::Nothing && line.life == Life::Open {
+            line.is_in_ready = true;
+            self.ready.push_back(conn);
+        }
+    }
+
+    /// Sends what can be sent. What came of it is said in `done`.
+    fn flush(&mut self, conn: Conn, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.is_in_dirty = false;
+        while !line.outbox.is_empty() && line.is_writable {
+            // More chunks than one call takes are not a full socket.
+            let mut gathered = line.outbox.bytes();
+            let sent = if let Some(chunk) = line.outbox.only() {
+                rustix::net::send(&line.fd, chunk.bytes(), SendFlags::NOSIGNAL)
+            } else {
+                let mut slices = [IoSlice::new(&[]); GATHER_MAX];
+                let count = line.outbox.gather(&mut slices);
+                gathered = slices[..count].iter().map(|slice| slice.len()).sum();
+                let nothing = &mut SendAncillaryBuffer::default();
+                rustix::net::sendmsg(&line.fd, &slices[..count], nothing, SendFlags::NOSIGNAL)
+            };
+            match sent {
+                Ok(bytes) => {
+                    line.outbox.advance(bytes);
+                    line.is_writable = bytes == gathered;
+                }
+                Err(Errno::AGAIN) => line.is_writable = false,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    self.end(conn, End::Broken(error.into()), done);
+                    return;
+                }
+            }
+        }
+        if line.outbox.is_empty() {
+            if line.life == Life::Leaving {
+                self.lines.remove(conn);
+            } else if std::mem::take(&mut line.wants_drained) {
+                done.push(Completion::Drained { owner: line.owner });
+            }
+        }
+    }
+
+    /// Receives one buffer.
+    fn fetch(&mut self, conn: Conn, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.is_in_ready = false;
+        if line.wish == Wish::Nothing || line.life != Life::Open {
+            return;
+        }
+        let Some(mut blank) = self.buffers.take() else {
+            // Every buffer is on its way somewhere; one that comes home wakes the queue again in the next turn.
+            line.is_in_ready = true;
+            self.ready.push_back(conn);
+            return;
+        };
+        match rustix::net::recv(&line.fd, blank.as_mut_slice(), RecvFlags::empty()) {
+            Ok((0, _)) => self.end(conn, End::Eof, done),
+            Ok((bytes, _)) => {
+                // A short read has emptied the socket, unless its end is there to be read as well.
+                line.is_readable = bytes == BUFFER_BYTES || line.is_over;
+                if line.wish == Wish::Once {
+                    line.wish = Wish::Nothing;
+                }
+                done.push(Completion::Received { owner: line.owner, span: blank.into_span(bytes) });
+                self.queue_ready(conn);
+            }
+            Err(Errno::AGAIN) => line.is_readable = false,
+            Err(Errno::INTR) => self.queue_ready(conn),
+            Err(error) => self.end(conn, End::Broken(error.into()), done),
+        }
+    }
+
+    fn end(&mut self, conn: Conn, end: End, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        match line.life {
+            Life::Open => {
+                line.life = Life::Ended;
+                done.push(Completion::Ended { owner: line.owner, end });
+            }
+            Life::Leaving => drop(self.lines.remove(conn)),
+            Life::Dialing | Life::Ended => {}
+        }
+    }
+
+    fn on_edge(&mut self, conn: Conn, flags: EventFlags, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        let is_over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        line.is_readable |= flags.intersects(EventFlags::IN | EventFlags::RDHUP) || is_over;
+        line.is_over |= flags.contains(EventFlags::RDHUP) || is_over;
+        if line.life == Life::Dialing {
+            if flags.contains(EventFlags::OUT) || is_over {
+                self.on_dialed(conn, done);
+                self.queue_ready(conn);
+            }
+            return;
+        }
+        line.is_writable |= flags.contains(EventFlags::OUT) || is_over;
+        if line.is_writable && !line.outbox.is_empty() {
+            self.flush(conn, done);
+        }
+        self.queue_ready(conn);
+    }
+
+    fn on_dialed(&mut self, conn: Conn, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        match rustix::net::sockopt::socket_error(&line.fd) {
+            Ok(Ok(())) => {
+                line.life = Life::Open;
+                line.is_writable = true;
+                done.push(Completion::Connected { owner: line.owner });
+                self.flush(conn, done);
+            }
+            Ok(Err(error)) | Err(error) => {
+                done.push(Completion::ConnectFailed { owner: line.owner, error: error.into() });
+                self.lines.remove(conn);
+            }
+        }
+    }
+
+    /// Opens and shuts doors as they are wanted. A door that is shut lets its listener go: who knocks is refused by the kernel.
+    fn mind_doors(&mut self) {
+        for (index, door) in self.listeners.iter_mut().enumerate() {
+            let is_wanted = match self.doors {
+                Doors::Open => true,
+                Doors::OnlyUnix => door.is_unix,
+                Doors::Shut => false,
+            };
+            let Some(listener) = &door.listener else { continue };
+            let may_open = is_wanted && self.accept_again.is_none();
+            if may_open && !door.is_watched {
+                let name = EventData::new_u64(DOOR | index as u64);
+                let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+                door.is_watched = epoll::add(&self.epoll, listener, name, flags).is_ok();
+            } else if !may_open && door.is_watched {
+                let _ = epoll::delete(&self.epoll, listener);
+                door.is_watched = false;
+            }
+            if !is_wanted {
+                door.listener = None;
+            }
+        }
+    }
+
+    fn on_knock(&mut self, index: usize, done: &mut Vec<Completion<Socket>>) {
+        let rounds = self.listeners.get(index).map_or(0, |door| door.accepts);
+        for round in 0..rounds {
+            let Some(door) = self.listeners.get_mut(index) else { return };
+            door.accepts = (2 * (round + 1)).min(ACCEPTS_PER_ROUND);
+            let (is_unix, Some(listener)) = (door.is_unix, &door.listener) else { return };
+            match rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok((fd, from)) => {
+                    let is_last = self.spare.is_none() || self.desk.is_too_many(&fd);
+                    let from = from.and_then(|from| from.try_into().ok());
+                    done.push(Completion::Accepted { socket: Socket { fd, is_unix, from }, is_last });
+                    if self.spare.is_none() {
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN) => {
+                    if let Some(door) = self.listeners.get_mut(index) {
+                        door.accepts = round.max(1);
+                    }
+                    return;
+                }
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(error) => {
+                    let error = io::Error::from(error);
+                    // The descriptor in reserve is given up, so that the next one who knocks can be told.
+                    if !common::is_scarce(&error) || self.spare.take().is_none() {
+                        self.accept_again = Some(self.desk.clock.now + ACCEPT_REST);
+                        done.push(Completion::AcceptFailed(error));
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, until: Option<Time>, has_news: bool) {
+        let own = [self.lingering.front().map(|(until, _)| *until), self.accept_again];
+        let until = own.into_iter().flatten().chain(until).min();
+        while self.ready.front().is_some_and(|conn| self.lines.get(*conn).is_none()) {
+            self.ready.pop_front();
+        }
+        let may_fetch = !self.ready.is_empty() && self.buffers.free() > 0;
+        let limit = if may_fetch || has_news {
+            Some(rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })
+        } else if !self.ready.is_empty() {
+            Some(rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 })
+        } else {
+            until.map(|until| {
+                // Read anew: the turn may have taken its time. epoll counts whole milliseconds, and a wait that ended early
+                // would be waited again in vain.
+                let wait = (until - Clock::read().now).as_nanos().div_ceil(1_000_000) as i64;
+                rustix::event::Timespec { tv_sec: wait / 1000, tv_nsec: wait % 1000 * 1_000_000 }
+            })
+        };
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("epoll_wait failed, nothing can be served any more: {error}"),
+        }
+    }
+
+    fn prepare(&mut self) {
+        if self.spare.is_none() {
+            self.spare = common::spare();
+        }
+        if self.accept_again.is_some_and(|again| again <= self.desk.clock.now) {
+            self.accept_again = None;
+        }
+        self.mind_doors();
+        while self.lingering.front().is_some_and(|(until, _)| *until <= self.desk.clock.now) {
+            if let Some((_, conn)) = self.lingering.pop_front()
+                && self.lines.get(conn).is_some_and(|line| line.life == Life::Leaving)
+            {
+                self.lines.remove(conn);
+            }
+        }
+    }
+}
+
+impl Io for Epoll {
+    type Socket = Socket;
+
+    fn now(&self) -> Time {
+        self.desk.clock.now
+    }
+
+    fn wall(&self) -> Wall {
+        self.desk.clock.wall
+    }
+
+    fn randomness(&mut self, bytes: &mut [u8]) {
+        self.desk.dice.fill(bytes);
+    }
+
+    fn peer(&self, socket: &Socket) -> Peer {
+        common::peer(socket)
+    }
+
+    fn adopt(&mut self, socket: Socket, owner: u64) -> io::Result<Conn> {
+        self.insert(socket.fd, socket.is_unix, owner, Life::Open)
+    }
+
+    fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
+        let (fd, address) = common::dialing_socket(to, &self.desk.tuning)?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        match socket2::SockRef::from(&fd).connect(&address) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+        self.insert(fd, !matches!(to, Address::Tcp(_)), owner, Life::Dialing)
+    }
+
+    fn receive(&mut self, conn: Conn, how: Receive) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.wish = match how {
+            Receive::Once => Wish::Once,
+            Receive::Stream => Wish::Stream,
+        };
+        self.queue_ready(conn);
+    }
+
+    fn pause(&mut self, conn: Conn) {
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.wish = Wish::Nothing;
+        }
+    }
+
+    fn send(&mut self, conn: Conn, chunk: Chunk) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if chunk.is_empty() || !matches!(line.life, Life::Open | Life::Dialing) {
+            return;
+        }
+        line.outbox.push(chunk);
+        if !std::mem::replace(&mut line.is_in_dirty, true) {
+            self.dirty.push(conn);
+        }
+    }
+
+    fn unsent(&self, conn: Conn) -> usize {
+        self.lines.get(conn).map_or(0, |line| line.outbox.bytes())
+    }
+
+    fn tell_when_drained(&mut self, conn: Conn) {
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.wants_drained = true;
+            if !std::mem::replace(&mut line.is_in_dirty, true) {
+                self.dirty.push(conn);
+            }
+        }
+    }
+
+    fn close(&mut self, conn: Conn, how: Close) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if how == Close::AfterSending && line.life == Life::Open && !line.outbox.is_empty() {
+            line.life = Life::Leaving;
+            line.wish = Wish::Nothing;
+            self.lingering.push_back((self.desk.clock.now + LINGER, conn));
+        } else {
+            self.lines.remove(conn);
+        }
+    }
+
+    fn release(&mut self, conn: Conn) -> Option<Socket> {
+        let line = self.lines.get(conn)?;
+        if line.wish != Wish::Nothing || !line.outbox.is_empty() || line.life != Life::Open {
+            return None;
+        }
+        let line = self.lines.remove(conn)?;
+        // The next owner watches it with a set of its own; in ours its edges would have no row.
+        let _ = epoll::delete(&self.epoll, &line.fd);
+        Some(Socket { fd: line.fd, is_unix: line.is_unix, from: None })
+    }
+
+    fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
+        common::near_end(&self.lines.get(conn)?.fd)
+    }
+
+    fn far_end(&self, conn: Conn) -> Option<SocketAddr> {
+        common::far_end(&self.lines.get(conn)?.fd)
+    }
+
+    fn accept(&mut self, doors: Doors) {
+        self.doors = doors;
+    }
+
+    fn tune(&mut self, tuning: TcpTuning) {
+        self.desk.tuning = tuning;
+    }
+
+    fn log_to(&mut self, log: Arc<LogTarget>) {
+        self.desk.log = log;
+    }
+
+    fn write_log(&mut self, lines: &Lines) {
+        self.desk.log.write(self.desk.clock.wall, lines);
+    }
+
+    fn buffers(&self) -> (usize, usize) {
+        (self.buffers.count(), self.buffers.free())
+    }
+
+    fn buffers_touched(&self) -> usize {
+        self.buffers.touched()
+    }
+
+    fn turn(&mut self, until: Option<Time>, done: &mut Vec<Completion<Socket>>) {
+        self.prepare();
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for conn in dirty.drain(..) {
+            self.flush(conn, done);
+        }
+        // Whatever became dirty meanwhile is in the new list; the old one's memory is kept for the next turn.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+        self.wait(until, !done.is_empty());
+        self.desk.clock = Clock::read();
+        for index in 0..self.events.len() {
+            let event = self.events[index];
+            match event.data.u64() {
+                BELL => {
+                    self.waker.quiet();
+                    done.push(Completion::Woken);
+                }
+                door if door & DOOR == DOOR => self.on_knock((door & !DOOR) as usize, done),
+                conn => self.on_edge(Key::from_bits(conn), event.flags, done),
+            }
+        }
+        for _ in 0..self.ready.len().min(EVENTS_PER_TURN) {
+            let Some(conn) = self.ready.pop_front() else { break };
+            self.fetch(conn, done);
+        }
+    }
+}
+
+impl std::fmt::Debug for Epoll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoll").field("lines", &self.lines.len()).finish_non_exhaustive()
+    }
+}
+
+/// Edges looked at in a turn, so that a turn is bounded; the rest wait in the kernel.
+const EVENTS_PER_TURN: usize = 1024;
+/// Newcomers let in by one door in a turn.
+const ACCEPTS_PER_ROUND: usize = 64;
+/// Chunks sent with one call.
+const GATHER_MAX: usize = 32;
+/// The word of the bell; no key has all bits set.
+const BELL: u64 = u64::MAX;
+/// The bits that mark a door; no generation reaches them.
+const DOOR: u64 = 0xffff_fffe_0000_0000;

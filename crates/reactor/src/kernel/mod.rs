@@ -1,0 +1,34 @@
+//! The two ways of speaking to the kernel, and which one this machine allows.
+//!
+//! Always true: a feature is used only after it has been seen to work here.
+
+pub(crate) mod common;
+pub(crate) mod epoll;
+pub(crate) mod line;
+pub(crate) mod outbox;
+pub(crate) mod probe;
+pub(crate) mod ring;
+pub(crate) mod uring;
+
+use std::sync::Arc;
+
+pub use epoll::Epoll;
+pub use probe::{Backend, probe_uring};
+pub use uring::Uring;
+
+use crate::{Listener, LogTarget, TcpTuning, Waker};
+
+/// What a worker's kernel starts with.
+#[derive(Debug)]
+pub struct Equipment {
+    /// Where newcomers knock. Shared by all workers.
+    pub listeners: Vec<Arc<Listener>>,
+    /// The bell of this worker's letter box.
+    pub waker: Waker,
+    /// How many receive buffers of [`crate::BUFFER_BYTES`] there may be.
+    pub buffers: u16,
+    /// Settings of the sockets that we open.
+    pub tuning: TcpTuning,
+    /// Where log lines go.
+    pub log: Arc<LogTarget>,
+}

@@ -1,0 +1,113 @@
+//! What one connection has still to send.
+//!
+//! Always true: chunks leave in the order in which they came; an empty outbox owns no memory.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use crate::Chunk;
+
+/// Chunks waiting to be sent, the first one inline since there is rarely a second.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    first: Option<Chunk>,
+    /// A box, so that a connection at rest is small.
+    #[allow(clippy::box_collection)]
+    rest: Option<Box<VecDeque<Chunk>>>,
+    bytes: usize,
+}
+
+impl Outbox {
+    pub(crate) fn push(&mut self, chunk: Chunk) {
+        self.bytes += chunk.len();
+        if self.first.is_none() {
+            self.first = Some(chunk);
+        } else {
+            self.rest.get_or_insert_default().push_back(chunk);
+        }
+    }
+
+    /// The kernel has taken so many bytes. Chunks that are sent whole are let go.
+    pub(crate) fn advance(&mut self, mut taken: usize) {
+        self.bytes -= taken;
+        while let Some(chunk) = &mut self.first {
+            let len = chunk.len();
+            if taken < len {
+                chunk_advance(chunk, taken);
+                return;
+            }
+            taken -= len;
+            self.first = self.rest.as_mut().and_then(|rest| rest.pop_front());
+            if self.rest.as_ref().is_some_and(|rest| rest.is_empty()) {
+                self.rest = None;
+            }
+        }
+        debug_assert!(taken == 0, "the kernel took more than it was given");
+    }
+
+    /// The one chunk there is, if there is just one.
+    pub(crate) fn only(&self) -> Option<&Chunk> {
+        if self.rest.is_none() { self.first.as_ref() } else { None }
+    }
+
+    /// The first chunks, as many as `slices` has room for; how many.
+    pub(crate) fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let chunks = self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()));
+        slices.iter_mut().zip(chunks).map(|(slice, chunk)| *slice = IoSlice::new(chunk.bytes())).count()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+fn chunk_advance(chunk: &mut Chunk, taken: usize) {
+    match chunk {
+        Chunk::Span(span) => span.advance(taken),
+        Chunk::Own(bytes) => *bytes = bytes[taken..].into(),
+        Chunk::Shared(bytes) => *chunk = Chunk::Own(bytes[taken..].into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(bytes: &[u8]) -> Chunk {
+        Chunk::Own(bytes.into())
+    }
+
+    fn shown(outbox: &Outbox) -> Vec<u8> {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let count = outbox.gather(&mut slices);
+        slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect()
+    }
+
+    #[test]
+    fn chunks_leave_in_order_whatever_the_kernel_takes() {
+        let mut outbox = Outbox::default();
+        for part in [&b"abc"[..], b"de", b"fgh"] {
+            outbox.push(own(part));
+        }
+        assert_eq!((outbox.bytes(), shown(&outbox)), (8, b"abcdefgh".to_vec()));
+        outbox.advance(4);
+        assert_eq!((outbox.bytes(), shown(&outbox)), (4, b"efgh".to_vec()));
+        outbox.advance(1);
+        assert_eq!(outbox.only().map(Chunk::bytes), Some(&b"fgh"[..]));
+        outbox.advance(3);
+        assert!(outbox.is_empty() && outbox.rest.is_none());
+    }
+
+    #[test]
+    fn a_chunk_sent_to_its_last_byte_is_let_go() {
+        let mut outbox = Outbox::default();
+        outbox.push(own(b"ab"));
+        outbox.push(own(b"cd"));
+        outbox.advance(2);
+        assert_eq!(shown(&outbox), b"cd");
+    }
+}

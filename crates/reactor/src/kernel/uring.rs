@@ -1,0 +1,544 @@
+//! io_uring: everything that is asked for in a turn goes down with one call, everything that has happened comes up with it.
+//!
+//! Always true: at most one send and one receive of a connection are under way; memory that the kernel may read or write
+//! stays where it is until the kernel has said that it is done (an outbox keeps its chunks, a buffer lent is nobody's); a
+//! closed connection keeps its row until its last operation has come home, so no completion meets a stranger.
+//! Not here: what to do where io_uring is missing (`epoll`), and finding that out (`probe`).
+
+#[path = "uring_doors.rs"]
+mod doors;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use base::{Slab, Time, Wall};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use socket2::SockAddr;
+
+use self::doors::Door;
+use crate::io::{Doors, LINGER};
+use crate::kernel::Equipment;
+use crate::kernel::common::{self, Clock, Desk};
+use crate::kernel::line::{Gather, Life, Line, Underway, Wish};
+use crate::kernel::outbox::Outbox;
+use crate::kernel::ring::{BUFFER_GROUP, BufferRing, build_ring};
+use crate::{
+    Address, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, LogTarget, Peer, Receive, Socket, TcpTuning,
+    Waker,
+};
+
+/// The hands of a worker by io_uring.
+pub struct Uring {
+    ring: IoUring,
+    given: BufferRing,
+    buffers: Buffers,
+    /// How many buffers the kernel is given; doubled when it ran out.
+    given_wanted: u16,
+    lines: Slab<Line>,
+    /// Entries that found the submission queue full.
+    backlog: VecDeque<squeue::Entry>,
+    /// Connections whose receive found no buffer.
+    starved: Vec<Conn>,
+    /// Closed connections that may still send, the oldest first.
+    lingering: VecDeque<(Time, Conn)>,
+    listeners: Vec<Door>,
+    doors: Doors,
+    accept_again: Option<Time>,
+    spare: Option<OwnedFd>,
+    /// The spare descriptor has been given up for somebody who is to be told that there are none left.
+    is_spare_given: bool,
+    waker: Waker,
+    /// Boxed, since the kernel is told their address.
+    #[allow(clippy::vec_box)]
+    spent_gathers: Vec<Box<Gather>>,
+    desk: Desk,
+}
+
+impl Uring {
+    /// The hands of the worker whose thread this is.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn new(equipment: Equipment) -> io::Result<Self> {
+        let ring = build_ring(QUEUE_ENTRIES)?;
+        let buffers = Buffers::new(equipment.buffers);
+        let given = BufferRing::register(&ring, equipment.buffers.next_power_of_two())?;
+        let listeners = equipment.listeners.into_iter().map(Door::new).collect();
+        let mut uring = Self {
+            ring,
+            given,
+            buffers,
+            given_wanted: GIVEN_AT_FIRST.min(equipment.buffers),
+            lines: Slab::with_capacity(u32::MAX),
+            backlog: VecDeque::new(),
+            starved: Vec::new(),
+            lingering: VecDeque::new(),
+            listeners,
+            doors: Doors::Shut,
+            accept_again: None,
+            spare: common::spare(),
+            is_spare_given: false,
+            waker: equipment.waker,
+            spent_gathers: Vec::new(),
+            desk: Desk::new(equipment.tuning, equipment.log),
+        };
+        uring.hear_bell();
+        Ok(uring)
+    }
+
+    fn hear_bell(&mut self) {
+        let bell = types::Fd(self.waker.as_fd().as_raw_fd());
+        self.submit(opcode::PollAdd::new(bell, libc::POLLIN as u32).multi(true).build().user_data(word(Op::Bell, 0)));
+    }
+
+    fn submit(&mut self, entry: squeue::Entry) {
+        if self.backlog.is_empty() {
+            // Safe because what an entry points at lives until its completion: see the promise of this file.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+        }
+        self.backlog.push_back(entry);
+    }
+
+    /// Moves what found no place into the submission queue, making room by submitting.
+    fn flush_backlog(&mut self) {
+        while let Some(entry) = self.backlog.front() {
+            // Safe as in `submit`.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                self.backlog.pop_front();
+            } else if self.ring.submit().is_err() {
+                return;
+            }
+        }
+    }
+
+    fn insert(&mut self, fd: OwnedFd, is_unix: bool, owner: u64, dialed: Option<Box<SockAddr>>) -> Conn {
+        let life = if dialed.is_some() { Life::Dialing } else { Life::Open };
+        let line = Line {
+            fd: Some(fd),
+            owner,
+            outbox: Outbox::default(),
+            gather: None,
+            dialed,
+            wish: Wish::Nothing,
+            receive: Underway::No,
+            send: Underway::No,
+            life,
+            wants_drained: false,
+            is_unix,
+        };
+        let Ok(conn) = self.lines.insert(line) else { unreachable!("descriptors run out before rows do") };
+        conn
+    }
+
+    /// Asks the kernel for what the worker wishes to receive, unless it is asked already.
+    fn arm(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if line.receive != Underway::No || !matches!(line.life, Life::Open) {
+            return;
+        }
+        let fd = line.target();
+        let entry = match line.wish {
+            Wish::Nothing => return,
+            Wish::Stream => opcode::RecvMulti::new(fd, BUFFER_GROUP).build(),
+            Wish::Once => opcode::Recv::new(fd, std::ptr::null_mut(), 0)
+                .buf_group(BUFFER_GROUP)
+                .build()
+                .flags(squeue::Flags::BUFFER_SELECT),
+        };
+        line.receive = Underway::Yes;
+        self.submit(entry.user_data(word(Op::Receive, conn.index)));
+    }
+
+    /// Gives the kernel what waits to be sent, unless it is busy with some already.
+    fn kick(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if line.send != Underway::No || line.outbox.is_empty() || !matches!(line.life, Life::Open | Life::Leaving) {
+            return;
+        }
+        let fd = line.target();
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        line.send = Underway::Yes;
+        let entry = if let Some(chunk) = line.outbox.only() {
+            let bytes = chunk.bytes();
+            opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32).flags(flags).build()
+        } else {
+            let gather = line.gather.insert(self.spent_gathers.pop().unwrap_or_default());
+            gather.fill(&line.outbox);
+            opcode::SendMsg::new(fd, &raw const gather.header).flags(flags as u32).build()
+        };
+        self.submit(entry.user_data(word(Op::Send, conn.index)));
+    }
+
+    fn recall(&mut self, op: Op, conn: Conn) {
+        self.submit(opcode::AsyncCancel::new(word(op, conn.index)).build().user_data(word(Op::Nobody, 0)));
+    }
+
+    /// Lets a connection go for good: what is under way is called back and the descriptor closed in the same breath. An
+    /// operation holds the connection by itself, not by the descriptor's number, so that the number may be given out again.
+    fn bury(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.life = Life::Dead;
+        line.wish = Wish::Nothing;
+        let sending = if line.dialed.is_some() { Op::Connect } else { Op::Send };
+        let underway = [(Op::Receive, &mut line.receive), (sending, &mut line.send)].map(|(op, state)| {
+            let is_called_back = *state == Underway::Yes;
+            if is_called_back {
+                *state = Underway::Recalled;
+            }
+            (op, is_called_back)
+        });
+        let fd = line.fd.take();
+        for (op, _) in underway.into_iter().filter(|(_, is_called_back)| *is_called_back) {
+            self.recall(op, conn);
+        }
+        if let Some(fd) = fd {
+            self.submit(opcode::Close::new(types::Fd(fd.into_raw_fd())).build().user_data(word(Op::Nobody, 0)));
+        }
+        self.bury_if_quiet(conn);
+    }
+
+    /// The row of a dead connection goes when its last operation has come home.
+    fn bury_if_quiet(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get(conn) else { return };
+        if line.life == Life::Dead && line.receive == Underway::No && line.send == Underway::No {
+            self.lines.remove(conn);
+        }
+    }
+
+    fn on_receive(&mut self, conn: Conn, result: i32, flags: u32, done: &mut Vec<Completion<Socket>>) {
+        let span = cqueue::buffer_select(flags).map(|id| {
+            // Safe because this completion has just named the buffer, and each is looked at once.
+            unsafe { self.given.returned(&self.buffers, id, result.max(0) as usize) }
+        });
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if !cqueue::more(flags) {
+            line.receive = Underway::No;
+        }
+        if line.life == Life::Dead || line.life == Life::Leaving {
+            self.bury_if_quiet(conn);
+            return;
+        }
+        match (result, span) {
+            (1.., Some(span)) => {
+                if line.wish == Wish::Once {
+                    line.wish = Wish::Nothing;
+                }
+                done.push(Completion::Received { owner: line.owner, span });
+                self.arm(conn);
+            }
+            _ if result == -libc::ENOBUFS => {
+                self.given_wanted = self.given_wanted.saturating_mul(2).min(self.buffers.count() as u16);
+                self.starved.push(conn);
+            }
+            _ if matches!(-result, libc::ECANCELED | libc::EINTR | libc::EAGAIN) => self.arm(conn),
+            _ => self.end(conn, result, done),
+        }
+    }
+
+    fn on_send(&mut self, conn: Conn, result: i32, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.send = Underway::No;
+        if let Some(gather) = line.gather.take()
+            && self.spent_gathers.len() < SPENT_GATHERS_MAX
+        {
+            self.spent_gathers.push(gather);
+        }
+        if line.life == Life::Dead {
+            self.bury_if_quiet(conn);
+            return;
+        }
+        if result < 0 && !matches!(-result, libc::EINTR | libc::EAGAIN) {
+            if line.life == Life::Leaving {
+                self.bury(conn);
+            } else {
+                self.end(conn, result, done);
+            }
+            return;
+        }
+        line.outbox.advance(result.max(0) as usize);
+        if !line.outbox.is_empty() {
+            self.kick(conn);
+        } else if line.life == Life::Leaving {
+            self.bury(conn);
+        } else if std::mem::take(&mut line.wants_drained) {
+            done.push(Completion::Drained { owner: line.owner });
+        }
+    }
+
+    fn on_connect(&mut self, conn: Conn, result: i32, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.dialed = None;
+        line.send = Underway::No;
+        if line.life == Life::Dead {
+            self.bury_if_quiet(conn);
+        } else if result == 0 {
+            line.life = Life::Open;
+            done.push(Completion::Connected { owner: line.owner });
+            self.arm(conn);
+            self.kick(conn);
+        } else {
+            let error = io::Error::from_raw_os_error(-result);
+            done.push(Completion::ConnectFailed { owner: line.owner, error });
+            self.bury(conn);
+        }
+    }
+
+    /// The other side is gone: said once, whatever found it out first.
+    fn end(&mut self, conn: Conn, result: i32, done: &mut Vec<Completion<Socket>>) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if line.life != Life::Open {
+            return;
+        }
+        line.life = Life::Ended;
+        let end = if result == 0 { End::Eof } else { End::Broken(io::Error::from_raw_os_error(-result)) };
+        done.push(Completion::Ended { owner: line.owner, end });
+    }
+
+    /// Everything that is done before the kernel is entered.
+    fn prepare(&mut self) {
+        if self.spare.is_none() && !self.is_spare_given {
+            self.spare = common::spare();
+        }
+        if self.accept_again.is_some_and(|again| again <= self.desk.clock.now) {
+            self.accept_again = None;
+        }
+        self.mind_doors();
+        self.given.top_up(&self.buffers, self.given_wanted);
+        if self.given.lent > 0 {
+            for conn in std::mem::take(&mut self.starved) {
+                self.arm(conn);
+            }
+        }
+        while self.lingering.front().is_some_and(|(until, _)| *until <= self.desk.clock.now) {
+            if let Some((_, conn)) = self.lingering.pop_front()
+                && self.lines.get(conn).is_some_and(|line| line.life == Life::Leaving)
+            {
+                self.bury(conn);
+            }
+        }
+        self.flush_backlog();
+    }
+
+    fn enter(&mut self, until: Option<Time>) {
+        let own = [self.lingering.front().map(|(until, _)| *until), self.accept_again];
+        let until = own.into_iter().flatten().chain(until).min();
+        let starving = !self.starved.is_empty() && self.buffers.free() > 0;
+        let entered = match until {
+            _ if starving => self.ring.submit_and_wait(0),
+            None => self.ring.submit_and_wait(1),
+            Some(until) => {
+                // Read anew: the turn may have taken its time.
+                let wait = until - Clock::read().now;
+                let limit = types::Timespec::from(wait);
+                let args = types::SubmitArgs::new().timespec(&limit);
+                self.ring.submitter().submit_with_args(1, &args)
+            }
+        };
+        match entered.map_err(|error| error.raw_os_error()) {
+            // A full completion queue is emptied below, and an interrupted or timed-out wait is a short one.
+            Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
+            Err(error) => panic!("io_uring_enter failed, nothing can be served any more: {error:?}"),
+        }
+    }
+}
+
+impl Io for Uring {
+    type Socket = Socket;
+
+    fn now(&self) -> Time {
+        self.desk.clock.now
+    }
+
+    fn wall(&self) -> Wall {
+        self.desk.clock.wall
+    }
+
+    fn randomness(&mut self, bytes: &mut [u8]) {
+        self.desk.dice.fill(bytes);
+    }
+
+    fn peer(&self, socket: &Socket) -> Peer {
+        common::peer(socket)
+    }
+
+    fn adopt(&mut self, socket: Socket, owner: u64) -> io::Result<Conn> {
+        Ok(self.insert(socket.fd, socket.is_unix, owner, None))
+    }
+
+    fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
+        let (fd, address) = common::dialing_socket(to, &self.desk.tuning)?;
+        let address = Box::new(address);
+        let target = types::Fd(fd.as_raw_fd());
+        let entry = opcode::Connect::new(target, address.as_ptr().cast(), address.len()).build();
+        let conn = self.insert(fd, !matches!(to, Address::Tcp(_)), owner, Some(address));
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.send = Underway::Yes;
+        }
+        self.submit(entry.user_data(word(Op::Connect, conn.index)));
+        Ok(conn)
+    }
+
+    fn receive(&mut self, conn: Conn, how: Receive) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.wish = match how {
+            Receive::Once => Wish::Once,
+            Receive::Stream => Wish::Stream,
+        };
+        self.arm(conn);
+    }
+
+    fn pause(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        line.wish = Wish::Nothing;
+        if line.receive == Underway::Yes {
+            line.receive = Underway::Recalled;
+            self.recall(Op::Receive, conn);
+        }
+    }
+
+    fn send(&mut self, conn: Conn, chunk: Chunk) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        if !chunk.is_empty() && matches!(line.life, Life::Open | Life::Dialing) {
+            line.outbox.push(chunk);
+            self.kick(conn);
+        }
+    }
+
+    fn unsent(&self, conn: Conn) -> usize {
+        self.lines.get(conn).map_or(0, |line| line.outbox.bytes())
+    }
+
+    fn tell_when_drained(&mut self, conn: Conn) {
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.wants_drained = true;
+        }
+    }
+
+    fn close(&mut self, conn: Conn, how: Close) {
+        let Some(line) = self.lines.get_mut(conn) else { return };
+        let may_linger = how == Close::AfterSending && line.life == Life::Open && !line.outbox.is_empty();
+        if may_linger {
+            line.life = Life::Leaving;
+            line.wish = Wish::Nothing;
+            self.lingering.push_back((self.desk.clock.now + LINGER, conn));
+        } else {
+            self.bury(conn);
+        }
+    }
+
+    fn release(&mut self, conn: Conn) -> Option<Socket> {
+        let line = self.lines.get(conn)?;
+        let is_quiet = line.receive == Underway::No && line.send == Underway::No && line.outbox.is_empty();
+        if !is_quiet || line.life != Life::Open {
+            return None;
+        }
+        let line = self.lines.remove(conn)?;
+        line.fd.map(|fd| Socket { fd, is_unix: line.is_unix, from: None })
+    }
+
+    fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
+        common::near_end(self.lines.get(conn)?.fd.as_ref()?)
+    }
+
+    fn far_end(&self, conn: Conn) -> Option<SocketAddr> {
+        common::far_end(self.lines.get(conn)?.fd.as_ref()?)
+    }
+
+    fn accept(&mut self, doors: Doors) {
+        self.doors = doors;
+    }
+
+    fn tune(&mut self, tuning: TcpTuning) {
+        self.desk.tuning = tuning;
+    }
+
+    fn log_to(&mut self, log: Arc<LogTarget>) {
+        self.desk.log = log;
+    }
+
+    fn write_log(&mut self, lines: &Lines) {
+        self.desk.log.write(self.desk.clock.wall, lines);
+    }
+
+    fn buffers(&self) -> (usize, usize) {
+        (self.buffers.count(), self.buffers.free())
+    }
+
+    fn buffers_touched(&self) -> usize {
+        self.buffers.touched()
+    }
+
+    fn turn(&mut self, until: Option<Time>, done: &mut Vec<Completion<Socket>>) {
+        self.prepare();
+        self.enter(until);
+        self.desk.clock = Clock::read();
+        for _ in 0..COMPLETIONS_PER_TURN {
+            let Some(entry) = self.ring.completion().next() else { break };
+            let (op, index) = unword(entry.user_data());
+            let (result, flags) = (entry.result(), entry.flags());
+            let conn = self.lines.key_at(index);
+            match (op, conn) {
+                (Op::Receive, Some(conn)) => self.on_receive(conn, result, flags, done),
+                (Op::Send, Some(conn)) => self.on_send(conn, result, done),
+                (Op::Connect, Some(conn)) => self.on_connect(conn, result, done),
+                (Op::Accept, _) => self.on_accept(index as usize, result, flags, done),
+                (Op::Bell, _) => {
+                    self.waker.quiet();
+                    done.push(Completion::Woken);
+                    if !cqueue::more(flags) {
+                        self.hear_bell();
+                    }
+                }
+                (Op::Nobody, _) => {}
+                (_, None) => unreachable!("a row stays until its last operation has come home"),
+            }
+        }
+    }
+}
+
+/// What a completion is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Nobody = 0,
+    Accept = 1,
+    Receive = 2,
+    Send = 3,
+    Connect = 4,
+    Bell = 5,
+}
+
+fn word(op: Op, index: u32) -> u64 {
+    (op as u64) << 32 | u64::from(index)
+}
+
+fn unword(word: u64) -> (Op, u32) {
+    let op = match word >> 32 {
+        1 => Op::Accept,
+        2 => Op::Receive,
+        3 => Op::Send,
+        4 => Op::Connect,
+        5 => Op::Bell,
+        _ => Op::Nobody,
+    };
+    (op, word as u32)
+}
+
+impl std::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uring").field("lines", &self.lines.len()).finish_non_exhaustive()
+    }
+}
+
+/// Entries of the submission queue; more wait in the backlog.
+const QUEUE_ENTRIES: u32 = 1024;
+/// Completions looked at in a turn, so that a turn is bounded; the rest wait in the ring.
+const COMPLETIONS_PER_TURN: usize = 2048;
+/// Vectored sends whose memory is kept for the next ones.
+const SPENT_GATHERS_MAX: usize = 64;
+/// Buffers that the kernel is given at first: few, so that they stay in the cache.
+const GIVEN_AT_FIRST: u16 = 64;

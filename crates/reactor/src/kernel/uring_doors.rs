@@ -1,0 +1,114 @@
+//! Doors: accepting by io_uring, and letting listeners go.
+//!
+//! Always true: a listener that is shut is given back to the kernel as soon as its accept has been called back; when a
+//! ring ends no accept of it is left behind.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use io_uring::{cqueue, opcode, types};
+
+use super::{Op, Uring, unword, word};
+use crate::kernel::common::{self, ACCEPT_REST, Clock};
+use crate::{Bound, Completion, Doors, Io as _, Listener, Socket};
+
+pub(super) struct Door {
+    /// `None` once it has been shut for good.
+    listener: Option<Arc<Listener>>,
+    is_unix: bool,
+    is_armed: bool,
+}
+
+impl Door {
+    pub(super) fn new(listener: Arc<Listener>) -> Self {
+        let is_unix = matches!(listener.bound, Bound::Unix(_));
+        Self { listener: Some(listener), is_unix, is_armed: false }
+    }
+}
+
+impl Uring {
+    /// Opens and shuts doors as they are wanted. A door that is shut lets its listener go: who knocks is refused by the kernel.
+    pub(super) fn mind_doors(&mut self) {
+        for index in 0..self.listeners.len() {
+            let door = &mut self.listeners[index];
+            let may_open = match self.doors {
+                Doors::Open => true,
+                Doors::OnlyUnix => door.is_unix,
+                Doors::Shut => false,
+            };
+            let name = word(Op::Accept, index as u32);
+            if !may_open {
+                if door.listener.take().is_some() && door.is_armed {
+                    self.submit(opcode::AsyncCancel::new(name).build().user_data(word(Op::Nobody, 0)));
+                }
+            } else if !door.is_armed
+                && self.accept_again.is_none()
+                && let Some(listener) = &door.listener
+            {
+                let fd = types::Fd(listener.as_fd().as_raw_fd());
+                let entry = if self.spare.is_some() {
+                    opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build()
+                } else {
+                    opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
+                        .flags(libc::SOCK_CLOEXEC)
+                        .build()
+                };
+                door.is_armed = true;
+                self.submit(entry.user_data(name));
+            }
+        }
+    }
+
+    pub(super) fn on_accept(&mut self, index: usize, result: i32, flags: u32, done: &mut Vec<Completion<Socket>>) {
+        let Some(door) = self.listeners.get_mut(index) else { return };
+        let is_unix = door.is_unix;
+        door.is_armed = cqueue::more(flags);
+        if result >= 0 {
+            // Safe because the kernel has just given this descriptor to us and nobody else knows it.
+            let fd = unsafe { OwnedFd::from_raw_fd(result) };
+            let is_last = std::mem::take(&mut self.is_spare_given) || self.desk.is_too_many(&fd);
+            done.push(Completion::Accepted { socket: Socket { fd, is_unix, from: None }, is_last });
+            return;
+        }
+        let error = io::Error::from_raw_os_error(-result);
+        match -result {
+            libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN => {}
+            // The descriptor in reserve is given up, so that the next one who knocks can be told.
+            _ if common::is_scarce(&error) && self.spare.take().is_some() => self.is_spare_given = true,
+            _ => {
+                self.is_spare_given = false;
+                self.accept_again = Some(self.desk.clock.now + ACCEPT_REST);
+                done.push(Completion::AcceptFailed(error));
+            }
+        }
+    }
+}
+
+impl Drop for Uring {
+    /// Calls the accepts back and waits for them: the kernel takes a ring apart in its own time, and until then it would hold
+    /// the listening sockets, so that a restarted process could not bind.
+    fn drop(&mut self) {
+        self.accept(Doors::Shut);
+        self.mind_doors();
+        self.flush_backlog();
+        for _ in 0..FAREWELL_ROUNDS {
+            if self.listeners.iter().all(|door| !door.is_armed) {
+                return;
+            }
+            let soon = Clock::read().now + FAREWELL_WAIT;
+            self.enter(Some(soon));
+            while let Some(entry) = self.ring.completion().next() {
+                if let (Op::Accept, index) = unword(entry.user_data())
+                    && let Some(door) = self.listeners.get_mut(index as usize)
+                {
+                    door.is_armed = cqueue::more(entry.flags());
+                }
+            }
+        }
+    }
+}
+
+/// How long the end of a ring may take, in rounds and each of them.
+const FAREWELL_ROUNDS: usize = 50;
+const FAREWELL_WAIT: std::time::Duration = std::time::Duration::from_millis(20);

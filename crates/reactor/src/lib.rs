@@ -1,0 +1,23 @@
+//! The hands of a worker: sockets, buffers, timers and the kernel. All the unsafe code of the house lives here.
+//!
+//! Always true: a worker sees the world only through [`Io`]; what it asks for is a submission, what it hears is a
+//! [`Completion`]; after it has closed a connection it hears nothing more of it.
+//! Not here: what the bytes mean.
+
+mod buffer;
+mod chunk;
+mod io;
+mod kernel;
+mod listen;
+mod log;
+mod timer;
+mod waker;
+
+pub use buffer::{BUFFER_BYTES, Blank, Buffers, Span};
+pub use chunk::Chunk;
+pub use io::{Address, Close, Completion, Conn, Doors, End, Io, LINGER, Peer, Receive, Socket};
+pub use kernel::{Backend, Epoll, Equipment, Uring, probe_uring};
+pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix};
+pub use log::{Level, Lines, LogTarget};
+pub use timer::{TICK, TimerId, Wheel};
+pub use waker::{Waker, waker};

@@ -1,0 +1,223 @@
+//! Log lines, in PgBouncer's shape: `2026-01-31 12:00:00.123 UTC [4711] LOG message`.
+//!
+//! Always true: a batch of lines is written with one call per target and before the call returns; a log that cannot be
+//! written stops nobody, it is counted.
+//! Not here: what is worth a line.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::Wall;
+use jiff::tz::TimeZone;
+
+/// How much a line matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// The process cannot go on.
+    Fatal,
+    /// Something failed that should not.
+    Error,
+    /// Something is not as it should be.
+    Warning,
+    /// What an operator wants to know.
+    Log,
+    /// For looking closely (`verbose = 1`).
+    Debug,
+    /// For looking very closely (`verbose = 2`).
+    Noise,
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Fatal => "FATAL",
+            Self::Error => "ERROR",
+            Self::Warning => "WARNING",
+            Self::Log => "LOG",
+            Self::Debug => "DEBUG",
+            Self::Noise => "NOISE",
+        }
+    }
+}
+
+/// Lines gathered during a turn.
+#[derive(Debug, Default)]
+pub struct Lines {
+    text: String,
+    ends: Vec<(usize, Level)>,
+}
+
+impl Lines {
+    /// Adds a line.
+    pub fn add(&mut self, level: Level, line: fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.text.write_fmt(line);
+        self.ends.push((self.text.len(), level));
+    }
+
+    /// Whether nothing was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Forgets all lines and keeps the memory.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    /// The lines in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Level, &str)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(end, _)| end));
+        self.ends.iter().zip(starts).map(|(&(end, level), start)| (level, &self.text[start..end]))
+    }
+}
+
+/// Where lines go. Shared by all threads, replaced as a whole.
+#[derive(Debug)]
+pub struct LogTarget {
+    to_stderr: bool,
+    file: Option<File>,
+    pid: u32,
+    zone: TimeZone,
+    quietest: Level,
+    lost: AtomicU64,
+}
+
+impl LogTarget {
+    /// Lines go to standard error, to a file opened for appending, to both or to none.
+    #[must_use]
+    pub fn new(to_stderr: bool, file: Option<File>) -> Self {
+        Self {
+            to_stderr,
+            file,
+            pid: std::process::id(),
+            zone: TimeZone::system(),
+            quietest: Level::Log,
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets lines for looking closely through as well: from 1 on those of [`Level::Debug`], from 2 on all (`verbose`).
+    #[must_use]
+    pub fn with_verbosity(mut self, verbose: u32) -> Self {
+        self.quietest = [Level::Log, Level::Debug, Level::Noise][verbose.min(2) as usize];
+        self
+    }
+
+    /// Writes the lines with the time `wall`.
+    pub fn write(&self, wall: Wall, lines: &Lines) {
+        let mut stamp = String::with_capacity(48);
+        stamp_into(&mut stamp, wall, &self.zone, self.pid);
+        let mut out = String::with_capacity(lines.text.len() + lines.ends.len() * (stamp.len() + 10));
+        for (level, line) in lines.iter().filter(|(level, _)| *level <= self.quietest) {
+            out.push_str(&stamp);
+            out.push_str(level.word());
+            out.push(' ');
+            push_folded(&mut out, line);
+            out.push('\n');
+        }
+        if out.is_empty() {
+            return;
+        }
+        if self.to_stderr && std::io::stderr().write_all(out.as_bytes()).is_err() {
+            self.lost.fetch_add(lines.ends.len() as u64, Ordering::Relaxed);
+        }
+        if self.file.as_ref().is_some_and(|mut file| file.write_all(out.as_bytes()).is_err()) {
+            self.lost.fetch_add(lines.ends.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes one line.
+    pub fn write_one(&self, wall: Wall, level: Level, line: fmt::Arguments<'_>) {
+        let mut lines = Lines::default();
+        lines.add(level, line);
+        self.write(wall, &lines);
+    }
+
+    /// Lines that could not be written, such as on a full disk.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+fn stamp_into(out: &mut String, wall: Wall, zone: &TimeZone, pid: u32) {
+    let instant = jiff::Timestamp::from_microsecond(wall.0).unwrap_or_default();
+    let local = instant.to_zoned(zone.clone());
+    let _ = write!(out, "{} [{pid}] ", local.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"));
+}
+
+/// Cuts what is too long, starts each further line of a message with a tab, and leaves no control character that could
+/// forge a line or drive a terminal.
+fn push_folded(out: &mut String, line: &str) {
+    let mut end = line.len().min(LINE_BYTES_MAX);
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    for character in line[..end].trim_end().chars() {
+        match character {
+            '\n' => out.push_str("\n\t"),
+            '\t' => out.push('\t'),
+            other if other.is_control() => out.push('?'),
+            other => out.push(other),
+        }
+    }
+}
+
+/// Bytes of a message that are logged; PgBouncer cuts there too.
+const LINE_BYTES_MAX: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Seek as _};
+
+    fn written(lines: &Lines) -> String {
+        let path = std::env::temp_dir().join(format!("trunkline-log-{}-{:p}", std::process::id(), lines));
+        let mut file = File::options().create(true).append(true).read(true).open(&path).expect("a temporary file");
+        LogTarget::new(false, Some(file.try_clone().expect("a second handle"))).write(Wall(0), lines);
+        let mut text = String::new();
+        file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("readable");
+        std::fs::remove_file(path).expect("removable");
+        text
+    }
+
+    #[test]
+    fn a_line_has_the_shape_that_scripts_parse() {
+        let mut lines = Lines::default();
+        lines.add(Level::Warning, format_args!("pooler error: {}", "no"));
+        let text = written(&lines);
+        assert!(text.starts_with("1970-01-01 ") || text.starts_with("1969-12-31 "), "{text}");
+        assert!(text.ends_with(&format!(" [{}] WARNING pooler error: no\n", std::process::id())), "{text}");
+    }
+
+    #[test]
+    fn lines_for_looking_closely_are_let_through_only_when_wanted() {
+        let mut lines = Lines::default();
+        lines.add(Level::Debug, format_args!("a detail"));
+        assert_eq!(written(&lines), "");
+        assert!(Level::Debug <= LogTarget::new(false, None).with_verbosity(1).quietest);
+        assert!(Level::Noise > LogTarget::new(false, None).with_verbosity(1).quietest);
+        assert!(Level::Noise <= LogTarget::new(false, None).with_verbosity(7).quietest);
+    }
+
+    #[test]
+    fn nobody_forges_a_line() {
+        let mut lines = Lines::default();
+        lines.add(Level::Log, format_args!("user=a\n2026-01-01 LOG all is well\x1b[2J"));
+        let text = written(&lines);
+        assert!(text.contains("user=a\n\t2026-01-01 LOG all is well?[2J\n"), "{text}");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_counted() {
+        let full = File::options().write(true).open("/dev/full").expect("a device that is always full");
+        let target = LogTarget::new(false, Some(full));
+        target.write_one(Wall(0), Level::Log, format_args!("lost"));
+        assert_eq!(target.lost(), 1);
+    }
+}

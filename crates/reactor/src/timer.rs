@@ -1,0 +1,264 @@
+//! Deadlines, in a wheel: putting one in and taking it out cost the same however many there are.
+//!
+//! Always true: nothing fires early; everything fires within one tick of its deadline if [`Wheel::expire`] is called when
+//! [`Wheel::next_deadline`] says; what was taken out never fires.
+//! Not here: what a deadline means.
+
+use std::time::Duration;
+
+use base::{Key, Slab, Time};
+
+/// The name of a deadline that has not fired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimerId(Key);
+
+/// Deadlines with a word each.
+#[derive(Debug)]
+pub struct Wheel<T> {
+    entries: Slab<Entry<T>>,
+    /// The first entry of each slot, level by level.
+    slots: [[Option<Key>; SLOTS]; LEVELS],
+    /// One bit a slot: whether it has entries.
+    taken: [u64; LEVELS],
+    /// The tick up to which everything has fired.
+    tick: u64,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    word: T,
+    at: Time,
+    level: u8,
+    slot: u8,
+    before: Option<Key>,
+    after: Option<Key>,
+}
+
+impl<T: Copy> Wheel<T> {
+    /// An empty wheel that stands at `now`.
+    #[must_use]
+    pub fn new(now: Time) -> Self {
+        let slots = [[None; SLOTS]; LEVELS];
+        Self { entries: Slab::with_capacity(u32::MAX), slots, taken: [0; LEVELS], tick: now.0 / TICK_MICROS }
+    }
+
+    /// Puts a deadline in.
+    pub fn insert(&mut self, at: Time, word: T) -> TimerId {
+        let entry = Entry { word, at, level: 0, slot: 0, before: None, after: None };
+        let Ok(key) = self.entries.insert(entry) else { unreachable!("a wheel holds four thousand million entries") };
+        self.link(key, at);
+        TimerId(key)
+    }
+
+    /// Takes a deadline out. One that has fired is gone already.
+    pub fn remove(&mut self, id: TimerId) {
+        if self.entries.get(id.0).is_some() {
+            self.unlink(id.0);
+            self.entries.remove(id.0);
+        }
+    }
+
+    /// Moves to `now` and hands out all words whose time has come.
+    pub fn expire(&mut self, now: Time, mut fire: impl FnMut(T)) {
+        let target = now.0 / TICK_MICROS;
+        while self.tick < target {
+            self.tick = self.next_tick().map_or(target, |next| next.min(target));
+            for level in (1..LEVELS).rev() {
+                if self.tick.trailing_zeros() >= level as u32 * SLOT_BITS {
+                    self.spread(level);
+                }
+            }
+            let slot = (self.tick & SLOT_MASK) as usize;
+            while let Some(key) = self.slots[0][slot] {
+                self.unlink(key);
+                if let Some(entry) = self.entries.remove(key) {
+                    fire(entry.word);
+                }
+            }
+        }
+    }
+
+    /// When [`Wheel::expire`] is to be called next, if ever.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.next_tick().map(|tick| Time(tick * TICK_MICROS))
+    }
+
+    /// Deadlines in the wheel.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no deadline is in the wheel.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The next tick at which something fires or has to be spread over a lower level.
+    fn next_tick(&self) -> Option<u64> {
+        let mut best: Option<u64> = None;
+        for level in 0..LEVELS {
+            if self.taken[level] == 0 {
+                continue;
+            }
+            let shift = level as u32 * SLOT_BITS;
+            let here = self.tick >> shift;
+            // Slots ahead of the hand, in the order in which it reaches them; its own slot comes last, a whole round on.
+            let turned = self.taken[level].rotate_right(((here + 1) & SLOT_MASK) as u32);
+            let ahead = u64::from(turned.trailing_zeros()) + 1;
+            let tick = (here + ahead) << shift;
+            best = Some(best.map_or(tick, |best| best.min(tick)));
+        }
+        best
+    }
+
+    /// Deals the entries of the slot that the hand has reached on this level out to the lower ones.
+    fn spread(&mut self, level: usize) {
+        let slot = ((self.tick >> (level as u32 * SLOT_BITS)) & SLOT_MASK) as usize;
+        let mut next = self.slots[level][slot].take();
+        self.taken[level] &= !(1 << slot);
+        while let Some(key) = next {
+            let Some(entry) = self.entries.get_mut(key) else { unreachable!("a slot lists living entries") };
+            next = entry.after;
+            let at = entry.at;
+            self.link_from(key, at, self.tick);
+        }
+    }
+
+    fn link(&mut self, key: Key, at: Time) {
+        // Not before the next tick: the present one has been dealt with.
+        self.link_from(key, at, self.tick + 1);
+    }
+
+    /// Links an entry to the slot of its tick, which is not before `earliest`.
+    fn link_from(&mut self, key: Key, at: Time, earliest: u64) {
+        let due = at.0.div_ceil(TICK_MICROS).max(earliest);
+        let ahead = due - self.tick;
+        let level = (0..LEVELS - 1).find(|&level| ahead < 1 << ((level as u32 + 1) * SLOT_BITS)).unwrap_or(LEVELS - 1);
+        // Beyond the last level's reach it waits in that level's farthest slot and is dealt out again from there.
+        let reach = (1_u64 << (LEVELS as u32 * SLOT_BITS)) - 1;
+        let slot = (((self.tick + ahead.min(reach)) >> (level as u32 * SLOT_BITS)) & SLOT_MASK) as usize;
+        let first = self.slots[level][slot].replace(key);
+        self.taken[level] |= 1 << slot;
+        if let Some(first) = first.and_then(|first| self.entries.get_mut(first)) {
+            first.before = Some(key);
+        }
+        let Some(entry) = self.entries.get_mut(key) else { unreachable!("the entry was just put in") };
+        (entry.level, entry.slot, entry.before, entry.after) = (level as u8, slot as u8, None, first);
+    }
+
+    fn unlink(&mut self, key: Key) {
+        let Some(entry) = self.entries.get(key) else { return };
+        let (level, slot, before, after) =
+            (usize::from(entry.level), usize::from(entry.slot), entry.before, entry.after);
+        match before.and_then(|before| self.entries.get_mut(before)) {
+            Some(before) => before.after = after,
+            None => self.slots[level][slot] = after,
+        }
+        if let Some(after) = after.and_then(|after| self.entries.get_mut(after)) {
+            after.before = before;
+        }
+        if self.slots[level][slot].is_none() {
+            self.taken[level] &= !(1 << slot);
+        }
+    }
+}
+
+/// The wheel's grain: no deadline of a pooler is finer than this.
+pub const TICK: Duration = Duration::from_micros(TICK_MICROS);
+
+const TICK_MICROS: u64 = 4096;
+const SLOT_BITS: u32 = 6;
+const SLOTS: usize = 1 << SLOT_BITS;
+const SLOT_MASK: u64 = SLOTS as u64 - 1;
+/// Five levels reach 64^5 ticks, some fifty days; what lies beyond is dealt out again.
+const LEVELS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fired(wheel: &mut Wheel<u32>, now: Time) -> Vec<u32> {
+        let mut words = Vec::new();
+        wheel.expire(now, |word| words.push(word));
+        words.sort_unstable();
+        words
+    }
+
+    #[test]
+    fn nothing_fires_early_and_everything_within_a_tick() {
+        let mut wheel = Wheel::new(Time(0));
+        wheel.insert(Time(1_000_000), 1);
+        assert_eq!(fired(&mut wheel, Time(999_999)), []);
+        assert_eq!(fired(&mut wheel, Time(1_000_000) + TICK), [1]);
+    }
+
+    #[test]
+    fn what_was_taken_out_never_fires() {
+        let mut wheel = Wheel::new(Time(0));
+        let gone = wheel.insert(Time(5000), 1);
+        wheel.insert(Time(5000), 2);
+        wheel.remove(gone);
+        wheel.remove(gone);
+        assert_eq!(fired(&mut wheel, Time(50_000)), [2]);
+        assert!(wheel.is_empty());
+        assert_eq!(wheel.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_fires_at_the_next_tick() {
+        let mut wheel = Wheel::new(Time(1_000_000));
+        wheel.insert(Time(3), 1);
+        let next = wheel.next_deadline().expect("a deadline");
+        assert!(next <= Time(1_000_000) + TICK);
+        assert_eq!(fired(&mut wheel, next), [1]);
+    }
+
+    proptest! {
+        #[test]
+        fn waking_when_told_fires_everything_in_time(
+            deadlines in prop::collection::vec(0_u64..400_000_000_000, 1..60),
+            start in 0_u64..1_000_000_000,
+        ) {
+            let mut wheel = Wheel::new(Time(start));
+            for (word, &at) in deadlines.iter().enumerate() {
+                wheel.insert(Time(at), word);
+            }
+            let mut left = deadlines.len();
+            while let Some(next) = wheel.next_deadline() {
+                let mut words = Vec::new();
+                wheel.expire(next, |word| words.push(word));
+                for word in words {
+                    left -= 1;
+                    prop_assert!(next.0 >= deadlines[word]);
+                    prop_assert!(next.0 <= deadlines[word].max(start) + 2 * TICK_MICROS);
+                }
+            }
+            prop_assert_eq!(left, 0);
+        }
+
+        #[test]
+        fn late_calls_fire_exactly_what_is_due(
+            deadlines in prop::collection::vec(0_u64..60_000_000, 1..60),
+            mut calls in prop::collection::vec(0_u64..70_000_000, 1..20),
+        ) {
+            calls.sort_unstable();
+            let mut wheel = Wheel::new(Time(0));
+            for (word, &at) in deadlines.iter().enumerate() {
+                wheel.insert(Time(at), word as u32);
+            }
+            let mut all = Vec::new();
+            for now in calls {
+                all.extend(fired(&mut wheel, Time(now)));
+                for (word, &at) in deadlines.iter().enumerate() {
+                    let has = all.contains(&(word as u32));
+                    if has { prop_assert!(at <= now); }
+                    if at + TICK_MICROS <= now { prop_assert!(has); }
+                }
+            }
+        }
+    }
+}

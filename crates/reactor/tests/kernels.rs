@@ -1,0 +1,295 @@
+//! The same stories told to both kernels, over unix sockets with abstract names: what one of them does, the other does.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use base::Time;
+use reactor::{
+    Address, Chunk, Close, Completion, Conn, Doors, End, Epoll, Equipment, Io, LogTarget, Receive, Socket, Span,
+    TcpTuning, Uring, Wanted, bind_unix, probe_uring, waker,
+};
+
+/// Tells the story to each kernel that this machine allows.
+fn both(story: fn(&mut dyn FnMut(u16) -> Stage)) {
+    if probe_uring().is_ok() {
+        story(&mut |buffers| Stage::new(buffers, |equipment| Box::new(Uring::new(equipment).expect("a ring"))));
+    }
+    story(&mut |buffers| Stage::new(buffers, |equipment| Box::new(Epoll::new(equipment).expect("an epoll set"))));
+}
+
+/// One kernel, and the name of its door.
+struct Stage {
+    io: Box<dyn Io<Socket = Socket>>,
+    name: String,
+    done: Vec<Completion<Socket>>,
+}
+
+impl Stage {
+    fn new(buffers: u16, make: fn(Equipment) -> Box<dyn Io<Socket = Socket>>) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("trunkline-kernels-{}-{number}", std::process::id());
+        let wanted = Wanted { backlog: 16, is_port_shared: false, defer_accept_secs: 0, tuning: TcpTuning::default() };
+        let listener = Arc::new(bind_unix(&format!("@{name}"), &wanted).expect("a free name"));
+        let log = Arc::new(LogTarget::new(false, None));
+        let waker = waker().expect("a bell");
+        let io = make(Equipment { listeners: vec![listener], waker, buffers, tuning: TcpTuning::default(), log });
+        let mut stage = Self { io, name, done: Vec::new() };
+        stage.io.accept(Doors::Open);
+        stage
+    }
+
+    /// Turns until something happens that the question recognises.
+    fn until<T>(&mut self, mut question: impl FnMut(Completion<Socket>) -> Option<T>) -> T {
+        for _ in 0..10_000 {
+            let soon = self.io.now() + Duration::from_secs(5);
+            if self.done.is_empty() {
+                self.io.turn(Some(soon), &mut self.done);
+            }
+            while !self.done.is_empty() {
+                if let Some(answer) = question(self.done.remove(0)) {
+                    return answer;
+                }
+            }
+        }
+        panic!("it never happened");
+    }
+
+    fn turn(&mut self) {
+        let now = self.io.now();
+        self.io.turn(Some(now), &mut self.done);
+    }
+
+    /// Somebody connects: their end, and ours.
+    fn caller(&mut self, owner: u64) -> (UnixStream, Conn) {
+        let address = SocketAddr::from_abstract_name(&self.name).expect("a name");
+        let theirs = UnixStream::connect_addr(&address).expect("a door");
+        theirs.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
+        let socket = self.until(|completion| match completion {
+            Completion::Accepted { socket, is_last: false } => Some(socket),
+            _ => None,
+        });
+        let conn = self.io.adopt(socket, owner).expect("ours");
+        (theirs, conn)
+    }
+
+    fn received(&mut self, wanted: u64) -> Span {
+        self.until(|completion| match completion {
+            Completion::Received { owner, span } if owner == wanted => Some(span),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn what_is_received_is_sent_on_from_where_it_lies() {
+    both(|make| {
+        let mut stage = make(16);
+        let (mut ann, near_ann) = stage.caller(1);
+        let (mut bob, near_bob) = stage.caller(2);
+        stage.io.receive(near_ann, Receive::Stream);
+        for round in 0..100_u8 {
+            ann.write_all(&[round; 100]).expect("sent");
+            let span = stage.received(1);
+            assert_eq!(span.len(), 100);
+            stage.io.send(near_bob, Chunk::Span(span));
+            stage.turn();
+            let mut heard = [0; 100];
+            bob.read_exact(&mut heard).expect("heard");
+            assert_eq!(heard, [round; 100]);
+        }
+        let (all, free) = stage.io.buffers();
+        assert!(free > 0, "{free} of {all}");
+    });
+}
+
+#[test]
+fn a_stream_goes_on_when_buffers_come_home() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        stage.io.receive(near, Receive::Stream);
+        let writer = std::thread::spawn(move || ann.write_all(&vec![7; 1_000_000]));
+        // Whoever keeps all buffers hears no more until some are dropped; then nothing has been lost.
+        let (mut heard, mut kept) = (0, Vec::new());
+        while heard < 1_000_000 {
+            let span = stage.received(1);
+            heard += span.len();
+            kept.push(span);
+            if stage.io.buffers().1 == 0 {
+                kept.clear();
+            }
+        }
+        assert_eq!(heard, 1_000_000);
+        writer.join().expect("a writer").expect("all written");
+    });
+}
+
+#[test]
+fn once_is_once() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        stage.io.receive(near, Receive::Once);
+        ann.write_all(b"first").expect("sent");
+        assert_eq!(&*stage.received(1), b"first");
+        ann.write_all(b"second").expect("sent");
+        let (_bob, _) = stage.caller(2);
+        assert!(!stage.done.iter().any(|done| matches!(done, Completion::Received { .. })));
+        // With nothing under way it can go to another worker, and is heard there.
+        let socket = stage.io.release(near).expect("at rest");
+        let near = stage.io.adopt(socket, 3).expect("ours again");
+        stage.io.receive(near, Receive::Stream);
+        assert_eq!(&*stage.received(3), b"second");
+    });
+}
+
+#[test]
+fn chunks_arrive_in_order_and_drained_is_told_when_they_have_left() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        let parts: Vec<Vec<u8>> = (0..200_u8).map(|part| vec![part; 5000]).collect();
+        for part in &parts {
+            stage.io.send(near, part.clone().into());
+        }
+        assert_eq!(stage.io.unsent(near), 1_000_000);
+        stage.io.tell_when_drained(near);
+        let reader = std::thread::spawn(move || {
+            let mut heard = vec![0; 1_000_000];
+            ann.read_exact(&mut heard).expect("all of it");
+            heard
+        });
+        stage.until(|completion| matches!(completion, Completion::Drained { owner: 1 }).then_some(()));
+        assert_eq!(stage.io.unsent(near), 0);
+        assert!(reader.join().expect("a reader") == parts.concat());
+    });
+}
+
+#[test]
+fn last_words_are_heard_before_the_end() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        stage.io.receive(near, Receive::Stream);
+        stage.turn();
+        stage.io.send(near, b"good night".to_vec().into());
+        stage.io.close(near, Close::AfterSending);
+        stage.turn();
+        stage.turn();
+        let mut heard = Vec::new();
+        ann.read_to_end(&mut heard).expect("the end");
+        assert_eq!(heard, b"good night");
+    });
+}
+
+#[test]
+fn the_end_is_told_once_and_nothing_after_a_close() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        let (bob, near_bob) = stage.caller(2);
+        stage.io.receive(near, Receive::Stream);
+        stage.io.receive(near_bob, Receive::Stream);
+        ann.write_all(b"x").expect("sent");
+        drop(ann);
+        assert_eq!(&*stage.received(1), b"x");
+        let end = stage.until(|completion| match completion {
+            Completion::Ended { owner: 1, end } => Some(end),
+            _ => None,
+        });
+        assert!(matches!(end, End::Eof));
+        stage.io.close(near, Close::Now);
+        stage.io.close(near_bob, Close::Now);
+        drop(bob);
+        let (_carol, _) = stage.caller(3);
+        assert!(stage.done.is_empty(), "{:?}", stage.done);
+    });
+}
+
+#[test]
+fn a_pause_holds_and_ends() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        stage.io.receive(near, Receive::Stream);
+        ann.write_all(b"one").expect("sent");
+        assert_eq!(&*stage.received(1), b"one");
+        stage.io.pause(near);
+        stage.turn();
+        stage.turn();
+        ann.write_all(b"two").expect("sent");
+        let (_bob, _) = stage.caller(2);
+        assert!(!stage.done.iter().any(|done| matches!(done, Completion::Received { .. })));
+        stage.io.receive(near, Receive::Stream);
+        assert_eq!(&*stage.received(1), b"two");
+    });
+}
+
+#[test]
+fn a_connection_of_ours_stands_or_fails() {
+    both(|make| {
+        let mut stage = make(8);
+        let to = Address::Abstract(stage.name.clone().into());
+        let near = stage.io.connect(&to, 9).expect("begun");
+        let (mut connected, mut accepted) = (false, None);
+        stage.until(|completion| {
+            match completion {
+                Completion::Connected { owner: 9 } => connected = true,
+                Completion::Accepted { socket, .. } => accepted = Some(socket),
+                _ => {}
+            }
+            (connected && accepted.is_some()).then_some(())
+        });
+        let far = stage.io.adopt(accepted.expect("accepted"), 10).expect("ours");
+        stage.io.send(near, b"hello".to_vec().into());
+        stage.io.receive(far, Receive::Stream);
+        assert_eq!(&*stage.received(10), b"hello");
+
+        let nobody = Address::Abstract("trunkline-kernels-nobody".into());
+        let error = match stage.io.connect(&nobody, 11) {
+            Err(error) => error,
+            Ok(_) => stage.until(|completion| match completion {
+                Completion::ConnectFailed { owner: 11, error } => Some(error),
+                _ => None,
+            }),
+        };
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn a_turn_ends_when_it_is_told_to() {
+    both(|make| {
+        let mut stage = make(8);
+        stage.turn();
+        drop(stage.done.drain(..));
+        let until: Time = stage.io.now() + Duration::from_millis(20);
+        // The kernel may wake us early once or twice, such as for the sake of a ring that has just been closed; it must not
+        // keep us awake.
+        let mut turns = 0;
+        while stage.io.now() < until {
+            stage.io.turn(Some(until), &mut stage.done);
+            turns += 1;
+        }
+        assert!(turns <= 5 && stage.done.is_empty(), "{turns} turns, {:?}", stage.done);
+    });
+}
+
+#[test]
+fn a_door_that_is_shut_refuses() {
+    both(|make| {
+        let mut stage = make(8);
+        let (_ann, _) = stage.caller(1);
+        stage.io.accept(Doors::Shut);
+        stage.turn();
+        stage.turn();
+        let address = SocketAddr::from_abstract_name(&stage.name).expect("a name");
+        let error = UnixStream::connect_addr(&address).expect_err("nobody listens");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    });
+}

@@ -1,0 +1,228 @@
+//! Every setting of `[pgbouncer]`: the one place to add or change one.
+//!
+//! An entry is its documentation, its name, its type, for numbers the allowed range where the type's own is too wide, its
+//! default (`None` is NULL), whether a running process takes a change (`Live`) or only the next start (`Restart`), and
+//! whether this version does anything with it (`Built`, `NotYet`).
+//!
+//! Always true: the order is that of PgBouncer's `SHOW CONFIG`, our own settings after it.
+//! Not here: what values mean together (`check`), what they mean for one pool (`limits`).
+
+use super::kinds::{
+    Check, Count, FileMode, Flag, MillisOrOff, Names, Port, Seconds, SecondsOrOff, Span, Text, TextOrNone, Timeout,
+    Word,
+};
+use super::shape::catalog;
+use super::words::{AuthType, IoBackend, TlsMode};
+use pool::Mode;
+
+catalog! {
+    /// Users who may do everything on the console.
+    admin_users: Names = Some(""), Live, Built;
+    /// Append the client's address to its application_name at login.
+    application_name_add_host: Flag = Some("0"), Live, Built;
+    /// The database in which auth_query runs.
+    auth_dbname: TextOrNone = None, Live, NotYet;
+    /// The file of users and their secrets.
+    auth_file: TextOrNone = None, Live, Built;
+    /// The file of rules for auth_type hba.
+    auth_hba_file: TextOrNone = Some(""), Live, NotYet;
+    /// The file that maps system users to database users.
+    auth_ident_file: TextOrNone = None, Live, NotYet;
+    /// The parameters of auth_type ldap.
+    auth_ldap_options: TextOrNone = None, Live, NotYet;
+    /// The question that asks a server for the secret of a user who is not in auth_file.
+    auth_query: Text = Some("SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin"), Live, NotYet;
+    /// How clients prove who they are.
+    auth_type: Word<AuthType> = Some("md5"), Live, Built;
+    /// Who asks auth_query.
+    auth_user: TextOrNone = None, Live, NotYet;
+    /// How long a database made from `*` is kept when nobody uses it; 0 is for ever.
+    autodb_idle_timeout: Timeout = Some("3600"), Live, Built;
+    /// How long a cancel request may wait for its connection to a server; 0 is for ever.
+    cancel_wait_timeout: Timeout = Some("10"), Live, Built;
+    /// How long a client may be silent outside a transaction; 0 is for ever.
+    client_idle_timeout: Timeout = Some("0"), Live, Built;
+    /// How long a login may take, the wait for the first server of a pool included; 0 is for ever.
+    client_login_timeout: Timeout = Some("60"), Live, Built;
+    /// The suites of TLS 1.3 for clients.
+    client_tls13_ciphers: TextOrNone = None, Live, NotYet;
+    /// The authorities whose client certificates are good.
+    client_tls_ca_file: TextOrNone = Some(""), Live, NotYet;
+    /// The certificate that clients see.
+    client_tls_cert_file: TextOrNone = Some(""), Live, NotYet;
+    /// The ciphers up to TLS 1.2 for clients.
+    client_tls_ciphers: Text = Some("default"), Live, NotYet;
+    /// The parameters of the Diffie-Hellman exchange for clients.
+    client_tls_dheparams: Text = Some("auto"), Live, NotYet;
+    /// The elliptic curve for clients.
+    client_tls_ecdhcurve: Text = Some("auto"), Live, NotYet;
+    /// The private key of the certificate that clients see.
+    client_tls_key_file: TextOrNone = Some(""), Live, NotYet;
+    /// The versions of TLS for clients.
+    client_tls_protocols: Text = Some("secure"), Live, NotYet;
+    /// How much TLS clients get.
+    client_tls_sslmode: Word<TlsMode> = Some("disable"), Live, NotYet;
+    /// The file that these settings come from; a change is for the next reload.
+    conffile: TextOrNone = None, Live, Built;
+    /// Servers of one pool; 0 is unlimited.
+    default_pool_size: Count = Some("20"), Live, Built;
+    /// Refuse the simple query protocol.
+    disable_pqexec: Flag = Some("0"), Restart, Built;
+    /// How long the addresses of a host are believed.
+    dns_max_ttl: Span = Some("15"), Live, Built;
+    /// How long it is believed that a host has no address.
+    dns_nxdomain_ttl: Span = Some("15"), Live, Built;
+    /// How often the serial numbers of zones are compared; 0 is never.
+    dns_zone_check_period: Timeout = Some("0"), Live, NotYet;
+    /// How long a client may be silent inside a transaction; 0 is for ever.
+    idle_transaction_timeout: Timeout = Some("0"), Live, Built;
+    /// Startup parameters that are accepted and dropped.
+    ignore_startup_parameters: Names = Some(""), Live, Built;
+    /// The name of the service on Windows.
+    job_name: Text = Some("pgbouncer"), Restart, NotYet;
+    /// The TCP addresses to listen on; `*` is all of them, nothing is no TCP.
+    listen_addr: Names = Some(""), Restart, Built;
+    /// How many connections may wait to be accepted.
+    listen_backlog: Count = Some("128"), Restart, Built;
+    /// The TCP port to listen on, and the end of the unix socket's name.
+    listen_port: Port = Some("6432"), Restart, Built;
+    /// Log logins of clients and new servers.
+    log_connections: Flag = Some("1"), Live, Built;
+    /// Log the end of connections with the reason.
+    log_disconnections: Flag = Some("1"), Live, Built;
+    /// Log errors that clients are sent.
+    log_pooler_errors: Flag = Some("1"), Live, Built;
+    /// Log a line of statistics every stats_period.
+    log_stats: Flag = Some("1"), Live, Built;
+    /// The file to log to; nothing is standard error only.
+    logfile: TextOrNone = Some(""), Live, Built;
+    /// A notice for every client that logs in.
+    login_notify_message: TextOrNone = Some(""), Live, NotYet;
+    /// Clients of the whole process, the console's not counted.
+    max_client_conn: Count = Some("100"), Live, Built;
+    /// Clients of one database; 0 is unlimited.
+    max_db_client_connections: Count = Some("0"), Live, Built;
+    /// Servers of one database over all its users; 0 is unlimited.
+    max_db_connections: Count = Some("0"), Live, Built;
+    /// The largest packet of a client in bytes; a larger one closes the connection.
+    max_packet_size: Count [0..=4294967295] = Some("2147483647"), Live, Built;
+    /// Prepared statements that are kept per server; 0 leaves them to the clients.
+    max_prepared_statements: Count = Some("200"), Live, NotYet;
+    /// Clients of one user; 0 is unlimited.
+    max_user_client_connections: Count = Some("0"), Live, Built;
+    /// Servers of one user over all databases; 0 is unlimited.
+    max_user_connections: Count = Some("0"), Live, Built;
+    /// Servers of one pool that are kept open even if nobody needs them.
+    min_pool_size: Count = Some("0"), Live, Built;
+    /// Which member of the group of peers this process is; 0 is none.
+    peer_id: Count [0..=16383] = Some("0"), Live, NotYet;
+    /// The file that holds the number of the process.
+    pidfile: TextOrNone = Some(""), Restart, Built;
+    /// PgBouncer's buffer per connection in bytes; an idle connection has none here.
+    pkt_buf: Count = Some("4096"), Restart, NotYet;
+    /// When a server is given back: at the end of the session, the transaction or the statement.
+    pool_mode: Word<Mode> = Some("session"), Live, Built;
+    /// How long a pool without clients and servers is kept; 0 is for ever.
+    pool_idle_timeout: Timeout = Some("0"), Live, NotYet;
+    /// How long a query may run; 0 is for ever.
+    query_timeout: Timeout = Some("0"), Live, Built;
+    /// After how long a waiting client is told that it waits; 0 is never.
+    query_wait_notify: SecondsOrOff = Some("5"), Live, Built;
+    /// How long a client may wait for a server; 0 is for ever.
+    query_wait_timeout: Timeout = Some("120"), Live, Built;
+    /// Servers of one pool beyond its size, for clients that have waited for reserve_pool_timeout.
+    reserve_pool_size: Count = Some("0"), Live, Built;
+    /// How long a client waits before the reserve of its pool is touched; 0 is no reserve.
+    reserve_pool_timeout: Timeout = Some("5"), Live, Built;
+    /// The file that names the name servers.
+    resolv_conf: TextOrNone = Some(""), Restart, NotYet;
+    /// PgBouncer's number of reads per connection and turn.
+    sbuf_loopcnt: Count = Some("5"), Live, NotYet;
+    /// The iterations of SCRAM secrets that are made from plain passwords.
+    scram_iterations: Count [1..=2147483647] = Some("4096"), Live, Built;
+    /// How long a server must have been idle to be checked before it is lent.
+    server_check_delay: Span = Some("30"), Live, Built;
+    /// What an idle server is asked before it is lent; `<empty>` is a query without SQL, nothing is no check.
+    server_check_query: Check = Some("<empty>"), Live, Built;
+    /// How long connecting to a server and logging in may take; 0 is for ever.
+    server_connect_timeout: Timeout = Some("15"), Live, Built;
+    /// In session mode, close a server that is to be closed as soon as its transaction ends.
+    server_fast_close: Flag = Some("0"), Live, NotYet;
+    /// How long a server may be idle; 0 is for ever.
+    server_idle_timeout: Timeout = Some("600"), Live, Built;
+    /// How old a server may become; 0 is for a single loan.
+    server_lifetime: Span = Some("3600"), Live, Built;
+    /// The pause after a failed connect or login.
+    server_login_retry: Span = Some("15"), Live, Built;
+    /// What a server is told between two clients in session mode; nothing is no reset.
+    server_reset_query: TextOrNone = Some("DISCARD ALL"), Live, Built;
+    /// Reset servers in the other pool modes too.
+    server_reset_query_always: Flag = Some("0"), Live, Built;
+    /// Lend the server first that has been idle for the longest time, instead of the shortest.
+    server_round_robin: Flag = Some("0"), Live, Built;
+    /// The suites of TLS 1.3 to servers.
+    server_tls13_ciphers: TextOrNone = None, Live, NotYet;
+    /// The authorities whose server certificates are good.
+    server_tls_ca_file: TextOrNone = Some(""), Live, NotYet;
+    /// The certificate that servers see.
+    server_tls_cert_file: TextOrNone = Some(""), Live, NotYet;
+    /// The ciphers up to TLS 1.2 to servers.
+    server_tls_ciphers: Text = Some("default"), Live, NotYet;
+    /// The private key of the certificate that servers see.
+    server_tls_key_file: TextOrNone = Some(""), Live, NotYet;
+    /// The versions of TLS to servers.
+    server_tls_protocols: Text = Some("secure"), Live, NotYet;
+    /// How much TLS servers get.
+    server_tls_sslmode: Word<TlsMode> = Some("prefer"), Live, NotYet;
+    /// Let several processes listen on one port.
+    so_reuseport: Flag = Some("0"), Restart, Built;
+    /// The period of averages and of the line of statistics.
+    stats_period: Seconds [1..=2147483647] = Some("60"), Live, Built;
+    /// Users who may look at everything on the console and change nothing.
+    stats_users: Names = Some(""), Live, Built;
+    /// How long SUSPEND waits for buffers to empty.
+    suspend_timeout: Timeout = Some("10"), Live, NotYet;
+    /// Log to syslog.
+    syslog: Flag = Some("0"), Live, NotYet;
+    /// The facility of syslog.
+    syslog_facility: Text = Some("daemon"), Live, NotYet;
+    /// The name in syslog.
+    syslog_ident: Text = Some("pgbouncer"), Live, NotYet;
+    /// Accept a TCP connection only when it has sent something, for up to this many seconds; 0 is at once.
+    tcp_defer_accept: Count = Some("1"), Live, Built;
+    /// Let the system find out whether the other side of a silent TCP connection is still there.
+    tcp_keepalive: Flag = Some("1"), Live, Built;
+    /// How many unanswered questions end a silent TCP connection; 0 is the system's choice.
+    tcp_keepcnt: Count = Some("0"), Live, Built;
+    /// How long a TCP connection is silent before the first question; 0 is the system's choice.
+    tcp_keepidle: SecondsOrOff = Some("0"), Live, Built;
+    /// The time between two questions; 0 is the system's choice.
+    tcp_keepintvl: SecondsOrOff = Some("0"), Live, Built;
+    /// The system's buffers of a TCP connection in bytes; 0 is the system's choice.
+    tcp_socket_buffer: Count = Some("0"), Live, Built;
+    /// How long sent bytes may stay unacknowledged; 0 is the system's choice.
+    tcp_user_timeout: MillisOrOff = Some("0"), Live, Built;
+    /// Parameters that follow the client from server to server, besides those that always do.
+    track_extra_parameters: Names = Some("IntervalStyle"), Restart, Built;
+    /// How long a transaction may last; 0 is for ever.
+    transaction_timeout: Timeout = Some("0"), Live, Built;
+    /// The directory of the unix socket, or `@` and an abstract name; nothing is no unix socket.
+    unix_socket_dir: TextOrNone = Some("/tmp"), Restart, Built;
+    /// The group of the unix socket.
+    unix_socket_group: TextOrNone = Some(""), Restart, Built;
+    /// The permissions of the unix socket.
+    unix_socket_mode: FileMode = Some("0777"), Restart, Built;
+    /// The system user to become after the start.
+    user: TextOrNone = None, Restart, Built;
+    /// How much is logged: 0, 1 debug, 2 everything.
+    verbose: Count = None, Live, Built;
+
+    /// Threads that carry the traffic; 0 is as many as processors are available.
+    workers: Count [0..=255] = Some("0"), Restart, Built;
+    /// Which interface of the kernel moves the bytes; auto takes io_uring where it is allowed.
+    io_backend: Word<IoBackend> = Some("auto"), Restart, Built;
+    /// Logins to servers that one pool may have under way together.
+    server_dials_max: Count [1..=1000] = Some("4"), Live, Built;
+    /// How long a server whose client vanished may take to be proven clean before it is closed.
+    server_mend_timeout: Span = Some("5"), Live, Built;
+}

@@ -1,0 +1,120 @@
+//! The fixed lists of words that some settings take.
+//!
+//! Always true: the first spelling of a value is the one that is shown.
+//! Not here: what a word means (the machines).
+
+use pool::Mode;
+
+/// A type whose values are written as words.
+pub trait Words: Copy + PartialEq + 'static {
+    /// Every word, in the order of documentation.
+    const ALL: &'static [(&'static str, Self)];
+}
+
+/// How clients prove who they are (`auth_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AuthType {
+    /// Anybody is let in, as the forced user of the database.
+    Any,
+    /// Anybody whose name is known is let in.
+    Trust,
+    /// The password in clear text.
+    Plain,
+    /// md5, or SCRAM for whom the file holds a SCRAM secret.
+    Md5,
+    /// TLS certificates. Refused by this version.
+    Cert,
+    /// Rules of a file. Refused by this version.
+    Hba,
+    /// A directory. Refused by this version.
+    Ldap,
+    /// The system's modules. Refused by this version.
+    Pam,
+    /// SCRAM-SHA-256.
+    ScramSha256,
+}
+
+impl AuthType {
+    /// Whether this version can do it.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        !matches!(self, Self::Cert | Self::Hba | Self::Ldap | Self::Pam)
+    }
+
+    /// Whether it needs the secrets of `auth_file`.
+    #[must_use]
+    pub fn needs_secrets(self) -> bool {
+        !matches!(self, Self::Any | Self::Pam)
+    }
+}
+
+/// Which interface of the kernel moves the bytes (`io_backend`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IoBackend {
+    /// io_uring where the kernel allows it, else epoll.
+    Auto,
+    /// io_uring or nothing.
+    IoUring,
+    /// epoll.
+    Epoll,
+}
+
+/// How much TLS is wanted (`client_tls_sslmode`, `server_tls_sslmode`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlsMode {
+    /// None.
+    Disable,
+    /// If the other side insists.
+    Allow,
+    /// If the other side can.
+    Prefer,
+    /// Always, without looking at certificates.
+    Require,
+    /// Always, with a certificate of a known authority.
+    VerifyCa,
+    /// Always, with a certificate of a known authority for this host name.
+    VerifyFull,
+}
+
+impl TlsMode {
+    /// Whether an operator who wrote this would rather have no connection than one in clear text.
+    #[must_use]
+    pub fn forbids_clear_text(self) -> bool {
+        matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
+    }
+}
+
+impl Words for AuthType {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("any", Self::Any),
+        ("trust", Self::Trust),
+        ("plain", Self::Plain),
+        ("md5", Self::Md5),
+        ("cert", Self::Cert),
+        ("hba", Self::Hba),
+        ("ldap", Self::Ldap),
+        ("pam", Self::Pam),
+        ("scram-sha-256", Self::ScramSha256),
+    ];
+}
+
+impl Words for IoBackend {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("io_uring", Self::IoUring), ("epoll", Self::Epoll)];
+}
+
+impl Words for TlsMode {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("disable", Self::Disable),
+        ("allow", Self::Allow),
+        ("prefer", Self::Prefer),
+        ("require", Self::Require),
+        ("verify-ca", Self::VerifyCa),
+        ("verify-full", Self::VerifyFull),
+    ];
+}
+
+impl Words for Mode {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("session", Self::Session), ("transaction", Self::Transaction), ("statement", Self::Statement)];
+}

@@ -1,0 +1,152 @@
+//! What is wrong with settings that are each right: what this version must refuse, what it ignores, what contradicts.
+//!
+//! Always true: an operator who asks for protection that this version cannot give gets no process at all.
+//! Not here: what is wrong with one line (`load`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pool::Mode;
+
+use crate::catalog::{CATALOG, Settings, State, TlsMode};
+use crate::database::Database;
+use crate::load::Found;
+use crate::mistake::{Place, Warning, Wrong};
+
+/// Finds what must not be served.
+pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
+    let shown =
+        |name: &str| CATALOG.iter().find(|e| e.name == name).and_then(|e| (e.show)(settings)).unwrap_or_default();
+    if !settings.auth_type.is_built() {
+        let text = format!("auth_type = {} is not available in this version", shown("auth_type"));
+        let advice = "available are any, trust, plain, md5, scram-sha-256".to_owned();
+        let place = found.place_of("auth_type", path);
+        found.mistakes.push(Wrong::new(text).advise(Some(advice)).at(place));
+    }
+    let tls =
+        [("client_tls_sslmode", settings.client_tls_sslmode), ("server_tls_sslmode", settings.server_tls_sslmode)];
+    for (name, mode) in tls {
+        if mode.forbids_clear_text() {
+            let text = format!(
+                "{name} = {} asks for TLS, which is not available in this version: connections would be in clear text",
+                shown(name)
+            );
+            let place = found.place_of(name, path);
+            found.mistakes.push(Wrong::new(text).at(place));
+        }
+    }
+}
+
+/// Finds what will not work as it looks.
+pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
+    warn_of_idle_settings(settings, path, found);
+    warn_of_idle_keys(settings, places, found);
+    warn_of_prepared_statements(settings, path, found);
+    warn_of_contradictions(settings, path, found);
+    for database in settings.fallback.iter().chain(settings.databases.values()) {
+        if let (Some(text), Some(place)) = (contradiction(settings, database), places.get(&database.name)) {
+            found.warnings.push(Warning { place: place.clone(), text });
+        }
+    }
+}
+
+/// Settings that are accepted and do nothing.
+fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
+    let defaults = Settings::default();
+    for entry in CATALOG.iter().filter(|entry| entry.state == State::NotYet) {
+        let is_changed = (entry.show)(settings) != (entry.show)(&defaults);
+        // Without TLS, to switch it off is done.
+        let is_met = entry.name == "server_tls_sslmode" && settings.server_tls_sslmode == TlsMode::Disable
+            || entry.name == "max_prepared_statements" && settings.max_prepared_statements == 0;
+        if is_changed && !is_met {
+            found.warn(entry.name, path, format!("{} is accepted but has no effect in this version", entry.name));
+        }
+    }
+}
+
+/// Keys of databases, and peers, that are accepted and do nothing: one warning each, at the first of them.
+fn warn_of_idle_keys(settings: &Settings, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
+    type Key = fn(&Database) -> bool;
+    let keys: [(&str, Key); 3] = [
+        ("auth_user", |database| database.auth_user.is_some()),
+        ("auth_dbname", |database| database.auth_dbname.is_some()),
+        ("auth_query", |database| database.auth_query.is_some()),
+    ];
+    for (key, is_set) in keys {
+        let first = settings.fallback.iter().chain(settings.databases.values()).find(|database| is_set(database));
+        if let Some(place) = first.and_then(|database| places.get(&database.name)) {
+            let text = format!("{key} of a database is accepted but has no effect in this version");
+            found.warnings.push(Warning { place: place.clone(), text });
+        }
+    }
+    if let Some(place) = found.peers_at.clone().filter(|_| !settings.peers.is_empty()) {
+        let text = "[peers] is accepted but has no effect in this version".to_owned();
+        found.warnings.push(Warning { place, text });
+    }
+}
+
+/// PgBouncer keeps named statements apart in transaction and statement pooling; this version passes them through, where they
+/// meet on shared servers. Said even about the default, since whoever comes from PgBouncer relies on it.
+fn warn_of_prepared_statements(settings: &Settings, path: &str, found: &mut Found) {
+    let modes = settings.databases.values().chain(&settings.fallback).map(|database| database.pool_mode);
+    let modes = modes.chain(settings.users.values().map(|user| user.pool_mode)).chain([Some(settings.pool_mode)]);
+    let is_shared = modes.flatten().any(|mode| mode != Mode::Session);
+    let is_default = settings.max_prepared_statements == Settings::default().max_prepared_statements;
+    if is_shared && is_default {
+        let text = "named prepared statements are passed through in this version and fail when clients share servers: \
+                    let drivers use unnamed ones in transaction and statement pooling (max_prepared_statements = 0 \
+                    says that they do)";
+        found.warn("pool_mode", path, text.to_owned());
+    }
+}
+
+fn warn_of_contradictions(settings: &Settings, path: &str, found: &mut Found) {
+    if settings.auth_type.needs_secrets() && settings.auth_file.is_none() {
+        let text = "auth_file is not set, and auth_type needs one: no client can log in".to_owned();
+        found.warn("auth_type", path, text);
+    }
+    if let (Some(login), Some(connect)) = (settings.client_login_timeout, settings.server_connect_timeout) {
+        if login < connect {
+            let text =
+                "client_login_timeout is shorter than server_connect_timeout: clients give up before the server does";
+            found.warn("client_login_timeout", path, text.to_owned());
+        }
+    }
+    let (size, min) = (settings.default_pool_size, settings.min_pool_size);
+    if size > 0 && min > size {
+        let text =
+            format!("min_pool_size ({min}) is larger than default_pool_size ({size}): a pool never holds that many");
+        found.warn("min_pool_size", path, text);
+    }
+    let (reserve, max) = (reserve(settings, settings.reserve_pool_size), settings.max_db_connections);
+    if max > 0 && size.saturating_add(reserve) > max {
+        found.warn("max_db_connections", path, too_small("max_db_connections", max, size, reserve));
+    }
+}
+
+/// What one database says that contradicts the rest; silent about what the settings say for all.
+fn contradiction(settings: &Settings, database: &Database) -> Option<String> {
+    let size = database.pool_size.unwrap_or(settings.default_pool_size);
+    let min = database.min_pool_size.unwrap_or(settings.min_pool_size);
+    let is_size_own = database.pool_size.is_some() || database.min_pool_size.is_some();
+    if is_size_own && size > 0 && min > size {
+        return Some(format!("min_pool_size ({min}) is larger than pool_size ({size}): a pool never holds that many"));
+    }
+    let reserve = reserve(settings, database.reserve_pool_size.unwrap_or(settings.reserve_pool_size));
+    let max = database.max_db_connections.unwrap_or(settings.max_db_connections);
+    let is_sum_own =
+        database.pool_size.is_some() || database.reserve_pool_size.is_some() || database.max_db_connections.is_some();
+    if is_sum_own && max > 0 && size.saturating_add(reserve) > max {
+        return Some(too_small("max_db_connections", max, size, reserve));
+    }
+    None
+}
+
+/// The reserve of a pool, which needs its timeout.
+fn reserve(settings: &Settings, size: u32) -> u32 {
+    settings.reserve_pool_timeout.map_or(0, |_| size)
+}
+
+fn too_small(name: &str, max: u32, size: u32, reserve: u32) -> String {
+    format!("{name} ({max}) is smaller than one pool may become ({size} servers and {reserve} in reserve)")
+}

@@ -1,0 +1,92 @@
+//! One line of `[databases]`.
+
+use super::*;
+
+fn good(value: &str) -> Database {
+    Database::parse("app", value, &mut Texts::default()).expect("a good line")
+}
+
+fn bad(value: &str) -> Vec<String> {
+    let wrongs = Database::parse("app", value, &mut Texts::default()).expect_err("a bad line");
+    wrongs.into_iter().map(|wrong| wrong.text).collect()
+}
+
+#[test]
+fn an_empty_line_is_a_database_with_everything_inherited() {
+    let database = good("");
+    assert_eq!(database, Database::named("app".into()));
+    assert_eq!((&*database.dbname, database.port), ("app", 5432));
+}
+
+#[test]
+fn every_documented_key_is_taken() {
+    for key in DATABASE_KEYS {
+        let value = match *key {
+            "pool_mode" => "statement",
+            "load_balance_hosts" => "disable",
+            _ => "7",
+        };
+        let text = format!("{key}={value}");
+        assert_ne!(good(&text), Database::named("app".into()), "{text}");
+    }
+}
+
+#[test]
+fn several_hosts_share_the_port() {
+    let database = good("host=a.example,10.0.0.2,/run/pg port=5433");
+    let hosts = [Host::Name("a.example".into()), Host::Ip([10, 0, 0, 2].into()), Host::Unix("/run/pg".into())];
+    assert_eq!(database.hosts, hosts);
+    assert_eq!(database.host_text.as_deref(), Some("a.example,10.0.0.2,/run/pg"));
+    assert_eq!(bad("host=a,,b"), ["invalid host: an element of the list is empty"]);
+}
+
+#[test]
+fn all_that_is_wrong_with_a_line_is_told_at_once() {
+    let told = bad("prot=1 port=0 pool_mode=x load_balance_hosts=y pool_size=z");
+    let begins = [
+        "unrecognized connection parameter: prot",
+        "invalid port: 0",
+        "invalid pool mode: x",
+        "invalid load_balance_hosts: y",
+        "invalid value \"z\" for pool_size",
+    ];
+    assert_eq!(told.len(), begins.len());
+    for (told, begin) in told.iter().zip(begins) {
+        assert!(told.starts_with(begin), "{told}");
+    }
+}
+
+#[test]
+fn the_console_is_neither_a_database_nor_a_place_of_secrets() {
+    let wrong = Database::parse("pgbouncer", "", &mut Texts::default()).expect_err("reserved");
+    assert_eq!(wrong[0].text, "database name \"pgbouncer\" is reserved");
+    assert_eq!(bad("auth_dbname=pgbouncer"), ["cannot use the reserved \"pgbouncer\" database as an auth_dbname"]);
+}
+
+#[test]
+fn a_name_of_63_bytes_is_the_longest() {
+    assert!(Database::parse(&"x".repeat(63), "", &mut Texts::default()).is_ok());
+    assert!(Database::parse(&"x".repeat(64), "", &mut Texts::default()).is_err());
+}
+
+#[test]
+fn a_wait_of_zero_is_for_ever_and_a_life_of_zero_is_inherited() {
+    let database = good("query_wait_timeout=0 server_lifetime=0 max_db_connections=0 pool_size=-1");
+    assert_eq!(database.query_wait_timeout, Some(None));
+    assert_eq!((database.server_lifetime, database.max_db_connections, database.pool_size), (None, None, None));
+}
+
+#[test]
+fn a_password_is_not_in_what_is_printed() {
+    let database = good("password='p''w' user=u");
+    assert_eq!(database.password.as_ref().map(Password::expose), Some("p'w"));
+    assert!(!format!("{database:?}").contains("p'w"));
+}
+
+#[test]
+fn an_instance_of_the_fallback_is_named_after_what_was_asked_for() {
+    let plain = Database::parse("*", "host=db", &mut Texts::default()).expect("a fallback").instance("shop");
+    assert_eq!((&*plain.name, &*plain.dbname, plain.automatic), ("shop", "shop", true));
+    let fixed = Database::parse("*", "dbname=all", &mut Texts::default()).expect("a fallback").instance("shop");
+    assert_eq!((&*fixed.name, &*fixed.dbname), ("shop", "all"));
+}

@@ -1,0 +1,109 @@
+//! Which worker is the home of a database: the one that owns its pools, its queue and its limits.
+//!
+//! Always true: a database keeps its home as long as that worker exists. The configured ones are spread evenly; one that is
+//! made from the fallback has a home that follows from its name alone, so that it needs no table.
+//! Not here: moving clients there (`worker`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::WorkerId;
+
+use crate::catalog::Settings;
+
+/// The homes of all databases.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Homes {
+    workers: u8,
+    assigned: BTreeMap<Arc<str>, WorkerId>,
+}
+
+impl Homes {
+    /// Gives every configured database a home among `workers` (0 counts as 1). Those of `previous` keep theirs; a new one
+    /// goes to the worker with the fewest, the first of them in a tie.
+    #[must_use]
+    pub fn assign(settings: &Settings, workers: u8, previous: Option<&Self>) -> Self {
+        let workers = workers.max(1);
+        let kept = |name: &Arc<str>| {
+            let home = previous.and_then(|homes| homes.assigned.get(name)).filter(|home| home.0 < workers)?;
+            Some((Arc::clone(name), *home))
+        };
+        let mut assigned: BTreeMap<_, _> = settings.databases.keys().filter_map(kept).collect();
+        let mut counts = vec![0_usize; usize::from(workers)];
+        for home in assigned.values() {
+            counts[usize::from(home.0)] += 1;
+        }
+        for name in settings.databases.keys() {
+            assigned.entry(Arc::clone(name)).or_insert_with(|| {
+                let fewest = (0..workers).min_by_key(|worker| counts[usize::from(*worker)]).unwrap_or(0);
+                counts[usize::from(fewest)] += 1;
+                WorkerId(fewest)
+            });
+        }
+        Self { workers, assigned }
+    }
+
+    /// The home of a database, configured or not.
+    #[must_use]
+    pub fn home_of(&self, database: &str) -> WorkerId {
+        // The low half of the hash alone would follow the last bits of the name's bytes too closely.
+        let mixed = |hash: u64| hash ^ (hash >> 32);
+        let by_name = || WorkerId(u8::try_from(mixed(hash(database)) % u64::from(self.workers)).unwrap_or(0));
+        self.assigned.get(database).copied().unwrap_or_else(by_name)
+    }
+
+    /// How many workers share the databases, at least 1.
+    #[must_use]
+    pub fn workers(&self) -> u8 {
+        self.workers
+    }
+}
+
+/// FNV-1a with 64 bits: the same in every process and every version, unlike the hashes of the standard library.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    fn settings(names: &[&str]) -> Settings {
+        let named = |name: &&str| (Arc::from(*name), Arc::new(Database::named((*name).into())));
+        Settings { databases: names.iter().map(named).collect(), ..Settings::default() }
+    }
+
+    fn homes(homes: &Homes, names: &[&str]) -> Vec<u8> {
+        names.iter().map(|name| homes.home_of(name).0).collect()
+    }
+
+    #[test]
+    fn databases_are_spread_evenly() {
+        let spread = Homes::assign(&settings(&["a", "b", "c", "d", "e"]), 2, None);
+        assert_eq!(homes(&spread, &["a", "b", "c", "d", "e"]), [0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn a_database_keeps_its_home_and_a_new_one_goes_where_the_fewest_are() {
+        let first = Homes::assign(&settings(&["b", "c", "d"]), 2, None);
+        assert_eq!(homes(&first, &["b", "c", "d"]), [0, 1, 0]);
+        let second = Homes::assign(&settings(&["a", "b", "d"]), 2, Some(&first));
+        assert_eq!(homes(&second, &["a", "b", "d"]), [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_home_that_does_not_exist_any_more_is_given_up() {
+        let first = Homes::assign(&settings(&["a", "b"]), 2, None);
+        assert_eq!(homes(&Homes::assign(&settings(&["a", "b"]), 1, Some(&first)), &["a", "b"]), [0, 0]);
+    }
+
+    #[test]
+    fn the_home_of_an_unknown_database_follows_from_its_name_in_every_process() {
+        let none = Homes::assign(&settings(&[]), 4, None);
+        assert_eq!(homes(&none, &["app", "shop", "app", ""]), homes(&none.clone(), &["app", "shop", "app", ""]));
+        // The published values of the function.
+        assert_eq!((hash("a"), hash("foobar")), (0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8));
+        assert_eq!(Homes::assign(&settings(&[]), 0, None).home_of("app"), WorkerId(0));
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a database's servers are: the elements of `host=`.
+//!
+//! Always true: what is written as an address is never looked up as a name.
+//! Not here: looking up names (`control`), which host of several is dialed next (`worker`).
+
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use crate::mistake::Wrong;
+
+/// One place where a PostgreSQL may listen.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Host {
+    /// The directory of a unix socket.
+    Unix(Arc<str>),
+    /// The "directory" of an abstract unix socket, without its `@`.
+    Abstract(Arc<str>),
+    /// A TCP address.
+    Ip(IpAddr),
+    /// A name to be looked up.
+    Name(Arc<str>),
+}
+
+impl Host {
+    /// One element of a host list.
+    pub(crate) fn parse(text: &str) -> Result<Self, Wrong> {
+        if text.is_empty() {
+            return Err(Wrong::new("invalid host: an element of the list is empty"));
+        }
+        if text.starts_with(['/', '@']) {
+            return Ok(Self::unix(text));
+        }
+        if let Ok(ip) = text.parse::<IpAddr>() {
+            return Ok(Self::Ip(ip));
+        }
+        if text.contains(':') {
+            let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            let advice = match inner.is_some_and(|ip| ip.parse::<IpAddr>().is_ok()) {
+                true => "write it without brackets",
+                false => "a port stands in port=, not behind the host",
+            };
+            return Err(Wrong::new(format!("invalid host: {text} is no IPv6 address")).advise(Some(advice.to_owned())));
+        }
+        if text.len() > HOST_BYTES_MAX || text.contains(|c: char| c.is_whitespace() || c == '/') {
+            return Err(Wrong::new(format!("invalid host: {text} is no name of a host")));
+        }
+        Ok(Self::Name(text.into()))
+    }
+
+    /// The unix socket of a directory, or the abstract one of a name that begins with `@`.
+    pub(crate) fn unix(dir: &str) -> Self {
+        dir.strip_prefix('@').map_or_else(|| Self::Unix(dir.into()), |name| Self::Abstract(name.into()))
+    }
+
+    /// The name of the unix socket for a port: a path, or for an abstract socket the name after its leading NUL byte;
+    /// `None` for TCP.
+    #[must_use]
+    pub fn socket_name(&self, port: u16) -> Option<String> {
+        match self {
+            Self::Unix(dir) | Self::Abstract(dir) => Some(format!("{dir}/.s.PGSQL.{port}")),
+            Self::Ip(_) | Self::Name(_) => None,
+        }
+    }
+}
+
+/// The longest name of the domain name system (RFC 1035, section 2.3.4).
+const HOST_BYTES_MAX: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_directory_an_address_or_a_name() {
+        assert_eq!(Host::parse("/run/pg"), Ok(Host::Unix("/run/pg".into())));
+        assert_eq!(Host::parse("@pg"), Ok(Host::Abstract("pg".into())));
+        assert_eq!(Host::parse("10.0.0.1"), Ok(Host::Ip("10.0.0.1".parse().expect("an address"))));
+        assert_eq!(Host::parse("fd00::1"), Ok(Host::Ip("fd00::1".parse().expect("an address"))));
+        assert_eq!(Host::parse("db-1.example"), Ok(Host::Name("db-1.example".into())));
+    }
+
+    #[test]
+    fn a_port_behind_a_host_is_refused_with_the_place_where_it_belongs() {
+        let wrong = Host::parse("db:5433").expect_err("no port here");
+        assert_eq!(wrong.advice.as_deref(), Some("a port stands in port=, not behind the host"));
+        let wrong = Host::parse("[::1]").expect_err("no brackets here");
+        assert_eq!(wrong.advice.as_deref(), Some("write it without brackets"));
+        assert!(Host::parse("").is_err() && Host::parse("a b").is_err() && Host::parse("a/b").is_err());
+    }
+
+    #[test]
+    fn the_port_is_part_of_the_name_of_a_unix_socket() {
+        assert_eq!(Host::Unix("/tmp".into()).socket_name(5432).as_deref(), Some("/tmp/.s.PGSQL.5432"));
+        assert_eq!(Host::Abstract("pg".into()).socket_name(1).as_deref(), Some("pg/.s.PGSQL.1"));
+        assert_eq!(Host::Name("db".into()).socket_name(1), None);
+    }
+}

@@ -1,0 +1,33 @@
+//! From the text of a configuration to [`Settings`]: the checked, immutable whole that everybody else reads.
+//!
+//! Always true: nothing here opens a file, reads a clock or the environment; the caller hands in a reader. All mistakes of
+//! all files are found in one go, and when there is one, there are no settings. What a setting is called, its type, its
+//! default and its documentation stand in one entry of `catalog/entries.rs`, and nowhere else.
+//! Not here: what the settings do (each machine), when they are loaded (`control`), the file of secrets (`auth`).
+//!
+//! To read it, begin with `load`, then `catalog`.
+
+mod catalog;
+mod check;
+mod database;
+mod diff;
+mod homes;
+mod host;
+mod limits;
+mod load;
+mod mistake;
+mod pairs;
+mod peer;
+mod text;
+mod user;
+
+pub use catalog::{
+    AuthType, CATALOG, CheckQuery, Entry, IoBackend, List, Reload, Settings, Shown, State, TlsMode, reference,
+};
+pub use database::{Database, LoadBalance, Password};
+pub use homes::Homes;
+pub use host::Host;
+pub use load::{Loaded, Overrides, load, load_over};
+pub use mistake::{Mistake, Place, Warning};
+pub use peer::Peer;
+pub use user::UserSettings;

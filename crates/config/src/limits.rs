@@ -1,0 +1,125 @@
+//! What holds for a pool, a database or a user: the settings, with what their own lines say instead.
+//!
+//! Always true: the order of precedence is PgBouncer's. The user of a pool is the user of its servers, which is the forced
+//! user of the database where there is one.
+//! Not here: keeping the limits (`pool`, `worker`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pool::{Limits, Mode, Reuse};
+
+use crate::catalog::{CheckQuery, Settings};
+use crate::database::{Database, RESERVED};
+use crate::user::UserSettings;
+
+impl Settings {
+    /// The database that a client means: one of that name, else one made from the fallback. The console is none.
+    #[must_use]
+    pub fn database(&self, name: &str) -> Option<Arc<Database>> {
+        if let Some(known) = self.databases.get(name) {
+            return Some(Arc::clone(known));
+        }
+        let may_be_made = !name.is_empty() && name.len() <= base::NAME_BYTES_MAX && name != RESERVED;
+        let fallback = self.fallback.as_ref().filter(|_| may_be_made)?;
+        Some(Arc::new(fallback.instance(name)))
+    }
+
+    /// The limits of the pool of a database and a user.
+    #[must_use]
+    pub fn pool_limits(&self, database: &Database, user: &str) -> Limits {
+        let user = self.users.get(database.user.as_deref().unwrap_or(user));
+        let of_user = |value: fn(&UserSettings) -> Option<u32>| user.and_then(|user| value(user));
+        let mode = user.and_then(|user| user.pool_mode).or(database.pool_mode).unwrap_or(self.pool_mode);
+        let reserve = of_user(|user| user.reserve_pool_size).or(database.reserve_pool_size);
+        let size = of_user(|user| user.pool_size).or(database.pool_size).unwrap_or(self.default_pool_size);
+        let min = database.min_pool_size.unwrap_or(self.min_pool_size);
+        Limits {
+            mode,
+            servers_max: size,
+            servers_min: if size > 0 { min.min(size) } else { min },
+            reserve_max: reserve.unwrap_or(self.reserve_pool_size),
+            reserve_after: self.reserve_pool_timeout,
+            dials_max: self.server_dials_max,
+            wait_max: self.wait_of(database, user.map(|user| &**user)),
+            idle_max: self.server_idle_timeout,
+            lifetime_max: Some(database.server_lifetime.unwrap_or(self.server_lifetime)),
+            retry_after: self.server_login_retry,
+            reuse: if self.server_round_robin { Reuse::Oldest } else { Reuse::Newest },
+            check_after: (self.server_check_query != CheckQuery::Off).then_some(self.server_check_delay),
+            reset: self.server_reset_query.is_some() && (mode == Mode::Session || self.server_reset_query_always),
+        }
+    }
+
+    /// When a server of this pool is given back.
+    #[must_use]
+    pub fn pool_mode(&self, database: &Database, user: &str) -> Mode {
+        let user = self.users.get(database.user.as_deref().unwrap_or(user));
+        user.and_then(|user| user.pool_mode).or(database.pool_mode).unwrap_or(self.pool_mode)
+    }
+
+    /// How long a client of this login user may wait for a server; `None` is for ever.
+    #[must_use]
+    pub fn query_wait_timeout(&self, database: &Database, user: &str) -> Option<Duration> {
+        self.wait_of(database, self.users.get(user).map(|user| &**user))
+    }
+
+    fn wait_of(&self, database: &Database, user: Option<&UserSettings>) -> Option<Duration> {
+        let own = user.and_then(|user| user.query_wait_timeout).or(database.query_wait_timeout);
+        own.unwrap_or(self.query_wait_timeout)
+    }
+
+    /// Servers of a database over all its users; `None` is unlimited.
+    #[must_use]
+    pub fn max_db_connections(&self, database: &Database) -> Option<u32> {
+        database.max_db_connections.or(above_zero(self.max_db_connections))
+    }
+
+    /// Clients of a database; `None` is unlimited.
+    #[must_use]
+    pub fn max_db_client_connections(&self, database: &Database) -> Option<u32> {
+        database.max_db_client_connections.or(above_zero(self.max_db_client_connections))
+    }
+
+    /// Servers of a user over all databases; `None` is unlimited.
+    #[must_use]
+    pub fn max_user_connections(&self, user: &str) -> Option<u32> {
+        let own = self.users.get(user).and_then(|user| user.max_user_connections);
+        own.or(above_zero(self.max_user_connections))
+    }
+
+    /// Clients that logged in as this user; `None` is unlimited.
+    #[must_use]
+    pub fn max_user_client_connections(&self, user: &str) -> Option<u32> {
+        let own = self.users.get(user).and_then(|user| user.max_user_client_connections);
+        own.or(above_zero(self.max_user_client_connections))
+    }
+
+    /// How long a query on a server of this user may run; `None` is for ever.
+    #[must_use]
+    pub fn query_timeout(&self, user: &str) -> Option<Duration> {
+        self.users.get(user).and_then(|user| user.query_timeout).or(self.query_timeout)
+    }
+
+    /// How long the client of a server of this user may be silent inside a transaction; `None` is for ever.
+    #[must_use]
+    pub fn idle_transaction_timeout(&self, user: &str) -> Option<Duration> {
+        self.users.get(user).and_then(|user| user.idle_transaction_timeout).or(self.idle_transaction_timeout)
+    }
+
+    /// How long a transaction on a server of this user may last; `None` is for ever.
+    #[must_use]
+    pub fn transaction_timeout(&self, user: &str) -> Option<Duration> {
+        self.users.get(user).and_then(|user| user.transaction_timeout).or(self.transaction_timeout)
+    }
+
+    /// How long a client of this login user may be silent outside a transaction; `None` is for ever.
+    #[must_use]
+    pub fn client_idle_timeout(&self, user: &str) -> Option<Duration> {
+        self.users.get(user).and_then(|user| user.client_idle_timeout).or(self.client_idle_timeout)
+    }
+}
+
+fn above_zero(limit: u32) -> Option<u32> {
+    (limit > 0).then_some(limit)
+}

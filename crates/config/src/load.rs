@@ -1,0 +1,355 @@
+//! From files to settings: walks a file and what it includes, and gathers everything that is wrong.
+//!
+//! Always true: there are settings only if there is no mistake in any file. Later lines win over earlier ones, whatever
+//! section or file they are in. What only a restart can change stays as it is in a running process.
+//! Not here: the grammar of a line (`text`), the types of settings (`catalog`), what contradicts what (`check`).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use crate::catalog::{CATALOG, Reload, Settings, find, unknown};
+use crate::check;
+use crate::database::{DATABASE_KEYS, Database, FALLBACK, Texts, check_auth_dbname};
+use crate::diff::restart_needed;
+use crate::host::Host;
+use crate::mistake::{Mistake, Place, Warning, Wrong, did_you_mean};
+use crate::peer::Peer;
+use crate::text::{Item, Items};
+use crate::user::UserSettings;
+
+/// Reads a file for us: the name as it was written, relative ones meant from the working directory.
+pub(crate) type Reader<'r> = dyn Fn(&str) -> io::Result<Vec<u8>> + 'r;
+
+/// What the command line says, which wins over the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overrides {
+    /// `-u`: the system user to become.
+    pub user: Option<String>,
+    /// How many times `-v`: added to what the file says.
+    pub verbose: u32,
+    /// `-q`: nothing on standard error.
+    pub quiet: bool,
+}
+
+/// Settings, and what an operator should know about them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// What will not work as it looks, in the order of the files; each of them once.
+    pub warnings: Vec<Warning>,
+    /// Settings whose new value waits for a restart, because `settings` replaces those of a running process. Each has
+    /// its warning, too.
+    pub restart_needed: Vec<&'static str>,
+    /// Every file that was read, in the order of reading; one that was included twice is in it twice.
+    pub files: Vec<Arc<str>>,
+    /// The lines of all of them.
+    pub lines: u64,
+}
+
+/// Reads the settings of a process that starts.
+///
+/// # Errors
+/// Every mistake of every file, at least one.
+pub fn load(path: &str, read: &Reader<'_>, overrides: &Overrides) -> Result<Loaded, Vec<Mistake>> {
+    let reading = Reading::new(read, Settings::default()).all(path)?;
+    reading.finish(path, overrides, None)
+}
+
+/// Reads the settings again, for a process that runs with `previous`. As in PgBouncer, settings whose default is NULL keep
+/// their value when the file does not mention them. What needs a restart keeps its value in any case.
+///
+/// # Errors
+/// Every mistake of every file, at least one; `previous` stays in force then.
+pub fn load_over(
+    previous: &Settings,
+    path: &str,
+    read: &Reader<'_>,
+    overrides: &Overrides,
+) -> Result<Loaded, Vec<Mistake>> {
+    let mut base = Settings::default();
+    for entry in CATALOG.iter().filter(|entry| entry.default.is_none()) {
+        (entry.copy)(&mut base, previous);
+    }
+    let reading = Reading::new(read, base).all(path)?;
+    reading.finish(path, overrides, Some(previous))
+}
+
+/// Which table the next key belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    None,
+    Main,
+    Databases,
+    Users,
+    Peers,
+    /// Its name was a mistake already; its keys are not called mistakes, too.
+    Unknown,
+}
+
+/// The state of a walk through the files. The section goes on through includes and back, as in PgBouncer.
+struct Reading<'r> {
+    read: &'r Reader<'r>,
+    settings: Settings,
+    found: Found,
+    section: Section,
+    is_main_seen: bool,
+    databases: BTreeMap<Arc<str>, (Place, Database)>,
+    texts: Texts,
+    open: Vec<Arc<str>>,
+    files: Vec<Arc<str>>,
+    lines: u64,
+}
+
+/// What a walk has found out, by place.
+pub(crate) struct Found {
+    /// Where each setting of the catalog was set last.
+    pub(crate) set_at: Vec<Option<Place>>,
+    /// The first `[peers]`.
+    pub(crate) peers_at: Option<Place>,
+    pub(crate) mistakes: Vec<Mistake>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Found {
+    /// Where a setting was set, or else the file.
+    pub(crate) fn place_of(&self, name: &str, path: &str) -> Place {
+        let set_at = find(name).and_then(|index| self.set_at[index].clone());
+        set_at.unwrap_or_else(|| Place { file: path.into(), line: 0 })
+    }
+
+    /// A warning about a setting.
+    pub(crate) fn warn(&mut self, name: &str, path: &str, text: String) {
+        let place = self.place_of(name, path);
+        self.warnings.push(Warning { place, text });
+    }
+}
+
+impl<'r> Reading<'r> {
+    fn new(read: &'r Reader<'r>, settings: Settings) -> Self {
+        let found =
+            Found { set_at: vec![None; CATALOG.len()], peers_at: None, mistakes: Vec::new(), warnings: Vec::new() };
+        Self {
+            read,
+            settings,
+            found,
+            section: Section::None,
+            is_main_seen: false,
+            databases: BTreeMap::new(),
+            texts: Texts::default(),
+            open: Vec::new(),
+            files: Vec::new(),
+            lines: 0,
+        }
+    }
+
+    /// Walks the whole tree of files. Without its root there is nothing to say but that.
+    fn all(mut self, path: &str) -> Result<Self, Vec<Mistake>> {
+        let file: Arc<str> = path.into();
+        let root = Place { file: Arc::clone(&file), line: 0 };
+        match (self.read)(path) {
+            Err(error) => {
+                return Err(vec![Wrong::new(format!("cannot read the configuration file: {error}")).at(root)]);
+            }
+            Ok(text) => self.file(file, &text),
+        }
+        if !self.is_main_seen {
+            let wrong = Wrong::new("main section missing from config file")
+                .advise(Some("it begins with a line [pgbouncer] or [trunkline]".to_owned()));
+            self.found.mistakes.push(wrong.at(root));
+        }
+        Ok(self)
+    }
+
+    fn file(&mut self, file: Arc<str>, text: &[u8]) {
+        self.open.push(Arc::clone(&file));
+        self.files.push(Arc::clone(&file));
+        let mut items = Items::of(text);
+        for (line, item) in items.by_ref() {
+            let place = Place { file: Arc::clone(&file), line };
+            match item {
+                Err(what) => {
+                    let wrong = Wrong::new(format!("syntax error in configuration ({place}): {what}"));
+                    self.found.mistakes.push(wrong.at(place));
+                }
+                Ok(Item::Section(name)) => self.section(name, place),
+                Ok(Item::Include(name)) => self.include(name, place),
+                Ok(Item::Pair(key, value)) => self.pair(key, value, place),
+            }
+        }
+        self.lines += u64::from(items.line());
+        self.open.pop();
+    }
+
+    fn include(&mut self, name: &str, place: Place) {
+        let text = match self.readable(name) {
+            Ok(text) => text,
+            Err(wrong) => return self.found.mistakes.push(wrong.at(place)),
+        };
+        self.file(name.into(), &text);
+    }
+
+    fn readable(&self, name: &str) -> Result<Vec<u8>, Wrong> {
+        if let Some(first) = self.open.iter().position(|open| **open == *name) {
+            let circle = self.open[first..].iter().map(|file| &**file).chain([name]).collect::<Vec<_>>();
+            return Err(Wrong::new(format!("a file includes itself: {}", circle.join(" -> "))));
+        }
+        if self.open.len() >= INCLUDE_DEPTH_MAX {
+            return Err(Wrong::new(format!(
+                "include nesting level too deep ({name}), maximum is {INCLUDE_DEPTH_MAX}: {}",
+                self.open.join(" -> ")
+            )));
+        }
+        if self.files.len() >= FILES_MAX {
+            return Err(Wrong::new(format!("more than {FILES_MAX} files are included")));
+        }
+        (self.read)(name).map_err(|error| Wrong::new(format!("cannot read the included file \"{name}\": {error}")))
+    }
+
+    fn section(&mut self, name: &str, place: Place) {
+        self.section = match name {
+            "pgbouncer" | "trunkline" => Section::Main,
+            "databases" => Section::Databases,
+            "users" => Section::Users,
+            "peers" => Section::Peers,
+            _ => Section::Unknown,
+        };
+        self.is_main_seen |= self.section == Section::Main;
+        match self.section {
+            Section::Main => self.warn_of_forgetting(name, place),
+            Section::Peers => drop(self.found.peers_at.get_or_insert(place)),
+            Section::Unknown => {
+                let advice = did_you_mean(name, ["pgbouncer", "trunkline", "databases", "users", "peers"]);
+                let wrong = Wrong::new(format!("unknown section [{name}] in configuration")).advise(advice);
+                self.found.mistakes.push(wrong.at(place));
+            }
+            _ => {}
+        }
+    }
+
+    /// PgBouncer forgets at every `[pgbouncer]` what was set under an earlier one. Nobody wants that, and with
+    /// `[trunkline]` meaning the same it would be a trap, so we keep the values; but a file that was written for it may
+    /// now mean something else.
+    fn warn_of_forgetting(&mut self, name: &str, place: Place) {
+        let is_forgotten = |index: usize| CATALOG[index].reload == Reload::Live && CATALOG[index].default.is_some();
+        let set_before = self.found.set_at.iter().enumerate().filter(|(_, place)| place.is_some());
+        if name == "pgbouncer" && set_before.map(|(index, _)| index).any(is_forgotten) {
+            let text = "section [pgbouncer] again: what was set under the first one holds, PgBouncer would forget it";
+            self.found.warnings.push(Warning { place, text: text.to_owned() });
+        }
+    }
+
+    fn pair(&mut self, key: &str, value: &str, place: Place) {
+        let outcome = match self.section {
+            Section::Main => self.setting(key, value, &place).map_err(|wrong| vec![wrong]),
+            Section::Databases => self.database(key, value, &place),
+            Section::Users => UserSettings::parse(key, value).map(|user| {
+                self.settings.users.insert(Arc::clone(&user.name), Arc::new(user));
+            }),
+            Section::Peers => Peer::parse(key, value).map(|peer| {
+                self.settings.peers.insert(peer.id, peer);
+            }),
+            Section::None => {
+                let text = format!("syntax error in configuration ({place}): \"{key}\" stands before any section");
+                Err(vec![Wrong::new(text)])
+            }
+            Section::Unknown => Ok(()),
+        };
+        let wrongs = outcome.err().unwrap_or_default();
+        self.found.mistakes.extend(wrongs.into_iter().map(|wrong| wrong.at(place.clone())));
+    }
+
+    fn setting(&mut self, key: &str, value: &str, place: &Place) -> Result<(), Wrong> {
+        let Some(index) = find(key) else {
+            let wrong = unknown(key);
+            let is_of_databases = wrong.advice.is_none() && DATABASE_KEYS.contains(&key);
+            let advice = is_of_databases.then(|| format!("{key}= belongs into a line of [databases]"));
+            return Err(if advice.is_some() { wrong.advise(advice) } else { wrong });
+        };
+        self.found.set_at[index] = Some(place.clone());
+        let bad = format!("invalid value \"{value}\" for parameter {key} in configuration ({place})");
+        (CATALOG[index].set)(&mut self.settings, value)
+            .map_err(|misfit| Wrong::new(format!("{bad}: expected {}", misfit.expected)).advise(misfit.advice))?;
+        if key == "auth_dbname" { check_auth_dbname(value) } else { Ok(()) }
+    }
+
+    fn database(&mut self, key: &str, value: &str, place: &Place) -> Result<(), Vec<Wrong>> {
+        let database = Database::parse(key, value, &mut self.texts)?;
+        self.databases.insert(Arc::clone(&database.name), (place.clone(), database));
+        Ok(())
+    }
+
+    /// What can be judged only when everything is read.
+    fn finish(
+        mut self,
+        path: &str,
+        overrides: &Overrides,
+        previous: Option<&Settings>,
+    ) -> Result<Loaded, Vec<Mistake>> {
+        self.override_by(path, overrides, previous);
+        let restart_needed = previous.map_or(Vec::new(), |previous| self.keep_started(path, previous));
+        let mut places = BTreeMap::new();
+        for (name, (place, mut database)) in std::mem::take(&mut self.databases) {
+            if database.hosts.is_empty() {
+                database.hosts.push(self.local_host(&name, &place));
+            }
+            places.insert(Arc::clone(&name), place);
+            match &*name {
+                FALLBACK => self.settings.fallback = Some(Arc::new(database)),
+                _ => drop(self.settings.databases.insert(name, Arc::new(database))),
+            }
+        }
+        check::refuse(&self.settings, path, &mut self.found);
+        if !self.found.mistakes.is_empty() {
+            return Err(self.found.mistakes);
+        }
+        check::warn(&self.settings, path, &places, &mut self.found);
+        let (settings, warnings) = (self.settings, self.found.warnings);
+        Ok(Loaded { settings, warnings, restart_needed, files: self.files, lines: self.lines })
+    }
+
+    fn override_by(&mut self, path: &str, overrides: &Overrides, previous: Option<&Settings>) {
+        let settings = &mut self.settings;
+        let is_verbose_read = find("verbose").is_some_and(|index| self.found.set_at[index].is_some());
+        // What a reload keeps has the command line's share in it already.
+        if is_verbose_read || previous.is_none() {
+            settings.verbose = settings.verbose.saturating_add(overrides.verbose);
+        }
+        if let Some(user) = &overrides.user {
+            settings.user = Some(user.clone());
+        }
+        settings.quiet = overrides.quiet;
+        settings.conffile.get_or_insert_with(|| path.to_owned());
+    }
+
+    /// Where the servers of a database without `host=` are.
+    fn local_host(&mut self, name: &str, place: &Place) -> Host {
+        Host::unix(self.settings.unix_socket_dir.as_deref().unwrap_or_else(|| {
+            let text = format!(
+                "database \"{name}\" has no host and unix_socket_dir is empty: its servers are looked for in {SOCKET_DIR}"
+            );
+            self.found.warnings.push(Warning { place: place.clone(), text });
+            SOCKET_DIR
+        }))
+    }
+
+    /// Takes from the running process what it cannot change, and says so.
+    fn keep_started(&mut self, path: &str, previous: &Settings) -> Vec<&'static str> {
+        let changed = restart_needed(&self.settings, previous);
+        for name in &changed {
+            self.found.warn(name, path, format!("{name} has changed: the new value waits for a restart"));
+        }
+        for entry in CATALOG.iter().filter(|entry| entry.reload == Reload::Restart) {
+            (entry.copy)(&mut self.settings, previous);
+        }
+        changed
+    }
+}
+
+/// Where PostgreSQL puts its unix socket if it is not told otherwise (`DEFAULT_PGSOCKET_DIR`).
+const SOCKET_DIR: &str = "/tmp";
+/// PgBouncer's limit: the file of the command line and nine below it.
+const INCLUDE_DEPTH_MAX: usize = 10;
+/// More files than any person keeps apart; files that include each other twice could name them for hours.
+const FILES_MAX: usize = 10_000;

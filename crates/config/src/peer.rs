@@ -1,0 +1,70 @@
+//! One other process of a group that shares a port: a line of `[peers]`.
+//!
+//! Always true: a peer has a host and a number from 1 to 65535.
+//! Not here: what peers tell each other.
+
+use std::sync::Arc;
+
+use crate::host::Host;
+use crate::mistake::Wrong;
+use crate::pairs::{count, pairs, port, unrecognized};
+
+/// A process that cancel requests may be meant for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its number, never 0.
+    pub id: u16,
+    /// Where it is.
+    pub host: Host,
+    /// The host as it was written.
+    pub host_text: Arc<str>,
+    /// Its port.
+    pub port: u16,
+    /// Connections to it; `None` is `default_pool_size`.
+    pub pool_size: Option<u32>,
+}
+
+impl Peer {
+    /// A line of `[peers]`.
+    pub(crate) fn parse(name: &str, value: &str) -> Result<Self, Vec<Wrong>> {
+        let mut wrongs = Vec::new();
+        let id = name.parse().ok().filter(|id| *id > 0).unwrap_or_else(|| {
+            wrongs.push(Wrong::new(format!("invalid peer id: {name} (expected a whole number from 1 to 65535)")));
+            0
+        });
+        let (mut peer_host, mut peer_port, mut pool_size) = (None, PORT, None);
+        for (key, value) in pairs(value).map_err(|wrong| vec![wrong])? {
+            let outcome = match key {
+                "host" => Host::parse(&value).map(|host| peer_host = Some((host, Arc::from(&*value)))),
+                "port" => port(&value).map(|port| peer_port = port),
+                "pool_size" => count(key, &value).map(|size| pool_size = size),
+                _ => Err(unrecognized("connection", key, &["host", "port", "pool_size"])),
+            };
+            wrongs.extend(outcome.err());
+        }
+        match peer_host {
+            Some((host, host_text)) if wrongs.is_empty() => {
+                Ok(Self { id, host, host_text, port: peer_port, pool_size })
+            }
+            None if wrongs.is_empty() => Err(vec![Wrong::new(format!("peer {id} has no host"))]),
+            _ => Err(wrongs),
+        }
+    }
+}
+
+/// Where a pooler listens, unless it says otherwise.
+const PORT: u16 = 6432;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_has_a_number_and_a_host() {
+        let peer = Peer::parse("3", "host=10.0.0.3 pool_size=2").expect("a good line");
+        assert_eq!((peer.id, peer.port, peer.pool_size), (3, 6432, Some(2)));
+        for (name, value) in [("0", "host=a"), ("x", "host=a"), ("65536", "host=a"), ("1", ""), ("1", "host=a x=1")] {
+            assert!(Peer::parse(name, value).is_err(), "{name} = {value}");
+        }
+    }
+}

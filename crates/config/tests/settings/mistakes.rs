@@ -1,0 +1,99 @@
+//! What an operator reads about a configuration that is refused.
+
+use crate::told;
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_place() {
+    let text = "[pgbouncer]\npool_mod = session\nlisten_port = many\nauth_type = mdf5\n[databases]\napp = hots=db\n\
+                pgbouncer =\n[users]\njoe = pool_siz=1\nnonsense\n[peers]\n0 = host=a\n[database]\nx = y\n";
+    assert_eq!(
+        told(text),
+        [
+            "t.ini:2: unknown parameter: pgbouncer/pool_mod; did you mean \"pool_mode\"?",
+            "t.ini:3: invalid value \"many\" for parameter listen_port in configuration (t.ini:3): expected a whole number from 0 to 65535",
+            "t.ini:4: invalid value \"mdf5\" for parameter auth_type in configuration (t.ini:4): expected one of any, trust, plain, md5, cert, hba, ldap, pam, scram-sha-256; did you mean \"md5\"?",
+            "t.ini:6: unrecognized connection parameter: hots; did you mean \"host\"?",
+            "t.ini:7: database name \"pgbouncer\" is reserved",
+            "t.ini:9: unrecognized user parameter: pool_siz; did you mean \"pool_size\"?",
+            "t.ini:10: syntax error in configuration (t.ini:10): expected \"key = value\"",
+            "t.ini:12: invalid peer id: 0 (expected a whole number from 1 to 65535)",
+            "t.ini:13: unknown section [database] in configuration; did you mean \"databases\"?",
+        ]
+    );
+}
+
+#[test]
+fn a_key_before_any_section_is_a_mistake() {
+    let told = told("listen_port = 1\n[pgbouncer]\n");
+    assert_eq!(told, ["t.ini:1: syntax error in configuration (t.ini:1): \"listen_port\" stands before any section"]);
+}
+
+#[test]
+fn a_key_of_another_section_is_sent_there() {
+    let told = told("[pgbouncer]\ndatestyle = ISO\n");
+    assert_eq!(
+        told,
+        ["t.ini:2: unknown parameter: pgbouncer/datestyle; datestyle= belongs into a line of [databases]"]
+    );
+}
+
+#[test]
+fn words_for_numbers_and_units_behind_them_get_advice() {
+    assert!(told("[pgbouncer]\nlog_stats = off\n")[0].ends_with("expected 0 or 1; write 0"));
+    assert!(told("[pgbouncer]\nquery_timeout = 30s\n")[0].ends_with("; times are plain seconds without a unit"));
+    assert!(told("[pgbouncer]\nunix_socket_mode = 770\n")[0].ends_with("; octal begins with a 0: 0770"));
+}
+
+#[test]
+fn kinds_of_login_that_this_version_lacks_are_refused_by_name() {
+    for word in ["cert", "hba", "ldap", "PAM"] {
+        let told = told(&format!("[pgbouncer]\nauth_type = {word}\n"));
+        let expected = format!(
+            "t.ini:2: auth_type = {} is not available in this version; available are any, trust, plain, md5, scram-sha-256",
+            word.to_lowercase()
+        );
+        assert_eq!(told, [expected]);
+    }
+}
+
+#[test]
+fn who_requires_tls_never_gets_clear_text() {
+    for side in ["client", "server"] {
+        for word in ["require", "verify-ca", "verify-full"] {
+            let told = told(&format!("[pgbouncer]\n{side}_tls_sslmode = {word}\n"));
+            let begin = format!("t.ini:2: {side}_tls_sslmode = {word} asks for TLS, which is not available");
+            assert!(told.len() == 1 && told[0].starts_with(&begin), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn the_console_cannot_hold_secrets() {
+    let phrase = "cannot use the reserved \"pgbouncer\" database as an auth_dbname";
+    assert_eq!(told("[pgbouncer]\nauth_dbname = pgbouncer\n"), [format!("t.ini:2: {phrase}")]);
+    assert_eq!(told("[pgbouncer]\n[databases]\na = auth_dbname=pgbouncer\n"), [format!("t.ini:3: {phrase}")]);
+}
+
+#[test]
+fn a_password_is_in_no_message() {
+    let values = [
+        "password=hun ter2",
+        "password='hunter2",
+        "password='hun'ter2",
+        "password=hunter2 port=x",
+        "password=hunter2 x",
+    ];
+    for value in values {
+        let told = told(&format!("[pgbouncer]\n[databases]\na = {value}\n"));
+        assert!(!told.is_empty() && told.iter().all(|line| !line.contains("ter2")), "{told:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_told_and_never_printed() {
+    let files = crate::Files::default().with("t.ini", b"[pgbouncer]\nlogfile = \xff\nuser = a\0b\nx\x1b[2J = 1\n");
+    let told = crate::lines(&files.load().expect_err("no text"));
+    assert_eq!(told[0], "t.ini:2: syntax error in configuration (t.ini:2): bytes that are not UTF-8");
+    assert_eq!(told[1], "t.ini:3: syntax error in configuration (t.ini:3): a NUL byte");
+    assert!(told.iter().all(|line| !line.contains(['\u{1b}', '\0', '\n'])), "{told:?}");
+}

@@ -1,0 +1,157 @@
+//! A client connects: its greeting, and the way to its home worker.
+//!
+//! Always true: until its startup packet is understood a client is heard one piece at a time, so that it can be handed to
+//! another worker with nothing under way; it moves at most once.
+//! Not here: who it is (`login`).
+
+use base::{Key, Time, Wall};
+use protocol::client::greeting::{self, Opening, Request, StartupRules};
+use protocol::fault::Fault;
+use reactor::{Chunk, Io, Level, Peer, Receive};
+
+use crate::client::{Client, Seat, Stage};
+use crate::letters::{ToWorker, Traveller};
+use crate::login::LoggingIn;
+use crate::turn::{Owner, Worker};
+
+/// A client that has not said what it wants.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    said: Vec<u8>,
+    has_spoken: bool,
+    since_wall: Wall,
+}
+
+impl Greeting {
+    /// Whether it has said nothing at all.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.has_spoken
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Somebody has connected.
+    pub(crate) fn accepted(&mut self, socket: I::Socket, is_last: bool) {
+        let peer = self.io.peer(&socket);
+        let id = self.take_id();
+        let (since, since_wall) = (self.now, self.io.wall());
+        let stage = Stage::Greeting(Box::new(Greeting { said: Vec::new(), has_spoken: false, since_wall }));
+        let Some(key) = self.take_client(socket, peer, id, since, stage) else { return };
+        if is_last {
+            self.fail_client(key, &Fault::DescriptorsFull);
+            return;
+        }
+        if let Some(client) = self.clients.get(key) {
+            self.io.receive(client.conn, Receive::Once);
+        }
+        self.arm_client(key);
+    }
+
+    fn take_client(&mut self, socket: I::Socket, peer: Peer, id: u64, since: Time, stage: Stage) -> Option<Key> {
+        let conn = base::Key { index: u32::MAX, generation: 0 };
+        let client = Client { conn, id, peer, since, asked: self.now, timer: None, seat: Seat::default(), stage };
+        let Ok(key) = self.clients.insert(client) else {
+            self.log.add(Level::Error, format_args!("no room for another client"));
+            return None;
+        };
+        match self.io.adopt(socket, Owner::Client(key).to_bits()) {
+            Ok(conn) => {
+                if let Some(client) = self.clients.get_mut(key) {
+                    client.conn = conn;
+                }
+                Some(key)
+            }
+            Err(error) => {
+                self.clients.remove(key);
+                self.log.add(Level::Error, format_args!("cannot use an accepted connection: {error}"));
+                None
+            }
+        }
+    }
+
+    /// A client in its greeting has said something.
+    pub(crate) fn greeted(&mut self, key: Key, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Greeting(greeting) = &mut client.stage else { return };
+        greeting.has_spoken = true;
+        greeting.said.extend_from_slice(bytes);
+        match greeting::open(&greeting.said) {
+            Opening::More => self.io.receive(client.conn, Receive::Once),
+            Opening::DirectTls => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Log, format_args!("{line}direct TLS is not offered here, closing"));
+                self.drop_client(key, "TLS is not offered");
+            }
+            Opening::Encryption { bytes, request } => {
+                if greeting.said.len() > bytes {
+                    self.fail_client(key, &Fault::UnencryptedAfter { request });
+                    return;
+                }
+                greeting.said.clear();
+                let conn = client.conn;
+                self.io.send(conn, Chunk::Own((*b"N").into()));
+                self.io.receive(conn, Receive::Once);
+            }
+            Opening::Cancel { key: cancel_key } => {
+                self.drop_client(key, "cancel request");
+                self.route_cancel(&cancel_key);
+            }
+            Opening::Session { bytes, minor, parameters } => {
+                let early = greeting.said.split_off(bytes);
+                let since_wall = greeting.since_wall;
+                let ignored = &self.force.settings.ignore_startup_parameters;
+                let rules = StartupRules { tracked: &self.force.tracked, ignored };
+                match Request::read(minor, parameters, &rules) {
+                    Ok(request) => self.go_home(key, request, early, since_wall),
+                    Err(fault) => self.fail_client(key, &fault),
+                }
+            }
+            Opening::Bad(fault) => self.fail_client(key, &fault),
+        }
+    }
+
+    /// The database that the client wants may live on another worker: then it goes there, once.
+    fn go_home(&mut self, key: Key, request: Request, early: Vec<u8>, since_wall: Wall) {
+        let home = self.force.homes.home_of(&request.database);
+        let Some(client) = self.clients.get_mut(key) else { return };
+        if home == self.id || usize::from(home.0) >= self.posts.workers.len() {
+            client.stage = Stage::Login(Box::new(LoggingIn::new(request)));
+            self.begin_login(key, &early);
+            return;
+        }
+        let (id, peer, since, conn) = (client.id, client.peer, client.since, client.conn);
+        match self.io.release(conn) {
+            Some(socket) => {
+                self.forget_client(key);
+                let traveller = Traveller { socket, peer, request, early, id, since, since_wall };
+                (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
+            }
+            None => {
+                // Bytes of ours are still on their way to it, which can only be the answer to its request for encryption.
+                self.io.tell_when_drained(conn);
+                if let Some(client) = self.clients.get_mut(key) {
+                    client.stage = Stage::Login(Box::new(LoggingIn::departing(request, early, since_wall)));
+                }
+            }
+        }
+    }
+
+    /// The last byte of ours has left; the client can go home now.
+    pub(crate) fn depart(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Login(login) = &mut client.stage else { return };
+        if let Some((request, early, since_wall)) = login.departure() {
+            self.go_home(key, request, early, since_wall);
+        }
+    }
+
+    /// A client comes from the worker that accepted it.
+    pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
+        let Traveller { socket, peer, request, early, id, since, since_wall: _ } = traveller;
+        let stage = Stage::Login(Box::new(LoggingIn::new(request)));
+        if let Some(key) = self.take_client(socket, peer, id, since, stage) {
+            self.arm_client(key);
+            self.begin_login(key, &early);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Cancel requests: a second connection that asks a server to stop what the first one runs.
+//!
+//! Always true: a request is sent only while the very query runs that it was meant for; until it has come to its end, which
+//! the server tells by closing the connection, the aimed-at server begins nothing new for anybody. (PostgreSQL's postmaster
+//! signals the backend before it closes, `ProcessCancelRequest` in `postmaster.c`; a signal that finds the backend between
+//! two queries is ignored, `ProcessInterrupts` in `tcop/postgres.c`.)
+//! Not here: the keys (`protocol::cancel`).
+
+use base::{Key, Time};
+use pool::{Event, PoolKey, ServerKey};
+use protocol::cancel::CancelKey;
+use reactor::{Close, Conn, Io, Level, Receive, TimerId};
+use wire::backend::TxStatus;
+use wire::{frontend, write};
+
+use crate::client::{Client, Link, Stage as ClientStage};
+use crate::letters::ToWorker;
+use crate::timers::Timer;
+use crate::turn::{Owner, Worker};
+
+/// A cancel request on its way.
+#[derive(Debug)]
+pub(crate) struct Cancel {
+    conn: Conn,
+    server: ServerKey,
+    pool: PoolKey,
+    /// The query that it is meant for.
+    query_number: u64,
+    is_sent: bool,
+    timer: Option<TimerId>,
+    since: Time,
+}
+
+impl<I: Io> Worker<I> {
+    /// Somebody names a key: its worker looks for the query.
+    pub(crate) fn route_cancel(&mut self, key: &[u8]) {
+        let Some(key) = CancelKey::parse(key) else { return };
+        let worker = key.worker();
+        if worker == self.id {
+            self.cancel(key);
+        } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
+            post(ToWorker::Cancel(key));
+        }
+    }
+
+    /// Cancels what the client of this key runs or waits for.
+    pub(crate) fn cancel(&mut self, key: CancelKey) {
+        let Some(&client_key) = self.cancel_keys.get(&key) else {
+            self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key"));
+            return;
+        };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        match ready.link {
+            Link::Loan(server) if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) => {
+                self.cancel_server(server);
+            }
+            Link::Waiting(_) => self.cancel_waiting(client_key),
+            Link::Loan(_) | Link::None => {
+                let line = self.client_prefix(client_key);
+                self.log.add(Level::Debug, format_args!("{line}cancel request for idle client"));
+            }
+        }
+    }
+
+    /// Dials a second connection to the server's host. What comes of it may be nothing, as PostgreSQL says too.
+    pub(crate) fn cancel_server(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return };
+        let (pool, number) = (server.pool, server.query_number);
+        if self.cancels.iter().any(|(_, cancel)| cancel.server == key && cancel.query_number == number) {
+            return;
+        }
+        let cancel = Cancel {
+            conn: Conn { index: u32::MAX, generation: 0 },
+            server: key,
+            pool: server.pool,
+            query_number: server.query_number,
+            is_sent: false,
+            timer: None,
+            since: self.now,
+        };
+        let Ok(cancel_key) = self.cancels.insert(cancel) else { return };
+        match self.io.connect(&address, Owner::Cancel(cancel_key).to_bits()) {
+            Ok(conn) => {
+                let limit = self.force.settings.cancel_wait_timeout;
+                let timer = limit.map(|limit| self.timers.insert(self.now + limit, Timer::Cancel(cancel_key)));
+                if let Some(cancel) = self.cancels.get_mut(cancel_key) {
+                    (cancel.conn, cancel.timer) = (conn, timer);
+                }
+                self.count_cancel(pool, 1);
+            }
+            Err(error) => {
+                self.cancels.remove(cancel_key);
+                self.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
+            }
+        }
+    }
+
+    fn count_cancel(&mut self, pool: PoolKey, change: i32) {
+        if let Some(place) = self.places.pool_mut(pool) {
+            place.cancels = place.cancels.saturating_add_signed(change);
+        }
+    }
+
+    /// The second connection stands: now or never.
+    pub(crate) fn cancel_connected(&mut self, key: Key) {
+        let Some(cancel) = self.cancels.get_mut(key) else { return };
+        let server = self.servers.get_mut(cancel.server);
+        match server.filter(|server| server.query_number == cancel.query_number && server.exchange.is_running()) {
+            Some(server) => {
+                let mut out = Vec::new();
+                write::cancel_request(&mut out, &server.cancel_key);
+                server.cancels_sent += 1;
+                cancel.is_sent = true;
+                self.io.send(cancel.conn, out.into());
+                self.io.receive(cancel.conn, Receive::Stream);
+            }
+            None => {
+                self.log.add(Level::Debug, format_args!("not sending cancel request for client that is now idle"));
+                self.cancel_over(key);
+            }
+        }
+    }
+
+    /// The server has closed the second connection: the signal has been sent.
+    pub(crate) fn cancel_ended(&mut self, key: Key) {
+        self.cancel_over(key);
+    }
+
+    /// The second connection did not come about.
+    pub(crate) fn cancel_failed(&mut self, key: Key) {
+        self.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
+        if let Some(cancel) = self.cancels.get_mut(key) {
+            // The reactor has closed it.
+            cancel.conn = Conn { index: u32::MAX, generation: 0 };
+        }
+        self.cancel_over(key);
+    }
+
+    /// Nobody can say any more when the request will arrive. The server that it may still hit is closed, whatever it does.
+    pub(crate) fn cancel_too_late(&mut self, key: Key) {
+        let Some(cancel) = self.cancels.get_mut(key) else { return };
+        cancel.timer = None;
+        let (server, is_sent, waited) = (cancel.server, cancel.is_sent, self.now.since(cancel.since));
+        self.log
+            .add(Level::Log, format_args!("closing cancel request: cancel_wait_timeout (age={}s)", waited.as_secs()));
+        self.cancel_over(key);
+        if is_sent && self.servers.get(server).is_some() {
+            let client = self.servers.get(server).and_then(|server| server.client());
+            self.lose_server(server, "cancel_wait_timeout");
+            if let Some(client) = client {
+                self.fail_client(client, &protocol::fault::Fault::ServerCrashed);
+            }
+        }
+    }
+
+    fn cancel_over(&mut self, key: Key) {
+        let Some(cancel) = self.cancels.remove(key) else { return };
+        self.count_cancel(cancel.pool, -1);
+        self.io.close(cancel.conn, Close::Now);
+        if let Some(timer) = cancel.timer {
+            self.timers.remove(timer);
+        }
+        if !cancel.is_sent {
+            return;
+        }
+        let Some(server) = self.servers.get_mut(cancel.server) else { return };
+        server.cancels_sent -= 1;
+        if server.cancels_sent == 0 {
+            self.cancels_over(cancel.server);
+        }
+    }
+
+    /// A client in the queue takes its first request back: it is answered as a cancelled one.
+    fn cancel_waiting(&mut self, key: Key) {
+        let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        if !ready.drop_first_request() {
+            return;
+        }
+        ready.link = Link::None;
+        let (conn, pool, rest) = (*conn, ready.pool, ready.held.take());
+        let mut out = Vec::new();
+        let says = write::Says {
+            severity: "ERROR",
+            sqlstate: "57014",
+            message: "canceling statement due to user request",
+            detail: Some("The request was waiting for a server connection."),
+            hint: None,
+        };
+        write::error(&mut out, says);
+        write::ready_for_query(&mut out, TxStatus::Idle);
+        self.io.send(conn, out.into());
+        self.tell_pools(Event::Left { pool, client: key });
+        // What it has said beyond that is looked at as if it had just come.
+        self.hold_again(key, rest);
+        self.resume_client(key);
+    }
+}
+
+/// How many of these bytes are the first request: up to and with the message that is answered by `ReadyForQuery`. `None`
+/// while that message has not come whole.
+pub(crate) fn first_request_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let (&kind, rest) = bytes.get(at..)?.split_first()?;
+        let length = u32::from_be_bytes(*rest.first_chunk::<4>()?) as usize;
+        let end = at.checked_add(1)?.checked_add(length)?;
+        if end > bytes.len() {
+            return None;
+        }
+        if matches!(kind, frontend::QUERY | frontend::SYNC | frontend::FUNCTION_CALL) {
+            return Some(end);
+        }
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_request_ends_with_the_message_that_ready_answers() {
+        let mut bytes = Vec::new();
+        write::query(&mut bytes, "select 1");
+        let first = bytes.len();
+        write::query(&mut bytes, "select 2");
+        assert_eq!(first_request_bytes(&bytes), Some(first));
+        let mut batch = Vec::new();
+        write::bare(&mut batch, frontend::EXECUTE);
+        assert_eq!(first_request_bytes(&batch), None);
+        write::bare(&mut batch, frontend::SYNC);
+        assert_eq!(first_request_bytes(&batch), Some(batch.len()));
+        assert_eq!(first_request_bytes(&batch[..batch.len() - 1]), None);
+        assert_eq!(first_request_bytes(b""), None);
+    }
+}

@@ -1,0 +1,469 @@
+//! A client, and what becomes of the bytes it sends.
+//!
+//! Always true: a client that waits for a server keeps its bytes, unread, in the order in which they came; bytes that go to
+//! its server are not copied; nothing is taken for a client whose connection does not take its answers.
+//! Not here: how it came in (`accept`, `login`), how a loan begins and ends (`loan`).
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use base::{Key, Time};
+use pool::{Event, PoolKey, ServerKey};
+use protocol::cancel::CancelKey;
+use protocol::exchange::Asked;
+use protocol::fault::Fault;
+use protocol::vars::Vars;
+use reactor::{Chunk, Conn, Io, Peer, Span, TimerId};
+use wire::frame::Part;
+use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
+
+use crate::accept::Greeting;
+use crate::cancel::first_request_bytes;
+use crate::console::ConsoleClient;
+use crate::login::LoggingIn;
+use crate::turn::Worker;
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) conn: Conn,
+    /// Its number in the logs and on the console.
+    pub(crate) id: u64,
+    pub(crate) peer: Peer,
+    /// When it was accepted.
+    pub(crate) since: Time,
+    /// When it last said something.
+    pub(crate) asked: Time,
+    pub(crate) timer: Option<(TimerId, Time)>,
+    /// What it takes of the limits.
+    pub(crate) seat: Seat,
+    pub(crate) stage: Stage,
+}
+
+/// What a client takes of the limits; given back when it goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seat {
+    /// Of `max_client_conn`.
+    pub(crate) has_client_slot: bool,
+    /// Of `max_user_client_connections`.
+    pub(crate) has_user_slot: bool,
+    /// The database and user numbers among whose clients it is counted.
+    pub(crate) counted: Option<(u32, u32)>,
+}
+
+/// What its conversation waits for.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Its startup packet.
+    Greeting(Box<Greeting>),
+    /// Its password, or the first server of its pool.
+    Login(Box<LoggingIn>),
+    /// Its queries.
+    Ready(Ready),
+    /// Its commands to the console.
+    Console(Box<ConsoleClient>),
+}
+
+/// A client that is logged in to a pool.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) pool: PoolKey,
+    /// The number of the user it logged in as.
+    pub(crate) user: u32,
+    pub(crate) vars: Rc<Vars>,
+    pub(crate) cancel_key: CancelKey,
+    scanner: Scanner,
+    pub(crate) link: Link,
+    /// What becomes of the rest of the message whose beginning is known.
+    fate: Fate,
+    pub(crate) is_paused: bool,
+    pub(crate) is_notified: bool,
+    /// What it has said and nobody has looked at.
+    pub(crate) held: Option<Box<Held>>,
+}
+
+/// Where a client stands with its pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Link {
+    /// It wants nothing.
+    None,
+    /// It waits for a server, since then.
+    Waiting(Time),
+    /// It has one.
+    Loan(ServerKey),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Forward,
+    Drop,
+}
+
+/// Bytes in waiting.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    first: Option<Chunk>,
+    rest: VecDeque<Chunk>,
+    bytes: usize,
+}
+
+impl Held {
+    fn push(&mut self, chunk: Chunk) {
+        self.bytes += chunk.len();
+        if self.first.is_none() {
+            self.first = Some(chunk);
+        } else {
+            self.rest.push_back(chunk);
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Chunk> {
+        let chunk = self.first.take()?;
+        self.first = self.rest.pop_front();
+        self.bytes -= chunk.len();
+        Some(chunk)
+    }
+
+    /// The bytes in order.
+    pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.first.iter().chain(&self.rest).flat_map(|chunk| chunk.bytes().iter().copied())
+    }
+}
+
+impl Ready {
+    pub(crate) fn new(pool: PoolKey, user: u32, vars: Rc<Vars>, cancel_key: CancelKey) -> Self {
+        Self {
+            pool,
+            user,
+            vars,
+            cancel_key,
+            scanner: Scanner::default(),
+            link: Link::None,
+            fate: Fate::Forward,
+            is_paused: false,
+            is_notified: false,
+            held: None,
+        }
+    }
+
+    /// The first bytes that are held.
+    fn pop_held(&mut self) -> Option<Chunk> {
+        let held = self.held.as_mut()?;
+        let chunk = held.pop();
+        if held.first.is_none() {
+            self.held = None;
+        }
+        chunk
+    }
+
+    /// Forgets the first request that is held; whether it was there whole.
+    pub(crate) fn drop_first_request(&mut self) -> bool {
+        let Some(held) = &self.held else { return false };
+        let mut bytes: Vec<u8> = self.scanner.torn_header().to_vec();
+        bytes.extend(held.bytes());
+        let Some(end) = first_request_bytes(&bytes) else { return false };
+        bytes.drain(..end);
+        self.scanner = Scanner::default();
+        self.held = (!bytes.is_empty()).then(|| {
+            let mut held = Held::default();
+            held.push(bytes.into());
+            Box::new(held)
+        });
+        true
+    }
+
+    /// Whether this is the server it has.
+    pub(crate) fn has_loan_of(&self, server: ServerKey) -> bool {
+        self.link == Link::Loan(server)
+    }
+
+    /// Whether a message is half forwarded, so that its server cannot be taken away.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.scanner.is_in_body() && self.fate == Fate::Forward
+    }
+
+    /// The kind and declared length of the message that begins next, as far as its header is here.
+    fn next_header(&self) -> Option<(u8, u32)> {
+        let mut header = [0; 5];
+        let torn = self.scanner.torn_header();
+        let held = self.held.iter().flat_map(|held| held.bytes());
+        let mut bytes = torn.iter().copied().chain(held);
+        for place in &mut header {
+            *place = bytes.next()?;
+        }
+        Some((header[0], u32::from_be_bytes([header[1], header[2], header[3], header[4]])))
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Bytes have come from a client.
+    pub(crate) fn client_received(&mut self, key: Key, span: Span) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.asked = self.now;
+        match &mut client.stage {
+            Stage::Ready(ready) => {
+                if let Some(pool) = self.places.pool(ready.pool) {
+                    let database = pool.database as usize;
+                    self.places.databases[database].totals.received += span.len() as u64;
+                }
+                self.hear(key, span.into());
+            }
+            Stage::Greeting(_) => self.greeted(key, &span),
+            Stage::Login(_) => self.login_received(key, &span),
+            Stage::Console(_) => self.console_received(key, &span),
+        }
+    }
+
+    /// A client that is logged in has said something.
+    pub(crate) fn hear(&mut self, key: Key, chunk: Chunk) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let is_first = ready.held.is_none();
+        match ready.link {
+            Link::Loan(server) if is_first && self.may_forward(server) => self.forward(key, server, chunk),
+            Link::None if is_first => self.take_in(key, chunk),
+            _ => {
+                let chunk = self.unpinned(chunk);
+                let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+                let held = ready.held.get_or_insert_default();
+                held.push(chunk);
+                let is_full = held.bytes > HELD_BYTES_MAX;
+                if ready.link == Link::None {
+                    self.want_when_whole(key);
+                } else if is_full {
+                    self.pause_client(key);
+                }
+            }
+        }
+    }
+
+    /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
+    fn take_in(&mut self, key: Key, chunk: Chunk) {
+        let length_max = self.message_bytes_max();
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let bytes = chunk.bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            if !ready.scanner.is_in_body() {
+                let kind = ready.scanner.torn_header().first().copied().unwrap_or(bytes[at]);
+                let needs_none = matches!(
+                    kind,
+                    frontend::TERMINATE
+                        | frontend::FLUSH
+                        | frontend::COPY_DATA
+                        | frontend::COPY_DONE
+                        | frontend::COPY_FAIL
+                );
+                if !needs_none {
+                    break;
+                }
+                ready.fate = Fate::Drop;
+            }
+            match ready.scanner.next(bytes, at, length_max) {
+                Step::Piece(piece) if piece.kind == frontend::TERMINATE => {
+                    self.part_from_client(key, "client close request");
+                    return;
+                }
+                Step::Piece(piece) => at = piece.range.end,
+                Step::More => return,
+                Step::Bad { .. } => {
+                    let header = *ready.scanner.header();
+                    self.fail_client(key, &Fault::BadHeader { header });
+                    return;
+                }
+            }
+        }
+        if at < bytes.len() {
+            let rest = if at == 0 { chunk } else { chunk.part(at..bytes.len()) };
+            let rest = self.unpinned(rest);
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            ready.held.get_or_insert_default().push(rest);
+            self.want_when_whole(key);
+        }
+    }
+
+    /// Asks for a server once the first message is here, or more of it than is worth waiting for: a client that dawdles over
+    /// a small message keeps nobody else waiting.
+    pub(crate) fn want_when_whole(&mut self, key: Key) {
+        let length_max = self.message_bytes_max();
+        let is_query_refused = self.force.settings.disable_pqexec;
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let (Some(held), Some((kind, length))) = (&ready.held, ready.next_header()) else { return };
+        let fault = match kind {
+            _ if length < 4 || length > length_max => {
+                let [a, b, c, d] = length.to_be_bytes();
+                Some(Fault::BadHeader { header: [kind, a, b, c, d] })
+            }
+            frontend::QUERY if is_query_refused => Some(Fault::QueryDisallowed),
+            frontend::QUERY
+            | frontend::PARSE
+            | frontend::BIND
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::CLOSE
+            | frontend::SYNC
+            | frontend::FUNCTION_CALL => None,
+            _ => Some(Fault::UnknownMessage),
+        };
+        if let Some(fault) = fault {
+            self.fail_client(key, &fault);
+            return;
+        }
+        let here = ready.scanner.torn_header().len() + held.bytes;
+        if here <= length as usize && here < COLLECTED_BYTES_MAX {
+            return;
+        }
+        if self.shutdown == Some(crate::letters::Shutdown::WaitForServers) {
+            self.fail_client(key, &Fault::ServersShuttingDown);
+            return;
+        }
+        ready.link = Link::Waiting(self.now);
+        ready.is_notified = false;
+        let pool = ready.pool;
+        self.tell_pools(Event::Wants { pool, client: key });
+        self.arm_client(key);
+    }
+
+    /// Gives what a client has held back to its server, now that it may.
+    pub(crate) fn forward_held(&mut self, key: Key) {
+        loop {
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+            let link = ready.link;
+            let may_forward = matches!(link, Link::Loan(server) if self.may_forward(server));
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            let server = match link {
+                Link::Loan(server) if may_forward => server,
+                Link::Loan(_) => return,
+                Link::None | Link::Waiting(_) => {
+                    // The loan has ended with less than all that was held: the rest is looked at anew.
+                    let rest = ready.held.take();
+                    self.hold_again(key, rest);
+                    return;
+                }
+            };
+            let Some(chunk) = ready.pop_held() else { break };
+            self.forward(key, server, chunk);
+        }
+        self.resume_client(key);
+    }
+
+    /// Puts what was held behind what has just been looked at.
+    pub(crate) fn hold_again(&mut self, key: Key, rest: Option<Box<Held>>) {
+        let Some(mut rest) = rest else { return };
+        while let Some(chunk) = rest.pop() {
+            self.hear(key, chunk);
+        }
+    }
+
+    /// Sends what a client says to its server, message by message counted and byte by byte uncopied.
+    fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
+        let length_max = self.message_bytes_max();
+        let is_query_refused = self.force.settings.disable_pqexec;
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Ready(ready) = &mut client.stage else { return };
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let totals = &mut self.places.databases[server.database as usize].totals;
+        let bytes = chunk.bytes();
+        let (mut start, mut at) = (0, 0);
+        let mut fault = None;
+        let mut leaves = false;
+        while at < bytes.len() {
+            let piece = match ready.scanner.next(bytes, at, length_max) {
+                Step::Piece(piece) => piece,
+                Step::More => {
+                    // The torn header is kept by the scanner and sent with the rest of its message.
+                    send_part(&mut self.io, server.conn, &chunk, start..at);
+                    start = bytes.len();
+                    break;
+                }
+                Step::Bad { .. } => {
+                    fault = Some(Fault::BadHeader { header: *ready.scanner.header() });
+                    break;
+                }
+            };
+            if let Part::First { carried, .. } = piece.part {
+                if piece.kind == frontend::TERMINATE {
+                    leaves = true;
+                    break;
+                }
+                if piece.kind == frontend::QUERY && is_query_refused {
+                    ready.fate = Fate::Drop;
+                    fault = Some(Fault::QueryDisallowed);
+                    break;
+                }
+                let was_at_rest = server.exchange.owes_nothing();
+                ready.fate = match server.exchange.asked(piece.kind) {
+                    Asked::Forward => Fate::Forward,
+                    Asked::Drop => Fate::Drop,
+                    Asked::Unexpected => {
+                        ready.fate = Fate::Drop;
+                        let in_copy = server.exchange.is_copying_in();
+                        fault = Some(if in_copy { Fault::UnexpectedInCopy } else { Fault::UnknownMessage });
+                        break;
+                    }
+                };
+                if was_at_rest && !server.exchange.owes_nothing() {
+                    server.query_begins(self.now, totals);
+                }
+                if carried > 0 && ready.fate == Fate::Forward {
+                    let torn = &ready.scanner.header()[..usize::from(carried)];
+                    self.io.send(server.conn, Chunk::Own(torn.into()));
+                }
+            }
+            if ready.fate == Fate::Drop {
+                send_part(&mut self.io, server.conn, &chunk, start..piece.range.start);
+                start = piece.range.end;
+            }
+            at = piece.range.end;
+        }
+        let end = if fault.is_some() || leaves { at } else { bytes.len() };
+        let conn = server.conn;
+        if start == 0 && end == bytes.len() {
+            let chunk = self.unpinned_for(conn, chunk);
+            self.io.send(conn, chunk);
+        } else {
+            send_part(&mut self.io, conn, &chunk, start..end);
+        }
+        if let Some(fault) = fault {
+            self.fail_client(key, &fault);
+        } else if leaves {
+            self.part_from_client(key, "client close request");
+        } else {
+            self.mind_flow_to_server(key, server_key);
+            self.end_loan_after(key, server_key);
+        }
+    }
+
+    /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
+    /// data of a COPY that has failed: then the loan is over now.
+    fn end_loan_after(&mut self, key: Key, server_key: ServerKey) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.exchange.may_end());
+        if is_at_rest && !ready.is_torn() && ready.has_loan_of(server_key) {
+            self.end_loan_if_over(server_key, key);
+        } else {
+            self.arm_server(server_key);
+        }
+    }
+
+    /// The longest message that is taken from a client, by its length word.
+    pub(crate) fn message_bytes_max(&self) -> u32 {
+        self.force.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
+    }
+
+    /// A client has closed its connection, or it broke.
+    pub(crate) fn client_ended(&mut self, key: Key) {
+        self.part_from_client(key, "client unexpected eof");
+    }
+}
+
+/// Sends a part of a chunk.
+fn send_part<I: Io>(io: &mut I, conn: Conn, chunk: &Chunk, range: std::ops::Range<usize>) {
+    if !range.is_empty() {
+        io.send(conn, chunk.part(range));
+    }
+}
+
+/// A message of up to so many bytes is collected before a server is asked for.
+const COLLECTED_BYTES_MAX: usize = 8192;
+/// Bytes that may wait for a server before the client is not listened to any more.
+const HELD_BYTES_MAX: usize = 16_384;

@@ -1,0 +1,180 @@
+//! Clients of the console, the database `pgbouncer`: they are heard here and answered by the control thread.
+//!
+//! Always true: one command of a client is under way at a time; each gets exactly one answer.
+//! Not here: what a command means (`control::console`).
+
+use std::collections::VecDeque;
+
+use base::Key;
+use protocol::cancel::{CancelKey, KEY_BYTES};
+use protocol::client::greeting::write_welcome;
+use protocol::fault::PROTOCOL_VIOLATION;
+use protocol::vars::Vars;
+use reactor::{Io, Level, Peer, Receive, Span};
+use wire::{Scanner, Step, frontend, write};
+
+use crate::client::{Client, Stage};
+use crate::letters::{Right, ToControl};
+use crate::turn::Worker;
+
+/// A client of the console.
+#[derive(Debug)]
+pub(crate) struct ConsoleClient {
+    right: Right,
+    pub(crate) user: Box<str>,
+    pub(crate) application_name: Box<str>,
+    scanner: Scanner,
+    body: Vec<u8>,
+    waiting: VecDeque<String>,
+    is_busy: bool,
+}
+
+impl<I: Io> Worker<I> {
+    /// Lets a client into the console.
+    pub(crate) fn enter_console(&mut self, key: Key, right: Right) {
+        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
+        let (user, given) = (login.request.user.clone(), login.request.vars.clone());
+        if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Log, format_args!("{line}pgbouncer access from unix socket"));
+        }
+        let tracked = &self.force.tracked;
+        let mut vars = Vars::new(tracked);
+        let mut fixed = Vec::new();
+        write::authentication(&mut fixed, 0, &[]);
+        write::parameter_status(&mut fixed, "server_version", &format!("{VERSION}/bouncer"));
+        write::parameter_status(&mut fixed, "server_encoding", "UTF8");
+        write::parameter_status(&mut fixed, "is_superuser", "on");
+        let own = [("client_encoding", "UTF8"), ("DateStyle", "ISO"), ("TimeZone", "GMT")];
+        for (name, value) in own.into_iter().chain([("standard_conforming_strings", "on")]) {
+            if let Some(place) = tracked.place(name) {
+                vars.set(place, value);
+            }
+        }
+        let application_name: Box<str> = given.get(tracked.application_name()).unwrap_or("").into();
+        if !application_name.is_empty() {
+            vars.set(tracked.application_name(), &application_name);
+        }
+        let mut random = [0; KEY_BYTES];
+        self.io.randomness(&mut random);
+        let mut out = Vec::new();
+        // Nobody can cancel a console command yet, so the key leads nowhere.
+        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, CancelKey::new(self.id, random).bytes());
+        let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let console = ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy: false };
+        client.stage = Stage::Console(Box::new(console));
+        if let Some((timer, _)) = client.timer.take() {
+            self.timers.remove(timer);
+        }
+        self.io.send(client.conn, out.into());
+        self.io.receive(client.conn, Receive::Stream);
+        let database = self.places.database(&CONSOLE.into(), None);
+        let totals = &mut self.places.databases[database as usize].totals;
+        totals.client_login_count += 1;
+    }
+
+    /// A client of the console has said something.
+    pub(crate) fn console_received(&mut self, key: Key, span: &Span) {
+        let mut at = 0;
+        while at < span.len() {
+            let Some(client) = self.clients.get_mut(key) else { return };
+            let Stage::Console(console) = &mut client.stage else { return };
+            let piece = match console.scanner.next(span, at, COMMAND_BYTES_MAX) {
+                Step::Piece(piece) => piece,
+                Step::More => return,
+                Step::Bad { .. } => {
+                    self.console_fails(key, "incomplete pkt");
+                    return;
+                }
+            };
+            at = piece.range.end;
+            match piece.kind {
+                frontend::QUERY => {}
+                frontend::TERMINATE => {
+                    self.part_from_client(key, "client close request");
+                    return;
+                }
+                frontend::PARSE | frontend::BIND | frontend::EXECUTE => {
+                    self.console_says(key, "extended query protocol not supported by admin console");
+                    self.console_fails(key, "bad packet");
+                    return;
+                }
+                other => {
+                    self.console_says(key, &format!("unsupported packet type for admin console: {other}"));
+                    self.console_fails(key, "bad packet");
+                    return;
+                }
+            }
+            console.body.extend_from_slice(&span[piece.body.clone()]);
+            if piece.is_last() {
+                let body = std::mem::take(&mut console.body);
+                let text = String::from_utf8_lossy(body.strip_suffix(b"\0").unwrap_or(&body)).into_owned();
+                if console.waiting.len() >= COMMANDS_WAITING_MAX {
+                    self.console_fails(key, "too many commands at once");
+                    return;
+                }
+                console.waiting.push_back(text);
+                self.count_console_query();
+                self.ask_control(key);
+            }
+        }
+    }
+
+    fn count_console_query(&mut self) {
+        let database = self.places.database(&CONSOLE.into(), None);
+        let totals = &mut self.places.databases[database as usize].totals;
+        totals.query_count += 1;
+        totals.xact_count += 1;
+    }
+
+    fn ask_control(&mut self, key: Key) {
+        let Some(Client { stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        if console.is_busy {
+            return;
+        }
+        let Some(text) = console.waiting.pop_front() else { return };
+        console.is_busy = true;
+        let right = console.right;
+        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, text });
+    }
+
+    /// The control thread has an answer.
+    pub(crate) fn console_answers(&mut self, key: Key, bytes: Vec<u8>, closes: bool) {
+        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        console.is_busy = false;
+        self.io.send(*conn, bytes.into());
+        if closes {
+            self.part_from_client(key, "client close request");
+        } else {
+            self.ask_control(key);
+        }
+    }
+
+    fn console_says(&mut self, key: Key, text: &str) {
+        self.log.add(Level::Error, format_args!("{text}"));
+        let mut out = Vec::new();
+        let says =
+            write::Says { severity: "ERROR", sqlstate: PROTOCOL_VIOLATION, message: text, detail: None, hint: None };
+        write::error(&mut out, says);
+        self.send_to_client(key, out);
+    }
+
+    fn console_fails(&mut self, key: Key, text: &str) {
+        let mut out = Vec::new();
+        let says =
+            write::Says { severity: "FATAL", sqlstate: PROTOCOL_VIOLATION, message: text, detail: None, hint: None };
+        write::error(&mut out, says);
+        self.send_to_client(key, out);
+        self.part_from_client(key, text);
+    }
+}
+
+/// The name of the console's database and of its user by the unix socket.
+pub(crate) const CONSOLE: &str = "pgbouncer";
+/// The version of PgBouncer whose console this is.
+const VERSION: &str = "1.25.2";
+/// Commands that may wait for the one before them.
+const COMMANDS_WAITING_MAX: usize = 64;
+/// The longest command.
+const COMMAND_BYTES_MAX: u32 = 65_536;

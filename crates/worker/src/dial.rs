@@ -1,0 +1,400 @@
+//! Dialing: from a free slot to a server that is logged in.
+//!
+//! Always true: a dial ends in exactly one of `Ready` and `DialFailed`; names are looked up by the control thread, never in
+//! a turn.
+//! Not here: when to dial and when to try again (`pool::dial`).
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use auth::{Password, Secret};
+use base::Time;
+use config::{Database, Host, LoadBalance};
+use pool::{Event, Failure, FailureKind, PoolKey, ServerKey};
+use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step as LoginStep};
+use protocol::vars::Vars;
+use reactor::{Address, Chunk, Conn, Io, Level, Receive};
+use wire::{Step, write};
+
+use crate::letters::{Shutdown, ToControl};
+use crate::places::Welcome;
+use crate::server::{Server, Stage};
+use crate::timers::Timer;
+use crate::turn::{Owner, Worker};
+
+/// What is known of a host's name.
+#[derive(Debug, Default)]
+pub(crate) struct NamePlace {
+    found: Option<Result<Vec<IpAddr>, Arc<str>>>,
+    /// Until when that is believed.
+    until: Time,
+    is_asked: bool,
+    /// Which address was dialed last.
+    turn: usize,
+    /// Servers that wait for the answer.
+    waiting: Vec<ServerKey>,
+}
+
+impl NamePlace {
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Opens a server for a pool.
+    pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey) {
+        let id = self.take_id();
+        let Some(place) = self.places.pool(pool) else { return };
+        let database = place.database;
+        let unknown = self.share_vars(Vars::new(&self.force.tracked));
+        let nowhere = Conn { index: u32::MAX, generation: 0 };
+        self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.now));
+        self.arm_server(key);
+        let Some(entry) = self.places.databases[database as usize].entry.clone() else {
+            self.dial_failed(key, Failure::unreachable("database removed"));
+            return;
+        };
+        match self.next_host(database, &entry) {
+            Host::Ip(ip) => self.connect_server(key, Address::Tcp(SocketAddr::new(ip, entry.port))),
+            host @ (Host::Unix(_) | Host::Abstract(_)) => {
+                let name: Box<str> = host.socket_name(entry.port).unwrap_or_default().into();
+                let is_abstract = matches!(host, Host::Abstract(_));
+                self.connect_server(key, if is_abstract { Address::Abstract(name) } else { Address::Unix(name) });
+            }
+            Host::Name(name) => self.resolve(key, name, entry.port),
+        }
+    }
+
+    /// Which of several hosts is tried: one after the other, or the same until it fails.
+    fn next_host(&mut self, database: u32, entry: &Database) -> Host {
+        let place = &mut self.places.databases[database as usize];
+        if place.host == usize::MAX {
+            place.host = 0;
+        } else if entry.load_balance_hosts == LoadBalance::RoundRobin {
+            place.host += 1;
+        }
+        entry.hosts[place.host % entry.hosts.len()].clone()
+    }
+
+    fn resolve(&mut self, key: ServerKey, name: Arc<str>, port: u16) {
+        let place = self.places.names.entry(name.clone()).or_default();
+        if place.until > self.now
+            && let Some(found) = &place.found
+        {
+            place.turn += 1;
+            match found {
+                Ok(addresses) => {
+                    let ip = addresses[place.turn % addresses.len()];
+                    self.connect_server(key, Address::Tcp(SocketAddr::new(ip, port)));
+                }
+                Err(_) => self.dial_failed(key, Failure::unreachable("server DNS lookup failed")),
+            }
+            return;
+        }
+        place.waiting.push(key);
+        if !std::mem::replace(&mut place.is_asked, true) {
+            (self.posts.control)(ToControl::Resolve { from: self.id, name });
+        }
+    }
+
+    /// The control thread has looked a name up.
+    pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Result<Vec<IpAddr>, Arc<str>>) {
+        let settings = &self.force.settings;
+        let believed = if found.is_ok() { settings.dns_max_ttl } else { settings.dns_nxdomain_ttl };
+        if let Err(error) = &found {
+            self.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
+        }
+        let Some(place) = self.places.names.get_mut(name) else { return };
+        place.until = self.now + believed.max(BELIEVED_AT_LEAST);
+        place.is_asked = false;
+        place.found = Some(found);
+        for key in std::mem::take(&mut place.waiting) {
+            let Some(server) = self.servers.get(key) else { continue };
+            if let (Stage::Resolving, Some(entry)) =
+                (&server.stage, self.places.databases[server.database as usize].entry.clone())
+            {
+                self.resolve(key, name.clone(), entry.port);
+            }
+        }
+    }
+
+    fn connect_server(&mut self, key: ServerKey, address: Address) {
+        match self.io.connect(&address, Owner::Server(key).to_bits()) {
+            Ok(conn) => {
+                let Some(server) = self.servers.get_mut(key) else { return };
+                server.conn = conn;
+                server.address = Some(address);
+                server.stage = Stage::Connecting;
+            }
+            Err(error) if is_scarce(&error) => {
+                // Not the server's fault: it is tried again as soon as somebody has gone, until the dial's time is over.
+                let line = self.server_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}connect delayed: {}", words(&error)));
+                if let Some(server) = self.servers.get_mut(key) {
+                    server.address = Some(address);
+                    self.timers.insert(self.now + SCARCE_PAUSE, Timer::Redial(key));
+                }
+            }
+            Err(error) => {
+                let line = self.server_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}connect failed: {}", words(&error)));
+                self.dial_failed(key, Failure::unreachable("connect failed"));
+            }
+        }
+    }
+
+    /// A dial that found no descriptor is tried again.
+    pub(crate) fn redial(&mut self, key: ServerKey) {
+        if let Some(Server { stage: Stage::Resolving, address: Some(address), .. }) = self.servers.get(key) {
+            self.connect_server(key, address.clone());
+        }
+    }
+
+    /// The connection did not come about; the reactor has closed it.
+    pub(crate) fn connect_failed(&mut self, key: ServerKey, error: &std::io::Error) {
+        let line = self.server_prefix(key);
+        self.log.add(Level::Warning, format_args!("{line}connect failed: {}", words(error)));
+        self.dial_failed(key, Failure::unreachable("connect failed"));
+    }
+
+    /// The connection stands: log in.
+    pub(crate) fn server_connected(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        if self.force.settings.log_connections {
+            let ours = self.io.near_end(server.conn);
+            let line = self.server_prefix(key);
+            match ours {
+                Some(ours) => {
+                    self.log.add(Level::Log, format_args!("{line}new connection to server (from {ours})"));
+                }
+                None => self.log.add(Level::Log, format_args!("{line}new connection to server")),
+            }
+        }
+        let mut nonce = [0; auth::scram::NONCE_BYTES];
+        self.io.randomness(&mut nonce);
+        let Some(server) = self.servers.get(key) else { return };
+        let identity = match self.identity(server.pool) {
+            Ok(identity) => identity,
+            Err(failure) => {
+                self.dial_failed(key, failure);
+                return;
+            }
+        };
+        let mut out = Vec::new();
+        let login = ServerLogin::begin(identity, nonce, &mut out);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.stage = Stage::Login(Box::new(login));
+        self.io.send(server.conn, out.into());
+        self.io.receive(server.conn, Receive::Stream);
+    }
+
+    /// Whom the servers of a pool are logged in as, and by which secret: the database's own, else that of the user on the
+    /// server.
+    fn identity(&self, pool: PoolKey) -> Result<Identity, Failure> {
+        let place = self.places.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
+        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        let entry = entry.ok_or_else(|| Failure::unreachable("database removed"))?;
+        let own = entry.password.as_ref().filter(|_| entry.user.is_some() || entry.password.is_some());
+        let secret = match own.and_then(|password| Password::new(password.expose())) {
+            Some(password) => Arc::new(Secret::Plain(password)),
+            None => self.force.users.secret(&place.user_name).cloned().unwrap_or_default(),
+        };
+        let parameters = [
+            ("client_encoding", &entry.client_encoding),
+            ("datestyle", &entry.datestyle),
+            ("timezone", &entry.timezone),
+            ("application_name", &entry.application_name),
+        ];
+        let parameters = parameters.into_iter().filter_map(|(name, value)| Some((name, (**value.as_ref()?).into())));
+        Ok(Identity {
+            user: place.user_name.clone(),
+            database: entry.dbname.clone(),
+            secret,
+            keys: place.keys.clone(),
+            salted: place.salted.clone(),
+            parameters: parameters.collect(),
+        })
+    }
+
+    /// A server says something during its login.
+    pub(crate) fn login_answered(&mut self, key: ServerKey, bytes: &[u8], from: usize) {
+        let mut at = from;
+        while at < bytes.len() {
+            let Some(server) = self.servers.get_mut(key) else { return };
+            let Stage::Login(login) = &mut server.stage else {
+                self.converse(key, Chunk::Own(bytes[at..].into()), 0);
+                return;
+            };
+            let piece = match server.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
+                Step::Piece(piece) => piece,
+                Step::More => return,
+                Step::Bad { kind, .. } => {
+                    self.login_failed(key, &LoginFault::Nonsense(kind));
+                    return;
+                }
+            };
+            at = piece.range.end;
+            let step = if piece.is_whole() {
+                login.hear(piece.kind, &bytes[piece.body])
+            } else {
+                server.collected.extend_from_slice(&bytes[piece.body.clone()]);
+                if !piece.is_last() {
+                    continue;
+                }
+                let body = std::mem::take(&mut server.collected);
+                login.hear(piece.kind, &body)
+            };
+            match step {
+                Ok(LoginStep::Wait) => {}
+                Ok(LoginStep::Send(out)) => self.io.send(server.conn, out.into()),
+                Ok(LoginStep::Ready(arrival)) => self.arrived(key, arrival),
+                Err(fault) => {
+                    self.login_failed(key, &fault);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The login is complete.
+    fn arrived(&mut self, key: ServerKey, arrival: Arrival) {
+        let tracked = &self.force.tracked;
+        let mut vars = Vars::new(tracked);
+        let mut fixed = Vec::new();
+        write::authentication(&mut fixed, 0, &[]);
+        for (name, value) in &arrival.parameters {
+            match tracked.place(name) {
+                Some(place) => drop(vars.set(place, value)),
+                None => write::parameter_status(&mut fixed, name, value),
+            }
+        }
+        let vars = self.share_vars(vars);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.vars = vars.clone();
+        server.cancel_key = arrival.key;
+        let (pool, database) = (server.pool, server.database);
+        if let Some(place) = self.places.pool_mut(pool) {
+            place.salted = arrival.salted;
+            if place.welcome.is_none() {
+                place.welcome = Some(Rc::new(Welcome { fixed, vars }));
+            }
+        }
+        let query =
+            self.places.databases[database as usize].entry.as_ref().and_then(|entry| entry.connect_query.clone());
+        let Some(server) = self.servers.get_mut(key) else { return };
+        match query {
+            Some(query) => {
+                server.stage = Stage::Introducing;
+                server.exchange.asks_ours();
+                let mut out = Vec::new();
+                write::query(&mut out, &query);
+                self.io.send(server.conn, out.into());
+            }
+            None => self.dialed(key),
+        }
+    }
+
+    /// `connect_query` has been answered.
+    pub(crate) fn introduced(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        if server.exchange.may_end() {
+            self.dialed(key);
+        } else if server.exchange.owes_nothing() {
+            self.dial_failed(key, Failure::unreachable("exec_on_connect query failed"));
+        }
+    }
+
+    fn dialed(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.stage = Stage::Idle;
+        server.heard = self.now;
+        let pool = server.pool;
+        self.disarm_server(key);
+        self.tell_pools(Event::Ready { server: key });
+        if self.shutdown == Some(Shutdown::WaitForServers) {
+            self.tell_pools(Event::Retire { pool });
+        }
+    }
+
+    fn login_failed(&mut self, key: ServerKey, fault: &LoginFault) {
+        let line = self.server_prefix(key);
+        let failure = match fault {
+            LoginFault::Refused(notice) => {
+                let (severity, message) = (&notice.severity, &notice.message);
+                self.log.add(Level::Warning, format_args!("{line}server login failed: {severity} {message}"));
+                let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
+                Failure::refused(sqlstate, message.as_str())
+            }
+            LoginFault::KeysMissing => {
+                let why = "cannot do SCRAM authentication: password is SCRAM secret but client authentication did not \
+                           provide SCRAM keys";
+                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                let text = "server login failed: wrong password type";
+                Failure { kind: FailureKind::Refused, text: text.into(), sqlstate: None }
+            }
+            LoginFault::WrongSecret(text) => {
+                self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
+                Failure {
+                    kind: FailureKind::Refused,
+                    text: format!("server login failed: {text}").into(),
+                    sqlstate: None,
+                }
+            }
+            LoginFault::UnknownMethod(code) => {
+                self.log.add(Level::Error, format_args!("{line}unknown/unsupported auth method: {code}"));
+                let text = "server login failed: unsupported authentication method";
+                Failure { kind: FailureKind::Refused, text: text.into(), sqlstate: None }
+            }
+            LoginFault::Nonsense(kind) => {
+                self.protocol_surprises += 1;
+                let shown = kind.escape_ascii();
+                self.log.add(Level::Error, format_args!("{line}nonsense during login, message kind '{shown}'"));
+                Failure::unreachable("server conn crashed?")
+            }
+        };
+        self.dial_failed(key, failure);
+    }
+
+    /// A dial has failed, whatever the stage.
+    pub(crate) fn dial_failed(&mut self, key: ServerKey, failure: Failure) {
+        let Some(server) = self.servers.get(key) else { return };
+        let place = &mut self.places.databases[server.database as usize];
+        let stays = place.entry.as_ref().is_some_and(|entry| entry.load_balance_hosts == LoadBalance::Disable);
+        if stays && failure.kind != FailureKind::Refused {
+            place.host += 1;
+        }
+        let pool = server.pool;
+        if let Some(place) = self.places.pool_mut(pool) {
+            // Keys and salted passwords may be what was wrong.
+            place.salted = None;
+        }
+        self.drop_server(key, &failure.text.clone());
+        self.tell_pools(Event::DialFailed { server: key, failure });
+    }
+
+    /// Servers of this worker that name lookups are under way for.
+    pub(crate) fn names_asked(&self) -> usize {
+        self.places.names.values().filter(|place| place.is_asked()).count()
+    }
+}
+
+/// What the system says, without the number that Rust adds.
+fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_owned()
+}
+
+/// Whether an error says that descriptors have run out.
+fn is_scarce(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| code == EMFILE || code == ENFILE)
+}
+
+/// The system's numbers for "too many open files" of the process and of the machine (Linux, `errno-base.h`).
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+/// How long a dial waits for a descriptor before it looks again.
+const SCARCE_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+/// However short the operator's trust: two servers dialed together ask once.
+const BELIEVED_AT_LEAST: std::time::Duration = std::time::Duration::from_millis(100);

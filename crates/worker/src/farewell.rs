@@ -1,0 +1,207 @@
+//! How clients and servers are closed, and what the log says of them.
+//!
+//! Always true: whoever goes gives back what it held: its server, its place in the queue, its slots, its key, its deadline;
+//! the reason is logged before the last byte leaves.
+//! Not here: why they are closed.
+
+use base::Key;
+use pool::{CloseReason, Event, FailureKind, Refusal, ServerKey};
+use protocol::fault::Fault;
+use reactor::{Address, Close, Io, Level, Peer};
+use wire::{frontend, write};
+
+use crate::client::{Client, Link, Stage as ClientStage};
+use crate::console::CONSOLE;
+use crate::letters::{Shutdown, ToControl};
+use crate::server::{Server, Stage};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Tells a client what went wrong and closes it.
+    pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
+        let Some(client) = self.clients.get(key) else { return };
+        let conn = client.conn;
+        let mut out = Vec::new();
+        fault.write(&mut out);
+        let text = fault.text();
+        let line = self.client_prefix(key);
+        self.close_line(key, &text);
+        if self.force.settings.log_pooler_errors {
+            self.log.add(Level::Warning, format_args!("{line}pooler error: {text}"));
+        }
+        self.io.send(conn, out.into());
+        self.let_go(key);
+        self.forget_client(key);
+        self.io.close(conn, Close::AfterSending);
+    }
+
+    /// A client has gone, or is sent away without a word.
+    pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
+        let Some(client) = self.clients.get(key) else { return };
+        let conn = client.conn;
+        // Somebody who knocks and says nothing, such as a port check, is not worth a line.
+        if !matches!(&client.stage, ClientStage::Greeting(greeting) if greeting.is_silent()) {
+            self.close_line(key, why);
+        }
+        self.let_go(key);
+        self.forget_client(key);
+        self.io.close(conn, Close::AfterSending);
+    }
+
+    /// Closes a client that has nothing to give back, without a line.
+    pub(crate) fn drop_client(&mut self, key: Key, _why: &str) {
+        if let Some(client) = self.clients.get(key) {
+            let conn = client.conn;
+            self.forget_client(key);
+            self.io.close(conn, Close::AfterSending);
+        }
+    }
+
+    fn close_line(&mut self, key: Key, why: &str) {
+        if !self.force.settings.log_disconnections {
+            return;
+        }
+        let Some(client) = self.clients.get(key) else { return };
+        let age = self.now.since(client.since).as_secs();
+        let line = self.client_prefix(key);
+        self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+    }
+
+    /// Takes a client out of whatever it waits for or has.
+    fn let_go(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        match &client.stage {
+            ClientStage::Ready(ready) => match ready.link {
+                Link::Loan(server) => self.abandon(server, key),
+                Link::Waiting(_) => {
+                    let pool = ready.pool;
+                    self.tell_pools(Event::Left { pool, client: key });
+                }
+                Link::None => {}
+            },
+            ClientStage::Login(login) => {
+                if let Some(pool) = login.waits_for() {
+                    self.tell_pools(Event::Left { pool, client: key });
+                }
+            }
+            ClientStage::Greeting(_) | ClientStage::Console(_) => {}
+        }
+    }
+
+    /// Takes a client's row away, and all that leads to it.
+    pub(crate) fn forget_client(&mut self, key: Key) {
+        let Some(client) = self.clients.remove(key) else { return };
+        if let Some((timer, _)) = client.timer {
+            self.timers.remove(timer);
+        }
+        if let ClientStage::Ready(ready) = &client.stage {
+            self.cancel_keys.remove(&ready.cancel_key);
+        }
+        self.unseat(key, &client);
+    }
+
+    /// A pool has no server for a client.
+    pub(crate) fn refuse(&mut self, key: Key, why: Refusal) {
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
+            ready.link = Link::None;
+        }
+        let fault = match why {
+            Refusal::QueryWaitTimeout => {
+                let since = self.clients.get(key).map_or(self.now, |client| client.asked);
+                Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs() }
+            }
+            Refusal::LoginFailed(failure) => match (failure.kind, failure.sqlstate) {
+                (FailureKind::Refused, Some(sqlstate)) => Fault::ServerSaid { sqlstate, text: failure.text },
+                (_, _) => Fault::ServerSaid { sqlstate: *b"08P01", text: failure.text },
+            },
+            Refusal::LoginFailing(failure) => Fault::ServerLoginFailing { cause: failure.text },
+            Refusal::DatabaseRemoved => Fault::DatabaseRemoved,
+        };
+        self.fail_client(key, &fault);
+    }
+
+    /// A pool wants a server closed.
+    pub(crate) fn close_for_pool(&mut self, key: ServerKey, why: CloseReason) {
+        let client = self.servers.get(key).and_then(Server::client);
+        if let Some(client) = client
+            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+        {
+            ready.link = Link::None;
+        }
+        self.drop_server(key, why.as_str());
+        self.tell_pools(Event::Closed { server: key });
+        if let Some(client) = client {
+            self.fail_client(client, &Fault::DatabaseRemoved);
+        }
+    }
+
+    /// Takes a server's row away and closes it: with a word if it can hear one.
+    pub(crate) fn drop_server(&mut self, key: ServerKey, why: &str) {
+        if self.force.settings.log_disconnections
+            && let Some(server) = self.servers.get(key)
+        {
+            let age = self.now.since(server.since).as_secs();
+            let line = self.server_prefix(key);
+            self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+        }
+        let Some(server) = self.servers.remove(key) else { return };
+        if let Some((timer, _)) = server.timer {
+            self.timers.remove(timer);
+        }
+        if server.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving) {
+            let mut out = Vec::new();
+            write::bare(&mut out, frontend::TERMINATE);
+            self.io.send(server.conn, out.into());
+            self.io.close(server.conn, Close::AfterSending);
+        } else {
+            self.io.close(server.conn, Close::Now);
+        }
+    }
+
+    /// The beginning of a log line about a client: `C-0x2a: shop/ann@10.0.0.1:5000 `.
+    pub(crate) fn client_prefix(&self, key: Key) -> String {
+        let Some(client) = self.clients.get(key) else { return String::new() };
+        let (database, user) = match &client.stage {
+            ClientStage::Greeting(_) => ("(nodb)", "(nouser)"),
+            ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
+            ClientStage::Console(console) => (CONSOLE, &*console.user),
+            ClientStage::Ready(ready) => {
+                let database = self.places.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
+                (database, &*self.places.users[ready.user as usize].name)
+            }
+        };
+        let id = client.id;
+        let port = self.force.settings.listen_port;
+        match client.peer {
+            Peer::Tcp(address) => format!("C-0x{id:x}: {database}/{user}@{address} "),
+            Peer::Unix { pid: 0, .. } => format!("C-0x{id:x}: {database}/{user}@unix:{port} "),
+            Peer::Unix { pid, .. } => format!("C-0x{id:x}: {database}/{user}@unix({pid}):{port} "),
+        }
+    }
+
+    /// The beginning of a log line about a server.
+    pub(crate) fn server_prefix(&self, key: ServerKey) -> String {
+        let Some(server) = self.servers.get(key) else { return String::new() };
+        let place = self.places.pool(server.pool);
+        let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
+        let id = server.id;
+        let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        match &server.address {
+            Some(Address::Tcp(address)) => format!("S-0x{id:x}: {database}/{user}@{address} "),
+            Some(Address::Unix(_) | Address::Abstract(_)) => format!("S-0x{id:x}: {database}/{user}@unix:{port} "),
+            None => format!("S-0x{id:x}: {database}/{user}@(unknown):{port} "),
+        }
+    }
+
+    /// Tells control when nothing is left that a shutdown waits for.
+    pub(crate) fn report_drained(&mut self) {
+        let is_empty = match self.shutdown {
+            Some(Shutdown::WaitForClients) => self.clients.is_empty(),
+            Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
+            Some(Shutdown::Now) | None => return,
+        };
+        if is_empty && !std::mem::replace(&mut self.is_drained, true) {
+            (self.posts.control)(ToControl::Drained { from: self.id });
+        }
+    }
+}

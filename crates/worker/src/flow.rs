@@ -1,0 +1,122 @@
+//! Back-pressure: we receive from one side only while the other side's queue is below its mark.
+//!
+//! Always true: whoever is paused is resumed when the queue that it was paused for has drained, or when it loses its link.
+//! Not here: bytes that wait for a server (`client`), which have a mark of their own.
+
+use base::Key;
+use pool::ServerKey;
+use reactor::{Chunk, Conn, Io, Receive};
+
+use crate::client::{Client, Link, Stage};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Received bytes as they are kept for somebody who waits. A few are copied, so that nobody keeps a whole buffer for them;
+    /// when few buffers are left all are, so that who waits takes nothing from who does not.
+    pub(crate) fn unpinned(&self, chunk: Chunk) -> Chunk {
+        let Chunk::Span(span) = &chunk else { return chunk };
+        let (all, free) = self.io.buffers();
+        if span.len() > COPIED_BYTES_MAX && free * 2 > all { chunk } else { Chunk::Own((&**span).into()) }
+    }
+
+    /// Received bytes as they are sent to a connection. One that is behind gets a copy when few buffers are left, so that who
+    /// does not read takes nothing from who does.
+    pub(crate) fn unpinned_for(&self, conn: Conn, chunk: Chunk) -> Chunk {
+        if self.io.unsent(conn) < BACKLOG_BYTES {
+            return chunk;
+        }
+        let (all, free) = self.io.buffers();
+        match &chunk {
+            Chunk::Span(span) if free * 2 <= all => Chunk::Own((&**span).into()),
+            _ => chunk,
+        }
+    }
+
+    /// After a client's bytes were given to its server.
+    pub(crate) fn mind_flow_to_server(&mut self, client: Key, server: ServerKey) {
+        let Some(row) = self.servers.get(server) else { return };
+        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
+            self.io.tell_when_drained(row.conn);
+            self.pause_client(client);
+        }
+    }
+
+    /// After a server's bytes were given to its client.
+    pub(crate) fn mind_flow_to_client(&mut self, client: Key, server: ServerKey) {
+        let Some(row) = self.clients.get(client) else { return };
+        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
+            self.io.tell_when_drained(row.conn);
+            if let Some(row) = self.servers.get_mut(server)
+                && !std::mem::replace(&mut row.is_paused, true)
+            {
+                self.io.pause(row.conn);
+            }
+        }
+    }
+
+    pub(crate) fn pause_client(&mut self, key: Key) {
+        let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        if !std::mem::replace(&mut ready.is_paused, true) {
+            self.io.pause(*conn);
+        }
+    }
+
+    pub(crate) fn resume_client(&mut self, key: Key) {
+        let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        if std::mem::take(&mut ready.is_paused) {
+            self.io.receive(*conn, Receive::Stream);
+        }
+    }
+
+    pub(crate) fn resume_server(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if std::mem::take(&mut server.is_paused) {
+            self.io.receive(server.conn, Receive::Stream);
+        }
+    }
+
+    /// At the end of a loan nobody is paused for the other's sake any more. A client that does not take its answers is not
+    /// asked for new questions.
+    pub(crate) fn unlink_flow(&mut self, client: Key, server: ServerKey) {
+        self.resume_server(server);
+        let Some(row) = self.clients.get(client) else { return };
+        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
+            self.pause_client(client);
+        } else {
+            self.resume_client(client);
+        }
+    }
+
+    /// A client has taken everything that it was given.
+    pub(crate) fn client_drained(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        let ready = match &client.stage {
+            Stage::Ready(ready) => ready,
+            Stage::Login(_) => {
+                self.depart(key);
+                return;
+            }
+            Stage::Greeting(_) | Stage::Console(_) => return,
+        };
+        match ready.link {
+            Link::Loan(server) => self.resume_server(server),
+            Link::None => self.resume_client(key),
+            Link::Waiting(_) => {}
+        }
+    }
+
+    /// A server has taken everything that it was given.
+    pub(crate) fn server_drained(&mut self, key: ServerKey) {
+        if let Some(client) = self.servers.get(key).and_then(|server| server.client()) {
+            self.resume_client(client);
+        }
+    }
+}
+
+/// Received bytes that wait are copied up to here; a pooler's usual query is smaller.
+const COPIED_BYTES_MAX: usize = 1024;
+/// Who has so many bytes before it is behind.
+const BACKLOG_BYTES: usize = 16_384;
+/// Bytes in a queue beyond which its source is paused. With what the kernel has already received this bounds what one
+/// connection can take of memory.
+const QUEUE_BYTES_MARK: usize = 131_072;

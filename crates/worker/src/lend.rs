@@ -1,0 +1,276 @@
+//! Limits: places for clients, and servers of a user, counted for the whole process.
+//!
+//! Always true: a slot is taken before what it stands for exists and given back after it has gone; worker 0 keeps the
+//! ledger, the others write to it.
+//! Not here: how slots are shared out (`pool::ledger`), limits of a pool and of a database, which live on one worker.
+
+use std::sync::Arc;
+
+use base::{Key, WorkerId};
+use config::Database;
+use pool::{Answer, Event, Ledger, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Purse, Taken};
+use protocol::fault::Fault;
+use reactor::Io;
+
+use crate::client::{Client, Stage};
+use crate::letters::ToWorker;
+use crate::turn::Worker;
+
+/// This worker's part in the limits of the process.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    purse: Purse,
+    /// On worker 0.
+    ledger: Option<Ledger>,
+}
+
+impl Lending {
+    pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
+        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)) }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Tells ledger and purse the limits that are in force.
+    pub(crate) fn limit_process(&mut self) {
+        let settings = &self.force.settings;
+        let mut answers = Vec::new();
+        let mut keyed = vec![(LedgerKey::Clients, settings.max_client_conn)];
+        for (name, user) in &settings.users {
+            let _ = user;
+            let clients = settings.max_user_client_connections(name).unwrap_or(0);
+            let servers = settings.max_user_connections(name).unwrap_or(0);
+            keyed.push((LedgerKey::UserClients(name.clone()), clients));
+            keyed.push((LedgerKey::UserServers(name.clone()), servers));
+        }
+        let kinds = [
+            (LedgerKind::UserClients, settings.max_user_client_connections),
+            (LedgerKind::UserServers, settings.max_user_connections),
+        ];
+        for (kind, slots_max) in kinds {
+            self.lending.purse.set_default(kind, slots_max);
+            if let Some(ledger) = &mut self.lending.ledger {
+                ledger.set_default(kind, slots_max, &mut answers);
+            }
+        }
+        for (key, slots_max) in keyed {
+            self.lending.purse.set_limit(key.clone(), slots_max);
+            if let Some(ledger) = &mut self.lending.ledger {
+                ledger.set_limit(key, slots_max, &mut answers);
+            }
+        }
+        self.send_answers(answers);
+    }
+
+    /// Whether dials of a user have to be asked for.
+    pub(crate) fn limit_user(&mut self, number: u32) {
+        let is_limited = self.force.settings.max_user_connections(&self.places.users[number as usize].name).is_some();
+        self.pools.set_user_limit(number, is_limited);
+    }
+
+    /// A client needs a place among all clients; then one among its user's.
+    pub(crate) fn take_client_slot(&mut self, key: Key) {
+        if self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took {
+            self.client_slot_taken(key);
+        }
+    }
+
+    fn client_slot_taken(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else {
+            self.give(&LedgerKey::Clients);
+            return;
+        };
+        client.seat.has_client_slot = true;
+        match self.user_key(key) {
+            Some(user) => {
+                if self.take(&user, key.to_bits(), Patience::Now) == Taken::Took {
+                    self.user_slot_taken(key, &user);
+                }
+            }
+            None => self.prove(key),
+        }
+    }
+
+    fn user_slot_taken(&mut self, key: Key, user: &LedgerKey) {
+        let Some(client) = self.clients.get_mut(key) else {
+            self.give(user);
+            return;
+        };
+        client.seat.has_user_slot = true;
+        self.prove(key);
+    }
+
+    /// The key by which a client's user is counted, if its clients are limited and it is known at all.
+    fn user_key(&self, key: Key) -> Option<LedgerKey> {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return None };
+        let user = &login.request.user;
+        let settings = &self.force.settings;
+        settings.max_user_client_connections(user)?;
+        let is_known = self.force.users.secret(user).is_some() || settings.users.contains_key(&**user);
+        is_known.then(|| LedgerKey::UserClients(Arc::from(&**user)))
+    }
+
+    /// Counts a client among those of its database and user.
+    ///
+    /// # Errors
+    /// The database has as many as it may.
+    pub(crate) fn seat(&mut self, key: Key, database: u32, entry: &Database) -> Result<(), Fault> {
+        let place = &mut self.places.databases[database as usize];
+        if let Some(limit) = self.force.settings.max_db_client_connections(entry)
+            && place.clients >= limit
+        {
+            return Err(Fault::DatabaseClientsFull { limit });
+        }
+        place.clients += 1;
+        place.unused_since = None;
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return Ok(()) };
+        let user = self.places.user(&login.request.user.clone(), &self.force.settings);
+        self.places.users[user as usize].clients += 1;
+        if let Some(client) = self.clients.get_mut(key) {
+            client.seat.counted = Some((database, user));
+        }
+        Ok(())
+    }
+
+    /// Gives back what a client took of the limits.
+    pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
+        if let Some((database, user)) = client.seat.counted {
+            self.places.databases[database as usize].clients -= 1;
+            self.places.users[user as usize].clients -= 1;
+        }
+        if client.seat.has_user_slot {
+            let name = match &client.stage {
+                Stage::Login(login) => Arc::from(&*login.request.user),
+                Stage::Ready(ready) => self.places.users[ready.user as usize].name.clone(),
+                Stage::Greeting(_) | Stage::Console(_) => return,
+            };
+            self.give(&LedgerKey::UserClients(name));
+        }
+        if client.seat.has_client_slot {
+            self.give(&LedgerKey::Clients);
+        }
+        if let Stage::Login(login) = &client.stage {
+            // It may still wait for the ledger's answer. One that is on its way already finds nobody and is given back then.
+            let user = LedgerKey::UserClients(Arc::from(&*login.request.user));
+            let mut letters = Vec::new();
+            self.lending.purse.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
+            self.lending.purse.withdraw(&user, key.to_bits(), &mut letters);
+            self.send_letters(letters);
+        }
+    }
+
+    /// A pool needs one more server of a limited user.
+    pub(crate) fn ask_ledger(&mut self, user: u32, need: Need) {
+        let patience = if need == Need::Client { Patience::Wait } else { Patience::Now };
+        let key = self.servers_key(user);
+        if self.take(&key, claim_of(user, need), patience) == Taken::Took {
+            self.tell_pools(Event::Granted { user, need });
+        }
+    }
+
+    pub(crate) fn withdraw_from_ledger(&mut self, user: u32) {
+        let key = self.servers_key(user);
+        let mut letters = Vec::new();
+        self.lending.purse.withdraw(&key, claim_of(user, Need::Client), &mut letters);
+        self.send_letters(letters);
+    }
+
+    pub(crate) fn give_back_to_ledger(&mut self, user: u32) {
+        let key = self.servers_key(user);
+        self.give(&key);
+    }
+
+    fn servers_key(&self, user: u32) -> LedgerKey {
+        LedgerKey::UserServers(self.places.users[user as usize].name.clone())
+    }
+
+    fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
+        let mut letters = Vec::new();
+        let taken = self.lending.purse.take(key, claimant, patience, &mut letters);
+        self.send_letters(letters);
+        taken
+    }
+
+    fn give(&mut self, key: &LedgerKey) {
+        let mut letters = Vec::new();
+        self.lending.purse.give(key, &mut letters);
+        self.send_letters(letters);
+    }
+
+    fn send_letters(&mut self, letters: Vec<Letter>) {
+        for letter in letters {
+            match &mut self.lending.ledger {
+                Some(ledger) => {
+                    let mut answers = Vec::new();
+                    ledger.handle(self.id, letter, &mut answers);
+                    self.send_answers(answers);
+                }
+                None => (self.posts.workers[0])(ToWorker::Ledger { from: self.id, letter }),
+            }
+        }
+    }
+
+    /// Another worker writes to the ledger.
+    pub(crate) fn ledger_hears(&mut self, from: WorkerId, letter: Letter) {
+        let mut answers = Vec::new();
+        if let Some(ledger) = &mut self.lending.ledger {
+            ledger.handle(from, letter, &mut answers);
+        }
+        self.send_answers(answers);
+    }
+
+    fn send_answers(&mut self, answers: Vec<(WorkerId, Answer)>) {
+        for (worker, answer) in answers {
+            // To ourselves as well by letter: whoever asked has not finished asking.
+            (self.posts.workers[usize::from(worker.0)])(ToWorker::Purse(answer));
+        }
+    }
+
+    /// The ledger has answered.
+    pub(crate) fn purse_hears(&mut self, answer: Answer) {
+        let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
+        self.lending.purse.handle(answer, &mut outcomes, &mut letters);
+        self.send_letters(letters);
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Granted { key: LedgerKey::Clients, claimant, .. } => {
+                    self.client_slot_taken(Key::from_bits(claimant));
+                }
+                Outcome::Granted { key: key @ LedgerKey::UserClients(_), claimant, .. } => {
+                    self.user_slot_taken(Key::from_bits(claimant), &key);
+                }
+                Outcome::Granted { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    let (user, need) = read_claim(claimant);
+                    self.tell_pools(Event::Granted { user, need });
+                }
+                Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
+                    let limit = self.force.settings.max_client_conn;
+                    self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
+                    let limit = self.force.settings.max_user_client_connections(&name).unwrap_or(0);
+                    self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    self.tell_pools(Event::Denied { user: read_claim(claimant).0 });
+                }
+                Outcome::Wanted { key: LedgerKey::UserServers(name), is_wanted } => {
+                    if let Some(user) = self.places.known_user(&name) {
+                        self.tell_pools(Event::Wanted { user, is_wanted });
+                    }
+                }
+                Outcome::Wanted { .. } => {}
+            }
+            self.settle();
+        }
+    }
+}
+
+/// A claim on a server: whose, and what for.
+fn claim_of(user: u32, need: Need) -> u64 {
+    u64::from(user) << 1 | u64::from(need == Need::Minimum)
+}
+
+fn read_claim(claim: u64) -> (u32, Need) {
+    ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
+}

@@ -1,0 +1,361 @@
+//! What travels between threads, and nothing else does: values in letters.
+//!
+//! Always true: a letter owns what it carries; nobody waits for an answer within a turn; control reads a worker only by
+//! asking for a [`Snapshot`] and changes it only by an order.
+//! Not here: what anybody does about a letter.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::UserFile;
+use base::{Time, Wall, WorkerId};
+use config::{Homes, Settings};
+use pool::ClientKey;
+use protocol::cancel::CancelKey;
+use protocol::client::greeting::Request;
+use protocol::vars::Tracked;
+use reactor::{LogTarget, Peer, TcpTuning};
+
+/// Everything that is in force: replaced as a whole, between two turns.
+#[derive(Debug)]
+pub struct Force {
+    /// The configuration.
+    pub settings: Settings,
+    /// Which worker each database lives on.
+    pub homes: Homes,
+    /// The file of secrets, as read last.
+    pub users: UserFile,
+    /// Parameters that follow a client.
+    pub tracked: Tracked,
+    /// What makes the salts of users that do not exist; random, as old as the process.
+    pub mock_key: [u8; 32],
+    /// Settings of sockets that are opened from now on.
+    pub tuning: TcpTuning,
+    /// Where log lines go.
+    pub log: Arc<LogTarget>,
+    /// The user id of this process, who may enter the console by the unix socket.
+    pub own_uid: u32,
+}
+
+/// A way to post letters to somebody, from any thread. It never blocks.
+pub type Post<L> = Arc<dyn Fn(L) + Send + Sync>;
+
+/// Everybody's letter box, as one worker knows them.
+pub struct Posts<S> {
+    /// The workers, by number.
+    pub workers: Vec<Post<ToWorker<S>>>,
+    /// The control thread.
+    pub control: Post<ToControl>,
+}
+
+impl<S> Clone for Posts<S> {
+    fn clone(&self) -> Self {
+        Self { workers: self.workers.clone(), control: self.control.clone() }
+    }
+}
+
+impl<S> std::fmt::Debug for Posts<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Posts").field("workers", &self.workers.len()).finish_non_exhaustive()
+    }
+}
+
+/// To a worker.
+#[derive(Debug)]
+pub enum ToWorker<S> {
+    /// A client comes home: its database lives here.
+    Client(Box<Traveller<S>>),
+    /// Somebody wants a query of one of our clients cancelled.
+    Cancel(CancelKey),
+    /// To the ledger, which lives on worker 0.
+    Ledger {
+        /// Who writes.
+        from: WorkerId,
+        /// What.
+        letter: pool::Letter,
+    },
+    /// From the ledger.
+    Purse(pool::Answer),
+    /// New settings are in force.
+    Force(Arc<Force>),
+    /// A name has been looked up.
+    Resolved {
+        /// The name.
+        name: Arc<str>,
+        /// Its addresses, at least one, or why there are none.
+        found: Result<Vec<IpAddr>, Arc<str>>,
+    },
+    /// Control wants to see something.
+    Show {
+        /// Control's number for the question.
+        question: u64,
+        /// What.
+        what: Parts,
+    },
+    /// The console's answer to one of our clients: whole messages, the last one `ReadyForQuery`.
+    ConsoleAnswer {
+        /// Whom.
+        client: ClientKey,
+        /// What it reads.
+        bytes: Vec<u8>,
+        /// Whether the connection ends with it.
+        closes: bool,
+    },
+    /// Go down this way.
+    Shutdown(Shutdown),
+}
+
+/// A client between its greeting and its home.
+#[derive(Debug)]
+pub struct Traveller<S> {
+    /// Its connection.
+    pub socket: S,
+    /// Who it is.
+    pub peer: Peer,
+    /// What it asked for.
+    pub request: Request,
+    /// What it has sent beyond that.
+    pub early: Vec<u8>,
+    /// Its number in the logs and on the console.
+    pub id: u64,
+    /// When it was accepted.
+    pub since: Time,
+    /// The same on the calendar.
+    pub since_wall: Wall,
+}
+
+/// How to go down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shutdown {
+    /// At once.
+    Now,
+    /// When every server has been given back; nobody gets another.
+    WaitForServers,
+    /// When every client has gone; nobody new is let in.
+    WaitForClients,
+}
+
+/// To the control thread.
+#[derive(Debug)]
+pub enum ToControl {
+    /// Look this name up.
+    Resolve {
+        /// Who asks.
+        from: WorkerId,
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A client of the console has said something.
+    Console {
+        /// Where the client is.
+        from: WorkerId,
+        /// Which it is.
+        client: ClientKey,
+        /// What it may do.
+        right: Right,
+        /// What it said.
+        text: String,
+    },
+    /// What was asked for with [`ToWorker::Show`].
+    Shown {
+        /// Who answers.
+        from: WorkerId,
+        /// Control's number for the question.
+        question: u64,
+        /// What is to be seen.
+        snapshot: Box<Snapshot>,
+    },
+    /// This worker has nothing left that the shutdown waits for.
+    Drained {
+        /// Which.
+        from: WorkerId,
+    },
+}
+
+/// What a console client may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// Everything (`admin_users`).
+    Admin,
+    /// Look (`stats_users`).
+    Stats,
+}
+
+/// Which parts of a [`Snapshot`] are wanted; the others stay empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Parts {
+    /// [`Snapshot::clients`].
+    pub clients: bool,
+    /// [`Snapshot::servers`].
+    pub servers: bool,
+    /// [`Snapshot::pools`], [`Snapshot::databases`], [`Snapshot::users`] and the sums.
+    pub pools: bool,
+    /// [`Snapshot::stats`].
+    pub stats: bool,
+    /// [`Snapshot::tables`].
+    pub memory: bool,
+}
+
+/// One worker at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Its clients that are logged in, those of the console included.
+    pub clients: Vec<Row>,
+    /// Its servers, those being dialed included.
+    pub servers: Vec<Row>,
+    /// Its pools, in no order that means anything.
+    pub pools: Vec<PoolRow>,
+    /// The databases that live here and are in use.
+    pub databases: Vec<DatabaseRow>,
+    /// What each user has here.
+    pub users: Vec<UserRow>,
+    /// Counters by database.
+    pub stats: Vec<(Arc<str>, Totals)>,
+    /// Its tables.
+    pub tables: Vec<TableRow>,
+    /// Clients that are logging in.
+    pub login_clients: u32,
+    /// Names whose addresses are remembered.
+    pub names: u32,
+    /// Names that are being looked up.
+    pub names_asked: u32,
+    /// Times a server or client broke the protocol in a way that nobody has an explanation for.
+    pub protocol_surprises: u64,
+}
+
+/// A client or a server.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its user.
+    pub user: Arc<str>,
+    /// Its database.
+    pub database: Arc<str>,
+    /// In PgBouncer's words: active, idle, waiting, ...; for servers active, idle, used, tested, new, ...
+    pub state: &'static str,
+    /// Theirs: address and port; `unix` and the port for unix sockets.
+    pub addr: String,
+    /// Their port.
+    pub port: u16,
+    /// Ours.
+    pub local_addr: String,
+    /// Our port.
+    pub local_port: u16,
+    /// When it was connected.
+    pub connect_time: Wall,
+    /// When it was last asked for something.
+    pub request_time: Wall,
+    /// How long the present query has waited, if it waits.
+    pub wait: Duration,
+    /// Whether it is closed as soon as that is possible.
+    pub close_needed: bool,
+    /// Its number.
+    pub id: u64,
+    /// The number of whom it is linked with.
+    pub link: Option<u64>,
+    /// The process at the other end: of a unix socket's client, or the server's.
+    pub remote_pid: u32,
+    /// Its application_name.
+    pub application_name: Box<str>,
+}
+
+/// A pool.
+#[derive(Clone, Debug)]
+pub struct PoolRow {
+    /// Its database.
+    pub database: Arc<str>,
+    /// Its user on the server.
+    pub user: Arc<str>,
+    /// Clients with a server, or idle.
+    pub cl_active: u32,
+    /// Clients that wait.
+    pub cl_waiting: u32,
+    /// Cancel requests on their way to a server.
+    pub cl_active_cancel_req: u32,
+    /// Cancel requests that wait.
+    pub cl_waiting_cancel_req: u32,
+    /// Servers that are lent.
+    pub sv_active: u32,
+    /// Connections that carry a cancel request.
+    pub sv_active_cancel: u32,
+    /// Servers held back until cancel requests at them are over.
+    pub sv_being_canceled: u32,
+    /// Servers that are ready.
+    pub sv_idle: u32,
+    /// Servers that are ready but have to be checked first.
+    pub sv_used: u32,
+    /// Servers that are being checked or cleaned.
+    pub sv_tested: u32,
+    /// Servers that are being dialed.
+    pub sv_login: u32,
+    /// How long the first in the queue has waited.
+    pub maxwait: Duration,
+    /// When a loan ends.
+    pub mode: pool::Mode,
+}
+
+/// A database in use.
+#[derive(Clone, Debug)]
+pub struct DatabaseRow {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What is configured for it; for a database made from `*` nobody else knows it.
+    pub entry: Arc<config::Database>,
+    /// Its servers.
+    pub servers: u32,
+    /// Its clients.
+    pub clients: u32,
+}
+
+/// A user in use.
+#[derive(Clone, Debug)]
+pub struct UserRow {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its servers.
+    pub servers: u32,
+    /// Its clients.
+    pub clients: u32,
+}
+
+/// A table of the worker.
+#[derive(Clone, Debug)]
+pub struct TableRow {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of a row.
+    pub size: usize,
+    /// Rows in use.
+    pub used: usize,
+    /// Rows that are there and free.
+    pub free: usize,
+}
+
+/// What has been counted for a database since the start. Times in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Loans begun.
+    pub server_assignment_count: u64,
+    /// Transactions.
+    pub xact_count: u64,
+    /// Queries; a pipeline counts once per batch answered.
+    pub query_count: u64,
+    /// Bytes from clients.
+    pub received: u64,
+    /// Bytes from servers.
+    pub sent: u64,
+    /// Time in transactions.
+    pub xact_time: u64,
+    /// Time in queries.
+    pub query_time: u64,
+    /// Time clients have waited for servers.
+    pub wait_time: u64,
+    /// Prepared statements of clients.
+    pub client_parse_count: u64,
+    /// Those that had to be prepared on a server.
+    pub server_parse_count: u64,
+    /// Bound statements.
+    pub bind_count: u64,
+    /// Logins of clients.
+    pub client_login_count: u64,
+}

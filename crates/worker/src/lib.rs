@@ -1,0 +1,29 @@
+//! The data plane: one thread that owns its sockets, clients, servers and pools, and lives in turns.
+//!
+//! Start with `turn.rs`, then `client.rs`, then `server.rs`, and read from top to bottom.
+//!
+//! Always true: nothing in a worker is shared; what it decides it asks of the machines (`protocol`, `pool`); what it sees
+//! of the world comes through [`reactor::Io`].
+//! Not here: signals, files, names, the console's commands (`control`).
+
+mod accept;
+mod beside;
+mod cancel;
+mod client;
+mod console;
+mod dial;
+mod farewell;
+mod flow;
+mod force;
+mod lend;
+pub mod letters;
+mod loan;
+mod login;
+mod mend;
+mod places;
+mod server;
+mod snapshot;
+mod timers;
+mod turn;
+
+pub use turn::Worker;

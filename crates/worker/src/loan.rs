@@ -1,0 +1,164 @@
+//! Loans: from attaching a server to a client until it is given back.
+//!
+//! Always true: a server is given back only when it owes nothing, stands outside a transaction, no half message is on its
+//! way to it and no cancel request is; otherwise it is mended first or closed.
+//! Not here: who gets which server (crate `pool`), how a server is made clean (`mend`).
+
+use std::time::Duration;
+
+use pool::{ClientKey, Event, Mode, Return, ServerKey};
+use protocol::fault::Fault;
+use reactor::{Io, Level};
+use wire::write;
+
+use crate::client::{Client, Link, Stage as ClientStage};
+use crate::server::Stage;
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Lends a server to a client.
+    pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
+        let ready = match self.clients.get_mut(client_key) {
+            Some(Client { stage: ClientStage::Ready(ready), .. }) if matches!(ready.link, Link::Waiting(_)) => ready,
+            _ => {
+                // It has gone in this very turn, or wants nothing any more; the server has heard nothing of it.
+                self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
+                return;
+            }
+        };
+        let Some(server) = self.servers.get_mut(server_key) else {
+            // The server has gone in this very turn: the client, whose request is still held, asks for another.
+            ready.link = Link::None;
+            self.want_when_whole(client_key);
+            return;
+        };
+        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
+        assert!(server.exchange.may_end(), "a server was to be lent that owes an answer");
+        let totals = &mut self.places.databases[server.database as usize].totals;
+        totals.server_assignment_count += 1;
+        totals.wait_time += waited.as_micros() as u64;
+        ready.link = Link::Loan(server_key);
+        server.asked = self.now;
+        let differs = !std::rc::Rc::ptr_eq(&ready.vars, &server.vars);
+        let sql = differs.then(|| server.vars.catch_up(&ready.vars, &self.force.tracked)).flatten();
+        server.stage = Stage::Lent { client: client_key, is_catching_up: sql.is_some() };
+        match sql {
+            Some(sql) => {
+                let mut out = Vec::new();
+                write::query(&mut out, &sql);
+                server.exchange.asks_ours();
+                self.io.send(server.conn, out.into());
+                self.arm_server(server_key);
+            }
+            None => self.forward_held(client_key),
+        }
+    }
+
+    /// The server has taken over the client's parameters.
+    pub(crate) fn caught_up(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        if !server.exchange.owes_nothing() {
+            return;
+        }
+        server.stage = Stage::Lent { client: client_key, is_catching_up: false };
+        let server_vars = server.vars.clone();
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
+            let mut vars = (*ready.vars).clone();
+            vars.respell(&server_vars);
+            let vars = self.share_vars(vars);
+            if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
+                ready.vars = vars;
+            }
+        }
+        self.forward_held(client_key);
+    }
+
+    /// Whether bytes of the client may go to this server now.
+    pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key) else { return false };
+        // A cancel request that is still on its way must not meet the client's next query.
+        let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing();
+        matches!(server.stage, Stage::Lent { is_catching_up: false, .. }) && !is_aimed_at
+    }
+
+    /// Ends the loan if it is over by the rules of its pool.
+    pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        // In session mode a loan lasts as long as its client.
+        let is_session = self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
+        if is_session {
+            self.arm_server(server_key);
+            return;
+        }
+        if server.exchange.may_end() && !ready.is_torn() {
+            self.end_loan(server_key, client_key);
+        } else {
+            self.arm_server(server_key);
+        }
+    }
+
+    /// Ends a loan whose server is clean.
+    fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
+            ready.link = Link::None;
+        }
+        if !server.exchange.is_proven() {
+            self.unlink_flow(client_key, server_key);
+            self.lose_server(server_key, "unproven after a failed COPY");
+        } else if server.cancels_sent > 0 {
+            let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
+            if is_reset {
+                self.mend(server_key, false);
+            } else {
+                self.hold_for_cancels(server_key);
+            }
+            self.unlink_flow(client_key, server_key);
+        } else {
+            server.stage = Stage::Idle;
+            self.unlink_flow(client_key, server_key);
+            self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
+        }
+        // What the client said meanwhile begins its next request.
+        self.forward_held(client_key);
+        if self.places.has_idle_timeouts {
+            self.arm_client(client_key);
+        }
+    }
+
+    /// A client leaves its server, in whatever state.
+    pub(crate) fn abandon(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        ready.link = Link::None;
+        let is_clean = server.exchange.may_end() && server.exchange.is_proven() && !ready.is_torn();
+        if is_clean && server.cancels_sent == 0 {
+            server.stage = Stage::Idle;
+            self.resume_server(server_key);
+            self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
+            return;
+        }
+        let is_torn = ready.is_torn();
+        self.mend(server_key, is_torn);
+    }
+
+    /// A query of our own failed.
+    pub(crate) fn ours_failed(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        match server.stage {
+            Stage::Lent { client, is_catching_up: true } => {
+                self.lose_server(key, "invalid server parameter");
+                self.fail_client(client, &Fault::InvalidServerParameter);
+            }
+            Stage::Cleaning(_) => {
+                let line = self.server_prefix(key);
+                self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));
+                self.lose_server(key, "reset query failed");
+            }
+            // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! A client's login: limits, proof, and the wait for the first server of its pool.
+//!
+//! Always true: who is refused learns nothing that a stranger should not know: somebody unknown goes the whole way of
+//! somebody with a wrong password, and a database that does not exist is told only to who has proved itself.
+//! Not here: how a proof goes (`protocol::client::login`), which limits there are (`lend`).
+
+use std::sync::Arc;
+
+use auth::{ScramKeys, ScramSecret, Secret, ServerSecret};
+use base::{Key, Time, Wall};
+use config::{AuthType, Database};
+use pool::{Event, PoolKey};
+use protocol::cancel::{CancelKey, KEY_BYTES};
+use protocol::client::greeting::{Request, write_welcome};
+use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
+use protocol::fault::Fault;
+use protocol::vars::Vars;
+use reactor::{Io, Level, Peer, Receive};
+use wire::{Scanner, Step as Found, frontend};
+
+use crate::client::{Client, Ready, Stage};
+use crate::console::CONSOLE;
+use crate::letters::{Right, Shutdown};
+use crate::places::PoolPlace;
+use crate::turn::Worker;
+
+/// A client that is logging in.
+#[derive(Debug)]
+pub(crate) struct LoggingIn {
+    pub(crate) request: Request,
+    waits: Waits,
+    /// What it said and nobody has looked at.
+    said: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Waits {
+    /// For our last byte to leave, to go home then.
+    Departure { early: Vec<u8>, since_wall: Wall },
+    /// For the ledger: may it come in?
+    Slot,
+    /// For the client's proof.
+    Proof(Box<Proof>),
+    /// For the parameters that a first server tells.
+    Welcome { pool: PoolKey, since: Time },
+}
+
+#[derive(Debug)]
+struct Proof {
+    login: Login,
+    scanner: Scanner,
+    body: Vec<u8>,
+}
+
+impl LoggingIn {
+    pub(crate) fn new(request: Request) -> Self {
+        Self { request, waits: Waits::Slot, said: Vec::new() }
+    }
+
+    pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
+        Self { request, waits: Waits::Departure { early, since_wall }, said: Vec::new() }
+    }
+
+    /// What goes along, if the client is to go.
+    pub(crate) fn departure(&mut self) -> Option<(Request, Vec<u8>, Wall)> {
+        match &mut self.waits {
+            Waits::Departure { early, since_wall } => Some((self.request.clone(), std::mem::take(early), *since_wall)),
+            _ => None,
+        }
+    }
+
+    /// The pool whose first server it waits for.
+    pub(crate) fn waits_for(&self) -> Option<PoolKey> {
+        self.waits_since().map(|(pool, _)| pool)
+    }
+
+    /// The pool whose first server it waits for, and since when.
+    pub(crate) fn waits_since(&self) -> Option<(PoolKey, Time)> {
+        match self.waits {
+            Waits::Welcome { pool, since } => Some((pool, since)),
+            _ => None,
+        }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// The client is at its home: first it needs a place.
+    pub(crate) fn begin_login(&mut self, key: Key, early: &[u8]) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Login(login) = &mut client.stage else { return };
+        login.said.extend_from_slice(early);
+        if *login.request.database == *CONSOLE {
+            self.prove(key);
+        } else {
+            self.take_client_slot(key);
+        }
+    }
+
+    /// The client has its places: now who is it?
+    pub(crate) fn prove(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        let Stage::Login(login) = &client.stage else { return };
+        let (user, database) = (login.request.user.clone(), login.request.database.clone());
+        let peer = client.peer;
+        let mut out = Vec::new();
+        login.request.negotiate(&mut out);
+        if self.force.settings.log_connections {
+            let line = self.client_prefix(key);
+            let words = format_args!("{line}login attempt: db={database} user={user} tls=no replication=none");
+            self.log.add(Level::Log, words);
+        }
+        if *database == *CONSOLE {
+            match self.console_right(&user, peer) {
+                Some(Entry::Open(_)) => {
+                    self.send_to_client(key, out);
+                    self.passed(key, None);
+                    return;
+                }
+                Some(Entry::ByProof(_)) => {}
+                None => {
+                    self.login_failed_line(key);
+                    self.fail_client(key, &Fault::ConsoleForbidden);
+                    return;
+                }
+            }
+        }
+        let method = match self.force.settings.auth_type {
+            AuthType::Any => {
+                let entry = self.force.settings.database(&database);
+                if entry.is_some_and(|entry| entry.user.is_none()) {
+                    let line = self.client_prefix(key);
+                    self.log.add(Level::Error, format_args!("{line}auth_type=any requires forced user"));
+                    self.fail_client(key, &Fault::BouncerConfig);
+                    return;
+                }
+                self.send_to_client(key, out);
+                self.passed(key, None);
+                return;
+            }
+            AuthType::Trust => Method::Trust,
+            AuthType::Plain => Method::Plain,
+            AuthType::ScramSha256 => Method::Scram,
+            // The others are refused when the configuration is read.
+            _ => Method::Md5,
+        };
+        let known = self.known(&user, method);
+        if known.secret.is_none() {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
+        }
+        let mut dice = Dice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
+        self.io.randomness(&mut dice.salt);
+        self.io.randomness(&mut dice.nonce);
+        match Login::begin(method, known, dice, &mut out) {
+            Ok(Step::Passed(keys)) => {
+                self.send_to_client(key, out);
+                self.passed(key, keys);
+            }
+            Ok(Step::Ask(asked)) => {
+                self.send_to_client(key, out);
+                let Some(client) = self.clients.get_mut(key) else { return };
+                let Stage::Login(login) = &mut client.stage else { return };
+                let proof = Proof { login: asked, scanner: Scanner::default(), body: Vec::new() };
+                login.waits = Waits::Proof(Box::new(proof));
+                self.io.receive(client.conn, Receive::Stream);
+                let said = std::mem::take(&mut login.said);
+                self.read_proof(key, &said);
+            }
+            Err(fault) => {
+                self.login_failed_line(key);
+                self.fail_client(key, &fault);
+            }
+        }
+    }
+
+    /// What is known of a user, and what SCRAM is checked against.
+    fn known(&mut self, user: &str, method: Method) -> Known {
+        let settings = &self.force.settings;
+        let listed = self.force.users.secret(user).cloned();
+        // Somebody who stands in [users] only is known and has no password.
+        let secret = listed.or_else(|| settings.users.contains_key(user).then(|| Arc::new(Secret::None)));
+        let scram = match secret.as_deref() {
+            Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
+            Some(Secret::Plain(_)) if method == Method::Scram => ServerSecret::Derived(self.derived(user, &secret)),
+            _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
+        };
+        let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
+        Known { user: user.into(), secret, scram, like }
+    }
+
+    /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.
+    fn derived(&mut self, user: &str, secret: &Option<Arc<Secret>>) -> Arc<ScramSecret> {
+        let iterations = self.force.settings.scram_iterations;
+        let number = self.places.user(user, &self.force.settings);
+        let Some(secret) = secret else { unreachable!("only a known secret is derived from") };
+        if let Some((of, derived)) = &self.places.users[number as usize].derived
+            && Arc::ptr_eq(of, secret)
+            && derived.iterations == iterations
+        {
+            return derived.clone();
+        }
+        let mut salt = [0; auth::scram::SALT_BYTES];
+        self.io.randomness(&mut salt);
+        let derived = Arc::new(ScramSecret::derive(&*secret.text(), &salt, iterations));
+        self.places.users[number as usize].derived = Some((secret.clone(), derived.clone()));
+        derived
+    }
+
+    /// A client says something during its login.
+    pub(crate) fn login_received(&mut self, key: Key, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Login(login) = &mut client.stage else { return };
+        if matches!(login.waits, Waits::Proof(_)) {
+            self.read_proof(key, bytes);
+        } else if login.said.len() + bytes.len() > SAID_BYTES_MAX {
+            self.fail_client(key, &Fault::UnknownMessage);
+        } else {
+            login.said.extend_from_slice(bytes);
+        }
+    }
+
+    fn read_proof(&mut self, key: Key, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let Some(client) = self.clients.get_mut(key) else { return };
+            let Stage::Login(login) = &mut client.stage else { return };
+            let Waits::Proof(proof) = &mut login.waits else {
+                // The proof was complete; the rest is for later.
+                self.login_received(key, &bytes[at..]);
+                return;
+            };
+            let piece = match proof.scanner.next(bytes, at, PASSWORD_MESSAGE_BYTES_MAX) {
+                Found::Piece(piece) => piece,
+                Found::More => return,
+                Found::Bad { .. } => {
+                    let header = *proof.scanner.header();
+                    self.fail_client(key, &Fault::BadHeader { header });
+                    return;
+                }
+            };
+            match piece.kind {
+                frontend::PASSWORD => {}
+                frontend::TERMINATE => {
+                    self.part_from_client(key, "client close request");
+                    return;
+                }
+                _ => {
+                    self.fail_client(key, &Fault::UnknownMessage);
+                    return;
+                }
+            }
+            proof.body.extend_from_slice(&bytes[piece.body.clone()]);
+            at = piece.range.end;
+            if piece.is_last() {
+                self.check_proof(key);
+            }
+        }
+    }
+
+    fn check_proof(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Login(login) = &mut client.stage else { return };
+        let Waits::Proof(proof) = std::mem::replace(&mut login.waits, Waits::Slot) else { return };
+        let mut out = Vec::new();
+        match proof.login.answer(&proof.body, &mut out) {
+            Ok(Step::Passed(keys)) => {
+                self.send_to_client(key, out);
+                self.passed(key, keys);
+            }
+            Ok(Step::Ask(next)) => {
+                let proof = Proof { login: next, scanner: proof.scanner, body: Vec::new() };
+                login.waits = Waits::Proof(Box::new(proof));
+                self.send_to_client(key, out);
+            }
+            Err((fault, why)) => {
+                if let Some(why) = why {
+                    let line = self.client_prefix(key);
+                    self.log.add(Level::Log, format_args!("{line}SCRAM authentication failed: {why}"));
+                }
+                self.login_failed_line(key);
+                self.fail_client(key, &fault);
+            }
+        }
+    }
+
+    /// The client is who it says it is.
+    fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
+        let Some(client) = self.clients.get(key) else { return };
+        let Stage::Login(login) = &client.stage else { return };
+        let (peer, user, name) = (client.peer, login.request.user.clone(), login.request.database.clone());
+        if *name == *CONSOLE {
+            if let Some(Entry::Open(right) | Entry::ByProof(right)) = self.console_right(&user, peer) {
+                self.enter_console(key, right);
+            }
+            return;
+        }
+        let entry = match self.places.known_database(&name) {
+            Some(number) => self.places.databases[number as usize].entry.clone(),
+            None => None,
+        };
+        let Some(entry) = entry.or_else(|| self.force.settings.database(&name)) else {
+            self.login_failed_line(key);
+            self.fail_client(key, &Fault::NoSuchDatabase { name });
+            return;
+        };
+        if self.shutdown.is_some() {
+            self.fail_client(key, &Fault::ShuttingDown);
+            return;
+        }
+        let is_new = self.places.known_database(&name).is_none();
+        let database = self.places.database(&entry.name, Some(entry.clone()));
+        if entry.automatic && is_new {
+            self.log.add(Level::Log, format_args!("registered new auto-database: {name}"));
+            self.arm_sweep();
+        }
+        if let Err(fault) = self.seat(key, database, &entry) {
+            self.fail_client(key, &fault);
+            return;
+        }
+        self.places.databases[database as usize].totals.client_login_count += 1;
+        let pool = self.pool_for(database, &entry, &user);
+        if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.places.pool_mut(pool)) {
+            place.keys = Some(keys);
+        }
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Login(login) = &mut client.stage else { return };
+        login.waits = Waits::Welcome { pool, since: self.now };
+        self.io.receive(client.conn, Receive::Stream);
+        if self.places.pool(pool).is_some_and(|place| place.welcome.is_some()) {
+            self.welcome(key);
+        } else {
+            self.tell_pools(Event::Greets { pool, client: key });
+            self.arm_client(key);
+        }
+    }
+
+    /// The pool of a user on a database; opened when it is the first who asks.
+    fn pool_for(&mut self, database: u32, entry: &Database, user: &str) -> PoolKey {
+        let on_server = entry.user.as_deref().unwrap_or(user);
+        let number = self.places.user(on_server, &self.force.settings);
+        if let Some(pool) = self.places.pool_key(database, number) {
+            return pool;
+        }
+        self.limit_user(number);
+        let limit = self.force.settings.max_db_connections(entry).unwrap_or(0);
+        self.pools.set_database_limit(database, limit);
+        let limits = self.force.settings.pool_limits(entry, user);
+        let pool = self.pools.open(self.now, database, number, limits);
+        let user_name = self.places.users[number as usize].name.clone();
+        let database_name = self.places.databases[database as usize].name.clone();
+        self.places.insert_pool(
+            pool,
+            PoolPlace {
+                database,
+                database_name,
+                user: number,
+                user_name,
+                mode: limits.mode,
+                welcome: None,
+                keys: None,
+                salted: None,
+                cancels: 0,
+            },
+        );
+        pool
+    }
+
+    /// Opens the pools that have a minimum and need no client to know their user.
+    pub(crate) fn open_forced_pools(&mut self) {
+        let force = self.force.clone();
+        for (name, entry) in &force.settings.databases {
+            let Some(user) = entry.user.clone() else { continue };
+            let has_minimum = force.settings.pool_limits(entry, &user).servers_min > 0;
+            if has_minimum && force.homes.home_of(name) == self.id {
+                let database = self.places.database(name, Some(entry.clone()));
+                self.pool_for(database, entry, &user);
+            }
+        }
+    }
+
+    /// The parameters of the pool's servers are known: the client may send queries.
+    pub(crate) fn welcome(&mut self, key: Key) {
+        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
+        let Some(pool) = login.waits_for() else { return };
+        let Some(place) = self.places.pool(pool) else { return };
+        let Some(welcome) = place.welcome.clone() else { return };
+        let mut vars = login.request.vars.clone();
+        if self.force.settings.application_name_add_host {
+            add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);
+        }
+        vars.fill_from(&welcome.vars);
+        let user_name = login.request.user.clone();
+        let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.share_vars(vars) };
+        let user = self.places.user(&user_name, &self.force.settings);
+        let mut random = [0; KEY_BYTES];
+        self.io.randomness(&mut random);
+        let cancel_key = CancelKey::new(self.id, random);
+        self.cancel_keys.insert(cancel_key, key);
+        let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
+        write_welcome(&mut out, &welcome.fixed, &vars, &self.force.tracked, cancel_key.bytes());
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let ready = Stage::Ready(Ready::new(pool, user, vars, cancel_key));
+        let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
+        if let Some((timer, _)) = client.timer.take() {
+            self.timers.remove(timer);
+        }
+        self.io.send(client.conn, out.into());
+        self.io.receive(client.conn, Receive::Stream);
+        if !login.said.is_empty() {
+            self.hear(key, login.said.into());
+        }
+        if self.places.has_idle_timeouts {
+            self.arm_client(key);
+        }
+    }
+
+    /// Whether and how somebody may enter the console.
+    fn console_right(&self, user: &str, peer: Peer) -> Option<Entry> {
+        let settings = &self.force.settings;
+        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid);
+        if user == CONSOLE && is_own {
+            return Some(Entry::Open(Right::Admin));
+        }
+        let is_admin = settings.admin_users.has(user);
+        match settings.auth_type {
+            AuthType::Any if is_admin => Some(Entry::Open(Right::Admin)),
+            AuthType::Any => Some(Entry::Open(Right::Stats)),
+            _ if is_admin => Some(Entry::ByProof(Right::Admin)),
+            _ if settings.stats_users.has(user) => Some(Entry::ByProof(Right::Stats)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn send_to_client(&mut self, key: Key, out: Vec<u8>) {
+        if let Some(client) = self.clients.get(key).filter(|_| !out.is_empty()) {
+            self.io.send(client.conn, out.into());
+        }
+    }
+
+    fn login_failed_line(&mut self, key: Key) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let (user, database) = (login.request.user.clone(), login.request.database.clone());
+        let line = self.client_prefix(key);
+        self.log.add(Level::Log, format_args!("{line}login failed: db={database} user={user}"));
+    }
+
+    /// Goes down the way that the operator wants.
+    pub(crate) fn go_down(&mut self, way: Shutdown) {
+        self.shutdown = Some(way);
+        self.is_drained = false;
+        if way == Shutdown::Now {
+            return;
+        }
+        self.io.accept(reactor::Doors::OnlyUnix);
+        if way == Shutdown::WaitForServers {
+            self.retire_all();
+        }
+    }
+}
+
+/// How somebody enters the console.
+enum Entry {
+    /// Without a proof.
+    Open(Right),
+    /// Like any login.
+    ByProof(Right),
+}
+
+/// Appends the client's address to its `application_name` (`application_name_add_host`).
+fn add_host(vars: &mut Vars, place: usize, peer: Peer, port: u16) {
+    let from = match peer {
+        Peer::Tcp(address) => address.to_string(),
+        Peer::Unix { pid, .. } => format!("unix({pid}):{port}"),
+    };
+    let name = vars.get(place).filter(|name| !name.is_empty()).unwrap_or("app").to_owned();
+    vars.set(place, &format!("{name} - {from}"));
+}
+
+/// What a client may say before it is let in.
+const SAID_BYTES_MAX: usize = 65_536;

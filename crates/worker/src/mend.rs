@@ -1,0 +1,160 @@
+//! Cleaning: resets, checks, and servers that their clients left behind.
+//!
+//! Always true: a server that is not proven clean within its time is closed, never lent.
+//! Not here: what has to be said to a server to make it clean (`protocol::server::mend`).
+
+use base::Time;
+use config::CheckQuery;
+use pool::{Event, Return, ServerKey};
+use protocol::exchange::Exchange;
+use protocol::server::mend::{Mend, Progress};
+use reactor::Io;
+use wire::write;
+
+use crate::server::Stage;
+use crate::turn::Worker;
+
+/// Why and since when a server is made clean.
+#[derive(Debug)]
+pub(crate) struct Cleaning {
+    pub(crate) since: Time,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The reset query runs.
+    Reset,
+    /// The check query runs.
+    Check,
+    /// Its client left it behind.
+    Mend(Mend),
+    /// It is clean, but cancel requests at it have not come to their end.
+    AwaitCancels,
+}
+
+impl Cleaning {
+    /// In PgBouncer's words for the console.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.kind {
+            Kind::Reset | Kind::Check => "tested",
+            Kind::Mend(_) | Kind::AwaitCancels => "being_canceled",
+        }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Runs the reset query.
+    pub(crate) fn reset(&mut self, key: ServerKey) {
+        let sql = self.force.settings.server_reset_query.clone().unwrap_or_default();
+        self.ask_server(key, &sql, Kind::Reset);
+    }
+
+    /// Runs the check query.
+    pub(crate) fn check(&mut self, key: ServerKey) {
+        let sql = match &self.force.settings.server_check_query {
+            CheckQuery::Sql(sql) => sql.to_string(),
+            CheckQuery::Empty | CheckQuery::Off => String::new(),
+        };
+        self.ask_server(key, &sql, Kind::Check);
+    }
+
+    fn ask_server(&mut self, key: ServerKey, sql: &str, kind: Kind) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let mut out = Vec::new();
+        write::query(&mut out, sql);
+        server.exchange.asks_ours();
+        server.stage = Stage::Cleaning(Cleaning { since: self.now, kind });
+        self.io.send(server.conn, out.into());
+        self.arm_server(key);
+    }
+
+    /// Begins to mend a server that its client has left behind.
+    pub(crate) fn mend(&mut self, key: ServerKey, is_torn: bool) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
+        let reset = self.force.settings.server_reset_query.as_deref().filter(|_| is_reset);
+        let mut out = Vec::new();
+        let (mend, progress) = Mend::begin(&mut server.exchange, is_torn, reset, &mut out);
+        server.stage = Stage::Cleaning(Cleaning { since: self.now, kind: Kind::Mend(mend) });
+        server.query_since = None;
+        server.xact_since = None;
+        if !out.is_empty() {
+            self.io.send(server.conn, out.into());
+        }
+        if progress == Progress::Hopeless {
+            self.lose_server(key, "client disconnect before everything was sent to the server");
+            return;
+        }
+        self.resume_server(key);
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
+        self.arm_server(key);
+        if progress == Progress::WantsCancel {
+            self.cancel_server(key);
+        }
+        self.progressed(key, progress);
+    }
+
+    /// A loan has ended well, but cancel requests at the server have not: nobody gets it before they have.
+    pub(crate) fn hold_for_cancels(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.stage = Stage::Cleaning(Cleaning { since: self.now, kind: Kind::AwaitCancels });
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
+        self.arm_server(key);
+    }
+
+    /// The server that is made clean has said that it is ready.
+    pub(crate) fn cleaning_goes_on(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if server.cancels_sent > 0 && server.exchange.owes_nothing() {
+            // A cancel request that is still on its way would hit what we ask next.
+            return;
+        }
+        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
+        let mut out = Vec::new();
+        let progress = match &mut cleaning.kind {
+            Kind::Reset | Kind::Check | Kind::AwaitCancels => proven(&server.exchange),
+            Kind::Mend(mend) => mend.go_on(&mut server.exchange, &mut out),
+        };
+        if !out.is_empty() {
+            self.io.send(server.conn, out.into());
+        }
+        self.progressed(key, progress);
+    }
+
+    fn progressed(&mut self, key: ServerKey, progress: Progress) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        match progress {
+            Progress::Wait | Progress::WantsCancel => {}
+            Progress::Hopeless => self.lose_server(key, "could not be made clean"),
+            Progress::Clean if server.cancels_sent > 0 => {
+                if let Stage::Cleaning(cleaning) = &mut server.stage {
+                    cleaning.kind = Kind::AwaitCancels;
+                }
+            }
+            Progress::Clean => {
+                server.stage = Stage::Idle;
+                self.tell_pools(Event::Cleaned { server: key });
+            }
+        }
+    }
+
+    /// The last cancel request at this server has come to its end.
+    pub(crate) fn cancels_over(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        match &server.stage {
+            Stage::Cleaning(_) => self.cleaning_goes_on(key),
+            Stage::Lent { client, .. } => self.forward_held(*client),
+            _ => {}
+        }
+    }
+}
+
+/// A server that answered our one question is clean if it stands outside a transaction.
+fn proven(exchange: &Exchange) -> Progress {
+    match (exchange.owes_nothing(), exchange.may_end()) {
+        (_, true) => Progress::Clean,
+        (true, false) => Progress::Hopeless,
+        (false, false) => Progress::Wait,
+    }
+}

@@ -1,0 +1,201 @@
+//! The databases, users and pools of a worker: who they are, and what is known of them beside their pools' machines.
+//!
+//! Always true: a number stays valid as long as anybody uses what it names; nothing is found by walking a hash.
+//! Not here: who gets a server (crate `pool`).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
+use base::Time;
+use config::{Database, Settings};
+use pool::PoolKey;
+use protocol::vars::Vars;
+
+use crate::beside::Beside;
+use crate::letters::Totals;
+
+/// Everything with a name.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) databases: Vec<DatabasePlace>,
+    database_numbers: BTreeMap<Arc<str>, u32>,
+    /// Numbers of databases that have been forgotten.
+    free_databases: Vec<u32>,
+    pub(crate) users: Vec<UserPlace>,
+    user_numbers: BTreeMap<Arc<str>, u32>,
+    pools: Beside<PoolPlace>,
+    pool_keys: BTreeMap<(u32, u32), PoolKey>,
+    /// Whether any user has a `client_idle_timeout`.
+    pub(crate) has_idle_timeouts: bool,
+    pub(crate) is_sweep_armed: bool,
+    /// Addresses of names, and who waits for them.
+    pub(crate) names: BTreeMap<Arc<str>, crate::dial::NamePlace>,
+}
+
+/// A database in use.
+#[derive(Debug)]
+pub(crate) struct DatabasePlace {
+    pub(crate) name: Arc<str>,
+    /// What is configured for it; `None` when it has been removed, or is the console's.
+    pub(crate) entry: Option<Arc<Database>>,
+    /// Its clients, those logging in included.
+    pub(crate) clients: u32,
+    pub(crate) totals: Totals,
+    /// Since when nobody has used it, for databases made from `*`.
+    pub(crate) unused_since: Option<Time>,
+    /// Which of several hosts was dialed last.
+    pub(crate) host: usize,
+}
+
+/// A user in use: of clients, of servers or both.
+#[derive(Debug)]
+pub(crate) struct UserPlace {
+    pub(crate) name: Arc<str>,
+    pub(crate) clients: u32,
+    /// The time limits of this user, as they are in force.
+    pub(crate) query_timeout: Option<Duration>,
+    pub(crate) idle_transaction_timeout: Option<Duration>,
+    pub(crate) transaction_timeout: Option<Duration>,
+    pub(crate) client_idle_timeout: Option<Duration>,
+    /// What SCRAM checks a plaintext secret against, and the secret that it was derived from.
+    pub(crate) derived: Option<(Arc<Secret>, Arc<ScramSecret>)>,
+}
+
+/// A pool, beside its machine.
+#[derive(Debug)]
+pub(crate) struct PoolPlace {
+    pub(crate) database: u32,
+    pub(crate) database_name: Arc<str>,
+    /// The user on the server.
+    pub(crate) user: u32,
+    pub(crate) user_name: Arc<str>,
+    pub(crate) mode: pool::Mode,
+    /// What clients are greeted with, once a server has told.
+    pub(crate) welcome: Option<Rc<Welcome>>,
+    /// The keys that a client's own login revealed.
+    pub(crate) keys: Option<ScramKeys>,
+    /// What spares the next login its work.
+    pub(crate) salted: Option<Arc<SaltedPassword>>,
+    /// Cancel requests of its clients that are on their way.
+    pub(crate) cancels: u32,
+}
+
+/// What clients of a pool are greeted with.
+#[derive(Debug)]
+pub(crate) struct Welcome {
+    /// `AuthenticationOk` and the parameters that follow nobody.
+    pub(crate) fixed: Vec<u8>,
+    /// The tracked ones, as the server had them.
+    pub(crate) vars: Rc<Vars>,
+}
+
+impl Places {
+    /// The number of a database; a new one is taken in with this entry.
+    pub(crate) fn database(&mut self, name: &Arc<str>, entry: Option<Arc<Database>>) -> u32 {
+        if let Some(&number) = self.database_numbers.get(name) {
+            let place = &mut self.databases[number as usize];
+            if place.entry.is_none() {
+                place.entry = entry;
+            }
+            return number;
+        }
+        let (totals, host) = (Totals::default(), usize::MAX);
+        let place = DatabasePlace { name: name.clone(), entry, clients: 0, totals, unused_since: None, host };
+        let number = match self.free_databases.pop() {
+            Some(number) => {
+                self.databases[number as usize] = place;
+                number
+            }
+            None => {
+                self.databases.push(place);
+                self.databases.len() as u32 - 1
+            }
+        };
+        self.database_numbers.insert(name.clone(), number);
+        number
+    }
+
+    /// Forgets a database that nobody uses; its number may be given out again.
+    pub(crate) fn forget_database(&mut self, number: u32) {
+        let place = &mut self.databases[number as usize];
+        place.entry = None;
+        self.database_numbers.remove(&place.name);
+        self.free_databases.push(number);
+    }
+
+    /// The number of a user; a new one is taken in.
+    pub(crate) fn user(&mut self, name: &str, settings: &Settings) -> u32 {
+        if let Some(&number) = self.user_numbers.get(name) {
+            return number;
+        }
+        let number = self.users.len() as u32;
+        let name: Arc<str> = name.into();
+        self.users.push(UserPlace {
+            name: name.clone(),
+            clients: 0,
+            query_timeout: None,
+            idle_transaction_timeout: None,
+            transaction_timeout: None,
+            client_idle_timeout: None,
+            derived: None,
+        });
+        self.time_user(number, settings);
+        self.user_numbers.insert(name, number);
+        number
+    }
+
+    /// Looks the time limits of a user up.
+    pub(crate) fn time_user(&mut self, number: u32, settings: &Settings) {
+        let user = &mut self.users[number as usize];
+        user.query_timeout = settings.query_timeout(&user.name);
+        user.idle_transaction_timeout = settings.idle_transaction_timeout(&user.name);
+        user.transaction_timeout = settings.transaction_timeout(&user.name);
+        user.client_idle_timeout = settings.client_idle_timeout(&user.name);
+        self.has_idle_timeouts |= user.client_idle_timeout.is_some();
+    }
+
+    /// The number of a user that is known already.
+    pub(crate) fn known_user(&self, name: &str) -> Option<u32> {
+        self.user_numbers.get(name).copied()
+    }
+
+    /// The number of a database that is known already.
+    pub(crate) fn known_database(&self, name: &str) -> Option<u32> {
+        self.database_numbers.get(name).copied()
+    }
+
+    pub(crate) fn pool_key(&self, database: u32, user: u32) -> Option<PoolKey> {
+        self.pool_keys.get(&(database, user)).copied()
+    }
+
+    pub(crate) fn insert_pool(&mut self, key: PoolKey, place: PoolPlace) {
+        self.pool_keys.insert((place.database, place.user), key);
+        self.pools.insert(key, place);
+    }
+
+    pub(crate) fn remove_pool(&mut self, key: PoolKey) {
+        if let Some(place) = self.pools.remove(key) {
+            self.pool_keys.remove(&(place.database, place.user));
+        }
+    }
+
+    pub(crate) fn pool(&self, key: PoolKey) -> Option<&PoolPlace> {
+        self.pools.get(key)
+    }
+
+    pub(crate) fn pool_mut(&mut self, key: PoolKey) -> Option<&mut PoolPlace> {
+        self.pools.get_mut(key)
+    }
+
+    /// All pools, by database and user number.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (PoolKey, &PoolPlace)> {
+        self.pool_keys.values().filter_map(|&key| Some((key, self.pools.get(key)?)))
+    }
+
+    pub(crate) fn pool_keys(&self) -> Vec<PoolKey> {
+        self.pool_keys.values().copied().collect()
+    }
+}

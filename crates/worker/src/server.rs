@@ -1,0 +1,436 @@
+//! A server, and what becomes of the bytes it sends.
+//!
+//! Always true: the exchange counts every message before anybody is given it; what is not owed closes the server and its
+//! client and is counted in `protocol_surprises`; bytes that go to the client are not copied.
+//! Not here: how it is reached (`dial`), lent (`loan`) and cleaned (`mend`).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::Time;
+use pool::{ClientKey, Event, PoolKey, ServerKey};
+use protocol::exchange::Exchange;
+use protocol::fault::Fault;
+use protocol::server::login::ServerLogin;
+use protocol::vars::Vars;
+use reactor::{Address, Chunk, Conn, End, Io, Level, Span, TimerId};
+use wire::backend::{self, TxStatus};
+use wire::frame::Part;
+use wire::notice::Notice;
+use wire::{MESSAGE_BYTES_MAX, Scanner, Step, write};
+
+use crate::client::Client;
+use crate::letters::Totals;
+use crate::mend::Cleaning;
+use crate::turn::Worker;
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) conn: Conn,
+    /// Its number in the logs and on the console.
+    pub(crate) id: u64,
+    pub(crate) pool: PoolKey,
+    pub(crate) database: u32,
+    /// Where it is; a cancel request goes there too.
+    pub(crate) address: Option<Address>,
+    /// Since when it has been dialed.
+    pub(crate) since: Time,
+    pub(crate) stage: Stage,
+    pub(crate) exchange: Exchange,
+    pub(crate) vars: Rc<Vars>,
+    /// Process id and secret, for cancel requests.
+    pub(crate) cancel_key: Box<[u8]>,
+    pub(crate) scanner: Scanner,
+    fate: Fate,
+    /// A small message that came in parts.
+    pub(crate) collected: Vec<u8>,
+    pub(crate) is_paused: bool,
+    pub(crate) timer: Option<(TimerId, Time)>,
+    /// When the present query and transaction began.
+    pub(crate) query_since: Option<Time>,
+    pub(crate) xact_since: Option<Time>,
+    /// When it last said something.
+    pub(crate) heard: Time,
+    /// When it was last asked something by somebody new.
+    pub(crate) asked: Time,
+    /// How many queries it was asked; names the one that a cancel request is meant for.
+    pub(crate) query_number: u64,
+    /// Cancel requests that have been sent to it and may not have arrived yet.
+    pub(crate) cancels_sent: u32,
+}
+
+/// What it is doing.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// The name of its host is being looked up.
+    Resolving,
+    /// It is being connected.
+    Connecting,
+    /// It is being logged in to.
+    Login(Box<ServerLogin>),
+    /// It runs `connect_query`.
+    Introducing,
+    /// It waits for a loan.
+    Idle,
+    /// It is lent.
+    Lent {
+        /// To whom.
+        client: ClientKey,
+        /// Whether it first takes over the client's parameters.
+        is_catching_up: bool,
+    },
+    /// It is made clean.
+    Cleaning(Cleaning),
+}
+
+/// Whose a message is, all its parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Forward,
+    Swallow,
+}
+
+impl Server {
+    /// One that is about to be dialed.
+    pub(crate) fn new(conn: Conn, id: u64, pool: PoolKey, database: u32, vars: Rc<Vars>, now: Time) -> Self {
+        Self {
+            conn,
+            id,
+            pool,
+            database,
+            address: None,
+            since: now,
+            stage: Stage::Resolving,
+            exchange: Exchange::default(),
+            vars,
+            cancel_key: Box::default(),
+            scanner: Scanner::default(),
+            fate: Fate::Swallow,
+            collected: Vec::new(),
+            is_paused: false,
+            timer: None,
+            query_since: None,
+            xact_since: None,
+            heard: now,
+            asked: now,
+            query_number: 0,
+            cancels_sent: 0,
+        }
+    }
+
+    /// Whom it is lent to.
+    pub(crate) fn client(&self) -> Option<ClientKey> {
+        match self.stage {
+            Stage::Lent { client, .. } => Some(client),
+            _ => None,
+        }
+    }
+
+    /// A client's message is the first after everything before was answered.
+    pub(crate) fn query_begins(&mut self, now: Time, totals: &mut Totals) {
+        self.asked = now;
+        self.query_number += 1;
+        self.query_since = Some(now);
+        totals.query_count += 1;
+        if self.xact_since.is_none() {
+            self.xact_since = Some(now);
+            totals.xact_count += 1;
+        }
+    }
+
+    /// The server is ready for more: what has come to its end is counted.
+    fn count_ends(&mut self, now: Time, totals: &mut Totals) {
+        if !self.exchange.owes_nothing() {
+            return;
+        }
+        if let Some(since) = self.query_since.take() {
+            totals.query_time += now.since(since).as_micros() as u64;
+        }
+        if self.exchange.status() == TxStatus::Idle
+            && let Some(since) = self.xact_since.take()
+        {
+            totals.xact_time += now.since(since).as_micros() as u64;
+        }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Bytes have come from a server.
+    pub(crate) fn server_received(&mut self, key: ServerKey, span: Span) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.heard = self.now;
+        self.places.databases[server.database as usize].totals.sent += span.len() as u64;
+        if matches!(server.stage, Stage::Login(_)) {
+            self.login_answered(key, &span, 0);
+        } else {
+            self.converse(key, Chunk::Span(span), 0);
+        }
+    }
+
+    /// Looks at each message from `at` on, and sends the client its part.
+    pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
+        let (mut start, mut at) = (from, from);
+        let end = chunk.len();
+        while at < end {
+            let Some(server) = self.servers.get_mut(key) else { return };
+            let piece = match server.scanner.next(chunk.bytes(), at, MESSAGE_BYTES_MAX) {
+                Step::Piece(piece) => piece,
+                Step::More => {
+                    // The torn header is kept by the scanner and sent with the rest of its message.
+                    self.give_client(key, &chunk, start..at);
+                    return;
+                }
+                Step::Bad { kind, .. } => {
+                    self.give_client(key, &chunk, start..at);
+                    self.surprised(key, kind, "bad pkt header");
+                    return;
+                }
+            };
+            let is_first = matches!(piece.part, Part::First { .. });
+            // What a ReadyForQuery says stands in its body, so it is counted when that has come.
+            let is_counted = if piece.kind == backend::READY_FOR_QUERY { piece.is_last() } else { is_first };
+            let was_ours = server.exchange.is_ours();
+            if piece.kind == backend::ERROR_RESPONSE && server.client().is_none() && server.exchange.owes_nothing() {
+                let body = if piece.is_whole() { &chunk.bytes()[piece.body] } else { &[] };
+                self.farewell(key, body);
+                return;
+            }
+            if is_counted
+                && let Err(surprise) = server.exchange.answered(piece.kind, &chunk.bytes()[piece.body.clone()])
+            {
+                self.give_client(key, &chunk, start..piece.range.start);
+                self.surprised(key, surprise.kind, "unexpected answer");
+                return;
+            }
+            if is_first {
+                let is_ours = was_ours && piece.kind != backend::NOTIFICATION_RESPONSE;
+                // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
+                let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && !piece.is_last();
+                let is_withheld = is_ours || is_torn_ready || server.client().is_none();
+                let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
+                server.fate = fate;
+                if fate == Fate::Forward
+                    && let Part::First { carried: carried @ 1.., .. } = piece.part
+                {
+                    let torn: Box<[u8]> = server.scanner.header()[..usize::from(carried)].into();
+                    self.give_client_own(key, torn);
+                }
+            }
+            let Some(server) = self.servers.get_mut(key) else { return };
+            if server.fate == Fate::Swallow {
+                let mine = start..piece.range.start;
+                start = piece.range.end;
+                self.give_client(key, &chunk, mine);
+            }
+            at = piece.range.end;
+            match piece.kind {
+                backend::PARAMETER_STATUS | backend::ERROR_RESPONSE => {
+                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
+                }
+                backend::READY_FOR_QUERY if piece.is_last() && !was_ours && self.breaks_statement_mode(key) => {
+                    // The client is not told that its transaction is open, but that it cannot be.
+                    self.give_client(key, &chunk, start..piece.range.start);
+                    start = at;
+                    if let Some(client) = self.servers.get(key).and_then(Server::client) {
+                        self.fail_client(client, &Fault::TransactionInStatementMode);
+                    }
+                }
+                backend::READY_FOR_QUERY if piece.is_last() && !is_first => {
+                    if !was_ours {
+                        let mut ready = Vec::new();
+                        let status = self.servers.get(key).map_or(TxStatus::Idle, |server| server.exchange.status());
+                        write::ready_for_query(&mut ready, status);
+                        self.give_client_own(key, ready.into());
+                    }
+                    self.server_ready(key, was_ours);
+                }
+                // A COPY whose client has left would wait for its data for ever.
+                backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => self.cleaning_goes_on(key),
+                backend::READY_FOR_QUERY if piece.is_last() => {
+                    // What has been counted so far is the client's before anything else happens.
+                    if at == end && start == 0 {
+                        self.give_client_whole(key, chunk);
+                        self.server_ready(key, was_ours);
+                        return;
+                    }
+                    self.give_client(key, &chunk, start..at);
+                    start = at;
+                    self.server_ready(key, was_ours);
+                }
+                _ => {}
+            }
+        }
+        if start == 0 {
+            self.give_client_whole(key, chunk);
+        } else {
+            self.give_client(key, &chunk, start..end);
+        }
+    }
+
+    fn give_client(&mut self, key: ServerKey, chunk: &Chunk, range: std::ops::Range<usize>) {
+        if !range.is_empty() {
+            self.give_client_whole(key, chunk.part(range));
+        }
+    }
+
+    fn give_client_own(&mut self, key: ServerKey, bytes: Box<[u8]>) {
+        self.give_client_whole(key, Chunk::Own(bytes));
+    }
+
+    fn give_client_whole(&mut self, key: ServerKey, chunk: Chunk) {
+        let Some(client_key) = self.servers.get(key).and_then(Server::client) else { return };
+        let Some(client) = self.clients.get(client_key) else { return };
+        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        let is_linked = matches!(&client.stage, crate::client::Stage::Ready(ready) if ready.has_loan_of(key));
+        assert!(is_linked, "an answer was to be given to a client that has another server");
+        let conn = client.conn;
+        let chunk = self.unpinned_for(conn, chunk);
+        self.io.send(conn, chunk);
+        self.mind_flow_to_client(client_key, key);
+    }
+
+    /// Reads the small messages that concern us whole, whatever way they came.
+    fn collect(&mut self, key: ServerKey, kind: u8, body: &[u8], is_last: bool) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if is_last && server.collected.is_empty() {
+            self.read_small(key, kind, body);
+            return;
+        }
+        // What is longer than any parameter or error is looked at as far as it goes.
+        let room = COLLECTED_BYTES_MAX.saturating_sub(server.collected.len());
+        server.collected.extend_from_slice(&body[..body.len().min(room)]);
+        if is_last {
+            let whole = std::mem::take(&mut server.collected);
+            self.read_small(key, kind, &whole);
+        }
+    }
+
+    fn read_small(&mut self, key: ServerKey, kind: u8, body: &[u8]) {
+        if kind == backend::PARAMETER_STATUS {
+            self.parameter_told(key, body);
+            return;
+        }
+        let Some(server) = self.servers.get(key) else { return };
+        // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
+        let is_ours = server.exchange.is_ours();
+        if !is_ours && server.client().is_some() {
+            return;
+        }
+        let notice = Notice::parse(body);
+        let line = self.server_prefix(key);
+        let what = match (&server.stage, is_ours) {
+            (Stage::Introducing, true) => "error while executing exec_on_query",
+            (_, true) => "error in a query of our own",
+            (_, false) => "server said",
+        };
+        // That a query we have cancelled ends with an error is what we wanted.
+        let is_wanted = !is_ours && matches!(server.stage, Stage::Cleaning(_));
+        let level = if is_wanted { Level::Debug } else { Level::Warning };
+        let (severity, message) = (&notice.severity, &notice.message);
+        self.log.add(level, format_args!("{line}{what}: {severity}: {message}"));
+        if is_ours {
+            self.ours_failed(key);
+        }
+    }
+
+    /// A parameter has another value; the client of a loan has been told by the same message.
+    fn parameter_told(&mut self, key: ServerKey, body: &[u8]) {
+        let Some((name, value)) = backend::parameter_status(body) else { return };
+        let Some(place) = self.force.tracked.place(name) else { return };
+        let Some(server) = self.servers.get(key) else { return };
+        if server.vars.get(place) == Some(value) {
+            return;
+        }
+        let mut vars = (*server.vars).clone();
+        vars.set(place, value);
+        let vars = self.share_vars(vars);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.vars = vars.clone();
+        if let Stage::Lent { client, is_catching_up: false } = server.stage
+            && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+        {
+            ready.vars = vars;
+        }
+    }
+
+    /// The server has said that it is ready for a query, and its client has been given that.
+    fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if !was_ours {
+            let totals = &mut self.places.databases[server.database as usize].totals;
+            server.count_ends(self.now, totals);
+        }
+        match server.stage {
+            Stage::Lent { client, is_catching_up: true } => self.caught_up(key, client),
+            Stage::Lent { client, .. } => self.end_loan_if_over(key, client),
+            Stage::Cleaning(_) => self.cleaning_goes_on(key),
+            Stage::Introducing => self.introduced(key),
+            Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Login(_) => {}
+        }
+    }
+
+    /// Whether a statement has opened a transaction where none may be.
+    fn breaks_statement_mode(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key).filter(|server| server.client().is_some()) else { return false };
+        let is_statement = self.places.pool(server.pool).is_some_and(|place| place.mode == pool::Mode::Statement);
+        is_statement && server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle
+    }
+
+    /// A server that says goodbye while nobody uses it: an administrator ended it, or PostgreSQL shuts down.
+    fn farewell(&mut self, key: ServerKey, body: &[u8]) {
+        let line = self.server_prefix(key);
+        let notice = Notice::parse(body);
+        let (severity, message) = (&notice.severity, &notice.message);
+        self.log.add(Level::Warning, format_args!("{line}server said: {severity}: {message}"));
+        self.lose_server(key, "idle server got dirty");
+    }
+
+    /// The server has said what nobody can explain. Neither side of the pair can go on.
+    pub(crate) fn surprised(&mut self, key: ServerKey, kind: u8, what: &str) {
+        self.protocol_surprises += 1;
+        let line = self.server_prefix(key);
+        let shown = kind.escape_ascii();
+        self.log.add(Level::Error, format_args!("{line}protocol surprise: {what}, message kind '{shown}'"));
+        let client = self.servers.get(key).and_then(Server::client);
+        self.lose_server(key, what);
+        if let Some(client) = client {
+            self.fail_client(client, &Fault::ServerSurprise);
+        }
+    }
+
+    /// A server has closed its connection, or it broke.
+    pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
+        let Some(server) = self.servers.get(key) else { return };
+        let client = server.client();
+        match &server.stage {
+            Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => {
+                let text: Arc<str> = match end {
+                    End::Eof => "server conn crashed?".into(),
+                    End::Broken(error) => format!("server conn crashed? ({error})").into(),
+                };
+                self.dial_failed(key, pool::Failure::unreachable(text));
+            }
+            _ => {
+                self.lose_server(key, "server conn crashed?");
+                if let Some(client) = client {
+                    self.fail_client(client, &Fault::ServerCrashed);
+                }
+            }
+        }
+    }
+
+    /// Closes a server that cannot be used any more, and tells its pool.
+    pub(crate) fn lose_server(&mut self, key: ServerKey, why: &str) {
+        if let Some(client) = self.servers.get(key).and_then(Server::client)
+            && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+        {
+            ready.link = crate::client::Link::None;
+        }
+        self.drop_server(key, why);
+        self.tell_pools(Event::Lost { server: key });
+    }
+}
+
+/// The longest parameter or error that is read; the rest of a longer one passes unread.
+const COLLECTED_BYTES_MAX: usize = 65_536;

@@ -1,0 +1,273 @@
+//! Deadlines of clients, servers and cancel requests.
+//!
+//! Always true: a row has at most one deadline in the wheel; when it fires the row is asked anew what is due, so that a row
+//! that is busy moves its deadline without touching the wheel.
+//! Not here: deadlines of pools, which are the machine's own (crate `pool`).
+
+use std::collections::BTreeSet;
+
+use base::{Key, Time};
+use pool::{Failure, ServerKey};
+use protocol::fault::Fault;
+use reactor::{Io, Level};
+use wire::backend::TxStatus;
+use wire::write;
+
+use crate::client::{Client, Link, Stage as ClientStage};
+use crate::server::Stage;
+use crate::turn::Worker;
+
+/// What a deadline is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timer {
+    /// A client's login, idleness or wait.
+    Client(Key),
+    /// A server's dial, loan or cleaning.
+    Server(ServerKey),
+    /// A dial that found no descriptor.
+    Redial(ServerKey),
+    /// A cancel request's patience.
+    Cancel(Key),
+    /// A look at the databases that were made from `*`.
+    AutoDatabases,
+}
+
+/// What is due at a client.
+enum ClientDue {
+    Fault(Fault),
+    /// It is told that it waits.
+    Notice,
+}
+
+impl<I: Io> Worker<I> {
+    pub(crate) fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Client(key) => self.client_due(key),
+            Timer::Server(key) => self.server_due(key),
+            Timer::Redial(key) => self.redial(key),
+            Timer::Cancel(key) => self.cancel_too_late(key),
+            Timer::AutoDatabases => self.sweep_databases(),
+        }
+    }
+
+    /// Makes sure that the wheel knows the client's next deadline.
+    pub(crate) fn arm_client(&mut self, key: Key) {
+        let next = self.next_of_client(key).map(|(at, _)| at);
+        let Some(client) = self.clients.get_mut(key) else { return };
+        match (next, client.timer) {
+            (None, _) => {}
+            (Some(at), Some((_, armed))) if armed <= at => {}
+            (Some(at), old) => {
+                if let Some((old, _)) = old {
+                    self.timers.remove(old);
+                }
+                client.timer = Some((self.timers.insert(at, Timer::Client(key)), at));
+            }
+        }
+    }
+
+    /// Makes sure that the wheel knows the server's next deadline.
+    pub(crate) fn arm_server(&mut self, key: ServerKey) {
+        let next = self.next_of_server(key).map(|(at, _)| at);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        match (next, server.timer) {
+            (None, _) => {}
+            (Some(at), Some((_, armed))) if armed <= at => {}
+            (Some(at), old) => {
+                if let Some((old, _)) = old {
+                    self.timers.remove(old);
+                }
+                server.timer = Some((self.timers.insert(at, Timer::Server(key)), at));
+            }
+        }
+    }
+
+    /// Takes the server's deadline out of the wheel.
+    pub(crate) fn disarm_server(&mut self, key: ServerKey) {
+        if let Some((timer, _)) = self.servers.get_mut(key).and_then(|server| server.timer.take()) {
+            self.timers.remove(timer);
+        }
+    }
+
+    /// The client's next deadline and what is due then.
+    fn next_of_client(&self, key: Key) -> Option<(Time, ClientDue)> {
+        let settings = &self.force.settings;
+        let client = self.clients.get(key)?;
+        match &client.stage {
+            ClientStage::Greeting(_) => {
+                settings.client_login_timeout.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)))
+            }
+            ClientStage::Login(login) => {
+                let limit = settings.client_login_timeout;
+                let Some((pool, since)) = login.waits_since() else {
+                    return limit.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)));
+                };
+                let failure = self.pools.snapshot(pool).and_then(|snapshot| snapshot.failure);
+                let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.text) };
+                let down = limit.map(|limit| (client.since + limit, ClientDue::Fault(fault)));
+                let entry = self
+                    .places
+                    .pool(pool)
+                    .and_then(|place| self.places.databases[place.database as usize].entry.as_ref());
+                let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request.user));
+                let wait = wait
+                    .map(|limit| (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs() })));
+                down.into_iter().chain(wait).min_by_key(|(at, _)| *at)
+            }
+            ClientStage::Ready(ready) => match ready.link {
+                Link::Loan(_) => None,
+                Link::None => {
+                    let limit = self.places.users[ready.user as usize].client_idle_timeout?;
+                    Some((client.asked + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
+                }
+                Link::Waiting(since) => {
+                    let query = settings.query_timeout;
+                    let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                    let notify = settings.query_wait_notify.filter(|_| !ready.is_notified);
+                    let notify = notify.map(|after| (since + after, ClientDue::Notice));
+                    query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
+                }
+            },
+            ClientStage::Console(_) => None,
+        }
+    }
+
+    fn client_due(&mut self, key: Key) {
+        if let Some(client) = self.clients.get_mut(key) {
+            client.timer = None;
+        }
+        match self.next_of_client(key) {
+            Some((at, ClientDue::Fault(fault))) if at <= self.now => self.fail_client(key, &fault),
+            Some((at, ClientDue::Notice)) if at <= self.now => {
+                self.tell_that_it_waits(key);
+                self.arm_client(key);
+            }
+            _ => self.arm_client(key),
+        }
+    }
+
+    fn tell_that_it_waits(&mut self, key: Key) {
+        let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        ready.is_notified = true;
+        let mut out = Vec::new();
+        let says = write::Says {
+            severity: "NOTICE",
+            sqlstate: "00000",
+            message: "No server connection available in postgres backend, client being queued",
+            detail: None,
+            hint: None,
+        };
+        write::notice(&mut out, says);
+        self.io.send(*conn, out.into());
+    }
+
+    /// The server's next deadline and what a client is told then.
+    fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
+        let settings = &self.force.settings;
+        let server = self.servers.get(key)?;
+        match &server.stage {
+            Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => {
+                settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
+            }
+            Stage::Idle => None,
+            Stage::Cleaning(cleaning) => Some((cleaning.since + settings.server_mend_timeout, Fault::ServerCrashed)),
+            Stage::Lent { is_catching_up: true, .. } => {
+                Some((server.asked + settings.server_mend_timeout, Fault::InvalidServerParameter))
+            }
+            Stage::Lent { .. } => {
+                let user = self.places.pool(server.pool)?.user;
+                let limits = &self.places.users[user as usize];
+                let query = server.query_since.zip(limits.query_timeout);
+                let query = query.map(|(since, limit)| (since + limit, Fault::QueryTimeout));
+                let xact = server.xact_since.zip(limits.transaction_timeout);
+                let xact = xact.map(|(since, limit)| (since + limit, Fault::TransactionTimeout));
+                let is_idle_in = server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle;
+                let idle = limits.idle_transaction_timeout.filter(|_| is_idle_in);
+                let idle = idle.map(|limit| (server.heard + limit, Fault::IdleTransactionTimeout));
+                query.into_iter().chain(xact).chain(idle).min_by_key(|(at, _)| *at)
+            }
+        }
+    }
+
+    fn server_due(&mut self, key: ServerKey) {
+        if let Some(server) = self.servers.get_mut(key) {
+            server.timer = None;
+        }
+        let Some((at, fault)) = self.next_of_server(key) else { return };
+        if at > self.now {
+            self.arm_server(key);
+            return;
+        }
+        let Some(server) = self.servers.get(key) else { return };
+        match &server.stage {
+            Stage::Lent { client, is_catching_up } => {
+                let (client, is_catching_up) = (*client, *is_catching_up);
+                if is_catching_up {
+                    self.lose_server(key, "var change failed");
+                }
+                self.fail_client(client, &fault);
+            }
+            Stage::Cleaning(_) => {
+                let line = self.server_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}was not clean in time (server_mend_timeout)"));
+                self.lose_server(key, "could not be made clean in time");
+            }
+            Stage::Idle => {}
+            _ => self.dial_failed(key, Failure::unreachable("connect timeout")),
+        }
+    }
+
+    /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`.
+    fn sweep_databases(&mut self) {
+        self.places.is_sweep_armed = false;
+        let Some(limit) = self.force.settings.autodb_idle_timeout else { return };
+        let with_servers: BTreeSet<u32> = self.servers.iter().map(|(_, server)| server.database).collect();
+        for number in 0..self.places.databases.len() {
+            let is_automatic = self.places.databases[number].entry.as_ref().is_some_and(|entry| entry.automatic);
+            if !is_automatic {
+                continue;
+            }
+            let place = &mut self.places.databases[number];
+            if place.clients > 0 || with_servers.contains(&(number as u32)) {
+                place.unused_since = None;
+                continue;
+            }
+            let since = *place.unused_since.get_or_insert(self.now);
+            if self.now.since(since) >= limit {
+                let name = place.name.clone();
+                self.log.add(
+                    Level::Log,
+                    format_args!("dropping database '{name}' as it does not exist anymore or inactive auto-database"),
+                );
+                self.close_pools_of(number as u32);
+                self.places.forget_database(number as u32);
+            }
+        }
+        self.arm_sweep();
+    }
+
+    /// Makes sure that databases made from `*` are looked at again.
+    pub(crate) fn arm_sweep(&mut self) {
+        let has_any =
+            self.places.databases.iter().any(|place| place.entry.as_ref().is_some_and(|entry| entry.automatic));
+        if has_any && !std::mem::replace(&mut self.places.is_sweep_armed, true) {
+            self.timers.insert(self.now + SWEEP_PERIOD, Timer::AutoDatabases);
+        }
+    }
+
+    /// Closes the pools of a database; those who wait are told, servers go.
+    pub(crate) fn close_pools_of(&mut self, database: u32) {
+        let keys: Vec<_> =
+            self.places.pools().filter(|(_, place)| place.database == database).map(|(key, _)| key).collect();
+        for key in keys {
+            let mut commands = Vec::new();
+            self.pools.close(self.now, key, &mut commands);
+            self.queue(commands);
+            self.settle();
+            self.places.remove_pool(key);
+        }
+    }
+}
+
+/// How often databases made from `*` are looked at; their time-out is an hour by default.
+const SWEEP_PERIOD: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,0 +1,301 @@
+//! What a worker does all day: wait, apply, settle, flush.
+//!
+//! Always true: the time is read once a turn and is the same for everybody; what a machine wants done is queued and done
+//! after the event that caused it, never inside; log lines are written before the answers that they explain leave.
+//! Not here: what an event means to a client (`client`), to a server (`server`) or to a pool (crate `pool`).
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use base::{Key, Slab, Time, WorkerId};
+use pool::{Command, Event, Pools};
+use protocol::cancel::CancelKey;
+use protocol::vars::Vars;
+use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
+
+use crate::beside::Beside;
+use crate::cancel::Cancel;
+use crate::client::Client;
+use crate::lend::Lending;
+use crate::letters::{Force, Posts, Shutdown, ToControl, ToWorker};
+use crate::places::Places;
+use crate::server::Server;
+use crate::timers::Timer;
+
+/// One thread of the data plane.
+pub struct Worker<I: Io> {
+    pub(crate) id: WorkerId,
+    pub(crate) io: I,
+    inbox: Receiver<ToWorker<I::Socket>>,
+    pub(crate) posts: Posts<I::Socket>,
+    pub(crate) force: Arc<Force>,
+    /// The time of this turn.
+    pub(crate) now: Time,
+    pub(crate) clients: Slab<Client>,
+    /// Servers, under the keys of their slots.
+    pub(crate) servers: Beside<Server>,
+    pub(crate) cancels: Slab<Cancel>,
+    /// Whose query each key cancels.
+    pub(crate) cancel_keys: HashMap<CancelKey, Key>,
+    pub(crate) pools: Pools,
+    pub(crate) places: Places,
+    pub(crate) lending: Lending,
+    pub(crate) timers: Wheel<Timer>,
+    /// What the pools want done and has not been done yet.
+    commands: VecDeque<Command>,
+    commands_spare: Vec<Command>,
+    pub(crate) log: Lines,
+    /// Sets of parameters in use, so that equal ones are shared.
+    pub(crate) known_vars: Vec<Weak<Vars>>,
+    pub(crate) next_id: u64,
+    pub(crate) shutdown: Option<Shutdown>,
+    pub(crate) is_drained: bool,
+    pub(crate) protocol_surprises: u64,
+}
+
+/// Whom a completion concerns: said to the reactor with each connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    Client(Key),
+    Server(Key),
+    Cancel(Key),
+}
+
+impl Owner {
+    pub(crate) fn to_bits(self) -> u64 {
+        let (kind, key) = match self {
+            Self::Client(key) => (0, key),
+            Self::Server(key) => (1, key),
+            Self::Cancel(key) => (2, key),
+        };
+        kind << 62 | (key.to_bits() & KEY_BITS)
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// A worker with nobody to serve yet. `seed` makes its dial jitter its own.
+    pub fn new(
+        id: WorkerId,
+        io: I,
+        inbox: Receiver<ToWorker<I::Socket>>,
+        posts: Posts<I::Socket>,
+        force: Arc<Force>,
+        seed: u64,
+    ) -> Self {
+        let now = io.now();
+        let workers = posts.workers.len() as u8;
+        let mut worker = Self {
+            id,
+            io,
+            inbox,
+            posts,
+            now,
+            clients: Slab::with_capacity(CONNECTIONS_MAX),
+            servers: Beside::default(),
+            cancels: Slab::with_capacity(CANCELS_MAX),
+            cancel_keys: HashMap::new(),
+            pools: Pools::new(seed),
+            places: Places::default(),
+            lending: Lending::new(id, workers),
+            timers: Wheel::new(now),
+            commands: VecDeque::new(),
+            commands_spare: Vec::new(),
+            log: Lines::default(),
+            known_vars: Vec::new(),
+            next_id: u64::from(id.0) + 1,
+            shutdown: None,
+            is_drained: false,
+            protocol_surprises: 0,
+            force,
+        };
+        worker.io.accept(Doors::Open);
+        worker.apply_limits();
+        worker.open_forced_pools();
+        worker
+    }
+
+    /// Lives until it is told to go down.
+    pub fn run(mut self) {
+        let mut done = Vec::new();
+        while self.shutdown != Some(Shutdown::Now) {
+            self.turn(&mut done);
+        }
+    }
+
+    /// One turn.
+    pub fn turn(&mut self, done: &mut Vec<Completion<I::Socket>>) {
+        let until = [self.pools.next_deadline(), self.timers.next_deadline()].into_iter().flatten().min();
+        self.io.turn(until, done);
+        self.now = self.io.now();
+        for completion in done.drain(..) {
+            self.apply(completion);
+            self.settle();
+        }
+        self.expire();
+        if !self.log.is_empty() {
+            self.io.write_log(&self.log);
+            self.log.clear();
+        }
+        self.report_drained();
+    }
+
+    fn apply(&mut self, completion: Completion<I::Socket>) {
+        match completion {
+            Completion::Received { owner, span } => match self.owner(owner) {
+                Some(Owner::Client(client)) => self.client_received(client, span),
+                Some(Owner::Server(server)) => self.server_received(server, span),
+                // A server says nothing to a cancel request; whatever comes is not for anybody.
+                Some(Owner::Cancel(_)) | None => {}
+            },
+            Completion::Ended { owner, end } => match self.owner(owner) {
+                Some(Owner::Client(client)) => self.client_ended(client),
+                Some(Owner::Server(server)) => self.server_ended(server, &end),
+                Some(Owner::Cancel(cancel)) => self.cancel_ended(cancel),
+                None => {}
+            },
+            Completion::Drained { owner } => match self.owner(owner) {
+                Some(Owner::Client(client)) => self.client_drained(client),
+                Some(Owner::Server(server)) => self.server_drained(server),
+                Some(Owner::Cancel(_)) | None => {}
+            },
+            Completion::Connected { owner } => match self.owner(owner) {
+                Some(Owner::Server(server)) => self.server_connected(server),
+                Some(Owner::Cancel(cancel)) => self.cancel_connected(cancel),
+                Some(Owner::Client(_)) | None => {}
+            },
+            Completion::ConnectFailed { owner, error } => match self.owner(owner) {
+                Some(Owner::Server(server)) => self.connect_failed(server, &error),
+                Some(Owner::Cancel(cancel)) => self.cancel_failed(cancel),
+                Some(Owner::Client(_)) | None => {}
+            },
+            Completion::Accepted { socket, is_last } => self.accepted(socket, is_last),
+            Completion::AcceptFailed(error) => {
+                self.log.add(Level::Error, format_args!("accept() failed: {error}, resting for 5 seconds"));
+            }
+            Completion::Woken => self.read_letters(),
+        }
+    }
+
+    /// The living row that the reactor's word names. A row that was closed in this turn may still be named by what had
+    /// happened before.
+    fn owner(&self, bits: u64) -> Option<Owner> {
+        let index = bits as u32;
+        let (owner, key) = match bits >> 62 {
+            0 => self.clients.key_at(index).map(|key| (Owner::Client(key), key))?,
+            1 => self.servers.key_at(index).map(|key| (Owner::Server(key), key))?,
+            _ => self.cancels.key_at(index).map(|key| (Owner::Cancel(key), key))?,
+        };
+        ((key.to_bits() ^ bits) & KEY_BITS == 0).then_some(owner)
+    }
+
+    /// Tells the pools what happened; what they want done is queued.
+    pub(crate) fn tell_pools(&mut self, event: Event) {
+        let mut wanted = std::mem::take(&mut self.commands_spare);
+        self.pools.handle(self.now, event, &mut wanted);
+        self.commands.extend(wanted.drain(..));
+        self.commands_spare = wanted;
+    }
+
+    /// Queues what the pools answered to something other than an event.
+    pub(crate) fn queue(&mut self, commands: Vec<Command>) {
+        self.commands.extend(commands);
+    }
+
+    /// Does what the pools want done, until they want nothing more.
+    pub(crate) fn settle(&mut self) {
+        while let Some(command) = self.commands.pop_front() {
+            match command {
+                Command::Attach { client, server, waited } => self.attach(client, server, waited),
+                Command::Dial { pool, server } => self.dial(pool, server),
+                Command::Welcome { client } => self.welcome(client),
+                Command::Reset { server } => self.reset(server),
+                Command::Check { server } => self.check(server),
+                Command::Close { server, why } => self.close_for_pool(server, why),
+                Command::Refuse { client, why } => self.refuse(client, why),
+                Command::Ask { user, need } => self.ask_ledger(user, need),
+                Command::Withdraw { user } => self.withdraw_from_ledger(user),
+                Command::GiveBack { user } => self.give_back_to_ledger(user),
+                Command::Note(note) => self.note(note),
+            }
+        }
+    }
+
+    fn note(&mut self, note: pool::Note) {
+        let pool::Note::ReserveTaken { pool } = note;
+        let place = self.places.pool(pool).map(|place| (place.database_name.clone(), place.user_name.clone()));
+        if let Some((database, user)) = place {
+            self.log.add(Level::Warning, format_args!("{database}/{user} {note}"));
+        }
+    }
+
+    /// Whatever is due by now.
+    fn expire(&mut self) {
+        let mut due = Vec::new();
+        self.timers.expire(self.now, |timer| due.push(timer));
+        for timer in due {
+            self.fire(timer);
+            self.settle();
+        }
+        if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.tell_pools(Event::Tick);
+            self.settle();
+        }
+    }
+
+    fn read_letters(&mut self) {
+        while let Ok(letter) = self.inbox.try_recv() {
+            match letter {
+                ToWorker::Client(traveller) => self.receive_traveller(*traveller),
+                ToWorker::Cancel(key) => self.cancel(key),
+                ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
+                ToWorker::Purse(answer) => self.purse_hears(answer),
+                ToWorker::Force(force) => self.come_into_force(force),
+                ToWorker::Resolved { name, found } => self.resolved(&name, found),
+                ToWorker::Show { question, what } => {
+                    let snapshot = Box::new(self.snapshot(what));
+                    (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
+                }
+                ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
+                ToWorker::Shutdown(way) => self.go_down(way),
+            }
+            self.settle();
+        }
+    }
+
+    /// One set of parameters for all who have equal ones.
+    pub(crate) fn share_vars(&mut self, vars: Vars) -> Rc<Vars> {
+        if let Some(known) = self.known_vars.iter().filter_map(Weak::upgrade).find(|known| **known == vars) {
+            return known;
+        }
+        let vars = Rc::new(vars);
+        self.known_vars.retain(|known| known.strong_count() > 0);
+        if self.known_vars.len() < KNOWN_VARS_MAX {
+            self.known_vars.push(Rc::downgrade(&vars));
+        }
+        vars
+    }
+
+    /// The next number for a client or a server. Workers take turns, so that with one worker they are simply counted.
+    pub(crate) fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += self.posts.workers.len() as u64;
+        id
+    }
+}
+
+impl<I: Io> std::fmt::Debug for Worker<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Worker({}, {} clients)", self.id.0, self.clients.len())
+    }
+}
+
+/// The bits of an owner that hold its key.
+const KEY_BITS: u64 = (1 << 62) - 1;
+/// More clients than any kernel gives descriptors for; what limits them in earnest is max_client_conn.
+const CONNECTIONS_MAX: u32 = 1 << 20;
+/// Cancel requests on their way to servers. One more is dropped, as a network might drop it.
+const CANCELS_MAX: u32 = 1024;
+/// Different sets of parameters that are looked for before a new one is made.
+const KNOWN_VARS_MAX: usize = 32;

@@ -1,0 +1,192 @@
+//! The grammar of console commands: `WORD [WORD] [;]` and `SET key =|TO value [;]`.
+//!
+//! Always true: what is not exactly of this shape is no command. Words are compared without regard to case by whoever
+//! reads the tree; here they keep their writing, without their quotes.
+//! Not here: which words there are (`console`).
+
+/// A command as it was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Tree {
+    /// A verb and perhaps what it is about.
+    Words {
+        /// The first word.
+        verb: String,
+        /// The second one.
+        object: Option<String>,
+    },
+    /// A setting and its value.
+    Set {
+        /// The setting.
+        key: String,
+        /// The value.
+        value: String,
+    },
+}
+
+/// Why a text is no command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Misread {
+    /// It has another shape.
+    Shape,
+    /// One of its words is longer than any that there is.
+    TooLong,
+}
+
+/// Reads a whole query.
+pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
+    let tree = Reader { rest: text }.words().or_else(|| Reader { rest: text }.set()).ok_or(Misread::Shape)?;
+    let fits = match &tree {
+        Tree::Words { verb, object } => {
+            verb.len() < VERB_BYTES && object.as_ref().is_none_or(|object| object.len() < KEY_BYTES)
+        }
+        Tree::Set { key, value } => key.len() < KEY_BYTES && value.len() < VALUE_BYTES,
+    };
+    if fits { Ok(tree) } else { Err(Misread::TooLong) }
+}
+
+/// Reads from the front of what is left of a text.
+#[derive(Clone, Copy)]
+struct Reader<'t> {
+    rest: &'t str,
+}
+
+impl Reader<'_> {
+    fn words(mut self) -> Option<Tree> {
+        self.blanks();
+        let verb = self.word()?;
+        // A second word does not touch the first one, even where quotes would tell them apart.
+        let object = if self.blanks() && !self.rest.is_empty() && !self.rest.starts_with(';') {
+            Some(self.word()?)
+        } else {
+            None
+        };
+        self.is_end().then_some(Tree::Words { verb, object })
+    }
+
+    fn set(mut self) -> Option<Tree> {
+        self.blanks();
+        let verb = self.word()?;
+        if !verb.eq_ignore_ascii_case("set") || !self.blanks() {
+            return None;
+        }
+        let key = self.word()?;
+        self.blanks();
+        if !self.takes("=") {
+            let to = self.word()?;
+            to.eq_ignore_ascii_case("to").then_some(())?;
+        }
+        self.blanks();
+        let value = if self.rest.starts_with('\'') { self.quoted('\'') } else { self.word() }?;
+        self.is_end().then_some(Tree::Set { key, value })
+    }
+
+    /// Whether nothing is left but blanks and one semicolon.
+    fn is_end(mut self) -> bool {
+        self.blanks();
+        self.takes(";");
+        self.blanks();
+        self.rest.is_empty()
+    }
+
+    /// Passes blanks; whether there were any.
+    fn blanks(&mut self) -> bool {
+        let before = self.rest.len();
+        self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        self.rest.len() < before
+    }
+
+    fn takes(&mut self, sign: &str) -> bool {
+        let rest = self.rest.strip_prefix(sign);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn word(&mut self) -> Option<String> {
+        if self.rest.starts_with('"') {
+            return self.quoted('"');
+        }
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        (!word.is_empty()).then(|| word.to_owned())
+    }
+
+    /// Text in quotes, in which two of them stand for one.
+    fn quoted(&mut self, quote: char) -> Option<String> {
+        let mut text = String::new();
+        let mut rest = self.rest.strip_prefix(quote)?;
+        loop {
+            let (before, after) = rest.split_once(quote)?;
+            text.push_str(before);
+            match after.strip_prefix(quote) {
+                Some(more) => {
+                    text.push(quote);
+                    rest = more;
+                }
+                None => {
+                    self.rest = after;
+                    return Some(text);
+                }
+            }
+        }
+    }
+}
+
+/// PgBouncer's room for a verb, a key and a value, each with a zero byte at its end.
+const VERB_BYTES: usize = 16;
+const KEY_BYTES: usize = 64;
+const VALUE_BYTES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(verb: &str, object: Option<&str>) -> Result<Tree, Misread> {
+        Ok(Tree::Words { verb: verb.to_owned(), object: object.map(str::to_owned) })
+    }
+
+    fn set(key: &str, value: &str) -> Result<Tree, Misread> {
+        Ok(Tree::Set { key: key.to_owned(), value: value.to_owned() })
+    }
+
+    #[test]
+    fn a_command_is_one_or_two_words_in_any_dress() {
+        assert_eq!(parse("reload"), words("reload", None));
+        for text in ["SHOW pools", "  SHOW\n\tpools ; ", "SHOW \"pools\";", "\"SHOW\" pools;"] {
+            assert_eq!(parse(text), words("SHOW", Some("pools")), "{text:?}");
+        }
+        assert_eq!(parse("PAUSE \"a \"\"b\"\"\""), words("PAUSE", Some("a \"b\"")));
+        assert_eq!(parse("KILL \"\""), words("KILL", Some("")));
+    }
+
+    #[test]
+    fn set_takes_a_sign_or_a_word_and_three_kinds_of_value() {
+        for text in ["SET a=b", "set a = b;", "Set \"a\" to \"b\"", " SET a TO 'b' ; ", "set a='b'"] {
+            assert_eq!(parse(text), set("a", "b"), "{text:?}");
+        }
+        assert_eq!(parse("SET a = 'it''s'"), set("a", "it's"));
+        assert_eq!(parse("SET a = ''"), set("a", ""));
+    }
+
+    #[test]
+    fn anything_else_is_no_command() {
+        for text in
+            ["", ";", "a b c", "SHOW pools; SHOW pools", "SHOW pools;;", "SHOW-pools", "SHOW \"pools", "SHOW 'a'"]
+        {
+            assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
+        }
+        for text in ["SET a", "SET = b", "SET a b", "SET a = b c", "SET a = 0.5", "SELECT 1+1", "a\"b\"", "SHÖW x"] {
+            let is_words = text == "SET a";
+            assert_eq!(parse(text).is_ok(), is_words, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_longer_than_any_is_told_apart_from_nonsense() {
+        assert_eq!(parse(&"x".repeat(16)), Err(Misread::TooLong));
+        assert!(parse(&"x".repeat(15)).is_ok());
+        assert_eq!(parse(&format!("SHOW {}", "x".repeat(64))), Err(Misread::TooLong));
+        assert_eq!(parse(&format!("SET a='{}'", "x".repeat(256))), Err(Misread::TooLong));
+        assert!(parse(&format!("SET a='{}'", "x".repeat(255))).is_ok());
+    }
+}

@@ -1,0 +1,268 @@
+//! The console, the database `pgbouncer`: from the text of a command to what is to be done, and from there to an answer.
+//!
+//! A command is text, then a tree (`grammar`), then a [`Command`]: a table to be made of snapshots (`show`) or an order
+//! (`act`).
+//!
+//! Always true: an answer is whole messages and ends with `ReadyForQuery`; texts, codes, columns and types are PgBouncer's.
+//! Not here: asking the workers for snapshots, and carrying out orders (`control`).
+
+mod act;
+mod grammar;
+pub(crate) mod show;
+mod table;
+
+pub(crate) use act::Order;
+
+use wire::backend::TxStatus;
+use wire::write::{self, Says};
+use worker::letters::Right;
+
+use act::Heard;
+use grammar::{Misread, Tree};
+use show::Subject;
+use table::{Column, Table, text};
+
+/// A command that somebody may give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Command {
+    /// A table.
+    Show(&'static Subject),
+    /// What the commands are.
+    Help,
+    /// A parameter that every session of PostgreSQL has.
+    Parameter(&'static Parameter),
+    /// Such a parameter is to be changed, which drivers do without being asked; nothing is done.
+    SetParameter,
+    /// Something is to be changed.
+    Order(Order),
+}
+
+/// Why a command is not carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    /// Five characters.
+    pub(crate) sqlstate: &'static str,
+    /// What the client reads.
+    pub(crate) text: String,
+}
+
+/// A parameter of a session that has one value for ever.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    name: &'static str,
+    value: &'static str,
+    columns: &'static [Column],
+}
+
+/// Understands a query of somebody with this right.
+///
+/// # Errors
+/// It is no command, not one for this right, or not one of this version.
+pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> {
+    let invalid = || Refusal::new(format!("invalid command '{query}', use SHOW HELP;"));
+    let tree = grammar::parse(query).map_err(|misread| match misread {
+        Misread::Shape => invalid(),
+        Misread::TooLong => Refusal::new("bad arguments"),
+    })?;
+    match tree {
+        Tree::Words { verb, object: Some(object) } if is_show(&verb) => {
+            show(&object, right).unwrap_or_else(|| Err(invalid()))
+        }
+        Tree::Words { verb, object } => match act::hear(&verb, object.as_deref()) {
+            Heard::Unknown => Err(invalid()),
+            _ if right != Right::Admin => Err(Refusal::admin_needed()),
+            Heard::NotYet => Err(Refusal::not_yet(&verb.to_ascii_uppercase())),
+            Heard::Order(order) => Ok(Command::Order(order)),
+        },
+        Tree::Set { key, .. } if parameter(&key).is_some() => Ok(Command::SetParameter),
+        Tree::Set { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
+        Tree::Set { .. } => Err(Refusal::not_yet("SET")),
+    }
+}
+
+/// What is to be shown, if anybody knows it.
+fn show(object: &str, right: Right) -> Option<Result<Command, Refusal>> {
+    if object.eq_ignore_ascii_case("HELP") {
+        return Some(Ok(Command::Help));
+    }
+    if let Some(parameter) = parameter(object) {
+        return Some(Ok(Command::Parameter(parameter)));
+    }
+    if let Some(later) = show::LATER.iter().find(|later| later.eq_ignore_ascii_case(object)) {
+        let is_forbidden = *later == show::FOR_ADMINS && right != Right::Admin;
+        let refusal = if is_forbidden { Refusal::admin_needed() } else { Refusal::not_yet(&format!("SHOW {later}")) };
+        return Some(Err(refusal));
+    }
+    show::find(object).map(|subject| Ok(Command::Show(subject)))
+}
+
+/// `SELECT` is another word for `SHOW`.
+fn is_show(verb: &str) -> bool {
+    verb.eq_ignore_ascii_case("SHOW") || verb.eq_ignore_ascii_case("SELECT")
+}
+
+fn parameter(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+}
+
+impl Refusal {
+    /// A refusal in PgBouncer's usual code.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { sqlstate: "08P01", text: text.into() }
+    }
+
+    /// The answer to a RELOAD that changed nothing.
+    pub(crate) fn reload_failed() -> Self {
+        Self { sqlstate: "F0000", text: "RELOAD failed, see logs for additional details".to_owned() }
+    }
+
+    fn admin_needed() -> Self {
+        Self::new("admin access needed")
+    }
+
+    fn not_yet(command: &str) -> Self {
+        Self { sqlstate: "0A000", text: format!("{command} is not available in this version") }
+    }
+
+    /// The answer that says it.
+    pub(crate) fn answer(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let (sqlstate, message) = (self.sqlstate, self.text.as_str());
+        write::error(&mut out, Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
+        write::ready_for_query(&mut out, TxStatus::Idle);
+        out
+    }
+}
+
+impl Parameter {
+    /// The answer that shows it.
+    pub(crate) fn answer(&self) -> Vec<u8> {
+        table_answer(&Table { columns: self.columns, rows: vec![vec![text(self.value)]] })
+    }
+}
+
+/// The answer that shows a table.
+pub(crate) fn table_answer(table: &Table) -> Vec<u8> {
+    let mut out = Vec::new();
+    table.write(&mut out);
+    done(out, "SHOW")
+}
+
+/// The answer to a command that was carried out.
+pub(crate) fn done_answer(tag: &str) -> Vec<u8> {
+    done(Vec::new(), tag)
+}
+
+/// The answer to a SET that nothing is done about.
+pub(crate) fn set_ignored_answer() -> Vec<u8> {
+    let mut out = Vec::new();
+    notice(&mut out, "SET ignored", None);
+    done(out, "SET")
+}
+
+/// The answer to SHOW HELP.
+pub(crate) fn help_answer() -> Vec<u8> {
+    let mut out = Vec::new();
+    notice(&mut out, "Console usage", Some(&help()));
+    done(out, "SHOW")
+}
+
+fn help() -> String {
+    let subjects = show::CATALOG.iter().map(|subject| subject.name).collect::<Vec<_>>();
+    let lines = subjects.chunks(NAMES_PER_LINE).map(|names| format!("\n\tSHOW {}", names.join("|")));
+    let shows = std::iter::once("\n\tSHOW HELP".to_owned()).chain(lines).collect::<String>();
+    format!("{shows}\n\tRELOAD\n\tSHUTDOWN\n\tSHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS")
+}
+
+fn notice(out: &mut Vec<u8>, message: &str, detail: Option<&str>) {
+    write::notice(out, Says { severity: "NOTICE", sqlstate: "00000", message, detail, hint: None });
+}
+
+fn done(mut out: Vec<u8>, tag: &str) -> Vec<u8> {
+    write::command_complete(&mut out, tag);
+    write::ready_for_query(&mut out, TxStatus::Idle);
+    out
+}
+
+/// What drivers and pools of clients ask every session for.
+const PARAMETERS: &[Parameter] = &[
+    Parameter { name: "client_encoding", value: "UTF-8", columns: &[Column::text("client_encoding")] },
+    Parameter {
+        name: "default_transaction_isolation",
+        value: "read committed",
+        columns: &[Column::text("default_transaction_isolation")],
+    },
+    Parameter {
+        name: "standard_conforming_strings",
+        value: "on",
+        columns: &[Column::text("standard_conforming_strings")],
+    },
+    Parameter { name: "datestyle", value: "ISO", columns: &[Column::text("datestyle")] },
+    Parameter { name: "timezone", value: "GMT", columns: &[Column::text("timezone")] },
+];
+
+/// How many subjects the help puts on a line.
+const NAMES_PER_LINE: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(query: &str, right: Right) -> (&'static str, String) {
+        let refusal = understand(query, right).expect_err("refused");
+        (refusal.sqlstate, refusal.text)
+    }
+
+    #[test]
+    fn everybody_may_look_and_only_admins_may_change() {
+        for query in
+            ["SHOW POOLS", "select version;", "show \"mem\"", "SHOW HELP", "SHOW datestyle", "SET timezone='UTC'"]
+        {
+            assert!(understand(query, Right::Stats).is_ok(), "{query}");
+        }
+        for query in ["RELOAD", "SHUTDOWN", "PAUSE", "SHOW FDS", "SET verbose=1"] {
+            assert_eq!(refused(query, Right::Stats), ("08P01", "admin access needed".to_owned()), "{query}");
+        }
+        assert!(matches!(understand("RELOAD;", Right::Admin), Ok(Command::Order(Order::Reload))));
+    }
+
+    #[test]
+    fn nonsense_is_repeated_with_where_to_look() {
+        for query in ["drop everything", "SHOW nothing", "SHOW", "RELOAD now", "", "SHUTDOWN x"] {
+            let text = format!("invalid command '{query}', use SHOW HELP;");
+            assert_eq!(refused(query, Right::Admin), ("08P01", text.clone()));
+            assert_eq!(refused(query, Right::Stats), ("08P01", text));
+        }
+        assert_eq!(refused(&"x".repeat(20), Right::Admin), ("08P01", "bad arguments".to_owned()));
+    }
+
+    #[test]
+    fn what_comes_later_says_so() {
+        let later = |command: &str| ("0A000", format!("{command} is not available in this version"));
+        assert_eq!(refused("pause db", Right::Admin), later("PAUSE"));
+        assert_eq!(refused("SHOW sockets", Right::Stats), later("SHOW SOCKETS"));
+        assert_eq!(refused("SET pool_mode=session", Right::Admin), later("SET"));
+    }
+
+    #[test]
+    fn answers_end_with_ready_for_query() {
+        let error = Refusal::reload_failed().answer();
+        assert!(error.starts_with(b"E") && error.ends_with(b"Z\0\0\0\x05I"));
+        let text = String::from_utf8_lossy(&error).into_owned();
+        assert!(text.contains("SERROR\0VERROR\0CF0000\0MRELOAD failed, see logs for additional details\0"), "{text:?}");
+        assert_eq!(done_answer("RELOAD"), b"C\0\0\0\x0bRELOAD\0Z\0\0\0\x05I");
+        assert!(set_ignored_answer().ends_with(b"C\0\0\0\x08SET\0Z\0\0\0\x05I"));
+        let help = String::from_utf8_lossy(&help_answer()).into_owned();
+        assert!(help.contains("C00000\0MConsole usage\0D\n\tSHOW HELP\n\tSHOW ") && help.contains("VERSION"), "{help}");
+        assert!(help.contains("Z\0\0\0\u{5}I"));
+    }
+
+    #[test]
+    fn a_parameter_is_a_column_of_its_name() {
+        let Ok(Command::Parameter(parameter)) = understand("SHOW TimeZone", Right::Stats) else {
+            panic!("a parameter")
+        };
+        let answer = String::from_utf8_lossy(&parameter.answer()).into_owned();
+        assert!(answer.contains("timezone\0") && answer.contains("GMT"), "{answer:?}");
+    }
+}

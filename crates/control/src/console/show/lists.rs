@@ -1,0 +1,100 @@
+//! `SHOW LISTS`: how many there are of everything.
+
+use worker::letters::{Parts, Snapshot};
+
+use super::{NOTHING, Subject, View, databases, pools, users};
+use crate::console::table::{Cell, Column, number, text};
+
+pub(super) const LISTS: Subject = Subject {
+    name: "LISTS",
+    parts: Parts { pools: true, memory: true, ..NOTHING },
+    columns: &[Column::text("list"), Column::int("items")],
+    rows,
+};
+
+fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let sum = |part: fn(&Snapshot) -> u32| view.snapshots.iter().map(|snapshot| part(snapshot) as usize).sum();
+    let (clients_used, clients_free) = table(view, "client_cache");
+    let (servers_used, servers_free) = table(view, "server_cache");
+    let surprises: u64 = view.snapshots.iter().map(|snapshot| snapshot.protocol_surprises).sum();
+    let lists: [(&str, usize); 15] = [
+        // The console is one more.
+        ("databases", databases::all(view).len() + 1),
+        ("users", users::all(view).len()),
+        ("peers", view.settings.peers.len()),
+        ("pools", pools::all(view).len()),
+        ("peer_pools", 0),
+        ("free_clients", clients_free),
+        ("used_clients", clients_used),
+        ("login_clients", sum(|snapshot| snapshot.login_clients)),
+        ("free_servers", servers_free),
+        ("used_servers", servers_used),
+        ("dns_names", sum(|snapshot| snapshot.names)),
+        ("dns_zones", 0),
+        ("dns_queries", sum(|snapshot| snapshot.names_asked)),
+        ("dns_pending", 0),
+        // Ours: stays 0 as long as no server breaks the protocol.
+        ("protocol_surprises", usize::try_from(surprises).unwrap_or(usize::MAX)),
+    ];
+    lists.into_iter().map(|(name, items)| vec![text(name), number(items)]).collect()
+}
+
+/// Rows of a table over all workers: in use, and free.
+fn table(view: &View<'_>, name: &str) -> (usize, usize) {
+    let tables = view.snapshots.iter().flat_map(|snapshot| &snapshot.tables);
+    let wanted = tables.filter(|table| table.name == name);
+    wanted.fold((0, 0), |(used, free), table| (used + table.used, free + table.free))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::*;
+    use super::*;
+    use worker::letters::TableRow;
+
+    #[test]
+    fn the_columns_are_pgbouncers() {
+        assert_eq!(heads("LISTS"), "list s, items i");
+    }
+
+    #[test]
+    fn the_lists_are_in_pgbouncers_order_and_sum_all_workers() {
+        let settings = settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n");
+        let tables = |used| {
+            vec![
+                TableRow { name: "client_cache", size: 1, used, free: 2 },
+                TableRow { name: "server_cache", size: 1, used: used + 1, free: 0 },
+                TableRow { name: "iobuf_cache", size: 1, used: 99, free: 99 },
+            ]
+        };
+        let first = Snapshot {
+            tables: tables(3),
+            login_clients: 1,
+            names: 2,
+            names_asked: 1,
+            pools: vec![pool_row("d", "u"), pool_row("d", "v")],
+            ..Snapshot::default()
+        };
+        let second = Snapshot { tables: tables(5), login_clients: 2, ..Snapshot::default() };
+        assert_eq!(
+            lines(&table_of("LISTS", &settings, "\"u\" \"\"\n", &[first, second])),
+            [
+                "databases|2",
+                "users|2",
+                "peers|0",
+                "pools|3",
+                "peer_pools|0",
+                "free_clients|4",
+                "used_clients|8",
+                "login_clients|3",
+                "free_servers|0",
+                "used_servers|10",
+                "dns_names|2",
+                "dns_zones|0",
+                "dns_queries|1",
+                "dns_pending|0",
+                "protocol_surprises|0",
+            ]
+        );
+    }
+}

@@ -1,0 +1,248 @@
+//! What can be shown: the catalog of subjects.
+//!
+//! To add one is to add a file with a [`Subject`], and to name it in [`CATALOG`].
+//!
+//! Always true: a table is made of a [`View`] and nothing else; columns have PgBouncer's names, types and order, ours would
+//! come after them.
+//! Not here: asking for the snapshots (`control`).
+
+mod databases;
+mod lists;
+mod memory;
+mod pools;
+mod settings;
+mod sockets;
+mod state;
+mod stats;
+mod users;
+
+use auth::UserFile;
+use base::{Time, Wall};
+use config::{LoadBalance, Settings};
+use pool::Mode;
+use worker::letters::{Parts, Snapshot};
+
+use super::table::{Cell, Column, Table, text};
+use crate::history::History;
+
+/// One thing that can be shown.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// What it is called, in capitals.
+    pub(crate) name: &'static str,
+    /// Which parts of the workers' snapshots it is made of.
+    pub(crate) parts: Parts,
+    columns: &'static [Column],
+    rows: fn(&View<'_>) -> Vec<Vec<Cell>>,
+}
+
+/// All that a table may be made of.
+#[derive(Debug)]
+pub(crate) struct View<'v> {
+    /// The settings in force.
+    pub(crate) settings: &'v Settings,
+    /// The file of secrets in force.
+    pub(crate) users: &'v UserFile,
+    /// The workers, as far as [`Subject::parts`] asked for them.
+    pub(crate) snapshots: &'v [Snapshot],
+    /// The counters at the latest boundaries.
+    pub(crate) history: &'v History,
+    /// The time.
+    pub(crate) now: Time,
+}
+
+/// Every subject, in the order of the help.
+pub(crate) const CATALOG: &[&Subject] = &[
+    &settings::CONFIG,
+    &databases::DATABASES,
+    &pools::POOLS,
+    &sockets::CLIENTS,
+    &sockets::SERVERS,
+    &users::USERS,
+    &settings::VERSION,
+    &lists::LISTS,
+    &memory::MEM,
+    &state::STATE,
+    &stats::STATS,
+    &stats::STATS_TOTALS,
+    &stats::STATS_AVERAGES,
+    &stats::TOTALS,
+];
+
+/// What PgBouncer shows and this version does not.
+pub(crate) const LATER: [&str; 7] =
+    ["SOCKETS", "ACTIVE_SOCKETS", "PEERS", "PEER_POOLS", "DNS_HOSTS", "DNS_ZONES", FOR_ADMINS];
+
+/// The only subject that not everybody may see: it hands out descriptors and secrets.
+pub(crate) const FOR_ADMINS: &str = "FDS";
+
+/// The name of the console's database, and of the user of its pool.
+pub(crate) const CONSOLE: &str = "pgbouncer";
+
+/// The subject of this name, in any case.
+pub(crate) fn find(name: &str) -> Option<&'static Subject> {
+    CATALOG.iter().find(|subject| subject.name.eq_ignore_ascii_case(name)).copied()
+}
+
+impl Subject {
+    /// The table as it is now.
+    pub(crate) fn table(&self, view: &View<'_>) -> Table {
+        Table { columns: self.columns, rows: (self.rows)(view) }
+    }
+
+    /// Whether it can be shown without asking any worker.
+    pub(crate) fn needs_no_worker(&self) -> bool {
+        self.parts == NOTHING
+    }
+}
+
+const NOTHING: Parts = Parts { clients: false, servers: false, pools: false, stats: false, memory: false };
+const POOLS_PART: Parts = Parts { pools: true, ..NOTHING };
+
+fn mode(mode: Mode) -> Cell {
+    text(match mode {
+        Mode::Session => "session",
+        Mode::Transaction => "transaction",
+        Mode::Statement => "statement",
+    })
+}
+
+/// Which host is dialed, which is worth a word only where there are several.
+fn load_balance(database: &config::Database) -> Cell {
+    let word = match database.load_balance_hosts {
+        LoadBalance::RoundRobin => "round-robin",
+        LoadBalance::Disable => "disable",
+    };
+    (database.hosts.len() > 1).then(|| word.to_owned())
+}
+
+/// A moment as the console writes it: local time to the second, with the short name of the zone.
+fn moment(wall: Wall) -> Cell {
+    let instant = jiff::Timestamp::from_microsecond(wall.0).unwrap_or_default();
+    text(instant.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use config::{Database, Overrides};
+    use worker::letters::{DatabaseRow, PoolRow, Row, UserRow};
+
+    /// Settings from the text of a file.
+    pub(crate) fn settings(text: &str) -> Settings {
+        let read = |_: &str| Ok(text.as_bytes().to_vec());
+        config::load("test.ini", &read, &Overrides::default()).expect("good settings").settings
+    }
+
+    /// A database of these settings.
+    pub(crate) fn database(settings: &Settings, name: &str) -> Arc<Database> {
+        settings.database(name).expect("a database of this name")
+    }
+
+    pub(crate) fn pool_row(database: &str, user: &str) -> PoolRow {
+        PoolRow {
+            database: database.into(),
+            user: user.into(),
+            cl_active: 0,
+            cl_waiting: 0,
+            cl_active_cancel_req: 0,
+            cl_waiting_cancel_req: 0,
+            sv_active: 0,
+            sv_active_cancel: 0,
+            sv_being_canceled: 0,
+            sv_idle: 0,
+            sv_used: 0,
+            sv_tested: 0,
+            sv_login: 0,
+            maxwait: Duration::ZERO,
+            mode: Mode::Transaction,
+        }
+    }
+
+    pub(crate) fn database_row(entry: &Arc<Database>, servers: u32, clients: u32) -> DatabaseRow {
+        DatabaseRow { name: Arc::clone(&entry.name), entry: Arc::clone(entry), servers, clients }
+    }
+
+    pub(crate) fn user_row(name: &str, servers: u32, clients: u32) -> UserRow {
+        UserRow { name: name.into(), servers, clients }
+    }
+
+    pub(crate) fn row(id: u64) -> Row {
+        Row {
+            user: "u".into(),
+            database: "d".into(),
+            state: "idle",
+            addr: "10.0.0.7".to_owned(),
+            port: 5000,
+            local_addr: "10.0.0.1".to_owned(),
+            local_port: 6432,
+            connect_time: Wall(0),
+            request_time: Wall(1_000_000),
+            wait: Duration::ZERO,
+            close_needed: false,
+            id,
+            link: None,
+            remote_pid: 0,
+            application_name: "".into(),
+        }
+    }
+
+    /// The table of a subject from these snapshots.
+    pub(crate) fn table_of(name: &str, settings: &Settings, users: &str, snapshots: &[Snapshot]) -> Table {
+        let (users, _) = UserFile::parse(users.as_bytes());
+        let history = History::new(Time::from_secs(1));
+        let now = Time::from_secs(11);
+        find(name).expect("a subject").table(&View { settings, users: &users, snapshots, history: &history, now })
+    }
+
+    /// The rows, their cells separated by bars, NULL written as such.
+    pub(crate) fn lines(table: &Table) -> Vec<String> {
+        let cell = |cell: &Cell| cell.clone().unwrap_or_else(|| "NULL".to_owned());
+        table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("|")).collect()
+    }
+
+    /// The columns as in PgBouncer's description: name and a letter for the type.
+    pub(crate) fn heads(name: &str) -> String {
+        let columns = find(name).expect("a subject").columns.iter();
+        let letter = |column: &Column| match column.kind {
+            super::super::table::Kind::Text => 's',
+            super::super::table::Kind::Int => 'i',
+            super::super::table::Kind::Numeric => 'N',
+        };
+        columns.map(|column| format!("{} {}", column.name, letter(column))).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn every_row_of_every_subject_has_its_columns() {
+        let settings = settings("[databases]\nd = host=a,b\n[pgbouncer]\nauth_type=any\n");
+        let entry = database(&settings, "d");
+        let snapshot = Snapshot {
+            clients: vec![row(1)],
+            servers: vec![row(2)],
+            pools: vec![pool_row("d", "u")],
+            databases: vec![database_row(&entry, 1, 1)],
+            users: vec![user_row("u", 1, 1)],
+            stats: vec![("d".into(), worker::letters::Totals::default())],
+            tables: vec![worker::letters::TableRow { name: "client_cache", size: 8, used: 1, free: 1 }],
+            ..Snapshot::default()
+        };
+        for subject in CATALOG {
+            let table = table_of(subject.name, &settings, "", std::slice::from_ref(&snapshot));
+            assert!(!table.rows.is_empty(), "{}", subject.name);
+            for row in &table.rows {
+                assert_eq!(row.len(), table.columns.len(), "{}", subject.name);
+            }
+            assert!(find(&subject.name.to_lowercase()).is_some());
+        }
+    }
+
+    #[test]
+    fn a_moment_is_told_to_the_second_with_its_zone() {
+        let text = moment(Wall(86_400_000_000 * 365)).expect("text");
+        let parts: Vec<_> = text.split(' ').collect();
+        assert_eq!((parts.len(), parts[0].len(), parts[1].len()), (3, 10, 8), "{text}");
+    }
+}

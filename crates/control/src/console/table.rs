@@ -1,0 +1,118 @@
+//! The result of a SHOW: columns and rows.
+//!
+//! Always true: every row has a cell for every column; a cell is text, whatever its type.
+//! Not here: what the columns mean (`show`).
+
+use wire::write;
+
+/// A column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Column {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Its type.
+    pub(crate) kind: Kind,
+}
+
+/// The types that the console knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Text, and moments.
+    Text,
+    /// Numbers.
+    Int,
+    /// Numbers that are counted without end.
+    Numeric,
+}
+
+/// A value; `None` is SQL's NULL.
+pub(crate) type Cell = Option<String>;
+
+/// Columns and rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Table {
+    /// What the rows have.
+    pub(crate) columns: &'static [Column],
+    /// The rows, in the order in which they are shown.
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// Appends the table as messages: `RowDescription` and a `DataRow` for each row.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let columns: Vec<_> = self.columns.iter().map(Column::described).collect();
+        write::row_description(out, &columns);
+        for row in &self.rows {
+            write::data_row(out, row.iter().map(|cell| cell.as_deref()));
+        }
+    }
+}
+
+impl Column {
+    /// A column of text.
+    pub(crate) const fn text(name: &'static str) -> Self {
+        Self { name, kind: Kind::Text }
+    }
+
+    /// A column of numbers.
+    pub(crate) const fn int(name: &'static str) -> Self {
+        Self { name, kind: Kind::Int }
+    }
+
+    /// A column of counters.
+    pub(crate) const fn numeric(name: &'static str) -> Self {
+        Self { name, kind: Kind::Numeric }
+    }
+
+    fn described(&self) -> write::Column<'static> {
+        let (type_oid, type_bytes) = self.kind.oid_and_bytes();
+        write::Column { name: self.name, type_oid, type_bytes }
+    }
+}
+
+impl Kind {
+    /// PostgreSQL's number and length of the type (`catalog/pg_type.dat`): text, int4, numeric.
+    fn oid_and_bytes(self) -> (u32, i16) {
+        match self {
+            Self::Text => (25, -1),
+            Self::Int => (23, 4),
+            Self::Numeric => (1700, -1),
+        }
+    }
+}
+
+/// A cell of text.
+pub(crate) fn text(value: impl Into<String>) -> Cell {
+    Some(value.into())
+}
+
+/// A cell with a number.
+pub(crate) fn number(value: impl ToString) -> Cell {
+    Some(value.to_string())
+}
+
+/// A yes or a no, as the console writes it in numbers.
+pub(crate) fn flag(value: bool) -> Cell {
+    number(u8::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_a_description_and_its_rows() {
+        const COLUMNS: &[Column] = &[Column::text("a"), Column::int("b"), Column::numeric("c")];
+        let mut out = Vec::new();
+        Table { columns: COLUMNS, rows: vec![vec![text("x"), number(7), None]] }.write(&mut out);
+        let mut expected = b"T\0\0\0\x42\0\x03".to_vec();
+        for (name, oid, bytes) in [(b'a', 25_u32, -1_i16), (b'b', 23, 4), (b'c', 1700, -1)] {
+            expected.extend([name, 0, 0, 0, 0, 0, 0, 0]);
+            expected.extend(oid.to_be_bytes());
+            expected.extend(bytes.to_be_bytes());
+            expected.extend([0xff, 0xff, 0xff, 0xff, 0, 0]);
+        }
+        expected.extend(b"D\0\0\0\x14\0\x03\0\0\0\x01x\0\0\0\x017\xff\xff\xff\xff");
+        assert_eq!(out, expected);
+    }
+}

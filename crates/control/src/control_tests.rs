@@ -1,0 +1,305 @@
+//! The control thread on a made-up clock, with letter boxes that only keep what they are given.
+
+use super::*;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use base::Key;
+use config::Overrides;
+use worker::letters::Totals;
+
+use crate::source::first_force;
+
+type Letters = Arc<Mutex<Vec<ToWorker<()>>>>;
+
+/// A control thread with its files in a directory of its own.
+struct Desk {
+    control: Control<()>,
+    boxes: Vec<Letters>,
+    dir: PathBuf,
+    now: Moment,
+}
+
+impl Desk {
+    fn new(name: &str, workers: u8, settings: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("trunkline-control-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let desk_file = |file: &str| dir.join(file).to_str().expect("a name in UTF-8").to_owned();
+        let source = Source::new(desk_file("ini"), Overrides { quiet: true, ..Overrides::default() });
+        let text = format!(
+            "[databases]\nd = host=a\n[pgbouncer]\nauth_file={}\nlogfile={}\n{settings}",
+            desk_file("users"),
+            desk_file("log")
+        );
+        std::fs::write(dir.join("users"), "\"u\" \"old\"\n").expect("a file");
+        std::fs::write(dir.join("ini"), text).expect("a file");
+        let _ = std::fs::remove_file(dir.join("log"));
+        let loaded = source.read().expect("good settings");
+        let (users, _) = crate::source::read_users(&loaded.settings).expect("a file of secrets");
+        let log = Arc::new(crate::source::open_log(&loaded.settings).expect("a log"));
+        let speaker = Arc::new(RwLock::new(Arc::clone(&log)));
+        let force = Arc::new(first_force(loaded.settings, users, log, workers, [0; 32], 1));
+        let boxes: Vec<Letters> = (0..workers).map(|_| Letters::default()).collect();
+        let posts = boxes.iter().map(|letters| {
+            let letters = Arc::clone(letters);
+            let post: Post<ToWorker<()>> = Arc::new(move |letter| letters.lock().expect("a box").push(letter));
+            post
+        });
+        let now = Moment { time: Time::from_secs(100), wall: Wall(0) };
+        let control = Control::new(source, force, speaker, loaded.warnings, posts.collect(), now);
+        Self { control, boxes, dir, now }
+    }
+
+    fn happens(&mut self, event: Event) {
+        self.control.handle(self.now, event);
+    }
+
+    fn after(&mut self, secs: u64, event: Event) {
+        self.now.time = self.now.time + Duration::from_secs(secs);
+        self.happens(event);
+    }
+
+    fn says(&mut self, text: &str) {
+        let letter =
+            ToControl::Console { from: WorkerId(0), client: CLIENT, right: Right::Admin, text: text.to_owned() };
+        self.happens(Event::Letter(letter));
+    }
+
+    fn shown(&mut self, from: u8, question: u64, snapshot: Snapshot) {
+        let letter = ToControl::Shown { from: WorkerId(from), question, snapshot: Box::new(snapshot) };
+        self.happens(Event::Letter(letter));
+    }
+
+    /// What has come into a worker's box since it was looked at last.
+    fn letters(&self, worker: usize) -> Vec<ToWorker<()>> {
+        std::mem::take(&mut *self.boxes[worker].lock().expect("a box"))
+    }
+
+    /// The question that the worker was asked, which must be all that it was told.
+    fn question(&self, worker: usize) -> u64 {
+        match &self.letters(worker)[..] {
+            [ToWorker::Show { question, .. }] => *question,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The answer that the client at worker 0 was given, which must be all that the worker was told.
+    fn answer(&self) -> String {
+        match &self.letters(0)[..] {
+            [ToWorker::ConsoleAnswer { client, bytes, closes: false }] if *client == CLIENT => {
+                assert!(bytes.ends_with(b"Z\0\0\0\x05I"), "{bytes:?}");
+                String::from_utf8_lossy(bytes).into_owned()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    fn rewrite(&self, file: &str, old: &str, new: &str) {
+        let path = self.dir.join(file);
+        let text = std::fs::read_to_string(&path).expect("readable").replace(old, new);
+        std::fs::write(path, text).expect("writable");
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+const CLIENT: ClientKey = Key { index: 7, generation: 1 };
+
+#[test]
+fn what_needs_no_worker_is_answered_at_once() {
+    let mut desk = Desk::new("version", 2, "");
+    desk.says("SHOW VERSION");
+    assert!(desk.answer().contains("PgBouncer 1.25.2"));
+    assert!(desk.letters(1).is_empty());
+    desk.says("SET timezone = 'UTC'");
+    assert!(desk.answer().contains("SET ignored"));
+    desk.says("what?");
+    assert!(desk.answer().contains("invalid command 'what?', use SHOW HELP;"));
+    assert!(
+        desk.log().contains("ERROR invalid command") && desk.log().contains("WARNING pooler error: invalid command")
+    );
+}
+
+#[test]
+fn a_table_is_shown_when_all_workers_have_answered() {
+    let mut desk = Desk::new("survey", 2, "");
+    desk.says("SHOW STATS");
+    let question = desk.question(0);
+    assert_eq!(desk.question(1), question);
+    let stats = vec![("d".into(), Totals { query_count: 4711, ..Totals::default() })];
+    desk.shown(1, question, Snapshot { stats, ..Snapshot::default() });
+    assert!(desk.letters(0).is_empty());
+    desk.shown(0, question, Snapshot::default());
+    assert!(desk.answer().contains("4711"));
+}
+
+#[test]
+fn a_worker_that_keeps_silent_is_named() {
+    let mut desk = Desk::new("silent", 2, "");
+    desk.says("SHOW POOLS");
+    let question = desk.question(0);
+    desk.shown(0, question, Snapshot::default());
+    assert_eq!(desk.control.next_deadline(), Time::from_secs(105));
+    desk.after(5, Event::Tick);
+    assert!(desk.answer().contains("no answer within 5 seconds from worker 1"));
+    desk.shown(1, question, Snapshot::default());
+    assert!(desk.letters(0).is_empty(), "one question, one answer");
+}
+
+#[test]
+fn every_period_ends_with_a_line() {
+    let mut desk = Desk::new("period", 1, "stats_period=10");
+    assert_eq!(desk.control.next_deadline(), Time::from_secs(110));
+    desk.after(10, Event::Tick);
+    let question = desk.question(0);
+    let stats = vec![("d".into(), Totals { xact_count: 50, xact_time: 100, ..Totals::default() })];
+    desk.shown(0, question, Snapshot { stats, ..Snapshot::default() });
+    assert!(desk.log().contains("LOG stats: 5 xacts/s, 0 queries/s, "), "{}", desk.log());
+    assert!(desk.log().contains("xact 2 us"), "{}", desk.log());
+    assert_eq!(desk.control.next_deadline(), Time::from_secs(120));
+}
+
+#[test]
+fn no_line_is_written_when_nobody_wants_it() {
+    let mut desk = Desk::new("quiet", 1, "stats_period=10\nlog_stats=0");
+    desk.after(10, Event::Tick);
+    let question = desk.question(0);
+    desk.shown(0, question, Snapshot::default());
+    assert_eq!(desk.log(), "");
+}
+
+#[test]
+fn a_name_is_looked_up_once_for_all_who_ask() {
+    let mut desk = Desk::new("names", 2, "");
+    for from in [0, 1] {
+        desk.happens(Event::Letter(ToControl::Resolve { from: WorkerId(from), name: "db".into() }));
+    }
+    assert_eq!(desk.control.next_lookup().as_deref(), Some("db"));
+    assert_eq!(desk.control.next_lookup(), None);
+    desk.happens(Event::Found { name: "db".into(), found: Err("gone".into()) });
+    for worker in [0, 1] {
+        assert!(
+            matches!(&desk.letters(worker)[..], [ToWorker::Resolved { found: Err(text), .. }] if **text == *"gone")
+        );
+    }
+}
+
+#[test]
+fn a_reload_puts_everything_new_in_force() {
+    let mut desk = Desk::new("reload", 2, "default_pool_size=11\npidfile=a\n");
+    desk.rewrite("ini", "=11\npidfile=a", "=12\npidfile=b\nserver_fast_close=1");
+    desk.rewrite("users", "u", "newcomer");
+    std::fs::rename(desk.dir.join("log"), desk.dir.join("log.old")).expect("a log that is rotated");
+    desk.says("RELOAD");
+    for worker in [1, 0] {
+        let letters = desk.letters(worker);
+        let Some(ToWorker::Force(force)) = letters.first() else { panic!("{letters:?}") };
+        assert_eq!(force.settings.default_pool_size, 12);
+        assert_eq!(force.settings.pidfile.as_deref(), Some("a"), "it is too late for another one");
+        assert!(force.users.secret("newcomer").is_some() && force.users.secret("u").is_none());
+        assert_eq!(letters.len(), 2 - worker, "the answer comes after the settings");
+    }
+    let old = std::fs::read_to_string(desk.dir.join("log.old")).expect("the old log");
+    assert!(old.contains("LOG RELOAD command issued"), "{old}");
+    assert!(old.contains("pidfile has changed: the new value waits for a restart"), "{old}");
+    assert_eq!(old.matches("server_fast_close").count(), 1, "{old}");
+    desk.happens(Event::Signal(Signal::Hangup));
+    assert!(desk.log().contains("LOG got SIGHUP, re-reading config"), "the new log is written");
+    assert!(!desk.log().contains("WARNING"), "what was told is not told again: {}", desk.log());
+}
+
+#[test]
+fn a_reload_with_a_mistake_changes_nothing() {
+    let mut desk = Desk::new("mistake", 1, "default_pool_size=11\n");
+    desk.rewrite("ini", "=11", "=many\npool_mod=session");
+    desk.rewrite("users", "u", "newcomer");
+    desk.says("RELOAD");
+    let answer = desk.answer();
+    assert!(answer.contains("CF0000\0MRELOAD failed, see logs for additional details\0"), "{answer:?}");
+    for word in ["ERROR", "many", "did you mean \"pool_mode\"?", "config file loading failed", "RELOAD failed"] {
+        assert!(desk.log().contains(word), "{word} is not in {}", desk.log());
+    }
+    assert!(desk.control.force.users.secret("u").is_some());
+}
+
+#[test]
+fn secrets_outlive_a_file_that_cannot_be_read() {
+    let mut desk = Desk::new("secrets", 1, "");
+    std::fs::remove_file(desk.dir.join("users")).expect("removable");
+    desk.says("RELOAD");
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::Force(force), _] if force.users.secret("u").is_some()));
+    assert!(desk.log().contains("ERROR could not open auth_file"), "{}", desk.log());
+}
+
+fn ways(letters: &[ToWorker<()>]) -> Vec<Shutdown> {
+    let way = |letter: &ToWorker<()>| match letter {
+        ToWorker::Shutdown(way) => Some(*way),
+        _ => None,
+    };
+    letters.iter().filter_map(way).collect()
+}
+
+#[test]
+fn the_first_sigterm_waits_for_clients_and_the_second_does_not() {
+    let mut desk = Desk::new("term", 2, "");
+    desk.happens(Event::Signal(Signal::Terminate));
+    assert_eq!(ways(&desk.letters(1)), [Shutdown::WaitForClients]);
+    assert!(desk.log().contains("got SIGTERM, shutting down, waiting for all clients disconnect"));
+    assert!(!desk.control.is_over());
+    desk.happens(Event::Signal(Signal::User2));
+    assert!(desk.log().contains("got SIGUSR2 while shutting down, ignoring"));
+    desk.happens(Event::Signal(Signal::Terminate));
+    assert_eq!(ways(&desk.letters(1)), [Shutdown::Now]);
+    assert!(desk.control.is_over());
+}
+
+#[test]
+fn a_shutdown_that_waits_ends_when_the_last_worker_has_nothing_left() {
+    for (signal, what) in [(Signal::Terminate, "client"), (Signal::Interrupt, "server")] {
+        let mut desk = Desk::new(what, 2, "");
+        desk.happens(Event::Signal(signal));
+        desk.happens(Event::Letter(ToControl::Drained { from: WorkerId(1) }));
+        desk.happens(Event::Letter(ToControl::Drained { from: WorkerId(1) }));
+        assert!(!desk.control.is_over());
+        desk.happens(Event::Letter(ToControl::Drained { from: WorkerId(0) }));
+        assert!(desk.control.is_over());
+        assert_eq!(ways(&desk.letters(0)).last(), Some(&Shutdown::Now));
+        assert!(desk.log().contains(&format!("{what} connections dropped, exiting")), "{}", desk.log());
+    }
+}
+
+#[test]
+fn shutdown_on_the_console_ends_without_a_word_unless_it_waits() {
+    let mut desk = Desk::new("shutdown", 1, "");
+    desk.says("SHUTDOWN WAIT_FOR_CLIENTS");
+    let letters = desk.letters(0);
+    assert!(
+        matches!(&letters[..], [ToWorker::ConsoleAnswer { .. }, ToWorker::Shutdown(Shutdown::WaitForClients)]),
+        "{letters:?}"
+    );
+    desk.says("SHUTDOWN");
+    let letters = desk.letters(0);
+    assert!(matches!(&letters[..], [ToWorker::Shutdown(Shutdown::Now)]), "{letters:?}");
+    assert!(desk.control.is_over() && desk.log().contains("LOG SHUTDOWN command issued"));
+}
+
+#[test]
+fn what_pauses_is_not_there_yet_and_harms_nobody() {
+    let mut desk = Desk::new("pause", 1, "");
+    desk.happens(Event::Signal(Signal::User1));
+    assert!(desk.log().contains("got SIGUSR1, but PAUSE is not available in this version"));
+    desk.says("PAUSE");
+    assert!(desk.answer().contains("C0A000\0MPAUSE is not available in this version"));
+    desk.happens(Event::Signal(Signal::Quit));
+    assert!(desk.log().contains("got SIGQUIT, fast exit") && desk.control.is_over());
+}

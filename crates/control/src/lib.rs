@@ -1,0 +1,23 @@
+//! The control thread: settings, names, the console, statistics, signals. It may be slow; it never keeps a worker waiting.
+//!
+//! To read it, begin with `control`, then `console`.
+//!
+//! Always true: it reads a worker only by asking for a snapshot, and changes it only by an order.
+//! Not here: clients and servers (`worker`), the start of the process (`trunkline`).
+
+mod console;
+mod control;
+mod history;
+mod names;
+mod reload;
+mod run;
+mod source;
+mod survey;
+
+pub use control::{Control, Event, Moment, Signal, Speaker};
+pub use names::{Found, LOOKUPS_MAX};
+pub use run::{Clock, Signals, run, wall_now};
+pub use source::{Source, first_force, open_log, read_users, tuning, words_of};
+
+/// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.
+pub const PGBOUNCER_VERSION: &str = "1.25.2";

@@ -1,0 +1,80 @@
+//! Reading everything again: the configuration, the file of secrets, the log file.
+//!
+//! Always true: after a mistake in the configuration or in the file of secrets nothing has changed; otherwise everything that can change has, between
+//! two turns of each worker.
+//! Not here: reading the files (`source`), who asks for it (`control`).
+
+use std::sync::Arc;
+
+use auth::UserFile;
+use config::{Settings, Warning};
+use reactor::{Level, LogTarget};
+use worker::letters::ToWorker;
+
+use crate::control::Control;
+use crate::source;
+
+impl<S> Control<S> {
+    /// Reads everything again. Whether the new settings are in force.
+    pub(crate) fn reload(&mut self) -> bool {
+        let loaded = match self.source.read_again(&self.force.settings) {
+            Ok(loaded) => loaded,
+            Err(mistakes) => {
+                for mistake in mistakes {
+                    self.log(Level::Error, format_args!("{mistake}"));
+                }
+                self.log(Level::Error, format_args!("config file loading failed"));
+                return false;
+            }
+        };
+        let Some(users) = self.read_users(&loaded.settings) else { return false };
+        self.tell_new(loaded.warnings);
+        let log = self.reopen_log(&loaded.settings);
+        if loaded.settings.stats_period != self.force.settings.stats_period {
+            self.period_ends = self.now.time + loaded.settings.stats_period;
+        }
+        self.force = Arc::new(source::next_force(loaded.settings, users, log, &self.force));
+        self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
+        true
+    }
+
+    /// Logs the warnings that have not been logged before: whoever reloads every minute wants no line a minute.
+    fn tell_new(&mut self, warnings: Vec<Warning>) {
+        for warning in warnings.iter().filter(|warning| !self.told.contains(warning)) {
+            self.log(Level::Warning, format_args!("{warning}"));
+        }
+        self.told = warnings;
+    }
+
+    /// The secrets as they are in the file now; `None` when the file is broken, since half of a file would lock the others out.
+    fn read_users(&self, settings: &Settings) -> Option<UserFile> {
+        match source::read_users(settings) {
+            Ok((users, problems)) if problems.is_empty() => Some(users),
+            Ok((_, problems)) => {
+                problems.iter().for_each(|problem| self.log(Level::Error, format_args!("{problem}")));
+                self.log(Level::Error, format_args!("auth_file is broken, the old settings and secrets stay in force"));
+                None
+            }
+            // As in PgBouncer: a file that cannot be read takes no secret away from anybody.
+            Err(text) => {
+                self.log(Level::Error, format_args!("{text}"));
+                Some(self.force.users.clone())
+            }
+        }
+    }
+
+    fn reopen_log(&self, settings: &Settings) -> Arc<LogTarget> {
+        let log = match source::open_log(settings) {
+            Ok(log) => Arc::new(log),
+            Err(text) => {
+                self.log(Level::Error, format_args!("{text}"));
+                return Arc::clone(&self.force.log);
+            }
+        };
+        // The lock is poisoned only after a panic, and a panic ends the process.
+        if let Ok(mut speaker) = self.speaker.write() {
+            *speaker = Arc::clone(&log);
+        }
+        log
+    }
+}

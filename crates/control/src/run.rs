@@ -1,0 +1,122 @@
+//! The control thread's own life: waits for letters, signals, addresses and clocks, and tells [`Control`] of them.
+//!
+//! Always true: nothing that takes long is waited for in here; whatever happens meanwhile is heard.
+//! Not here: what an event means (`control`).
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base::{Time, Wall};
+use tokio::signal::unix::{self, SignalKind};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use worker::letters::ToControl;
+
+use crate::control::{Control, Event, Moment, Signal};
+use crate::names::{self, Found};
+
+/// The signals of the process, caught.
+#[derive(Debug)]
+pub struct Signals {
+    hangup: unix::Signal,
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    quit: unix::Signal,
+    user1: unix::Signal,
+    user2: unix::Signal,
+}
+
+impl Signals {
+    /// From now on signals are heard instead of ending the process. Must be called inside a runtime of tokio.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn catch() -> io::Result<Self> {
+        Ok(Self {
+            hangup: unix::signal(SignalKind::hangup())?,
+            terminate: unix::signal(SignalKind::terminate())?,
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            quit: unix::signal(SignalKind::quit())?,
+            user1: unix::signal(SignalKind::user_defined1())?,
+            user2: unix::signal(SignalKind::user_defined2())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.quit.recv() => Signal::Quit,
+            _ = self.terminate.recv() => Signal::Terminate,
+            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.hangup.recv() => Signal::Hangup,
+            _ = self.user1.recv() => Signal::User1,
+            _ = self.user2.recv() => Signal::User2,
+        }
+    }
+}
+
+/// The clocks of the control thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    /// A clock that begins to go now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { origin: Instant::now() }
+    }
+
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        let since = u64::try_from((self.origin.elapsed() + HEAD_START).as_micros());
+        Moment { time: Time(since.unwrap_or(u64::MAX)), wall: wall_now() }
+    }
+
+    async fn reaches(&self, deadline: Time) {
+        let since = Duration::from_micros(deadline.0).saturating_sub(HEAD_START);
+        match self.origin.checked_add(since) {
+            Some(instant) => tokio::time::sleep_until(instant).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// So that moments before the start can be told.
+const HEAD_START: Duration = Duration::from_secs(60);
+
+/// Lives until the process is to end. All workers have been told to go down then.
+pub async fn run<S: Send + 'static>(
+    mut control: Control<S>,
+    clock: Clock,
+    mut letters: UnboundedReceiver<ToControl>,
+    mut signals: Signals,
+) {
+    let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
+    while !control.is_over() {
+        let deadline = control.next_deadline();
+        let event = tokio::select! {
+            signal = signals.next() => Event::Signal(signal),
+            Some(letter) = letters.recv() => Event::Letter(letter),
+            Some(Ok((name, found))) = lookups.join_next() => Event::Found { name, found },
+            () = clock.reaches(deadline) => Event::Tick,
+        };
+        control.handle(clock.now(), event);
+        while let Some(name) = control.next_lookup() {
+            lookups.spawn(async move {
+                let found = names::look_up(&name).await;
+                (name, found)
+            });
+        }
+    }
+}
+
+/// The calendar now.
+#[must_use]
+pub fn wall_now() -> Wall {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Wall(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}

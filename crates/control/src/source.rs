@@ -1,0 +1,164 @@
+//! Where everything that is in force comes from: the configuration, the file of secrets, the log file.
+//!
+//! Always true: what is read again replaces the old as a whole, or not at all.
+//! Not here: when it is read (`boot`, `control`), what the files mean (`config`, `auth`).
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::UserFile;
+use config::{Homes, Loaded, Mistake, Overrides, Settings};
+use protocol::vars::Tracked;
+use reactor::{LogTarget, TcpTuning};
+use worker::letters::Force;
+
+/// The configuration file and what the command line says on top of it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: String,
+    overrides: Overrides,
+}
+
+impl Source {
+    /// Settings come from the file `path`; `overrides` win over it.
+    #[must_use]
+    pub fn new(path: String, overrides: Overrides) -> Self {
+        Self { path, overrides }
+    }
+
+    /// Reads the settings of a process that starts.
+    ///
+    /// # Errors
+    /// Every mistake of every file.
+    pub fn read(&self) -> Result<Loaded, Vec<Mistake>> {
+        config::load(&self.path, &|name| std::fs::read(name), &self.overrides)
+    }
+
+    /// Reads the settings again. As in PgBouncer, `conffile` may have named another file for this.
+    ///
+    /// # Errors
+    /// Every mistake of every file.
+    pub fn read_again(&self, previous: &Settings) -> Result<Loaded, Vec<Mistake>> {
+        let path = previous.conffile.as_deref().unwrap_or(&self.path);
+        config::load_over(previous, path, &|name| std::fs::read(name), &self.overrides)
+    }
+}
+
+/// Reads the file of secrets, if these settings need one. The second part is what is wrong with its lines.
+///
+/// # Errors
+/// It cannot be read; the text is a line for the log.
+pub fn read_users(settings: &Settings) -> Result<(UserFile, Vec<String>), String> {
+    let Some(path) = settings.auth_file.as_deref().filter(|_| settings.auth_type.needs_secrets()) else {
+        return Ok((UserFile::default(), Vec::new()));
+    };
+    let bytes =
+        std::fs::read(path).map_err(|error| format!("could not open auth_file {path}: {}", words_of(&error)))?;
+    let (users, problems) = UserFile::parse(&bytes);
+    Ok((users, problems.iter().map(|problem| format!("{path}: {problem}")).collect()))
+}
+
+/// Opens the log that these settings name.
+///
+/// # Errors
+/// `logfile` cannot be opened for appending; the text is a line for whatever log there is.
+pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
+    let open = |path: &String| {
+        let file = File::options().append(true).create(true).open(path);
+        file.map_err(|error| format!("could not open logfile \"{path}\": {}", words_of(&error)))
+    };
+    let file = settings.logfile.as_ref().map(open).transpose()?;
+    Ok(LogTarget::new(!settings.quiet, file).with_verbosity(settings.verbose))
+}
+
+/// What a process starts with. `workers` is at least 1.
+#[must_use]
+pub fn first_force(
+    settings: Settings,
+    users: UserFile,
+    log: Arc<LogTarget>,
+    workers: u8,
+    mock_key: [u8; 32],
+    own_uid: u32,
+) -> Force {
+    let homes = Homes::assign(&settings, workers, None);
+    let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
+    let tuning = tuning(&settings);
+    Force { settings, homes, users, tracked, mock_key, tuning, log, own_uid }
+}
+
+/// What replaces `old` after a reload.
+pub(crate) fn next_force(settings: Settings, users: UserFile, log: Arc<LogTarget>, old: &Force) -> Force {
+    let homes = Homes::assign(&settings, old.homes.workers(), Some(&old.homes));
+    let tuning = tuning(&settings);
+    let tracked = old.tracked.clone();
+    Force { settings, homes, users, tracked, mock_key: old.mock_key, tuning, log, own_uid: old.own_uid }
+}
+
+/// The settings of TCP sockets.
+#[must_use]
+pub fn tuning(settings: &Settings) -> TcpTuning {
+    let secs = |duration: Option<Duration>| at_most_u32(duration.map_or(0, |duration| duration.as_secs().into()));
+    TcpTuning {
+        keepalive: settings.tcp_keepalive,
+        keepidle_secs: secs(settings.tcp_keepidle),
+        keepintvl_secs: secs(settings.tcp_keepintvl),
+        keepcnt: settings.tcp_keepcnt,
+        user_timeout_ms: at_most_u32(settings.tcp_user_timeout.map_or(0, |duration| duration.as_millis())),
+        socket_buffer: settings.tcp_socket_buffer,
+    }
+}
+
+/// An error in the words that C programs give it, without Rust's number behind them.
+#[must_use]
+pub fn words_of(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+fn at_most_u32(number: u128) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_in_its_own_words() {
+        assert_eq!(words_of(&io::Error::from_raw_os_error(2)), "No such file or directory");
+        assert_eq!(words_of(&io::Error::other("gone")), "gone");
+    }
+
+    #[test]
+    fn times_of_tcp_are_told_in_their_units() {
+        let settings = Settings {
+            tcp_keepidle: Some(Duration::from_secs(30)),
+            tcp_user_timeout: Some(Duration::from_millis(1500)),
+            ..Settings::default()
+        };
+        let tuning = tuning(&settings);
+        assert_eq!((tuning.keepalive, tuning.keepidle_secs, tuning.keepintvl_secs), (true, 30, 0));
+        assert_eq!(tuning.user_timeout_ms, 1500);
+    }
+
+    #[test]
+    fn a_file_of_secrets_that_is_not_needed_is_not_read() {
+        let settings = Settings {
+            auth_type: config::AuthType::Any,
+            auth_file: Some("/nowhere/users".to_owned()),
+            ..Settings::default()
+        };
+        assert!(read_users(&settings).is_ok());
+        let settings = Settings { auth_type: config::AuthType::Plain, ..settings };
+        assert_eq!(
+            read_users(&settings).expect_err("there is no such file"),
+            "could not open auth_file /nowhere/users: No such file or directory"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! A PostgreSQL cluster for the length of a trial.
+//!
+//! Always true: it listens on the loopback interface only, trusts whoever connects there, and promises nothing about
+//! durability.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{Client, Farewell, Kept, Trial, TrialError, children_of};
+
+/// The database that pgbench's tables are in.
+pub const DATABASE: &str = "demo";
+
+/// The user of all connections; the superuser of the cluster.
+pub const USER: &str = "demo";
+
+/// How large a cluster is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterShape {
+    /// How many clients it admits.
+    pub connections_max: u32,
+    /// Its shared buffers in MiB.
+    pub buffers_mib: u32,
+    /// pgbench's scale: 100,000 accounts, 15 MB each.
+    pub scale: u32,
+}
+
+/// A running PostgreSQL with pgbench's tables in it.
+#[derive(Debug)]
+pub struct Cluster {
+    server: Kept,
+    port: u16,
+    /// PostgreSQL's own children, such as the checkpointer.
+    housekeeping: Vec<u32>,
+}
+
+impl Cluster {
+    /// Makes the cluster, starts its server on `port`, and fills it.
+    ///
+    /// # Errors
+    /// One of these steps fails; the text has PostgreSQL's own words.
+    pub fn start(trial: &Trial, port: u16, shape: ClusterShape) -> Result<Self, TrialError> {
+        let place = trial.scratch.path().join("cluster");
+        init(trial, &place)?;
+        let mut command = trial.command(&trial.programs.path("postgres"));
+        command.arg("-D").arg(&place);
+        for setting in settings(port, shape) {
+            command.arg("-c").arg(setting);
+        }
+        let server = trial.start("postgres", &mut command, Farewell::Quit)?;
+        let mut cluster = Self { server, port, housekeeping: Vec::new() };
+        let mut client = wait_until_ready(trial, &mut cluster.server, "postgres", port, "postgres")?;
+        client
+            .run(&format!("CREATE DATABASE {DATABASE}"))
+            .map_err(|why| TrialError::step("cannot create a database".into(), why))?;
+        fill(trial, port, shape.scale)?;
+        cluster.housekeeping = children_of(cluster.server.pid());
+        cluster.housekeeping.retain(|&pid| !serves_a_client(pid));
+        Ok(cluster)
+    }
+
+    /// The port it listens on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The processes that serve clients now, poolers included.
+    #[must_use]
+    pub fn serving(&self) -> Vec<u32> {
+        let mut all = children_of(self.server.pid());
+        all.retain(|pid| !self.housekeeping.contains(pid));
+        all
+    }
+}
+
+/// Logs in again and again until it works, the program has ended, or patience ends.
+pub(super) fn wait_until_ready(
+    trial: &Trial,
+    program: &mut Kept,
+    name: &str,
+    port: u16,
+    database: &str,
+) -> Result<Client, TrialError> {
+    let until = Instant::now() + READY_PATIENCE;
+    loop {
+        let why = match Client::log_in(port, USER, database, LOGIN_PATIENCE) {
+            Ok(client) => return Ok(client),
+            Err(why) => why,
+        };
+        if let Some(status) = program.ended() {
+            let words = format!("{status}\n  {}", trial.last_words(name));
+            return Err(TrialError::step(format!("{name} did not start"), words));
+        }
+        if Instant::now() > until {
+            let words = format!("{why}\n  {}", trial.last_words(name));
+            return Err(TrialError::step(format!("{name} does not answer on port {port}"), words));
+        }
+        trial.interrupt.wait(Duration::from_millis(5))?;
+    }
+}
+
+/// Told by the title that PostgreSQL gives its processes: `postgres: demo demo 127.0.0.1(40606) idle`.
+fn serves_a_client(pid: u32) -> bool {
+    let title = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&title).contains("127.0.0.1(")
+}
+
+fn init(trial: &Trial, place: &Path) -> Result<(), TrialError> {
+    let mut command = trial.command(&trial.programs.path("initdb"));
+    command.arg("-D").arg(place);
+    command.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
+    trial.succeed("initdb", &mut command, Duration::from_secs(120))
+}
+
+fn fill(trial: &Trial, port: u16, scale: u32) -> Result<(), TrialError> {
+    let mut command = trial.command(&trial.programs.path("pgbench"));
+    command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-U", USER]);
+    command.args(["-i", "-q", "-s", &scale.to_string(), DATABASE]);
+    trial.succeed("pgbench-init", &mut command, Duration::from_secs(600))
+}
+
+fn settings(port: u16, shape: ClusterShape) -> Vec<String> {
+    let mut all = vec![
+        format!("port={port}"),
+        format!("max_connections={}", shape.connections_max),
+        format!("shared_buffers={}MB", shape.buffers_mib),
+    ];
+    all.extend(QUIET.iter().map(|&setting| setting.to_owned()));
+    all
+}
+
+/// Nothing is durable, nothing happens by itself, and there is no socket but the one on the loopback interface.
+const QUIET: [&str; 12] = [
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "autovacuum=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=2GB",
+    "checkpoint_timeout=1d",
+    "huge_pages=off",
+    "logging_collector=off",
+];
+
+const READY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// One attempt may take this long; Ctrl-C is only heard between attempts.
+const LOGIN_PATIENCE: Duration = Duration::from_secs(5);

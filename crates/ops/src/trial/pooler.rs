@@ -1,0 +1,70 @@
+//! A pooler before the trial's cluster: Trunkline, or whoever has the same command line and the same ini file.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::cluster::wait_until_ready;
+use super::{Client, ClientError, DATABASE, Farewell, Kept, Trial, TrialError, USER};
+
+/// A running pooler.
+#[derive(Debug)]
+pub struct Pooler {
+    program: Kept,
+    port: u16,
+    startup: Duration,
+}
+
+impl Pooler {
+    /// Writes `NAME.ini` and the user list that it names (`users.txt`) and starts `executable` on it.
+    ///
+    /// Waits until a client can log in through it and query the server. `ini` must make it listen on `port`, and, when
+    /// we are root, name whom it must become.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not serve; the text has its own words.
+    pub fn start(trial: &Trial, name: &str, executable: &Path, ini: &str, port: u16) -> Result<Self, TrialError> {
+        let path = trial.scratch.write(&trial.account, &format!("{name}.ini"), ini)?;
+        trial.scratch.write(&trial.account, USERS_FILE, &format!("\"{USER}\" \"\"\n"))?;
+        let begun = Instant::now();
+        let program = trial.start(name, trial.own_command(executable).arg(&path), Farewell::Quit)?;
+        let mut pooler = Self { program, port, startup: Duration::ZERO };
+        let mut client = wait_until_ready(trial, &mut pooler.program, name, port, DATABASE)?;
+        client.run("SELECT 1").map_err(|why| TrialError::step(format!("{name} cannot query"), why))?;
+        pooler.startup = begun.elapsed();
+        Ok(pooler)
+    }
+
+    /// A client that is logged in through it.
+    ///
+    /// # Errors
+    /// As [`Client::log_in`].
+    pub fn client(&self, patience: Duration) -> Result<Client, ClientError> {
+        Client::log_in(self.port, USER, DATABASE, patience)
+    }
+
+    /// The port it listens on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The time from its start to its first answer to a query.
+    #[must_use]
+    pub fn startup(&self) -> Duration {
+        self.startup
+    }
+
+    /// Its number, for `/proc`.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.program.ended().is_some()
+    }
+}
+
+/// The file of users that an ini file of a trial names as its `auth_file`, in the trial's directory.
+const USERS_FILE: &str = "users.txt";

@@ -1,0 +1,74 @@
+//! The directory of a trial.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::{Account, Keeper, TrialError};
+
+/// A directory that belongs to the trial's account and is removed with this guard, with all that is in it.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    keeper: Rc<Keeper>,
+}
+
+impl Scratch {
+    /// Makes the directory, in `$TMPDIR` or `/tmp`, closed to others.
+    ///
+    /// # Errors
+    /// It cannot be made, or not be given to the account.
+    pub fn create(prefix: &str, account: &Account, keeper: &Rc<Keeper>) -> Result<Self, TrialError> {
+        let above = Some(std::env::temp_dir()).filter(|path| account.may_enter(path));
+        let above = above.unwrap_or_else(|| PathBuf::from("/tmp"));
+        let failed = |why: io::Error| TrialError::step(format!("cannot make a directory in {}", above.display()), why);
+        let path = create_new(&above, prefix).map_err(failed)?;
+        keeper.tell("made", path.display());
+        let scratch = Self { path, keeper: Rc::clone(keeper) };
+        account.own(&scratch.path).map_err(failed)?;
+        Ok(scratch)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file that the account can read.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, account: &Account, name: &str, text: &str) -> Result<PathBuf, TrialError> {
+        let path = self.path.join(name);
+        let written = fs::write(&path, text).and_then(|()| account.own(&path));
+        written.map_err(|why| TrialError::step(format!("cannot write {}", path.display()), why))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now, because a program still writes there, is left to the keeper.
+        if fs::remove_dir_all(&self.path).is_ok() {
+            self.keeper.tell("removed", self.path.display());
+        }
+    }
+}
+
+fn create_new(above: &Path, prefix: &str) -> io::Result<PathBuf> {
+    let mut number = 0;
+    loop {
+        let path = above.join(format!("{prefix}-{}-{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < NUMBER_MAX => number += 1,
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+/// How many leftovers of the same name we step over.
+const NUMBER_MAX: u32 = 100;

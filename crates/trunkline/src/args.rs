@@ -1,0 +1,209 @@
+//! The command line: PgBouncer's, and what Trunkline adds to it.
+//!
+//! Always true: what is not understood is refused with a hint; what PgBouncer has and this version has not says so.
+//! Not here: doing it.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use config::Overrides;
+use control::PGBOUNCER_VERSION;
+use lexopt::{Arg, Parser, ValueExt};
+use ops::demo::DemoOptions;
+
+/// What is wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    /// Be a pooler.
+    Serve(Serve),
+    /// Validate a configuration.
+    Check {
+        /// The file.
+        config: String,
+    },
+    /// Show what pooling is good for.
+    Demo(DemoOptions),
+    /// Tell the version.
+    Version,
+    /// Tell how it is used.
+    Help,
+}
+
+/// How to be a pooler.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Serve {
+    /// The configuration file.
+    pub(crate) config: String,
+    /// What wins over it.
+    pub(crate) overrides: Overrides,
+    /// Whether and how the terminal is left.
+    pub(crate) place: Place,
+}
+
+/// Where a pooler runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Where it was started.
+    Foreground,
+    /// In the background, once it has been put there.
+    Background,
+    /// In the background already: started by the one above, which waits for word.
+    Detached,
+}
+
+/// Reads the arguments, the program's name included.
+///
+/// # Errors
+/// The text is for the person who typed them.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, String> {
+    let mut args = args.into_iter();
+    let name = args.next().map_or_else(|| "trunkline".to_owned(), |name| name.to_string_lossy().into_owned());
+    let args: Vec<OsString> = args.collect();
+    if args.first().is_some_and(|first| first == "demo") {
+        return DemoOptions::parse(args.into_iter().skip(1)).map(Call::Demo);
+    }
+    let hint = |text: String| format!("{name}: {text}\nTry \"{name} --help\" for more information.");
+    words(Parser::from_args(args)).map_err(hint)
+}
+
+fn words(mut parser: Parser) -> Result<Call, String> {
+    let mut overrides = Overrides::default();
+    let mut place = Place::Foreground;
+    let mut is_check = false;
+    let mut files = Vec::new();
+    while let Some(arg) = parser.next().map_err(said)? {
+        match arg {
+            Arg::Short('d') | Arg::Long("daemon") if place == Place::Foreground => place = Place::Background,
+            Arg::Short('d') | Arg::Long("daemon") => {}
+            Arg::Long(DETACHED) => place = Place::Detached,
+            Arg::Short('q') | Arg::Long("quiet") => overrides.quiet = true,
+            Arg::Short('v') | Arg::Long("verbose") => overrides.verbose += 1,
+            Arg::Short('u') | Arg::Long("user") => overrides.user = Some(text(&mut parser)?),
+            Arg::Short('R') | Arg::Long("reboot") => return Err("-R is not available in this version".to_owned()),
+            Arg::Short('V') | Arg::Long("version") => return Ok(Call::Version),
+            Arg::Short('h') | Arg::Long("help") => return Ok(Call::Help),
+            Arg::Long("check") => is_check = true,
+            Arg::Value(file) => files.push(file.string().map_err(said)?),
+            other => return Err(said(other.unexpected())),
+        }
+    }
+    let config = match <[String; 1]>::try_from(files) {
+        Ok([file]) => file,
+        Err(files) if files.is_empty() => return Err("no configuration file specified".to_owned()),
+        Err(_) => return Err("no configuration file specified: exactly one was expected".to_owned()),
+    };
+    if is_check { Ok(Call::Check { config }) } else { Ok(Call::Serve(Serve { config, overrides, place })) }
+}
+
+fn said(why: lexopt::Error) -> String {
+    why.to_string()
+}
+
+fn text(parser: &mut Parser) -> Result<String, String> {
+    parser.value().map_err(said)?.string().map_err(said)
+}
+
+/// The answer to `--version`. Its first line is the one that scripts which expect PgBouncer read.
+pub(crate) fn version() -> String {
+    let mut text = format!("PgBouncer {PGBOUNCER_VERSION}\ntrunkline {}\n", env!("CARGO_PKG_VERSION"));
+    // Writing to a string cannot fail.
+    let _ = match reactor::probe_uring() {
+        Ok(()) => writeln!(text, "io: io_uring, epoll"),
+        Err(why) => writeln!(text, "io: epoll (no io_uring here: {why})"),
+    };
+    text
+}
+
+/// What `-d` says to the process that it starts.
+pub(crate) const DETACHED: &str = "detached";
+
+/// The answer to `--help`.
+pub(crate) const USAGE: &str = "\
+trunkline is a connection pooler for PostgreSQL that takes the place of PgBouncer.
+
+Usage:
+  trunkline [OPTION]... CONFIG_FILE
+  trunkline --check CONFIG_FILE
+  trunkline demo [OPTION]...
+
+Options:
+  -d, --daemon           run in background (needs pidfile)
+  -q, --quiet            write nothing to standard error
+  -R, --reboot           take over from a running process (not available in this version)
+  -u, --user=USERNAME    become this system user
+  -v, --verbose          log more; may be given twice
+  -V, --version          show version, then exit
+  -h, --help             show this help, then exit
+
+Other things to do:
+  --check CONFIG_FILE    tell all mistakes of a configuration; exit status 0 if there is none, else 1
+  demo                   show a crowd of clients at a throw-away PostgreSQL, without and with the pooler
+                         (trunkline demo --help)
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &[&str]) -> Result<Call, String> {
+        parse(["trunkline"].iter().chain(words).map(OsString::from))
+    }
+
+    fn serve(words: &[&str]) -> Serve {
+        match parse_words(words) {
+            Ok(Call::Serve(serve)) => serve,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_options_are_pgbouncers_short_and_long() {
+        let plain = serve(&["a.ini"]);
+        assert_eq!((plain.config.as_str(), plain.place), ("a.ini", Place::Foreground));
+        assert_eq!(plain.overrides, Overrides::default());
+        for words in [
+            &["-d", "-q", "-vv", "-u", "joe", "a.ini"][..],
+            &["a.ini", "--daemon", "--quiet", "-v", "-v", "--user=joe"],
+        ] {
+            let serve = serve(words);
+            let overrides = Overrides { user: Some("joe".to_owned()), verbose: 2, quiet: true };
+            assert_eq!((serve.config.as_str(), serve.place, serve.overrides), ("a.ini", Place::Background, overrides));
+        }
+    }
+
+    #[test]
+    fn one_file_is_wanted_no_more_and_no_less() {
+        assert!(parse_words(&[]).expect_err("no file").starts_with("trunkline: no configuration file specified\nTry "));
+        assert!(parse_words(&["a", "b"]).expect_err("two files").contains("no configuration file specified"));
+        assert!(parse_words(&["--check"]).is_err());
+        assert_eq!(parse_words(&["--check", "a"]), Ok(Call::Check { config: "a".to_owned() }));
+    }
+
+    #[test]
+    fn help_and_version_need_no_file() {
+        assert_eq!(parse_words(&["-V"]), Ok(Call::Version));
+        assert_eq!(parse_words(&["--version"]), Ok(Call::Version));
+        assert_eq!(parse_words(&["-h", "a", "b"]), Ok(Call::Help));
+        assert!(version().starts_with("PgBouncer 1.25.2\ntrunkline "));
+    }
+
+    #[test]
+    fn what_is_not_there_says_so() {
+        assert!(parse_words(&["-R", "a.ini"]).expect_err("not built").contains("-R is not available in this version"));
+        let unknown = parse_words(&["--nonsense", "a.ini"]).expect_err("unknown");
+        assert!(unknown.contains("--nonsense") && unknown.contains("--help"), "{unknown}");
+    }
+
+    #[test]
+    fn the_demo_has_its_own_options() {
+        let options = DemoOptions { is_waiting: false, ..DemoOptions::default() };
+        assert_eq!(parse_words(&["demo", "--no-wait"]), Ok(Call::Demo(options)));
+        assert_eq!(serve(&["./demo"]).config, "./demo");
+    }
+
+    #[test]
+    fn the_one_that_was_put_into_the_background_knows_it() {
+        assert_eq!(serve(&["-d", "a.ini", "--detached"]).place, Place::Detached);
+        assert_eq!(serve(&["--detached", "-d", "a.ini"]).place, Place::Detached);
+    }
+}

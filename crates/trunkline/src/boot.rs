@@ -1,0 +1,182 @@
+//! How the pooler comes up, from the first line of its configuration to the last word in its log.
+//!
+//! Always true: the order is PgBouncer's; what it opens after it has become another user belongs to that user. What
+//! cannot be done is said, and ends in exit status 1.
+//! Not here: each step by itself (the other files of this crate).
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::UserFile;
+use config::{Loaded, Settings};
+use control::{Clock, Control, LOOKUPS_MAX, PGBOUNCER_VERSION, Signals, Source, Speaker};
+use reactor::{Level, LogTarget};
+use tokio::runtime::Runtime;
+use worker::letters::{Force, Post, ToControl};
+
+use crate::args::{Place, Serve};
+use crate::daemon;
+use crate::doors;
+use crate::identity::{self, DescriptorLimit};
+use crate::last_words::{self, Fatal, say};
+use crate::pidfile::{self, Old, Pidfile};
+use crate::threads;
+
+/// Serves until it is told to end.
+pub(crate) fn serve(call: &Serve) -> ExitCode {
+    let speaker = last_words::first_speaker(call.overrides.quiet);
+    last_words::hear_panics(&speaker);
+    match come_up(call, &speaker) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Fatal(text)) => {
+            say(&speaker, Level::Fatal, format_args!("{text}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
+    if call.place == Place::Detached {
+        daemon::leave_session();
+    }
+    let source = Source::new(call.config.clone(), call.overrides.clone());
+    let Loaded { settings, warnings, .. } = load(&source, speaker)?;
+    if call.place == Place::Background {
+        return daemon::detach(&settings);
+    }
+    // As in PgBouncer before the user is switched: the secrets may be for root's eyes only.
+    let users = control::read_users(&settings);
+    identity::become_user(settings.user.as_deref())?;
+    doors::check_nobody_answers(&settings)?;
+    let old = settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)?;
+    let log = open_log(&settings, speaker)?;
+    if old == Old::Stale {
+        say(speaker, Level::Log, format_args!("stale pidfile, removing"));
+    }
+    for warning in &warnings {
+        say(speaker, Level::Warning, format_args!("{warning}"));
+    }
+    let force = Arc::new(first_force(settings, users, log, speaker)?);
+    let limit = identity::raise_descriptor_limit()?;
+    tell_descriptors(&force, limit, speaker);
+    let choice = threads::choose(force.settings.io_backend, reactor::probe_uring)?;
+    say(speaker, Level::Log, format_args!("{choice}"));
+
+    let runtime = runtime()?;
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::catch().map_err(|error| Fatal(format!("cannot catch signals: {error}")))?
+    };
+    let doors = open_doors(&force.settings, speaker)?;
+    let _pidfile = force.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;
+    let (letter, letters) = tokio::sync::mpsc::unbounded_channel();
+    let post: Post<ToControl> = Arc::new(move |written| drop(letter.send(written)));
+    let crew = threads::start(&choice, &force, &doors.listeners, post, seed()?)?;
+    // A worker that shuts a door must be the last who holds it open.
+    let doors::Doors { listeners, socket_file: _socket_file, .. } = doors;
+    drop(listeners);
+    tell_up(&force, choice.name(), speaker);
+    if call.place == Place::Detached {
+        daemon::tell_parent()?;
+    }
+
+    let clock = Clock::start();
+    let control = Control::new(source, force, Arc::clone(speaker), warnings, crew.posts.clone(), clock.now());
+    runtime.block_on(control::run(control, clock, letters, signals));
+    crew.wait(FAREWELL_MAX);
+    // A lookup that is under way would be waited for otherwise.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+fn load(source: &Source, speaker: &Speaker) -> Result<Loaded, Fatal> {
+    source.read().map_err(|mistakes| {
+        for mistake in mistakes {
+            say(speaker, Level::Error, format_args!("{mistake}"));
+        }
+        Fatal("cannot load config file".to_owned())
+    })
+}
+
+/// The secrets and what is wrong with their file, or why there are none.
+type Users = Result<(UserFile, Vec<String>), String>;
+
+fn open_log(settings: &Settings, speaker: &Speaker) -> Result<Arc<LogTarget>, Fatal> {
+    let log = Arc::new(control::open_log(settings)?);
+    // Nobody can have panicked while holding the lock: a panic ends the process.
+    if let Ok(mut speaker) = speaker.write() {
+        *speaker = Arc::clone(&log);
+    }
+    Ok(log)
+}
+
+fn first_force(settings: Settings, users: Users, log: Arc<LogTarget>, speaker: &Speaker) -> Result<Force, Fatal> {
+    // As in PgBouncer without the file: whoever needs no secret can still be served.
+    let (users, problems) = users.unwrap_or_else(|text| (UserFile::default(), vec![text]));
+    problems.iter().for_each(|problem| say(speaker, Level::Error, format_args!("{problem}")));
+    let mut mock_key = [0; 32];
+    getrandom::fill(&mut mock_key).map_err(no_randomness)?;
+    let workers = match u8::try_from(settings.workers) {
+        Ok(0) => std::thread::available_parallelism().map_or(1, |count| u8::try_from(count.get()).unwrap_or(u8::MAX)),
+        Ok(workers) => workers,
+        Err(_) => u8::MAX,
+    };
+    Ok(control::first_force(settings, users, log, workers, mock_key, identity::own_uid()))
+}
+
+fn open_doors(settings: &Settings, speaker: &Speaker) -> Result<doors::Doors, Fatal> {
+    let doors = doors::open(settings)?;
+    for warning in &doors.warnings {
+        say(speaker, Level::Warning, format_args!("{warning}"));
+    }
+    for listener in &doors.listeners {
+        say(speaker, Level::Log, format_args!("listening on {}", doors::name(listener)));
+    }
+    Ok(doors)
+}
+
+/// One thread for everything but the lookups of names, which block.
+fn runtime() -> Result<Runtime, Fatal> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let built = builder.enable_all().max_blocking_threads(LOOKUPS_MAX).thread_name("lookup").build();
+    built.map_err(|error| Fatal(format!("cannot start the control thread: {error}")))
+}
+
+fn tell_descriptors(force: &Force, limit: DescriptorLimit, speaker: &Speaker) {
+    let (DescriptorLimit { soft, hard }, clients) = (limit, force.settings.max_client_conn);
+    let expected = identity::descriptors_expected(&force.settings, force.users.len());
+    say(
+        speaker,
+        Level::Log,
+        format_args!(
+            "kernel file descriptor limit: {soft} (hard: {hard}); max_client_conn: {clients}, max expected fd use: {expected}"
+        ),
+    );
+    if expected > soft {
+        say(speaker, Level::Warning, format_args!("max expected fd use ({expected}) is above the limit ({soft})"));
+    }
+}
+
+fn tell_up(force: &Force, io: &str, speaker: &Speaker) {
+    let (ours, workers) = (env!("CARGO_PKG_VERSION"), force.homes.workers());
+    let line = format_args!(
+        "process up: PgBouncer {PGBOUNCER_VERSION}, trunkline {ours}, io: {io}, workers: {workers}, tls: none"
+    );
+    say(speaker, Level::Log, line);
+    if std::env::var_os("NOTIFY_SOCKET").is_some() {
+        let text = "NOTIFY_SOCKET is set, but this version tells no service manager that it is up";
+        say(speaker, Level::Warning, format_args!("{text}"));
+    }
+}
+
+fn seed() -> Result<u64, Fatal> {
+    getrandom::u64().map_err(no_randomness)
+}
+
+fn no_randomness(error: getrandom::Error) -> Fatal {
+    Fatal(format!("the system gives no randomness: {error}"))
+}
+
+/// How long workers may take to end after they were told to.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);

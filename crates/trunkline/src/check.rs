@@ -1,0 +1,41 @@
+//! `trunkline --check`: says everything that is wrong with a configuration.
+//!
+//! Always true: nothing is opened but the files that the configuration names; mistakes go to standard error, one a line.
+
+use std::process::ExitCode;
+
+use config::Overrides;
+use control::Source;
+
+/// Validates the file `config` and what it names.
+pub(crate) fn check(config: &str) -> ExitCode {
+    let loaded = match Source::new(config.to_owned(), Overrides::default()).read() {
+        Ok(loaded) => loaded,
+        Err(mistakes) => {
+            mistakes.iter().for_each(|mistake| eprintln!("error: {mistake}"));
+            return failed(mistakes.len());
+        }
+    };
+    loaded.warnings.iter().for_each(|warning| println!("warning: {warning}"));
+    let problems = match control::read_users(&loaded.settings) {
+        Ok((_, problems)) => problems,
+        Err(text) => vec![text],
+    };
+    if !problems.is_empty() {
+        problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+        return failed(problems.len());
+    }
+    let (files, databases) = (loaded.files.len(), loaded.settings.databases.len());
+    println!("{config}: good ({}, {})", counted(files, "file"), counted(databases, "database"));
+    ExitCode::SUCCESS
+}
+
+/// A count and its noun.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn failed(mistakes: usize) -> ExitCode {
+    eprintln!("{}", counted(mistakes, "mistake"));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,204 @@
+//! Where newcomers knock: the listeners that the settings ask for.
+//!
+//! Always true: a socket file of another living process is never touched; ours goes when we go. One address that cannot be
+//! listened on is a warning, none at all is the end.
+//! Not here: accepting (`reactor`, `worker`).
+
+use std::fs;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown};
+use std::os::unix::net::{self, UnixStream};
+use std::sync::Arc;
+
+use config::Settings;
+use control::words_of;
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::Group;
+use reactor::{Bound, ListenFault, Listener, Wanted};
+
+use crate::last_words::Fatal;
+
+/// All listeners, and what is to be said about them.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    pub(crate) listeners: Vec<Arc<Listener>>,
+    /// Our socket file, if there is one.
+    pub(crate) socket_file: Option<SocketFile>,
+    /// What could not be listened on.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The file of our unix socket. Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: String,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Makes sure that nobody answers at our unix socket.
+///
+/// # Errors
+/// Somebody does.
+pub(crate) fn check_nobody_answers(settings: &Settings) -> Result<(), Fatal> {
+    let Some(path) = socket_path(settings) else { return Ok(()) };
+    let answer = match path.strip_prefix('@') {
+        Some(name) => net::SocketAddr::from_abstract_name(name).and_then(|address| UnixStream::connect_addr(&address)),
+        None => UnixStream::connect(&path),
+    };
+    match answer {
+        Ok(_) => Err(Fatal("unix socket is in use, cannot continue".to_owned())),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Listens everywhere the settings say.
+///
+/// # Errors
+/// Nothing can be listened on, or the unix socket cannot be made.
+pub(crate) fn open(settings: &Settings) -> Result<Doors, Fatal> {
+    let wanted = Wanted {
+        backlog: settings.listen_backlog,
+        is_port_shared: settings.so_reuseport,
+        defer_accept_secs: settings.tcp_defer_accept,
+        tuning: control::tuning(settings),
+    };
+    let mut doors = Doors { listeners: Vec::new(), socket_file: None, warnings: Vec::new() };
+    for item in &settings.listen_addr {
+        for address in addresses(item, settings.listen_port)? {
+            match reactor::bind_tcp(address, &wanted) {
+                Ok(listener) => doors.listeners.push(Arc::new(listener)),
+                Err(fault) => doors.warnings.push(format!("cannot listen on {address}: {}", told(&fault))),
+            }
+        }
+    }
+    if doors.listeners.is_empty() && settings.listen_addr.iter().next().is_some() {
+        let why = doors.warnings.join("; ");
+        let list = settings.listen_addr.iter().map(|item| &**item).collect::<Vec<_>>().join(",");
+        return Err(Fatal(format!("failed to listen on any address in listen_addr list: {list} ({why})")));
+    }
+    if let Some(path) = socket_path(settings) {
+        open_unix(settings, &path, &wanted, &mut doors)?;
+    }
+    if doors.listeners.is_empty() {
+        return Err(Fatal("nowhere to listen on".to_owned()));
+    }
+    Ok(doors)
+}
+
+/// Where a listener listens, as it stands in the log.
+pub(crate) fn name(listener: &Listener) -> String {
+    match &listener.bound {
+        Bound::Tcp(address) => address.to_string(),
+        Bound::Unix(path) => format!("unix:{path}"),
+    }
+}
+
+/// What one item of `listen_addr` stands for.
+fn addresses(item: &str, port: u16) -> Result<Vec<SocketAddr>, Fatal> {
+    if item == "*" {
+        return Ok(vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()]);
+    }
+    let found = (item, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+    let found = found.map_err(|error| Fatal(format!("cannot look up listen_addr {item}: {}", words_of(&error))))?;
+    let mut addresses = Vec::new();
+    for address in found {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    Ok(addresses)
+}
+
+/// The unix socket, with a leading `@` if it is abstract.
+fn socket_path(settings: &Settings) -> Option<String> {
+    settings.unix_socket_dir.as_ref().map(|dir| format!("{dir}/.s.PGSQL.{}", settings.listen_port))
+}
+
+fn open_unix(settings: &Settings, path: &str, wanted: &Wanted, doors: &mut Doors) -> Result<(), Fatal> {
+    let failed = |why: String| {
+        Fatal(format!(
+            "failed to create unix socket {path}: {why} (choose another unix_socket_dir, or remove the file)"
+        ))
+    };
+    let is_file = !path.starts_with('@');
+    if is_file {
+        if fs::exists(format!("{path}.lock")).unwrap_or(false) {
+            return Err(Fatal(format!("unix port {} is in use", settings.listen_port)));
+        }
+        // Only a socket is taken for a left-over; anything else makes the bind below fail.
+        if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            fs::remove_file(path).map_err(|error| failed(format!("unlink(): {}", words_of(&error))))?;
+        }
+    }
+    // Until the mode is set below nobody else may come in; no other thread makes files yet.
+    let before = umask(Mode::from_bits_truncate(0o077));
+    let bound = reactor::bind_unix(path, wanted);
+    umask(before);
+    let listener = bound.map_err(|fault| failed(told(&fault)))?;
+    if is_file {
+        doors.socket_file = Some(SocketFile { path: path.to_owned() });
+        dress(settings, path).map_err(failed)?;
+    }
+    doors.listeners.push(Arc::new(listener));
+    Ok(())
+}
+
+/// Gives the socket file its group and its permissions, in this order: the group's permissions are for the right group.
+fn dress(settings: &Settings, path: &str) -> Result<(), String> {
+    if let Some(name) = &settings.unix_socket_group {
+        let group = Group::from_name(name).map_err(|error| format!("getgrnam(): {}", error.desc()))?;
+        let group = group.ok_or_else(|| format!("unknown group '{name}'"))?;
+        chown(path, None, Some(group.gid.as_raw())).map_err(|error| format!("chown(): {}", words_of(&error)))?;
+    }
+    let mode = fs::Permissions::from_mode(settings.unix_socket_mode);
+    fs::set_permissions(path, mode).map_err(|error| format!("chmod(): {}", words_of(&error)))
+}
+
+fn told(fault: &ListenFault) -> String {
+    format!("{}(): {}", fault.step, words_of(&fault.error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_every_address_of_both_families() {
+        let all: Vec<SocketAddr> =
+            vec!["0.0.0.0:1".parse().expect("an address"), "[::]:1".parse().expect("an address")];
+        assert_eq!(addresses("*", 1), Ok(all));
+        assert_eq!(addresses("127.0.0.1", 2), Ok(vec!["127.0.0.1:2".parse().expect("an address")]));
+        assert_eq!(addresses("::1", 3), Ok(vec!["[::1]:3".parse().expect("an address")]));
+    }
+
+    #[test]
+    fn the_unix_socket_is_named_after_the_port() {
+        let settings = Settings { unix_socket_dir: Some("/run/pg".to_owned()), listen_port: 7, ..Settings::default() };
+        assert_eq!(socket_path(&settings).as_deref(), Some("/run/pg/.s.PGSQL.7"));
+        assert_eq!(socket_path(&Settings { unix_socket_dir: None, ..settings }), None);
+    }
+
+    #[test]
+    fn nowhere_to_listen_on_is_the_end() {
+        let settings = Settings { unix_socket_dir: None, ..Settings::default() };
+        assert_eq!(open(&settings).map(|_| ()), Err(Fatal("nowhere to listen on".to_owned())));
+    }
+
+    #[test]
+    fn a_lock_beside_the_unix_socket_keeps_us_away() {
+        let dir = std::env::temp_dir().join(format!("trunkline-doors-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        fs::write(dir.join(".s.PGSQL.7.lock"), "").expect("a file");
+        let unix_socket_dir = dir.to_str().map(str::to_owned);
+        let settings = Settings { unix_socket_dir, listen_port: 7, ..Settings::default() };
+        let outcome = open(&settings).map(|_| ());
+        fs::remove_dir_all(&dir).expect("removable");
+        assert_eq!(outcome, Err(Fatal("unix port 7 is in use".to_owned())));
+    }
+}

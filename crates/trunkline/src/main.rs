@@ -1,0 +1,52 @@
+//! The command `trunkline`.
+//!
+//! Always true: whatever goes wrong before the service is up ends in words and exit status 1.
+//! Not here: everything. Begin with `args`, then `boot`.
+
+mod args;
+mod boot;
+mod check;
+mod daemon;
+mod doors;
+mod identity;
+mod last_words;
+mod pidfile;
+mod threads;
+
+use std::process::ExitCode;
+
+use args::Call;
+
+fn main() -> ExitCode {
+    let call = match args::parse(std::env::args_os()) {
+        Ok(call) => call,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match call {
+        Call::Help => {
+            print!("{}", args::USAGE);
+            ExitCode::SUCCESS
+        }
+        Call::Version => {
+            print!("{}", args::version());
+            ExitCode::SUCCESS
+        }
+        Call::Demo(options) => demo(&options),
+        Call::Check { config } => check::check(&config),
+        Call::Serve(serve) => boot::serve(&serve),
+    }
+}
+
+fn demo(options: &ops::demo::DemoOptions) -> ExitCode {
+    let own_executable = std::env::current_exe().map_err(|error| error.to_string());
+    match own_executable.and_then(|path| ops::demo::run(options, &path).map_err(|error| error.to_string())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What all tests of this binary share: the places and one PostgreSQL.
+
+use std::sync::Arc;
+
+use tests::place::Place;
+use tests::pooler::{Ini, Pooler};
+use tests::postgres::Postgres;
+
+/// The places and the cluster.
+pub(crate) struct House {
+    // Dropped before the place, whose directory it lives in.
+    pub(crate) postgres: Postgres,
+    pub(crate) place: Arc<Place>,
+}
+
+impl House {
+    /// Finds the programs and starts PostgreSQL.
+    pub(crate) fn open() -> Result<Self, String> {
+        let place = Arc::new(Place::find()?);
+        Ok(Self { postgres: Postgres::start(&place), place })
+    }
+
+    /// The line of `[databases]` for a database of the cluster under its own name.
+    pub(crate) fn line(&self, database: &str) -> String {
+        self.line_as(database, database)
+    }
+
+    /// The line of `[databases]` for a database of the cluster under another name.
+    pub(crate) fn line_as(&self, name: &str, database: &str) -> String {
+        format!("{name} = host=127.0.0.1 port={} dbname={database}", self.postgres.port())
+    }
+
+    /// Starts a pooler.
+    pub(crate) fn start(&self, ini: &Ini) -> Pooler {
+        Pooler::start(&self.place, ini)
+    }
+
+    /// Makes a database and starts a pooler for it, with more settings.
+    pub(crate) fn pooler(&self, database: &str, settings: &[&str]) -> Pooler {
+        self.start(&self.ini(database, settings))
+    }
+
+    /// Makes a database, and a configuration for it with more settings.
+    pub(crate) fn ini(&self, database: &str, settings: &[&str]) -> Ini {
+        self.postgres.database(database);
+        settings.iter().fold(Ini::new(&self.line(database)), |ini, setting| ini.set(setting))
+    }
+}

@@ -1,0 +1,198 @@
+//! Limits: none is exceeded at any instant, and who meets one is told.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tests::client::Client;
+use tests::message::Complaint;
+use tests::pooler::{Ini, Pooler};
+use tests::wait::{LIMIT, wait_until};
+
+use crate::house::House;
+
+pub(crate) fn max_client_conn_refuses_the_next_with_words(house: &House) {
+    let pooler = house.pooler("limit_clients", &["max_client_conn = 3"]);
+    let _three: Vec<_> = (0..3).map(|_| pooler.client("u", "limit_clients")).collect();
+    assert_eq!(refused(&pooler, "u", "limit_clients").text, "no more connections allowed (max_client_conn)");
+    assert!(pooler.log().contains("pooler error: no more connections allowed (max_client_conn)"));
+    // The console has a door of its own.
+    pooler.console("SHOW VERSION").value();
+}
+
+pub(crate) fn a_place_is_free_again_when_a_client_has_gone(house: &House) {
+    let pooler = house.pooler("limit_again", &["max_client_conn = 2"]);
+    let _one = pooler.client("u", "limit_again");
+    for _ in 0..20 {
+        let mut two = pooler.client("u", "limit_again");
+        two.peer.send(&tests::message::terminate());
+        two.peer.closed_within(LIMIT).expect("the pooler closes");
+    }
+}
+
+pub(crate) fn max_db_client_connections_counts_by_database(house: &House) {
+    let ini = house.ini("limit_db_clients", &["max_db_client_connections = 2"]).database(&house.line("postgres"));
+    let pooler = house.start(&ini);
+    let _two = [pooler.client("u", "limit_db_clients"), pooler.client("v", "limit_db_clients")];
+    let text = "client connections exceeded (max_db_client_connections)";
+    assert_eq!(refused(&pooler, "u", "limit_db_clients").text, text);
+    pooler.client("u", "postgres");
+}
+
+pub(crate) fn max_user_client_connections_counts_by_user(house: &House) {
+    let ini = house.ini("limit_user_clients", &["max_user_client_connections = 2"]).database(&house.line("postgres"));
+    let pooler = house.start(&ini.user("v = max_user_client_connections=1"));
+    let _two = [pooler.client("u", "limit_user_clients"), pooler.client("u", "postgres")];
+    let text = "client connections exceeded (max_user_client_connections)";
+    assert_eq!(refused(&pooler, "u", "postgres").text, text);
+    let _one = pooler.client("v", "postgres");
+    assert_eq!(refused(&pooler, "v", "postgres").text, text);
+}
+
+pub(crate) fn default_pool_size_is_never_exceeded(house: &House) {
+    let pooler = house.pooler("limit_pool", &["default_pool_size = 3"]);
+    assert_eq!(most_servers(house, &pooler, &[("u", "limit_pool")], 12), 3);
+}
+
+pub(crate) fn a_pool_size_of_a_database_goes_before_the_default(house: &House) {
+    house.postgres.database("limit_own");
+    let pooler =
+        house.start(&Ini::new(&format!("{} pool_size=2", house.line("limit_own"))).set("default_pool_size = 5"));
+    assert_eq!(most_servers(house, &pooler, &[("u", "limit_own")], 8), 2);
+}
+
+pub(crate) fn max_db_connections_holds_over_all_users(house: &House) {
+    let pooler = house.pooler("limit_db", &["default_pool_size = 10", "max_db_connections = 3"]);
+    assert_eq!(most_servers(house, &pooler, &[("u", "limit_db"), ("v", "limit_db")], 12), 3);
+}
+
+pub(crate) fn max_user_connections_holds_over_all_databases(house: &House) {
+    house.postgres.database("limit_user_b");
+    let ini = house.ini("limit_user_a", &["default_pool_size = 10", "max_user_connections = 3"]);
+    let pooler = house.start(&ini.database(&house.line("limit_user_b")));
+    let pools = [("u", "limit_user_a"), ("u", "limit_user_b")];
+    assert_eq!(most_servers(house, &pooler, &pools, 12), 3);
+}
+
+pub(crate) fn limits_hold_for_the_process_with_two_workers(house: &House) {
+    let names = ["limit_w1", "limit_w2", "limit_w3", "limit_w4"];
+    names[1..].iter().for_each(|name| house.postgres.database(name));
+    let settings = ["workers = 2", "default_pool_size = 10", "max_user_connections = 4", "max_client_conn = 13"];
+    let ini = names[1..].iter().fold(house.ini(names[0], &settings), |ini, name| ini.database(&house.line(name)));
+    let pooler = house.start(&ini);
+    let pools: Vec<_> = names.iter().map(|name| ("u", *name)).collect();
+    assert_eq!(most_servers(house, &pooler, &pools, 12), 4);
+    await_no_clients(&pooler);
+    let _all: Vec<_> = (0..13).map(|at| pooler.client("u", names[at % 4])).collect();
+    for name in names {
+        assert_eq!(refused(&pooler, "u", name).text, "no more connections allowed (max_client_conn)");
+    }
+}
+
+pub(crate) fn an_idle_server_of_another_user_gives_its_place(house: &House) {
+    let pooler = house.pooler("limit_evict", &["default_pool_size = 5", "max_db_connections = 1"]);
+    let mut one = pooler.client("u", "limit_evict");
+    one.run("select 1");
+    let mut two = pooler.client("v", "limit_evict");
+    assert_eq!(two.value("select current_user"), "v");
+    assert_eq!(one.value("select current_user"), "u");
+    assert_eq!(pooler.connections_to(house.postgres.port()), 1);
+}
+
+pub(crate) fn min_pool_size_is_reached_without_a_queue(house: &House) {
+    let pooler = house.pooler("limit_min", &["min_pool_size = 4", "default_pool_size = 6"]);
+    let _client = pooler.client("u", "limit_min");
+    house.postgres.await_servers("limit_min", 4);
+    house.postgres.database("limit_min_forced");
+    let line = format!("{} user=u min_pool_size=2", house.line("limit_min_forced"));
+    let _pooler = house.start(&Ini::new(&line));
+    house.postgres.await_servers("limit_min_forced", 2);
+}
+
+pub(crate) fn a_minimum_evicts_nobody(house: &House) {
+    let settings = ["min_pool_size = 3", "default_pool_size = 5", "max_db_connections = 3"];
+    let pooler = house.pooler("limit_min_max", &settings);
+    let mut one = pooler.client("u", "limit_min_max");
+    house.postgres.await_servers("limit_min_max", 3);
+    let pids = "select string_agg(pid::text, ' ' order by pid) from pg_stat_activity where datname = 'limit_min_max'";
+    let before = house.postgres.value(pids);
+    // The pool of v would like three as well; without a query of its own it takes none from u.
+    let second = Client::try_login(pooler.address(), &[("user", "v"), ("database", "limit_min_max")]);
+    one.run("select 1");
+    assert!(pooler.connections_to(house.postgres.port()) <= 3);
+    drop(second);
+    pooler.await_pool("limit_min_max", "cl_active", "1");
+    let kept = house.postgres.value(pids);
+    assert!(before.split(' ').filter(|pid| kept.contains(pid)).count() >= 2, "{before} became {kept}");
+}
+
+pub(crate) fn clients_wait_in_order(house: &House) {
+    let pooler = house.pooler("limit_order", &["default_pool_size = 1"]);
+    let mut first = pooler.client("u", "limit_order");
+    first.run("create table t (place serial, who int)");
+    let mut rest: Vec<_> = (0..6).map(|_| pooler.client("u", "limit_order")).collect();
+    first.run("begin");
+    for (number, client) in rest.iter_mut().enumerate() {
+        client.ask(&format!("insert into t (who) values ({number})"));
+        pooler.await_pool("limit_order", "cl_waiting", &(number + 1).to_string());
+    }
+    first.run("commit");
+    for client in &mut rest {
+        assert!(client.answer().errors.is_empty());
+    }
+    assert_eq!(first.value("select string_agg(who::text, '' order by place) from t"), "012345");
+}
+
+pub(crate) fn a_star_stands_for_databases_without_a_line(house: &House) {
+    house.postgres.database("limit_star");
+    let pooler = house.start(&Ini::new(&format!("* = host=127.0.0.1 port={}", house.postgres.port())));
+    assert_eq!(pooler.client("u", "limit_star").value("select current_database()"), "limit_star");
+    assert!(pooler.log().contains("registered new auto-database: limit_star"));
+    let error = refused(&pooler, "u", "limit_star_missing");
+    assert_eq!((error.code.as_str(), error.text.as_str()), ("3D000", "database \"limit_star_missing\" does not exist"));
+}
+
+/// Lets `count` clients of each pool run short queries, and samples all the while; the most servers ever seen.
+///
+/// The pooler's connections are counted, and not PostgreSQL's processes: one whose connection has been closed takes a
+/// moment to end. Where nothing is closed, as in a single pool, the processes may not be more either.
+fn most_servers(house: &House, pooler: &Pooler, pools: &[(&str, &str)], count: usize) -> usize {
+    let most = AtomicUsize::new(0);
+    let done = AtomicBool::new(false);
+    let port = house.postgres.port();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut watcher = house.postgres.client("postgres");
+            let sample = format!("select count(*) from pg_stat_activity where datname = '{}'", pools[0].1);
+            while !done.load(Ordering::Relaxed) {
+                let processes = if pools.len() == 1 { watcher.value(&sample).parse().expect("a count") } else { 0 };
+                most.fetch_max(pooler.connections_to(port).max(processes), Ordering::Relaxed);
+            }
+        });
+        let clients: Vec<_> = (0..count)
+            .map(|at| {
+                let (user, database) = pools[at % pools.len()];
+                scope.spawn(move || {
+                    let mut client = pooler.client(user, database);
+                    for _ in 0..8 {
+                        client.run("select pg_sleep(0.02)");
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = clients.into_iter().map(|client| client.join().is_ok()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(ended.into_iter().all(|well| well), "a client was not served");
+    });
+    most.into_inner()
+}
+
+fn refused(pooler: &Pooler, user: &str, database: &str) -> Complaint {
+    let error = Client::try_login(pooler.address(), &[("user", user), ("database", database)]).map(|_| ());
+    let error = error.expect_err("one client too many was let in");
+    assert_eq!(error.severity, "FATAL");
+    error
+}
+
+fn await_no_clients(pooler: &Pooler) {
+    let mut console = pooler.client("admin", "pgbouncer");
+    wait_until("all clients but the console have gone", LIMIT, || console.query("SHOW CLIENTS").rows.len() == 1);
+}

@@ -1,0 +1,186 @@
+//! Who is let in, and how we log in to PostgreSQL.
+
+use std::time::Duration;
+
+use tests::client::Client;
+use tests::pooler::{Ini, Pooler};
+use tests::postgres::SECRET;
+use tests::program::{Ended, psql, run};
+
+use crate::house::House;
+
+pub(crate) fn any_lets_everybody_in_as_the_forced_user(house: &House) {
+    let line = format!("{} user=v", house.line("postgres"));
+    let pooler = house.start(&Ini::new(&line).database(&house.line_as("free", "postgres")).set("auth_type = any"));
+    assert_eq!(pooler.client("whoever", "postgres").value("select current_user"), "v");
+    let refused =
+        Client::try_login(pooler.address(), &[("user", "whoever"), ("database", "free")]).expect_err("no forced user");
+    assert_eq!((refused.code.as_str(), refused.text.as_str()), ("08P01", "bouncer config error"));
+    assert!(pooler.log().contains("auth_type=any requires forced user"));
+}
+
+pub(crate) fn trust_wants_a_known_user(house: &House) {
+    let pooler = house.start(&Ini::new(&house.line("postgres")));
+    assert_eq!(pooler.client("u", "postgres").value("select current_user"), "u");
+    let refused =
+        Client::try_login(pooler.address(), &[("user", "stranger"), ("database", "postgres")]).expect_err("unknown");
+    assert_eq!((refused.severity.as_str(), refused.code.as_str()), ("FATAL", "08P01"));
+    assert_eq!(refused.text, "\"trust\" authentication failed");
+}
+
+pub(crate) fn plain_takes_each_kind_of_secret(house: &House) {
+    let pooler = asking(house, "plain");
+    for user in ["by_password", "by_md5", "by_scram"] {
+        expect_in(&pooler, user);
+        expect_out(&pooler, user, "wrong", "password authentication failed");
+    }
+    expect_out(&pooler, "stranger", SECRET, "password authentication failed");
+    expect_no_secrets(&pooler);
+}
+
+pub(crate) fn md5_takes_plain_md5_and_scram_secrets(house: &House) {
+    let pooler = asking(house, "md5");
+    for user in ["by_password", "by_md5", "by_scram"] {
+        expect_in(&pooler, user);
+    }
+    expect_out(&pooler, "by_password", "wrong", "password authentication failed");
+    expect_out(&pooler, "by_md5", "wrong", "password authentication failed");
+    expect_out(&pooler, "by_scram", "wrong", "SASL authentication failed");
+    expect_out(&pooler, "stranger", SECRET, "password authentication failed");
+    expect_no_secrets(&pooler);
+}
+
+pub(crate) fn scram_takes_plain_and_scram_secrets_but_no_md5(house: &House) {
+    let pooler = asking(house, "scram-sha-256");
+    for user in ["by_password", "by_scram"] {
+        expect_in(&pooler, user);
+        expect_out(&pooler, user, "wrong", "SASL authentication failed");
+    }
+    expect_out(&pooler, "by_md5", SECRET, "SASL authentication failed");
+    expect_out(&pooler, "stranger", SECRET, "SASL authentication failed");
+    expect_no_secrets(&pooler);
+}
+
+pub(crate) fn an_empty_password_or_secret_lets_nobody_in(house: &House) {
+    for auth in ["plain", "md5", "scram-sha-256"] {
+        let pooler = asking(house, auth);
+        let expected =
+            if auth == "scram-sha-256" { "SASL authentication failed" } else { "password authentication failed" };
+        // `u` stands in the auth file with an empty secret.
+        expect_out(&pooler, "u", "anything", expected);
+    }
+    let pooler = asking(house, "plain");
+    let mut peer = tests::peer::Peer::tcp(pooler.address()).expect("the port answers");
+    peer.send(&tests::message::startup(0, &[("user", "by_password"), ("database", "fixed")]));
+    assert_eq!(peer.frame().expect("a question for the password").body, [0, 0, 0, 3]);
+    peer.send(&tests::message::frame(b'p', &[0]));
+    let error = tests::message::Complaint::read(&peer.frame().expect("an answer"));
+    assert_eq!(error.text, "empty password returned by client");
+}
+
+pub(crate) fn an_unknown_database_is_told_only_to_those_who_know_the_password(house: &House) {
+    let pooler = asking(house, "md5");
+    let mut command = psql(&pooler, "by_md5", "nowhere");
+    let told = run(command.env("PGPASSWORD", SECRET).args(["-c", "select 1"]), LIMIT).failure();
+    assert!(told.contains("no such database: nowhere"), "{told}");
+    let mut command = psql(&pooler, "by_md5", "nowhere");
+    let told = run(command.env("PGPASSWORD", "wrong").args(["-c", "select 1"]), LIMIT).failure();
+    assert!(told.contains("password authentication failed") && !told.contains("no such database"), "{told}");
+}
+
+pub(crate) fn servers_are_logged_in_to_by_each_method_with_a_forced_user(house: &House) {
+    let mut ini = Ini::new(&house.line("postgres"));
+    for user in ["by_password", "by_md5", "by_scram"] {
+        ini = ini
+            .database(&format!("{} user={user} password='{SECRET}'", house.line_as(&format!("as_{user}"), "postgres")));
+    }
+    let pooler = house.start(&ini);
+    for user in ["by_password", "by_md5", "by_scram"] {
+        assert_eq!(pooler.client("u", &format!("as_{user}")).value("select current_user"), user);
+    }
+}
+
+pub(crate) fn servers_are_logged_in_to_with_the_secret_of_the_auth_file(house: &House) {
+    let ini = ["by_password", "by_md5", "by_scram"]
+        .iter()
+        .fold(Ini::new(&house.line("postgres")), |ini, user| ini.secret(user, SECRET));
+    let pooler = house.start(&ini);
+    for user in ["by_password", "by_md5", "by_scram"] {
+        assert_eq!(pooler.client(user, "postgres").value("select current_user"), user);
+    }
+    // The forced user's entry serves when the database line has no password.
+    let line = format!("{} user=by_scram", house.line("postgres"));
+    let pooler = house.start(&Ini::new(&line).secret("by_scram", SECRET));
+    assert_eq!(pooler.client("u", "postgres").value("select current_user"), "by_scram");
+}
+
+pub(crate) fn an_md5_secret_serves_an_md5_server_but_no_scram_server(house: &House) {
+    let secret = stored(house, "by_md5");
+    let pooler = house.start(&Ini::new(&house.line("postgres")).secret("by_md5", &secret).secret("by_scram", &secret));
+    assert_eq!(pooler.client("by_md5", "postgres").value("select current_user"), "by_md5");
+    let refused =
+        Client::try_login(pooler.address(), &[("user", "by_scram"), ("database", "postgres")]).expect_err("no way");
+    assert_eq!((refused.code.as_str(), refused.text.as_str()), ("08P01", "server login failed: wrong password type"));
+}
+
+pub(crate) fn scram_keys_of_the_client_open_the_server(house: &House) {
+    let ini = Ini::new(&house.line("postgres"))
+        .secret("by_scram", &stored(house, "by_scram"))
+        .set("auth_type = scram-sha-256");
+    let pooler = house.start(&ini.set("server_lifetime = 1"));
+    for _ in 0..2 {
+        assert_eq!(say(&pooler, "by_scram", SECRET).success(), "by_scram\n");
+    }
+    expect_no_secrets(&pooler);
+    // Without the keys of a client's own login the secret opens nothing.
+    let pooler = house.start(&Ini::new(&house.line("postgres")).secret("by_scram", &stored(house, "by_scram")));
+    assert!(Client::try_login(pooler.address(), &[("user", "by_scram"), ("database", "postgres")]).is_err());
+    pooler.await_log("cannot do SCRAM authentication");
+}
+
+pub(crate) fn a_wrong_password_for_the_server_is_told_in_its_words(house: &House) {
+    for user in ["by_password", "by_md5", "by_scram"] {
+        let line = format!("{} user={user} password=wrong", house.line("postgres"));
+        let pooler = house.start(&Ini::new(&line));
+        let refused =
+            Client::try_login(pooler.address(), &[("user", "u"), ("database", "postgres")]).expect_err("wrong");
+        let text = format!("password authentication failed for user \"{user}\"");
+        assert_eq!((refused.code.as_str(), refused.text), ("28P01", text));
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A pooler that asks with `auth` and holds a secret of each kind; its one server login needs no password.
+fn asking(house: &House, auth: &str) -> Pooler {
+    let ini = Ini::new(&format!("{} user=v", house.line_as("fixed", "postgres")))
+        .set(&format!("auth_type = {auth}"))
+        .secret("by_password", SECRET)
+        .secret("by_md5", &stored(house, "by_md5"))
+        .secret("by_scram", &stored(house, "by_scram"));
+    house.start(&ini)
+}
+
+fn stored(house: &House, role: &str) -> String {
+    house.postgres.value(&format!("select rolpassword from pg_authid where rolname = '{role}'"))
+}
+
+fn say(pooler: &Pooler, user: &str, password: &str) -> Ended {
+    let database = if pooler.ini_text().contains("fixed =") { "fixed" } else { "postgres" };
+    run(psql(pooler, user, database).env("PGPASSWORD", password).args(["-c", "select current_user"]), LIMIT)
+}
+
+fn expect_in(pooler: &Pooler, user: &str) {
+    assert_eq!(say(pooler, user, SECRET).success(), "v\n");
+}
+
+fn expect_out(pooler: &Pooler, user: &str, password: &str, text: &str) {
+    let said = say(pooler, user, password).failure();
+    assert!(said.contains(text), "{user} with {password} should hear {text:?}, but: {said}");
+    assert!(pooler.log().contains(&format!("pooler error: {text}")), "the log does not say why");
+}
+
+fn expect_no_secrets(pooler: &Pooler) {
+    let log = pooler.log();
+    assert!(!log.contains(SECRET) && !log.contains("SCRAM-SHA-256$"), "a secret stands in the log");
+}

@@ -1,0 +1,216 @@
+//! Clients, servers and whole PostgreSQLs that vanish or refuse.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use tests::client::Client;
+use tests::message::{self, Complaint};
+use tests::peer::Peer;
+use tests::pooler::{Ini, Pooler};
+use tests::postgres::Postgres;
+use tests::program::psql;
+use tests::wait::{LIMIT, wait_until};
+
+use crate::house::House;
+
+pub(crate) fn a_server_terminated_while_idle_is_not_noticed_by_clients(house: &House) {
+    let pooler = house.pooler("loss_idle", &[]);
+    let mut client = pooler.client("u", "loss_idle");
+    let pid = client.server_pid();
+    terminate(house, &pid);
+    pooler.await_pool("loss_idle", "sv_idle", "0");
+    assert_ne!(client.server_pid(), pid);
+}
+
+pub(crate) fn a_server_terminated_in_a_transaction_ends_its_client(house: &House) {
+    let pooler = house.pooler("loss_transaction", &[]);
+    let mut client = pooler.client("u", "loss_transaction");
+    client.run("begin");
+    let pid = client.server_pid();
+    terminate(house, &pid);
+    let error = client.answer().errors.first().cloned().expect("an error");
+    assert!(["57P01", "08P01"].contains(&error.code.as_str()), "{error:?}");
+    assert!(client.peer.is_closed_within(LIMIT));
+    pooler.client("u", "loss_transaction").run("select 1");
+}
+
+pub(crate) fn a_server_terminated_while_running_ends_its_client_with_its_words(house: &House) {
+    let pooler = house.pooler("loss_running", &[]);
+    let mut client = pooler.client("u", "loss_running");
+    client.ask("select pg_sleep(60)");
+    let pid = house.postgres.await_running("loss_running", "pg_sleep");
+    terminate(house, &pid);
+    let answer = client.answer();
+    assert_eq!(answer.errors.first().expect("an error").code, "57P01", "{answer:?}");
+    assert!(client.peer.is_closed_within(LIMIT));
+    pooler.client("u", "loss_running").run("select 1");
+}
+
+pub(crate) fn the_query_of_a_killed_client_is_cancelled_within_a_second(house: &House) {
+    let pooler = house.pooler("loss_killed", &["default_pool_size = 1"]);
+    let mut child = spawn(&pooler, "loss_killed", "select pg_sleep(60)");
+    let pid = house.postgres.await_running("loss_killed", "pg_sleep");
+    kill_hard(&mut child);
+    let took = await_state(house, &pid, "idle");
+    assert!(took < Duration::from_millis(1500), "the query went on for {took:?}");
+    // Clean, so it is used again; closed would be right as well.
+    assert_eq!(pooler.client("u", "loss_killed").value("select 1"), "1");
+    assert!(house.postgres.servers("loss_killed") <= 1);
+}
+
+pub(crate) fn the_transaction_of_a_killed_client_is_rolled_back(house: &House) {
+    let pooler = house.pooler("loss_locks", &["default_pool_size = 2"]);
+    let mut other = pooler.client("u", "loss_locks");
+    other.run("create table t (a int)");
+    other.run("insert into t values (1)");
+    let script = "begin; update t set a = 2; select 'x' from pg_sleep(0.01);";
+    let mut child = psql(&pooler, "u", "loss_locks");
+    child.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = child.spawn().expect("psql starts");
+    std::io::Write::write_all(child.stdin.as_mut().expect("a pipe"), format!("{script}\n").as_bytes())
+        .expect("psql reads");
+    let idle = "select count(*) from pg_stat_activity where datname = 'loss_locks' and state = 'idle in transaction'
+                and query like '%pg_sleep%'";
+    wait_until("psql idles in a transaction", LIMIT, || house.postgres.value(idle) == "1");
+    kill_hard(&mut child);
+    let took = wait_until("the transaction has ended", LIMIT, || {
+        house
+            .postgres
+            .value("select count(*) from pg_stat_activity where datname = 'loss_locks' and state like 'idle in%'")
+            == "0"
+    });
+    assert!(took < Duration::from_millis(1500), "the locks were held for {took:?}");
+    other.run("update t set a = 3 where a = 1");
+    assert_eq!(other.value("select a from t"), "3");
+}
+
+pub(crate) fn many_killed_clients_leave_no_server_behind(house: &House) {
+    let pooler = house.pooler("loss_many", &["default_pool_size = 5"]);
+    for _ in 0..3 {
+        let mut children: Vec<_> = (0..10).map(|_| spawn(&pooler, "loss_many", "select pg_sleep(60)")).collect();
+        pooler.await_pool("loss_many", "sv_active", "5");
+        children.iter_mut().for_each(kill_hard);
+        pooler.await_pool("loss_many", "cl_active", "0");
+        pooler.await_pool("loss_many", "sv_active", "0");
+        let running = "select count(*) from pg_stat_activity where datname = 'loss_many' and state = 'active'";
+        wait_until("no query of the dead runs", LIMIT, || house.postgres.value(running) == "0");
+    }
+    assert!(house.postgres.servers("loss_many") <= 5);
+    assert_eq!(pooler.client("u", "loss_many").value("select 1"), "1");
+}
+
+pub(crate) fn too_many_connections_are_told_in_the_servers_words(house: &House) {
+    let pooler = house.pooler("loss_crowded", &["server_login_retry = 1"]);
+    // Roles that are no superusers are counted by PostgreSQL.
+    house.postgres.query("create role loss_small login");
+    house.postgres.query("alter database loss_crowded connection limit 0");
+    let ini = Ini::new(&format!("{} user=loss_small", house.line("loss_crowded"))).set("server_login_retry = 1");
+    let small = house.start(&ini);
+    let error = refused(&small, "loss_crowded");
+    assert_eq!((error.severity.as_str(), error.code.as_str()), ("FATAL", "53300"));
+    assert_eq!(error.text, "too many connections for database \"loss_crowded\"");
+    assert!(small.log().contains("server login failed: FATAL too many connections"));
+    house.postgres.query("alter database loss_crowded connection limit 5");
+    wait_until("there is room again", LIMIT, || {
+        Client::try_login(small.address(), &[("user", "u"), ("database", "loss_crowded")]).is_ok()
+    });
+    drop(pooler);
+}
+
+pub(crate) fn a_missing_database_or_role_is_told_in_the_servers_words(house: &House) {
+    let ini = Ini::new(&house.line_as("missing", "no_such_thing"));
+    let pooler = house.start(&ini.database(&format!("{} user=no_such_role", house.line("postgres"))));
+    let error = refused(&pooler, "missing");
+    assert_eq!((error.code.as_str(), error.text.as_str()), ("3D000", "database \"no_such_thing\" does not exist"));
+    let error = refused(&pooler, "postgres");
+    assert_eq!((error.code.as_str(), error.text.as_str()), ("28000", "role \"no_such_role\" does not exist"));
+}
+
+pub(crate) fn a_server_that_hangs_holds_up_only_its_own(house: &House) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("a bound port").port();
+    let ini =
+        house.ini("loss_hang", &["query_wait_timeout = 2"]).database(&format!("hangs = host=127.0.0.1 port={port}"));
+    let pooler = house.start(&ini);
+    let mut stuck: Vec<_> = (0..20)
+        .map(|_| {
+            let mut peer = Peer::tcp(pooler.address()).expect("the port answers");
+            peer.send(&message::startup(0, &[("user", "u"), ("database", "hangs")]));
+            peer
+        })
+        .collect();
+    let mut client = pooler.client("u", "loss_hang");
+    for number in 0..200 {
+        assert_eq!(client.value(&format!("select {number}")), number.to_string());
+    }
+    for peer in &mut stuck {
+        assert_eq!(Complaint::read(&peer.frame().expect("a reason")).text, "query_wait_timeout");
+    }
+}
+
+pub(crate) fn a_client_that_never_reads_harms_nobody(house: &House) {
+    let pooler = house.pooler("loss_deaf", &["default_pool_size = 2"]);
+    let mut client = pooler.client("u", "loss_deaf");
+    client.run("select 1");
+    let before = pooler.memory_kb("VmRSS");
+    let mut deaf = pooler.client("u", "loss_deaf");
+    deaf.ask("select repeat('x', 1000) from generate_series(1, 300000)");
+    house.postgres.await_running("loss_deaf", "generate_series");
+    for number in 0..500 {
+        assert_eq!(client.value(&format!("select {number}")), number.to_string());
+    }
+    let grown = pooler.memory_kb("VmRSS").saturating_sub(before);
+    assert!(grown < 8 * 1024, "the pooler keeps {grown} kB for it");
+    drop(deaf);
+    pooler.await_pool("loss_deaf", "sv_active", "0");
+}
+
+pub(crate) fn a_postgresql_that_crashes_and_returns_is_used_again(house: &House) {
+    let mut postgres = Postgres::start(&house.place);
+    let line = format!("d = host=127.0.0.1 port={} dbname=postgres", postgres.port());
+    let pooler = house.start(&Ini::new(&line).set("server_login_retry = 1").set("query_wait_timeout = 20"));
+    let mut busy: Vec<_> = (0..5).map(|_| pooler.client("u", "d")).collect();
+    let mut idle = pooler.client("u", "d");
+    idle.run("select 1");
+    busy.iter_mut().for_each(|client| client.ask("select pg_sleep(60)"));
+    pooler.await_pool("d", "sv_active", "5");
+    postgres.crash();
+    for client in &mut busy {
+        let answer = client.answer();
+        assert!(!answer.errors.is_empty() && answer.status == ' ', "{answer:?}");
+    }
+    postgres.restart(&house.place);
+    wait_until("the pooler works again", Duration::from_secs(20), || {
+        Client::try_login(pooler.address(), &[("user", "u"), ("database", "d")])
+            .is_ok_and(|mut client| client.query("select 2").errors.is_empty())
+    });
+    assert_eq!(idle.value("select 3"), "3", "a client without a server has no reason to end");
+}
+
+fn terminate(house: &House, pid: &str) {
+    assert_eq!(house.postgres.value(&format!("select pg_terminate_backend({pid}, 10000)")), "t");
+}
+
+fn spawn(pooler: &Pooler, database: &str, sql: &str) -> Child {
+    let mut command = psql(pooler, "u", database);
+    command.args(["-c", sql]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("psql starts")
+}
+
+fn kill_hard(child: &mut Child) {
+    child.kill().expect("psql can be killed");
+    child.wait().expect("psql ends");
+}
+
+/// Waits until a process is in this state, or gone; how long it took.
+fn await_state(house: &House, pid: &str, state: &str) -> Duration {
+    let sql = format!("select count(*) from pg_stat_activity where pid = {pid} and state <> '{state}'");
+    wait_until(&format!("{pid} is {state} or gone"), LIMIT, || house.postgres.value(&sql) == "0")
+}
+
+fn refused(pooler: &Pooler, database: &str) -> Complaint {
+    Client::try_login(pooler.address(), &[("user", "u"), ("database", database)])
+        .map(|_| ())
+        .expect_err("the login succeeded")
+}

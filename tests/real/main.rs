@@ -1,0 +1,193 @@
+//! The real binary before a real PostgreSQL.
+//!
+//! Always true: all tests share one throw-away cluster, and each has a pooler and (where servers are counted) a database
+//! of its own, so that they can run side by side.
+//! Not here: conversations that need a server which misbehaves byte by byte (`talk`).
+
+mod cancels;
+mod console;
+mod crowds;
+mod files;
+mod house;
+mod limits;
+mod logins;
+mod losses;
+mod sessions;
+mod signals;
+mod sockets;
+mod timeouts;
+mod traffic;
+
+use std::process::ExitCode;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tests::runner::{self, Alone, Test, Wish};
+
+use crate::house::House;
+
+fn main() -> ExitCode {
+    let wish = Wish::from_arguments();
+    if wish.is_list() {
+        list().iter().for_each(|(name, _, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    // Thousands of clients need as many descriptors, here and in the pooler, which inherits the limit.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+    let house = match House::open() {
+        Ok(house) => house,
+        Err(reason) => {
+            eprintln!("{reason}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let house = &house;
+    let tests = list()
+        .into_iter()
+        .map(|(name, alone, body)| Test { name: name.replace(' ', ""), alone, body: Box::new(move || body(house)) })
+        .collect();
+    match runner::run(tests, &wish) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+type Entry = (&'static str, Alone, fn(&House));
+
+/// Names of functions, as tests.
+macro_rules! tests {
+    ($alone:ident: $($test:path),+ $(,)?) => {
+        [$((stringify!($test), Alone::$alone, $test as fn(&House))),+]
+    };
+}
+
+fn list() -> Vec<Entry> {
+    let together = tests![No:
+        traffic::psql_gets_its_rows,
+        traffic::pgbench_runs_in_each_protocol_mode_that_applies,
+        traffic::pgbench_with_prepared_statements_runs_in_session_mode,
+        traffic::copy_of_200_mb_passes_both_ways,
+        traffic::a_cursor_reads_100_000_rows_in_a_transaction,
+        traffic::an_error_in_a_pipeline_skips_to_its_sync_and_no_further,
+        traffic::copy_in_the_extended_protocol_may_bring_its_sync_early,
+        traffic::ten_thousand_queries_in_one_write_are_answered_in_order,
+        traffic::python_works_through_it,
+        logins::any_lets_everybody_in_as_the_forced_user,
+        logins::trust_wants_a_known_user,
+        logins::plain_takes_each_kind_of_secret,
+        logins::md5_takes_plain_md5_and_scram_secrets,
+        logins::scram_takes_plain_and_scram_secrets_but_no_md5,
+        logins::an_empty_password_or_secret_lets_nobody_in,
+        logins::an_unknown_database_is_told_only_to_those_who_know_the_password,
+        logins::servers_are_logged_in_to_by_each_method_with_a_forced_user,
+        logins::servers_are_logged_in_to_with_the_secret_of_the_auth_file,
+        logins::an_md5_secret_serves_an_md5_server_but_no_scram_server,
+        logins::scram_keys_of_the_client_open_the_server,
+        logins::a_wrong_password_for_the_server_is_told_in_its_words,
+        limits::max_client_conn_refuses_the_next_with_words,
+        limits::a_place_is_free_again_when_a_client_has_gone,
+        limits::max_db_client_connections_counts_by_database,
+        limits::max_user_client_connections_counts_by_user,
+        limits::default_pool_size_is_never_exceeded,
+        limits::a_pool_size_of_a_database_goes_before_the_default,
+        limits::max_db_connections_holds_over_all_users,
+        limits::max_user_connections_holds_over_all_databases,
+        limits::limits_hold_for_the_process_with_two_workers,
+        limits::an_idle_server_of_another_user_gives_its_place,
+        limits::min_pool_size_is_reached_without_a_queue,
+        limits::a_minimum_evicts_nobody,
+        limits::clients_wait_in_order,
+        limits::a_star_stands_for_databases_without_a_line,
+        timeouts::query_wait_timeout_ends_who_waited_too_long,
+        timeouts::query_timeout_ends_a_long_query_and_its_server,
+        timeouts::idle_transaction_timeout_ends_an_idle_transaction,
+        timeouts::transaction_timeout_ends_even_a_busy_transaction,
+        timeouts::client_idle_timeout_ends_idle_clients_only,
+        timeouts::client_login_timeout_ends_who_says_nothing,
+        timeouts::client_login_timeout_counts_from_the_first_moment,
+        timeouts::client_login_timeout_holds_while_no_server_can_be_reached,
+        timeouts::server_connect_timeout_gives_a_silent_server_up,
+        timeouts::server_idle_timeout_closes_what_nobody_uses,
+        timeouts::server_lifetime_replaces_old_servers,
+        timeouts::server_login_retry_answers_from_memory_in_between,
+        timeouts::a_server_that_has_been_idle_is_checked_before_use,
+        timeouts::autodb_idle_timeout_forgets_what_nobody_uses,
+        cancels::a_running_query_is_cancelled,
+        cancels::a_query_in_a_transaction_is_cancelled_and_the_transaction_fails,
+        cancels::an_idle_client_or_transaction_is_left_in_peace,
+        cancels::a_waiting_client_is_cancelled_or_served_but_nobody_else_is_hit,
+        cancels::a_stale_or_guessed_key_is_dropped,
+        cancels::many_cancels_at_once_hit_only_their_own,
+        cancels::control_c_in_psql_works,
+        losses::a_server_terminated_while_idle_is_not_noticed_by_clients,
+        losses::a_server_terminated_in_a_transaction_ends_its_client,
+        losses::a_server_terminated_while_running_ends_its_client_with_its_words,
+        losses::the_query_of_a_killed_client_is_cancelled_within_a_second,
+        losses::the_transaction_of_a_killed_client_is_rolled_back,
+        losses::many_killed_clients_leave_no_server_behind,
+        losses::too_many_connections_are_told_in_the_servers_words,
+        losses::a_missing_database_or_role_is_told_in_the_servers_words,
+        losses::a_server_that_hangs_holds_up_only_its_own,
+        losses::a_client_that_never_reads_harms_nobody,
+        losses::a_postgresql_that_crashes_and_returns_is_used_again,
+        sessions::settings_follow_their_client_on_a_shared_server,
+        sessions::the_welcome_tells_what_the_server_said,
+        sessions::a_setting_that_the_server_refuses_ends_the_client,
+        sessions::a_session_keeps_its_server_and_is_wiped_after,
+        sessions::an_empty_server_reset_query_wipes_nothing,
+        sessions::server_reset_query_always_wipes_after_each_transaction,
+        sessions::the_mode_is_that_of_the_user_then_the_database_then_the_process,
+        sessions::application_name_add_host_tells_where_a_client_came_from,
+        sessions::startup_parameters_are_refused_unless_ignored,
+        sessions::connect_query_runs_once_for_each_server,
+        sockets::clients_come_over_the_unix_socket,
+        sockets::clients_come_over_an_abstract_unix_socket,
+        sockets::servers_are_reached_over_a_unix_socket,
+        sockets::servers_are_reached_by_name_and_over_ipv6,
+        sockets::clients_come_over_each_listen_address,
+        sockets::the_owner_of_the_process_enters_the_console_without_a_password,
+        sockets::both_kernel_interfaces_do_the_same_work,
+        signals::sigterm_waits_for_the_clients,
+        signals::a_second_sigterm_ends_it_at_once,
+        signals::sigint_waits_for_the_servers,
+        signals::sigquit_ends_it_at_once,
+        signals::shutdown_ends_it_without_a_word,
+        signals::sighup_reads_the_configuration_again,
+        signals::sigusr1_and_sigusr2_do_not_end_it,
+        files::a_bad_file_leaves_the_old_configuration_in_force,
+        files::a_bad_file_at_sighup_is_told_in_the_log,
+        files::a_database_that_is_removed_ends_its_clients,
+        files::a_changed_database_gets_new_servers,
+        files::a_changed_auth_file_holds_for_the_next_login,
+        files::what_cannot_be_served_is_told_at_start,
+        files::a_file_that_cannot_be_read_or_is_empty_is_told,
+        files::check_tells_all_mistakes_at_once,
+        files::a_setting_that_is_not_built_yet_is_told_once,
+        files::included_files_and_quoted_names_are_read,
+        files::the_command_line_is_pgbouncers,
+        files::root_is_refused_unless_a_user_is_named,
+        console::show_version_names_the_version,
+        console::show_databases_has_its_columns,
+        console::show_pools_has_its_columns,
+        console::show_clients_and_servers_have_their_columns,
+        console::show_stats_has_its_columns_and_counts,
+        console::show_lists_users_and_mem_have_their_columns,
+        console::show_config_lists_every_setting,
+        console::show_help_is_a_notice,
+        console::the_console_knows_who_may_do_what,
+        console::the_console_answers_nonsense,
+    ];
+    let alone = tests![Yes:
+        crowds::five_thousand_clients_share_ten_servers,
+        crowds::a_row_of_64_mb_passes_in_flat_memory,
+        crowds::ten_thousand_databases_are_read_in_a_second,
+        crowds::without_descriptors_old_clients_go_on_and_new_ones_are_refused,
+        crowds::clients_that_take_all_descriptors_leave_some_for_servers,
+        crowds::a_full_disk_for_the_log_stops_nothing,
+        crowds::clients_that_come_and_go_leave_nothing,
+        crowds::nobody_reads_anothers_answer_while_clients_and_servers_die,
+    ];
+    let long = tests![OnlyWhenNamed: crowds::a_row_of_nearly_1_gib_passes_in_flat_memory];
+    together.into_iter().chain(alone).chain(long).collect()
+}

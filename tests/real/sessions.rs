@@ -1,0 +1,145 @@
+//! What belongs to a client: its settings wherever it is served, and in session mode everything.
+
+use tests::client::Client;
+use tests::pooler::{Ini, Pooler};
+
+use crate::house::House;
+
+pub(crate) fn settings_follow_their_client_on_a_shared_server(house: &House) {
+    let pooler = house.pooler("session_shared", &["default_pool_size = 1"]);
+    let login = |zone: &str, style: &str, name: &str, encoding: &str| {
+        let parameters = [("user", "u"), ("database", "session_shared"), ("TimeZone", zone), ("datestyle", style)];
+        let more = [("application_name", name), ("client_encoding", encoding)];
+        Client::try_login(pooler.address(), &[&parameters[..], &more[..]].concat()).expect("the login succeeds")
+    };
+    let mut berlin = login("Europe/Berlin", "German, DMY", "one", "UTF8");
+    let mut tokyo = login("Asia/Tokyo", "ISO, MDY", "two's", "LATIN1");
+    assert_eq!(berlin.parameters["TimeZone"], "Europe/Berlin");
+    assert_eq!(tokyo.parameters["application_name"], "two's");
+    let shown = "select current_setting('TimeZone') || '|' || current_setting('DateStyle') || '|' ||
+                 current_setting('application_name') || '|' || current_setting('client_encoding') || '|' || pg_backend_pid()";
+    for _ in 0..3 {
+        let one = berlin.value(shown);
+        let two = tokyo.value(shown);
+        let (one, pid_one) = one.rsplit_once('|').expect("five values");
+        let (two, pid_two) = two.rsplit_once('|').expect("five values");
+        assert_eq!(one, "Europe/Berlin|German, DMY|one|UTF8");
+        assert_eq!(two, "Asia/Tokyo|ISO, MDY|two's|LATIN1");
+        assert_eq!(pid_one, pid_two, "one server was to be shared");
+    }
+    berlin.run("set timezone to 'America/Lima'");
+    assert_eq!(berlin.parameters["TimeZone"], "America/Lima");
+    assert!(tokyo.value(shown).starts_with("Asia/Tokyo|"));
+    assert!(berlin.value(shown).starts_with("America/Lima|"));
+    // A setting that is rolled back is the old one again, for the client and for us.
+    berlin.run("begin");
+    berlin.run("set timezone to 'UTC'");
+    berlin.run("rollback");
+    assert!(tokyo.value(shown).starts_with("Asia/Tokyo|"));
+    assert!(berlin.value(shown).starts_with("America/Lima|"));
+}
+
+pub(crate) fn the_welcome_tells_what_the_server_said(house: &House) {
+    let pooler = house.pooler("session_welcome", &[]);
+    let direct = house.postgres.client("session_welcome");
+    let pooled = pooler.client("u", "session_welcome");
+    for (name, value) in &direct.parameters {
+        if !["session_authorization", "is_superuser"].contains(&name.as_str()) {
+            assert_eq!(pooled.parameters.get(name), Some(value), "{name}");
+        }
+    }
+    assert_ne!(pooled.key, direct.key);
+}
+
+pub(crate) fn a_setting_that_the_server_refuses_ends_the_client(house: &House) {
+    let pooler = house.pooler("session_refused", &[]);
+    let parameters = [("user", "u"), ("database", "session_refused"), ("TimeZone", "Nowhere/Land")];
+    let mut client =
+        Client::try_login(pooler.address(), &parameters).expect("it is not known before a server is asked");
+    assert_eq!(client.query("select 1").errors.last().expect("an error").text, "invalid server parameter");
+    assert_eq!(pooler.client("u", "session_refused").value("select 1"), "1");
+}
+
+pub(crate) fn a_session_keeps_its_server_and_is_wiped_after(house: &House) {
+    let pooler = house.pooler("session_session", &["pool_mode = session", "default_pool_size = 1"]);
+    let mut client = pooler.client("u", "session_session");
+    let pid = client.server_pid();
+    client.run("create temp table mine (a int)");
+    client.run("set work_mem to '3MB'");
+    client.run("prepare p as select 1");
+    assert_eq!(client.server_pid(), pid);
+    drop(client);
+    let mut next = pooler.client("u", "session_session");
+    assert_eq!(next.server_pid(), pid, "the server was to be used again");
+    assert_ne!(next.value("show work_mem"), "3MB");
+    assert_eq!(next.value("select count(*) from pg_prepared_statements"), "0");
+    assert_eq!(next.value("select count(*) from pg_class where relname = 'mine'"), "0");
+}
+
+pub(crate) fn an_empty_server_reset_query_wipes_nothing(house: &House) {
+    let settings = ["pool_mode = session", "default_pool_size = 1", "server_reset_query ="];
+    let pooler = house.pooler("session_kept", &settings);
+    let mut client = pooler.client("u", "session_kept");
+    client.run("set work_mem to '3MB'");
+    drop(client);
+    assert_eq!(pooler.client("u", "session_kept").value("show work_mem"), "3MB");
+}
+
+pub(crate) fn server_reset_query_always_wipes_after_each_transaction(house: &House) {
+    let settings = ["server_reset_query_always = 1", "server_reset_query = reset work_mem", "default_pool_size = 1"];
+    let pooler = house.pooler("session_always", &settings);
+    let mut client = pooler.client("u", "session_always");
+    client.run("set work_mem to '3MB'");
+    assert_ne!(client.value("show work_mem"), "3MB");
+}
+
+pub(crate) fn the_mode_is_that_of_the_user_then_the_database_then_the_process(house: &House) {
+    let ini = Ini::new(&format!("{} pool_mode=session", house.line_as("by_database", "postgres")))
+        .database(&house.line_as("by_process", "postgres"))
+        .user("v = pool_mode=statement")
+        .set("pool_mode = transaction");
+    let pooler = house.start(&ini);
+    let mut of_process = pooler.client("u", "by_process");
+    let mut of_database = pooler.client("u", "by_database");
+    let mut of_user = pooler.client("v", "by_database");
+    for client in [&mut of_process, &mut of_database, &mut of_user] {
+        client.run("select 1");
+    }
+    assert_eq!(mode(&pooler, "by_process", "u"), ("transaction".into(), "0".into()));
+    assert_eq!(mode(&pooler, "by_database", "u"), ("session".into(), "1".into()));
+    assert_eq!(mode(&pooler, "by_database", "v"), ("statement".into(), "0".into()));
+    let text = "transaction blocks not allowed in statement pooling mode";
+    assert_eq!(of_user.query("begin").errors.last().expect("an error").text, text);
+    of_process.run("begin");
+    of_process.run("commit");
+}
+
+pub(crate) fn application_name_add_host_tells_where_a_client_came_from(house: &House) {
+    let pooler = house.pooler("session_name", &["application_name_add_host = 1"]);
+    let parameters = [("user", "u"), ("database", "session_name"), ("application_name", "shop")];
+    let mut client = Client::try_login(pooler.address(), &parameters).expect("the login succeeds");
+    let name = client.value("show application_name");
+    assert!(name.starts_with("shop - 127.0.0.1:"), "{name}");
+}
+
+pub(crate) fn startup_parameters_are_refused_unless_ignored(house: &House) {
+    let pooler = house.pooler("session_startup", &["ignore_startup_parameters = extra_float_digits, search_path"]);
+    let login = |name: &str| {
+        Client::try_login(pooler.address(), &[("user", "u"), ("database", "session_startup"), (name, "1")])
+    };
+    assert!(login("extra_float_digits").is_ok());
+    assert!(login("search_path").is_ok());
+    assert_eq!(login("work_mem").map(|_| ()).expect_err("refused").text, "unsupported startup parameter: work_mem");
+}
+
+pub(crate) fn connect_query_runs_once_for_each_server(house: &House) {
+    house.postgres.database("session_connect");
+    let line = format!("{} connect_query='set work_mem to ''5MB'''", house.line("session_connect"));
+    let pooler = house.start(&Ini::new(&line));
+    assert_eq!(pooler.client("u", "session_connect").value("show work_mem"), "5MB");
+}
+
+fn mode(pooler: &Pooler, database: &str, user: &str) -> (String, String) {
+    let pool = pooler.pool(database, user);
+    (pool["pool_mode"].clone(), pool["sv_active"].clone())
+}

@@ -1,0 +1,105 @@
+//! Signals and SHUTDOWN: who may finish, who is refused, and when it ends.
+
+use nix::sys::signal::Signal;
+use tests::client::Client;
+use tests::message;
+use tests::peer::Peer;
+use tests::wait::{LIMIT, wait_until};
+
+use crate::house::House;
+
+pub(crate) fn sigterm_waits_for_the_clients(house: &House) {
+    let mut pooler = house.pooler("signal_term", &[]);
+    let mut client = pooler.client("u", "signal_term");
+    pooler.signal(Signal::SIGTERM);
+    pooler.await_log("got SIGTERM, shutting down, waiting for all clients disconnect");
+    wait_until("nobody listens on TCP", LIMIT, || Peer::tcp(pooler.address()).is_err());
+    assert_eq!(client.value("select 1"), "1");
+    assert_eq!(client.value("select 2"), "2");
+    // The unix socket still answers, but only the console is let in.
+    let mut peer = Peer::unix(&pooler.socket()).expect("the unix socket stays");
+    peer.send(&message::startup(0, &[("user", "u"), ("database", "signal_term")]));
+    assert_eq!(Client::finish_login(peer, LIMIT).map(|_| ()).expect_err("refused").text, "pooler is shutting down");
+    assert!(pooler.is_running());
+    drop(client);
+    assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
+    assert!(!pooler.socket().exists(), "the socket file was left behind");
+}
+
+pub(crate) fn a_second_sigterm_ends_it_at_once(house: &House) {
+    let mut pooler = house.pooler("signal_term_twice", &[]);
+    let _client = pooler.client("u", "signal_term_twice");
+    pooler.signal(Signal::SIGTERM);
+    pooler.await_log("got SIGTERM");
+    pooler.signal(Signal::SIGTERM);
+    assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
+}
+
+pub(crate) fn sigint_waits_for_the_servers(house: &House) {
+    let mut pooler = house.pooler("signal_int", &[]);
+    let mut busy = pooler.client("u", "signal_int");
+    let mut idle = pooler.client("u", "signal_int");
+    busy.run("begin");
+    pooler.signal(Signal::SIGINT);
+    pooler.await_log("got SIGINT, shutting down, waiting for all servers connections to be released");
+    assert_eq!(idle.query("select 1").error().text, "server shutting down");
+    assert_eq!(busy.value("select 2"), "2");
+    busy.run("commit");
+    assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
+    house.postgres.await_servers("signal_int", 0);
+}
+
+pub(crate) fn sigquit_ends_it_at_once(house: &House) {
+    let mut pooler = house.pooler("signal_quit", &[]);
+    let mut client = pooler.client("u", "signal_quit");
+    client.run("begin");
+    pooler.signal(Signal::SIGQUIT);
+    assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
+    assert!(pooler.log().contains("got SIGQUIT, fast exit"));
+    assert!(client.peer.is_closed_within(LIMIT));
+    house.postgres.await_servers("signal_quit", 0);
+}
+
+pub(crate) fn shutdown_ends_it_without_a_word(house: &House) {
+    let mut pooler = house.pooler("signal_shutdown", &[]);
+    let _client = pooler.client("u", "signal_shutdown");
+    let mut console = pooler.client("admin", "pgbouncer");
+    console.ask("SHUTDOWN");
+    console.peer.closed_within(LIMIT).expect("the connection just ends");
+    assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
+    assert!(pooler.log().contains("SHUTDOWN command issued"));
+}
+
+pub(crate) fn sighup_reads_the_configuration_again(house: &House) {
+    let ini = house.ini("signal_hup", &["default_pool_size = 11"]);
+    let pooler = house.start(&ini);
+    let mut client = pooler.client("u", "signal_hup");
+    pooler.rewrite(
+        &ini.clone().set("default_pool_size = 12").secret("newcomer", "").database(&house.line_as("added", "postgres")),
+    );
+    pooler.signal(Signal::SIGHUP);
+    pooler.await_log("got SIGHUP, re-reading config");
+    wait_until("the new value is shown", LIMIT, || setting(&pooler, "default_pool_size") == "12");
+    assert_eq!(pooler.client("u", "added").value("select 1"), "1");
+    // Known to us now; PostgreSQL does not know it.
+    let error = Client::try_login(pooler.address(), &[("user", "newcomer"), ("database", "added")]).map(|_| ());
+    assert_eq!(error.expect_err("no such role").text, "role \"newcomer\" does not exist");
+    assert_eq!(client.value("select 1"), "1", "a reload harms no client");
+}
+
+pub(crate) fn sigusr1_and_sigusr2_do_not_end_it(house: &House) {
+    let mut pooler = house.pooler("signal_user", &[]);
+    let mut client = pooler.client("u", "signal_user");
+    pooler.signal(Signal::SIGUSR1);
+    pooler.signal(Signal::SIGUSR2);
+    wait_until("a query is answered", LIMIT, || client.query("select 1").errors.is_empty());
+    assert!(pooler.is_running());
+}
+
+pub(crate) fn setting(pooler: &tests::pooler::Pooler, key: &str) -> String {
+    let answer = pooler.console("SHOW CONFIG");
+    (0..answer.rows.len())
+        .map(|at| answer.named(at))
+        .find(|row| row["key"] == key)
+        .map_or_else(|| panic!("no setting {key}"), |row| row["value"].clone())
+}

@@ -1,0 +1,235 @@
+//! Each timeout: what it ends, with which words, and not before its time.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::{Duration, Instant};
+
+use tests::client::Client;
+use tests::message::{self, Complaint};
+use tests::peer::{Lost, Peer};
+use tests::place::free_port;
+use tests::pooler::{Ini, Pooler};
+use tests::wait::{LIMIT, wait_until};
+
+use crate::house::House;
+
+pub(crate) fn query_wait_timeout_ends_who_waited_too_long(house: &House) {
+    let pooler = house.pooler("late_wait", &["default_pool_size = 1", "query_wait_timeout = 1"]);
+    let mut holder = pooler.client("u", "late_wait");
+    let mut waiter = pooler.client("u", "late_wait");
+    holder.run("begin");
+    let begun = Instant::now();
+    assert_eq!(waiter.query("select 1").error().text, "query_wait_timeout");
+    expect_took(begun, 1.0);
+    assert!(pooler.log().contains("closing because: query_wait_timeout"));
+    holder.run("commit");
+    assert_eq!(pooler.client("u", "late_wait").value("select 2"), "2");
+}
+
+pub(crate) fn query_timeout_ends_a_long_query_and_its_server(house: &House) {
+    let pooler = house.pooler("late_query", &["query_timeout = 1"]);
+    let mut client = pooler.client("u", "late_query");
+    let begun = Instant::now();
+    let answer = client.query("select pg_sleep(60)");
+    assert_eq!((answer.error().code.as_str(), answer.error().text.as_str()), ("08P01", "query timeout"));
+    expect_took(begun, 1.0);
+    // Many short ones in a row are not one long one.
+    let mut client = pooler.client("u", "late_query");
+    for _ in 0..15 {
+        client.run("select pg_sleep(0.1)");
+    }
+}
+
+pub(crate) fn idle_transaction_timeout_ends_an_idle_transaction(house: &House) {
+    let pooler = house.pooler("late_idle", &["idle_transaction_timeout = 1"]);
+    let mut client = pooler.client("u", "late_idle");
+    client.run("begin");
+    let pid = client.server_pid();
+    let begun = Instant::now();
+    assert_eq!(client.answer().error().text, "idle transaction timeout");
+    expect_took(begun, 1.0);
+    // The transaction and its locks are gone; the server itself may be used again once that is proven.
+    let sql = format!("select count(*) from pg_stat_activity where pid = {pid} and state <> 'idle'");
+    wait_until("the transaction has ended", LIMIT, || house.postgres.value(&sql) == "0");
+    // A busy transaction is not an idle one.
+    let mut client = pooler.client("u", "late_idle");
+    client.run("begin");
+    client.run("select pg_sleep(1.6)");
+    client.run("commit");
+}
+
+pub(crate) fn transaction_timeout_ends_even_a_busy_transaction(house: &House) {
+    let pooler = house.pooler("late_transaction", &["transaction_timeout = 1"]);
+    let mut client = pooler.client("u", "late_transaction");
+    let begun = Instant::now();
+    client.run("begin");
+    let error = loop {
+        let answer = client.query("select pg_sleep(0.1)");
+        if let Some(error) = answer.errors.first() {
+            break error.clone();
+        }
+    };
+    assert_eq!(error.text, "transaction timeout");
+    expect_took(begun, 1.0);
+}
+
+pub(crate) fn client_idle_timeout_ends_idle_clients_only(house: &House) {
+    let pooler = house.pooler("late_client", &["client_idle_timeout = 1"]);
+    let mut idle = pooler.client("u", "late_client");
+    let mut busy = pooler.client("u", "late_client");
+    let begun = Instant::now();
+    busy.run("begin");
+    busy.run("select pg_sleep(1.6)");
+    busy.run("commit");
+    assert_eq!(idle.answer().error().text, "client_idle_timeout");
+    expect_took(begun, 1.0);
+    assert_eq!(busy.value("select 1"), "1");
+}
+
+pub(crate) fn client_login_timeout_ends_who_says_nothing(house: &House) {
+    let pooler = house.pooler("late_login", &["client_login_timeout = 1"]);
+    let begun = Instant::now();
+    let mut peer = Peer::tcp(pooler.address()).expect("the port answers");
+    let mut half = Peer::tcp(pooler.address()).expect("the port answers");
+    half.send(&message::startup(0, &[("user", "u"), ("database", "late_login")])[..10]);
+    assert_eq!(Complaint::read(&peer.frame().expect("a reason")).text, "client_login_timeout");
+    assert_eq!(Complaint::read(&half.frame().expect("a reason")).text, "client_login_timeout");
+    expect_took(begun, 1.0);
+    peer.closed_within(LIMIT).expect("the end");
+}
+
+pub(crate) fn client_login_timeout_counts_from_the_first_moment(house: &House) {
+    let pooler = house.pooler("late_drip", &["client_login_timeout = 1"]);
+    let begun = Instant::now();
+    let mut peer = Peer::tcp(pooler.address()).expect("the port answers");
+    // A byte now and then keeps nobody's place.
+    for byte in message::startup(0, &[("user", "u"), ("database", "late_drip")]) {
+        if peer.try_send(&[byte]).is_err() {
+            break;
+        }
+        match peer.frame_within(Duration::from_millis(100)) {
+            Ok(frame) => {
+                assert_eq!(Complaint::read(&frame).text, "client_login_timeout");
+                return expect_took(begun, 1.0);
+            }
+            Err(Lost::Late) => {}
+            Err(lost) => panic!("{lost}, without a word"),
+        }
+    }
+    panic!("a login of {:?} was let in", begun.elapsed());
+}
+
+pub(crate) fn client_login_timeout_holds_while_no_server_can_be_reached(house: &House) {
+    let port = free_port();
+    let ini = Ini::new(&format!("down = host=127.0.0.1 port={port}")).set("client_login_timeout = 1");
+    let pooler = house.start(&ini.set("server_login_retry = 1"));
+    let begun = Instant::now();
+    let error = refused(&pooler, "down");
+    assert_eq!((error.code.as_str(), error.text.as_str()), ("08P01", "client_login_timeout (server down)"));
+    expect_took(begun, 1.0);
+    assert!(pooler.log().contains("closing because: connect failed"));
+}
+
+pub(crate) fn server_connect_timeout_gives_a_silent_server_up(house: &House) {
+    // The listener accepts by the kernel's hand and never says a word.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = silent.local_addr().expect("a bound port").port();
+    let ini =
+        house.ini("late_connect", &["server_connect_timeout = 1", "server_login_retry = 1", "query_wait_timeout = 3"]);
+    let pooler = house.start(&ini.database(&format!("silent = host=127.0.0.1 port={port}")));
+    let begun = Instant::now();
+    let mut peer = Peer::tcp(pooler.address()).expect("the port answers");
+    peer.send(&message::startup(0, &[("user", "u"), ("database", "silent")]));
+    pooler.await_log("closing because: connect timeout");
+    expect_took(begun, 1.0);
+    // Nobody else is held up by it.
+    assert_eq!(pooler.client("u", "late_connect").value("select 1"), "1");
+    assert_eq!(Complaint::read(&peer.frame().expect("a reason")).text, "query_wait_timeout");
+}
+
+pub(crate) fn server_idle_timeout_closes_what_nobody_uses(house: &House) {
+    let pooler = house.pooler("late_server", &["server_idle_timeout = 1"]);
+    let mut client = pooler.client("u", "late_server");
+    client.run("select 1");
+    assert_eq!(house.postgres.servers("late_server"), 1);
+    house.postgres.await_servers("late_server", 0);
+    assert!(pooler.log().contains("closing because: server idle timeout"));
+    assert_eq!(client.value("select 2"), "2");
+}
+
+pub(crate) fn server_lifetime_replaces_old_servers(house: &House) {
+    let pooler = house.pooler("late_life", &["server_lifetime = 1", "default_pool_size = 2"]);
+    let mut client = pooler.client("u", "late_life");
+    let old = client.server_pid();
+    // A server in use is not closed: the transaction outlives the server's time.
+    client.run("begin");
+    client.run("select pg_sleep(1.2)");
+    assert_eq!(client.server_pid(), old);
+    client.run("commit");
+    wait_until("another server", LIMIT, || client.server_pid() != old);
+    assert!(pooler.log().contains("closing because: server lifetime over"));
+}
+
+pub(crate) fn server_login_retry_answers_from_memory_in_between(house: &House) {
+    let pooler =
+        house.pooler("late_retry", &["server_login_retry = 2", "default_pool_size = 1", "server_idle_timeout = 1"]);
+    let mut client = pooler.client("u", "late_retry");
+    client.run("select 1");
+    house.postgres.query("alter role u connection limit -1; alter database late_retry with allow_connections false");
+    house.postgres.await_servers("late_retry", 0);
+    let error = client.query("select 2").error().clone();
+    assert!(error.text.contains("not currently accepting connections"), "{error:?}");
+    // A login may succeed, for the welcome is known; the query is answered at once, without asking the server again.
+    let attempts = pooler.log().matches("new connection to server").count();
+    let mut next = pooler.client("u", "late_retry");
+    let error = next.query("select 3").error().clone();
+    assert!(error.text.starts_with("server login has been failing, cached error: "), "{error:?}");
+    assert!(error.text.ends_with(" (server_login_retry)") && error.text.contains("accepting"), "{error:?}");
+    assert_eq!(pooler.log().matches("new connection to server").count(), attempts);
+    house.postgres.query("alter database late_retry with allow_connections true");
+    wait_until("the server is tried again", LIMIT, || {
+        Client::try_login(pooler.address(), &[("user", "u"), ("database", "late_retry")])
+            .is_ok_and(|mut client| client.query("select 3").errors.is_empty())
+    });
+}
+
+pub(crate) fn a_server_that_has_been_idle_is_checked_before_use(house: &House) {
+    let settings = ["server_check_delay = 0", "server_check_query = select nextval('checks')", "default_pool_size = 1"];
+    let ini = house.ini("late_check", &settings);
+    house.postgres.client("late_check").run("create sequence checks");
+    let pooler = house.start(&ini);
+    let mut client = pooler.client("u", "late_check");
+    let pid = client.server_pid();
+    for _ in 0..3 {
+        assert_eq!(client.server_pid(), pid, "a check that succeeds keeps the server");
+    }
+    assert!(client.value("select last_value from checks").parse::<u32>().expect("a number") >= 3);
+    // A server that fails the check is replaced, and the client does not notice.
+    house.postgres.client("late_check").run("drop sequence checks");
+    house.postgres.query(&format!("select pg_terminate_backend({pid}, 10000)"));
+    assert_ne!(client.server_pid(), pid);
+}
+
+pub(crate) fn autodb_idle_timeout_forgets_what_nobody_uses(house: &House) {
+    house.postgres.database("late_auto");
+    let ini = Ini::new(&format!("* = host=127.0.0.1 port={}", house.postgres.port())).set("autodb_idle_timeout = 1");
+    let pooler = house.start(&ini.set("server_idle_timeout = 1"));
+    pooler.client("u", "late_auto").run("select 1");
+    let mut console = pooler.client("admin", "pgbouncer");
+    wait_until("the database is forgotten", LIMIT, || {
+        console.query("SHOW DATABASES").rows.iter().all(|row| row[0].as_deref() != Some("late_auto"))
+    });
+    assert_eq!(pooler.client("u", "late_auto").value("select 1"), "1");
+}
+
+/// It took at least this long, and not much longer (PgBouncer looks three times a second; a loaded machine is slow).
+fn expect_took(begun: Instant, seconds: f32) {
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs_f32(seconds - 0.05), "after only {took:?}");
+    assert!(took < Duration::from_secs_f32(seconds + 3.0), "only after {took:?}");
+}
+
+fn refused(pooler: &Pooler, database: &str) -> Complaint {
+    Client::try_login(pooler.address(), &[("user", "u"), ("database", database)])
+        .map(|_| ())
+        .expect_err("the login succeeded")
+}

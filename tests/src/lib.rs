@@ -1,0 +1,18 @@
+//! What the tests of the real binary stand on: a throw-away PostgreSQL, the pooler as a child, clients and servers
+//! that speak the protocol byte by byte, and a runner that leaves nothing behind.
+//!
+//! Always true: whatever waits has a deadline; there is one place that polls (`wait`) and none that sleeps; every child
+//! is stopped when its guard is dropped, and dies with us if we are killed.
+//! Not here: what is expected of the pooler. That is in `talk/*.talk` and `real/*.rs`.
+
+pub mod client;
+pub mod message;
+pub mod notation;
+pub mod peer;
+pub mod place;
+pub mod pooler;
+pub mod postgres;
+pub mod program;
+pub mod runner;
+pub mod script;
+pub mod wait;

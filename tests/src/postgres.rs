@@ -1,0 +1,216 @@
+//! A throw-away PostgreSQL.
+//!
+//! Always true: its files are in the scratch directory, its processes end with the guard.
+//! Not here: what runs on it.
+
+use std::fs;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::client::{Answer, Client};
+use crate::message;
+use crate::peer::Peer;
+use crate::place::{Place, free_port};
+use crate::program::{run, signal};
+use crate::wait::{LIMIT, try_wait_for, wait_until};
+
+/// A running cluster. Roles `u`, `v`, `admin` need no password; `by_password`, `by_md5`, `by_scram` need `secret`, asked
+/// for by the method of their name.
+#[derive(Debug)]
+pub struct Postgres {
+    server: Child,
+    port: u16,
+    directory: PathBuf,
+}
+
+impl Postgres {
+    /// Makes a cluster and starts it.
+    ///
+    /// # Panics
+    /// With PostgreSQL's words when it cannot be made or does not start.
+    pub fn start(place: &Place) -> Self {
+        let directory = place.directory();
+        let files = directory.join("pg");
+        let port = free_port();
+        let mut initdb = place.command(&place.postgres_program("initdb"), "KILL");
+        initdb.arg("-D").arg(&files).args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
+        run(&mut initdb, Duration::from_secs(120)).success();
+        configure(place, &files, &directory, port);
+        let server = launch(place, &directory);
+        let mut postgres = Self { server, port, directory };
+        postgres.await_login();
+        postgres.query("create role u superuser login; create role v superuser login; create role admin login");
+        postgres.query(&format!(
+            "set password_encryption = 'md5'; create role by_md5 login password '{SECRET}';
+             set password_encryption = 'scram-sha-256'; create role by_scram login password '{SECRET}';
+             create role by_password login password '{SECRET}'"
+        ));
+        postgres
+    }
+
+    /// Stops all its processes at once, without saving anything.
+    ///
+    /// # Panics
+    /// When it does not stop.
+    pub fn crash(&mut self) {
+        signal(self.server.id(), Signal::SIGQUIT);
+        wait_until("postgres has stopped", LIMIT, || self.server.try_wait().is_ok_and(|ended| ended.is_some()));
+    }
+
+    /// Starts it again after a crash, on the same port.
+    ///
+    /// # Panics
+    /// With PostgreSQL's words when it does not start.
+    pub fn restart(&mut self, place: &Place) {
+        self.server = launch(place, &self.directory);
+        self.await_login();
+    }
+
+    /// The TCP port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory of its unix socket.
+    pub fn socket_directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where it listens on IPv4.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// A client of its own, without a pooler.
+    pub fn client(&self, database: &str) -> Client {
+        Client::login(self.address(), "postgres", database)
+    }
+
+    /// Runs a query in the database `postgres`, directly.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn query(&self, sql: &str) -> Answer {
+        let answer = self.client("postgres").query(sql);
+        assert!(answer.errors.is_empty(), "{sql}: {answer:?}");
+        answer
+    }
+
+    /// The first value of a query in the database `postgres`, directly.
+    pub fn value(&self, sql: &str) -> String {
+        self.query(sql).value()
+    }
+
+    /// Makes a database for one test, so that its servers can be told apart.
+    pub fn database(&self, name: &str) {
+        self.query(&format!("create database {name}"));
+    }
+
+    /// How many processes serve a database.
+    pub fn servers(&self, database: &str) -> usize {
+        let sql = format!("select count(*) from pg_stat_activity where datname = '{database}'");
+        self.value(&sql).parse().expect("a count")
+    }
+
+    /// Waits until so many processes serve a database.
+    pub fn await_servers(&self, database: &str, count: usize) {
+        wait_until(&format!("{count} servers of {database}"), LIMIT, || self.servers(database) == count);
+    }
+
+    /// Waits until a process runs a query that contains `text` in the database, and returns its number.
+    ///
+    /// # Panics
+    /// When none does in time.
+    pub fn await_running(&self, database: &str, text: &str) -> String {
+        let sql = format!(
+            "select pid from pg_stat_activity where datname = '{database}' and state = 'active' and query like '%{text}%'"
+        );
+        let mut watcher = self.client("postgres");
+        crate::wait::wait_for(&format!("{text} runs in {database}"), LIMIT, || {
+            watcher.query(&sql).rows.first().and_then(|row| row[0].clone())
+        })
+    }
+
+    /// Its log so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    fn await_login(&mut self) {
+        let ready = try_wait_for(Duration::from_secs(60), || {
+            if let Ok(Some(status)) = self.server.try_wait() {
+                panic!("postgres ended with {status}:\n{}", self.log());
+            }
+            let mut peer = Peer::tcp(self.address()).ok()?;
+            peer.try_send(&message::startup(0, &[("user", "postgres"), ("database", "postgres")])).ok()?;
+            Client::finish_login(peer, LIMIT).ok()
+        });
+        assert!(ready.is_some(), "postgres does not answer:\n{}", self.log());
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if self.server.try_wait().is_ok_and(|ended| ended.is_some()) {
+            return;
+        }
+        signal(self.server.id(), Signal::SIGQUIT);
+        if try_wait_for(LIMIT, || self.server.try_wait().ok().flatten()).is_none() {
+            let _ = self.server.kill();
+            let _ = self.server.wait();
+        }
+    }
+}
+
+fn launch(place: &Place, directory: &Path) -> Child {
+    let log =
+        fs::OpenOptions::new().append(true).create(true).open(directory.join("log")).expect("the log can be written");
+    place
+        .command(&place.postgres_program("postgres"), "INT")
+        .arg("-D")
+        .arg(directory.join("pg"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a file can be shared"))
+        .stderr(log)
+        .spawn()
+        .expect("postgres starts")
+}
+
+fn configure(place: &Place, files: &Path, sockets: &Path, port: u16) {
+    let also_ipv6 = if has_ipv6() { ",::1" } else { "" };
+    let settings = format!(
+        "listen_addresses = '127.0.0.1{also_ipv6}'\nport = {port}\nunix_socket_directories = '{},@{}'\n\
+         max_connections = 200\nfsync = off\nfull_page_writes = off\nsynchronous_commit = off\n\
+         max_prepared_transactions = 4\nlog_min_messages = warning\nmax_wal_size = 2GB\n",
+        sockets.display(),
+        abstract_name(port)
+    );
+    place.write(&files.join("postgresql.auto.conf"), &settings);
+    let mut rules = String::new();
+    for kind in ["local all", "host all"] {
+        let address = if kind.starts_with("host") { " all" } else { "" };
+        for (role, method) in
+            [("by_password", "password"), ("by_md5", "md5"), ("by_scram", "scram-sha-256"), ("all", "trust")]
+        {
+            rules.push_str(&format!("{kind} {role}{address} {method}\n"));
+        }
+    }
+    place.write(&files.join("pg_hba.conf"), &rules);
+}
+
+/// The abstract name under which a cluster listens too, without the `@`.
+pub fn abstract_name(port: u16) -> String {
+    format!("trunkline-tests-postgres-{port}")
+}
+
+/// Whether this machine has the IPv6 loopback.
+pub fn has_ipv6() -> bool {
+    TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+/// The password of the roles that need one.
+pub const SECRET: &str = "open sesame";

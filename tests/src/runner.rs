@@ -1,0 +1,139 @@
+//! Runs the tests of a binary, a few at a time, and says how they ended.
+//!
+//! Always true: a panic ends its test only; the caller's guards are dropped before the program ends.
+//! Not here: what is tested.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// One test.
+pub struct Test<'a> {
+    /// Its name, for the filter and the report.
+    pub name: String,
+    /// Whether it must run while no other does, because it measures or needs the whole machine.
+    pub alone: Alone,
+    /// What it does; it fails by a panic.
+    pub body: Box<dyn Fn() + Send + Sync + 'a>,
+}
+
+impl std::fmt::Debug for Test<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "test {}", self.name)
+    }
+}
+
+/// Whether a test shares the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alone {
+    /// It may run beside others.
+    No,
+    /// It runs when no other does.
+    Yes,
+    /// As `Yes`, and only when it is named by the filter, because it takes long.
+    OnlyWhenNamed,
+}
+
+/// What the command line asks for: names (or parts of names) to run, `--list`, `--jobs N`.
+#[derive(Debug)]
+pub struct Wish {
+    names: Vec<String>,
+    list: bool,
+    jobs: usize,
+}
+
+impl Wish {
+    /// Reads the command line. Flags that cargo gives to every test binary are ignored.
+    pub fn from_arguments() -> Self {
+        let mut wish = Self { names: Vec::new(), list: false, jobs: JOBS };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--list" => wish.list = true,
+                "--jobs" => wish.jobs = arguments.next().and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS),
+                flag if flag.starts_with('-') => {}
+                name => wish.names.push(name.to_string()),
+            }
+        }
+        wish
+    }
+
+    /// Whether the names are only to be listed.
+    pub fn is_list(&self) -> bool {
+        self.list
+    }
+
+    fn wants(&self, test: &Test<'_>) -> bool {
+        if self.names.is_empty() {
+            return test.alone != Alone::OnlyWhenNamed;
+        }
+        self.names.iter().any(|name| test.name.contains(name.as_str()))
+    }
+}
+
+/// Prints the names of all tests.
+pub fn list(tests: &[Test<'_>]) {
+    tests.iter().for_each(|test| println!("{}: test", test.name));
+}
+
+/// Runs the tests that are wanted; whether all of them passed.
+pub fn run(tests: Vec<Test<'_>>, wish: &Wish) -> bool {
+    // The place and the words are what helps; a trace of the runner's own frames is not.
+    std::panic::set_hook(Box::new(|panic| {
+        let name = std::thread::current().name().unwrap_or("?").to_string();
+        let place = panic.location().map_or(String::new(), |location| location.to_string());
+        let words = panic.payload().downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.payload().downcast_ref::<&str>().copied()).unwrap_or("no words");
+        eprintln!("{name}: {place}:\n  {words}");
+    }));
+    let begun = Instant::now();
+    let wanted: Vec<_> = tests.into_iter().filter(|test| wish.wants(test)).collect();
+    let (together, alone): (VecDeque<_>, VecDeque<_>) = wanted.into_iter().partition(|test| test.alone == Alone::No);
+    let failed = Mutex::new(Vec::new());
+    let mut passed = together.len() + alone.len();
+    for (tests, jobs) in [(together, wish.jobs), (alone, 1)] {
+        let queue = Mutex::new(tests);
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while let Some(test) = next(&queue) {
+                        run_one(&test, &failed)
+                    }
+                });
+            }
+        });
+    }
+    let failed = failed.into_inner().expect("no test holds the list");
+    passed -= failed.len();
+    println!("\n{passed} passed, {} failed in {:.1} s", failed.len(), begun.elapsed().as_secs_f32());
+    failed.iter().for_each(|name| println!("failed: {name}"));
+    failed.is_empty()
+}
+
+/// Says that a test has nothing to test here, and why.
+pub fn skip(reason: &str) {
+    let name = std::thread::current().name().unwrap_or("?").to_string();
+    println!("test {name}: skipped, {reason}");
+}
+
+fn next<'a>(queue: &Mutex<VecDeque<Test<'a>>>) -> Option<Test<'a>> {
+    queue.lock().expect("no test holds the queue").pop_front()
+}
+
+fn run_one(test: &Test<'_>, failed: &Mutex<Vec<String>>) {
+    let begun = Instant::now();
+    // A thread of its own: its name stands in the panic message, and helpers find the test's name by it.
+    let ended = std::thread::scope(|scope| {
+        let body = || catch_unwind(AssertUnwindSafe(|| (test.body)())).is_ok();
+        let thread = std::thread::Builder::new().name(test.name.clone()).spawn_scoped(scope, body);
+        thread.expect("a thread starts").join().unwrap_or(false)
+    });
+    let outcome = if ended { "ok" } else { "FAILED" };
+    println!("test {} ... {outcome} ({:.1} s)", test.name, begun.elapsed().as_secs_f32());
+    if !ended {
+        failed.lock().expect("no test holds the list").push(test.name.clone());
+    }
+}
+
+const JOBS: usize = 4;

@@ -1,0 +1,24 @@
+# Every target is one command. What needs logic is a chore of `cargo xtask`.
+
+help:
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install from the distribution what demo, tests and bench need
+	cargo xtask setup
+
+demo: ## watch a real PostgreSQL survive a crowd (ARGS="--no-wait --seconds 3")
+	cargo xtask demo $(ARGS)
+
+test: ## run every test (ARGS="--test real" is passed to cargo test)
+	cargo xtask test $(ARGS)
+
+bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
+	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
+
+check: ## formatting, lints, the house's rules, generated pages
+	cargo xtask check
+
+build: ## leave the pooler in target/release/trunkline
+	cargo build --release --package trunkline
+
+.PHONY: help setup demo test bench check build

@@ -1,0 +1,116 @@
+//! Who is measured, and the configuration that all of them get.
+
+use std::path::{Path, PathBuf};
+
+use ops::trial::{DATABASE, USER};
+
+use super::options::Options;
+use crate::house::{House, which};
+
+/// One of those that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Contestant {
+    Uring,
+    Epoll,
+    PgBouncer,
+}
+
+impl Contestant {
+    pub(super) const ALL: [Self; 3] = [Self::Uring, Self::Epoll, Self::PgBouncer];
+    pub(super) const BACKWARD: [Self; 3] = [Self::PgBouncer, Self::Epoll, Self::Uring];
+    /// Those that are set in relation to PgBouncer.
+    pub(super) const OURS: [Self; 2] = [Self::Uring, Self::Epoll];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Uring => "Trunkline io_uring",
+            Self::Epoll => "Trunkline epoll",
+            Self::PgBouncer => "PgBouncer",
+        }
+    }
+
+    /// A word for file names and for JSON.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Uring => "io_uring",
+            Self::Epoll => "epoll",
+            Self::PgBouncer => "pgbouncer",
+        }
+    }
+
+    /// The settings that only Trunkline knows.
+    fn own_settings(self) -> &'static str {
+        match self {
+            Self::Uring => "workers = 1\nio_backend = io_uring\n",
+            Self::Epoll => "workers = 1\nio_backend = epoll\n",
+            Self::PgBouncer => "",
+        }
+    }
+
+    /// The configuration: the same for all but for the settings above. `databases_more` entries follow the one in use.
+    pub(super) fn ini(self, become_name: Option<&str>, server_port: u16, port: u16, databases_more: u32) -> String {
+        let entry = |name: &str| format!("{name} = host=127.0.0.1 port={server_port} dbname={DATABASE}\n");
+        let more: String = (0..databases_more).map(|number| entry(&format!("database_{number:05}"))).collect();
+        let become_line = become_name.map(|name| format!("user = {name}\n")).unwrap_or_default();
+        format!(
+            "[databases]\n{}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
+             {become_line}auth_type = trust\nauth_file = users.txt\nadmin_users = {USER}\npool_mode = transaction\n\
+             default_pool_size = {SERVERS}\nmax_client_conn = {CLIENTS_MAX}\nlisten_backlog = 1024\n\
+             log_connections = 0\nlog_disconnections = 0\n{}",
+            entry(DATABASE),
+            self.own_settings(),
+        )
+    }
+}
+
+/// The programs.
+#[derive(Debug)]
+pub(super) struct Executables {
+    pub(super) trunkline: PathBuf,
+    pub(super) pgbouncer: PathBuf,
+}
+
+impl Executables {
+    /// Builds Trunkline and finds PgBouncer, unless the options name other programs.
+    pub(super) fn find(house: &House, options: &Options) -> Result<Self, String> {
+        let trunkline = options.trunkline.clone().map_or_else(|| house.build_release(), Ok)?;
+        let pgbouncer = options.pgbouncer.clone().or_else(|| which("pgbouncer", &[PathBuf::from("/usr/sbin")]));
+        let pgbouncer = pgbouncer.ok_or("PgBouncer is not installed; on Debian: sudo apt-get install pgbouncer")?;
+        Ok(Self { trunkline: absolute(trunkline), pgbouncer: absolute(pgbouncer) })
+    }
+
+    pub(super) fn of(&self, contestant: Contestant) -> &Path {
+        match contestant {
+            Contestant::Uring | Contestant::Epoll => &self.trunkline,
+            Contestant::PgBouncer => &self.pgbouncer,
+        }
+    }
+}
+
+/// The programs are started from another folder.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// Servers in the pool of each.
+pub(super) const SERVERS: u32 = 20;
+
+const CLIENTS_MAX: u32 = 12_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pgbouncer_gets_the_same_configuration_without_what_it_does_not_know() {
+        let ours = Contestant::Epoll.ini(None, 1, 2, 0);
+        let theirs = Contestant::PgBouncer.ini(None, 1, 2, 0);
+        assert_eq!(ours.strip_prefix(&theirs), Some("workers = 1\nio_backend = epoll\n"));
+    }
+
+    #[test]
+    fn the_start_with_many_databases_has_so_many() {
+        let ini = Contestant::Uring.ini(Some("postgres"), 1, 2, 9_999);
+        assert_eq!(ini.lines().filter(|line| line.contains("dbname=")).count(), 10_000);
+    }
+}

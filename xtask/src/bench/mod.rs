@@ -1,0 +1,103 @@
+//! `cargo xtask bench`: Trunkline against PgBouncer, on this machine, in the same minutes.
+//!
+//! Always true: every ratio compares two runs that followed one another on the same PostgreSQL; the order turns round
+//! after each pass (A B B A), so that a machine that grows warm or slow favours nobody; what failed is listed.
+//! Not here: the cluster, the poolers' guards and pgbench (`ops::trial`).
+
+mod contestant;
+mod figures;
+mod machine;
+mod options;
+mod report;
+mod scenario;
+mod stage;
+mod tally;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use ops::trial::{Interrupt, Trial, TrialError};
+
+use crate::house::House;
+use crate::setup::{self, Purpose};
+use contestant::{Contestant, Executables};
+use options::Options;
+use scenario::Scenario;
+use stage::Stage;
+use tally::Tally;
+
+/// Measures, prints the tables, writes `bench.json` into the target folder and, after a whole run, `docs/benchmarks.md`.
+pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    if options.wants_help {
+        println!("{}", options::USAGE);
+        return Ok(());
+    }
+    let scenarios = options.scenarios()?;
+    setup::run(&[Purpose::Bench])?;
+    let executables = Executables::find(house, &options)?;
+    let tally = measure(&options, &scenarios, &executables).map_err(|error| error.to_string())?;
+    let report = report::Report::new(machine::Machine::look(house, &executables), &options, &scenarios, &tally);
+    println!("\n{}", report.terminal());
+    if !options.is_writing {
+        return Ok(());
+    }
+    write(house, "bench.json", &house.target().join("bench.json"), &report.json())?;
+    if options.is_whole() {
+        write(house, "docs/benchmarks.md", &house.root().join("docs/benchmarks.md"), &report.page())?;
+    }
+    Ok(())
+}
+
+fn write(house: &House, name: &str, path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let shown = path.strip_prefix(house.root()).unwrap_or(path);
+    eprintln!("wrote {} ({name})", shown.display());
+    Ok(())
+}
+
+fn measure(options: &Options, scenarios: &[Scenario], executables: &Executables) -> Result<Tally, TrialError> {
+    let mut tally = Tally::default();
+    let trial = Trial::open("trunkline-bench")?;
+    let mut stage = Stage::raise(&trial, options, executables, &mut tally)?;
+    for &scenario in scenarios {
+        for round in 0..scenario.rounds(options.rounds) {
+            for order in [Contestant::ALL, Contestant::BACKWARD] {
+                pass(&mut stage, &trial.interrupt, scenario, round, order, &mut tally)?;
+            }
+        }
+    }
+    Ok(tally)
+}
+
+/// Each contestant once: the runs whose ratios are taken.
+fn pass(
+    stage: &mut Stage<'_>,
+    interrupt: &Interrupt,
+    scenario: Scenario,
+    round: u32,
+    order: [Contestant; 3],
+    tally: &mut Tally,
+) -> Result<(), TrialError> {
+    tally.begin_pass(scenario);
+    for contestant in order {
+        if stage.is_absent(contestant) {
+            continue;
+        }
+        interrupt.wait(SETTLING)?;
+        match stage.run(scenario, contestant)? {
+            Ok(readings) => {
+                let name = scenario.name();
+                eprintln!("{name:<12} {:>2}  {:<18} {}", round + 1, contestant.label(), readings.in_short());
+                tally.add(scenario, contestant, readings);
+            }
+            Err(why) => tally.fail(scenario, contestant, &why),
+        }
+    }
+    Ok(())
+}
+
+/// Between two runs: the connections of the one before are closed by then.
+const SETTLING: Duration = Duration::from_millis(100);

@@ -1,0 +1,183 @@
+//! One measured run of one contestant.
+//!
+//! Always true: the poolers of the loads are started once and stay, at rest while others run; for memory and starts a
+//! fresh one is started for each run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ops::trial::{
+    Client, Cluster, ClusterShape, Load, LoadOutcome, Pooler, Protocol, Script, Trial, TrialError, cpu_of, free_ports,
+    raise_descriptor_limit, resident_of, resident_peak_of,
+};
+
+use super::contestant::{Contestant, Executables, SERVERS};
+use super::options::Options;
+use super::scenario::Scenario;
+use super::tally::{Metric, Readings, Tally};
+
+/// What a run brought, or why it brought nothing.
+pub(super) type RunResult = Result<Readings, String>;
+
+pub(super) struct Stage<'a> {
+    trial: &'a Trial,
+    executables: &'a Executables,
+    seconds: u32,
+    descriptors: u64,
+    // Before the cluster: the poolers are to go first.
+    poolers: BTreeMap<Contestant, Pooler>,
+    cluster: Cluster,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes the cluster and starts the contestants. One that does not start is absent from the bench and listed.
+    pub(super) fn raise(
+        trial: &'a Trial,
+        options: &Options,
+        executables: &'a Executables,
+        tally: &mut Tally,
+    ) -> Result<Self, TrialError> {
+        let descriptors = raise_descriptor_limit();
+        let [port] = free_ports()?;
+        eprintln!("PostgreSQL {}: making a throw-away cluster", trial.programs.version);
+        let scale = if options.is_quick { 5 } else { 20 };
+        let cluster = Cluster::start(trial, port, ClusterShape { connections_max: 300, buffers_mib: 512, scale })?;
+        let poolers = BTreeMap::new();
+        let mut stage = Self { trial, executables, seconds: options.seconds, descriptors, poolers, cluster };
+        for contestant in Contestant::ALL {
+            match stage.start(contestant, 0) {
+                Ok(pooler) => stage.warm_up(contestant, pooler)?,
+                Err(TrialError::Interrupted) => return Err(TrialError::Interrupted),
+                Err(why) if contestant == Contestant::Uring => tally.absent(contestant, &why.to_string()),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(stage)
+    }
+
+    pub(super) fn is_absent(&self, contestant: Contestant) -> bool {
+        !self.poolers.contains_key(&contestant)
+    }
+
+    pub(super) fn run(&mut self, scenario: Scenario, contestant: Contestant) -> Result<RunResult, TrialError> {
+        match scenario {
+            Scenario::Idle { clients } => self.idle(contestant, clients),
+            Scenario::Row => self.row(contestant),
+            Scenario::Startup { databases } => self.startup(contestant, databases),
+            _ => self.load(scenario, contestant),
+        }
+    }
+
+    fn start(&self, contestant: Contestant, databases_more: u32) -> Result<Pooler, TrialError> {
+        let [port] = free_ports()?;
+        let ini = contestant.ini(self.trial.account.become_name(), self.cluster.port(), port, databases_more);
+        Pooler::start(self.trial, contestant.key(), self.executables.of(contestant), &ini, port)
+    }
+
+    /// Fills the pool, so that no measured run pays for server logins.
+    fn warm_up(&mut self, contestant: Contestant, pooler: Pooler) -> Result<(), TrialError> {
+        let load = Load {
+            port: pooler.port(),
+            clients: 2 * SERVERS,
+            seconds: 1,
+            script: Script::SelectOnly,
+            protocol: Protocol::Simple,
+            is_reconnecting: false,
+        };
+        self.poolers.insert(contestant, pooler);
+        match load.run(self.trial, &mut |_| {})? {
+            LoadOutcome::Done(_) => Ok(()),
+            LoadOutcome::Failed(why) => Err(TrialError::step(format!("{} does not work", contestant.label()), why)),
+        }
+    }
+
+    /// The processor time is that of the whole run of pgbench, the logins of its clients included.
+    fn load(&mut self, scenario: Scenario, contestant: Contestant) -> Result<RunResult, TrialError> {
+        let Some(pooler) = self.poolers.get_mut(&contestant) else {
+            return Ok(Err("it was not started".into()));
+        };
+        let Some(load) = scenario.load(pooler.port(), self.seconds) else {
+            return Ok(Err("it is no load".into()));
+        };
+        let before = cpu_of(pooler.pid()).unwrap_or_default();
+        let outcome = load.run(self.trial, &mut |_| {})?;
+        let used = cpu_of(pooler.pid()).unwrap_or_default().since(before);
+        if pooler.has_ended() {
+            return Err(TrialError::step(
+                format!("{} ended during {}", contestant.label(), scenario.name()),
+                self.trial.last_words(contestant.key()),
+            ));
+        }
+        Ok(match outcome {
+            LoadOutcome::Failed(why) => Err(why),
+            LoadOutcome::Done(result) if result.transactions == 0 => Err("not one transaction was done".into()),
+            LoadOutcome::Done(result) => {
+                let each = |us: u64| us as f64 / result.transactions as f64;
+                let mut readings = Readings::default();
+                readings.set(Metric::Tps, result.tps);
+                readings.set(Metric::CpuUs, each(used.total_us()));
+                readings.set(Metric::CpuUserUs, each(used.user_us));
+                readings.set(Metric::MeanMs, result.mean_ms);
+                if let Some(p99_ms) = result.p99_ms {
+                    readings.set(Metric::P99Ms, p99_ms);
+                }
+                Ok(readings)
+            }
+        })
+    }
+
+    /// Each client really logs in and runs a query; then some are asked again, which proves that they all were kept.
+    fn idle(&self, contestant: Contestant, clients: u32) -> Result<RunResult, TrialError> {
+        let needed = u64::from(clients) + DESCRIPTORS_BESIDES;
+        if self.descriptors < needed {
+            return Ok(Err(format!("{needed} open files are needed and {} allowed", self.descriptors)));
+        }
+        let pooler = self.start(contestant, 0)?;
+        let before = resident_of(pooler.pid()).unwrap_or(0);
+        let mut resting: Vec<Client> = Vec::new();
+        for number in 0..clients {
+            if number % 100 == 0 {
+                self.trial.interrupt.wait(Duration::ZERO)?;
+            }
+            let client = pooler.client(PATIENCE).and_then(|mut client| client.run("SELECT 1").map(|_| client));
+            match client {
+                Ok(client) => resting.push(client),
+                Err(why) => return Ok(Err(format!("client {number} of {clients}: {why}"))),
+            }
+        }
+        let after = resident_of(pooler.pid()).unwrap_or(0);
+        for client in resting.iter_mut().step_by(100) {
+            if let Err(why) = client.run("SELECT 1") {
+                return Ok(Err(format!("a client that had rested: {why}")));
+            }
+        }
+        let bytes = after.saturating_sub(before) as f64 / f64::from(clients);
+        Ok(Ok(Readings::of(Metric::IdleBytes, bytes)))
+    }
+
+    fn row(&self, contestant: Contestant) -> Result<RunResult, TrialError> {
+        let pooler = self.start(contestant, 0)?;
+        let before = resident_of(pooler.pid()).unwrap_or(0);
+        let sql = format!("SELECT repeat('x', {ROW_BYTES})");
+        let answer = pooler.client(PATIENCE).and_then(|mut client| client.run(&sql));
+        let peak = resident_peak_of(pooler.pid()).unwrap_or(0);
+        Ok(match answer {
+            Ok(bytes) if bytes < ROW_BYTES => Err(format!("only {bytes} bytes came")),
+            Ok(_) => Ok(Readings::of(Metric::RowGrowthMib, peak.saturating_sub(before) as f64 / 1_048_576.0)),
+            Err(why) => Err(why.to_string()),
+        })
+    }
+
+    fn startup(&self, contestant: Contestant, databases: u32) -> Result<RunResult, TrialError> {
+        let pooler = self.start(contestant, databases - 1)?;
+        Ok(Ok(Readings::of(Metric::StartupMs, pooler.startup().as_secs_f64() * 1e3)))
+    }
+}
+
+/// PostgreSQL cannot send more than 1 GiB in a row, its message's own bytes included (`MaxAllocSize`).
+const ROW_BYTES: u64 = (1 << 30) - 64;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Servers, listeners, logs, and what the bench itself has open.
+const DESCRIPTORS_BESIDES: u64 = 500;

@@ -1,0 +1,90 @@
+//! `cargo xtask gen`: pages that are made from the catalogs in the code.
+//!
+//! Always true: a generated page is never edited by hand; `--check` fails when one is not what the code would write.
+//! Not here: the words themselves, which stand in the catalogs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+/// Whether the pages are written or only compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    Write,
+    Check,
+}
+
+impl Mode {
+    pub(crate) fn from_arguments(arguments: &[OsString]) -> Result<Mode, String> {
+        match arguments {
+            [] => Ok(Mode::Write),
+            [only] if only == "--check" => Ok(Mode::Check),
+            _ => Err("usage: cargo xtask gen [--check]".to_owned()),
+        }
+    }
+}
+
+pub(crate) fn run(root: &Path, mode: Mode) -> Result<(), String> {
+    for (path, write) in PAGES {
+        page(&root.join(path), path, &write(), mode)?;
+    }
+    Ok(())
+}
+
+fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
+    if fs::read_to_string(file).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    if mode == Mode::Check {
+        return Err(format!("{path}:1: not what the catalog says: run `cargo xtask gen` and commit the page"));
+    }
+    let folder = file.parent().ok_or(format!("{path} has no folder"))?;
+    fs::create_dir_all(folder).and_then(|()| fs::write(file, text)).map_err(|error| format!("{path}: {error}"))?;
+    println!("wrote {path}");
+    Ok(())
+}
+
+/// A path from the root, and what writes the page.
+type Page = (&'static str, fn() -> String);
+
+const PAGES: [Page; 1] = [("docs/reference/settings.md", settings)];
+
+fn settings() -> String {
+    format!("{SETTINGS_HEAD}{}", config::reference())
+}
+
+const SETTINGS_HEAD: &str = "\
+# Settings
+
+<!-- Written by `cargo xtask gen` from the catalog in crates/config. Not edited by hand. -->
+
+The settings of section `[pgbouncer]`, or `[trunkline]`, which is the same. First PgBouncer's, in the order of its
+`SHOW CONFIG`; then ours. The keys of `[databases]` and `[users]` are PgBouncer's.
+
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("trunkline-gen-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_stale_page_is_found_and_writing_mends_it() {
+        let folder = scratch("stale");
+        let file = folder.join("a.md");
+        assert!(page(&file, "a.md", "new", Mode::Check).is_err_and(|error| error.starts_with("a.md:1:")));
+        assert_eq!(page(&file, "a.md", "new", Mode::Write), Ok(()));
+        assert_eq!(page(&file, "a.md", "new", Mode::Check), Ok(()));
+        assert!(page(&file, "a.md", "newer", Mode::Check).is_err());
+        fs::remove_dir_all(folder).expect("the folder is ours");
+    }
+
+    #[test]
+    fn an_unknown_argument_is_refused() {
+        assert_eq!(Mode::from_arguments(&["--check".into()]), Ok(Mode::Check));
+        assert!(Mode::from_arguments(&["--chekc".into()]).is_err());
+    }
+}

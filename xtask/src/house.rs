@@ -1,0 +1,73 @@
+//! Where the project stands, and how its programs are started.
+//!
+//! Always true: cargo is the one that started us, and it works in the project's root whatever the caller's folder is.
+//! Not here: what the programs are started for.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The project on this machine.
+pub(crate) struct House {
+    root: PathBuf,
+}
+
+impl House {
+    /// The folder above this package's.
+    pub(crate) fn find() -> Result<House, String> {
+        let package =
+            env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let root = package.parent().ok_or("the project has no root folder")?;
+        Ok(House { root: root.to_owned() })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Runs cargo and waits for it. Its words go where ours go.
+    pub(crate) fn cargo<const N: usize>(&self, arguments: [&str; N]) -> Result<(), String> {
+        let words = arguments.join(" ");
+        eprintln!("cargo {words}");
+        let mut command = self.cargo_command();
+        let status = command.args(arguments).status().map_err(|error| format!("cannot start cargo: {error}"))?;
+        status.success().then_some(()).ok_or(format!("failed: cargo {words}"))
+    }
+
+    pub(crate) fn cargo_command(&self) -> Command {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+        command.current_dir(&self.root);
+        // These describe this package to whom cargo runs; the cargo started here must not take them for its own.
+        for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"CARGO_PKG_")) {
+            command.env_remove(name);
+        }
+        command.env_remove("CARGO_MANIFEST_DIR");
+        command
+    }
+
+    /// Builds the pooler as it ships and returns its path.
+    pub(crate) fn build_release(&self) -> Result<PathBuf, String> {
+        self.cargo(["build", "--release", "--package", "trunkline"])?;
+        Ok(self.target().join("release").join("trunkline"))
+    }
+
+    /// Where cargo puts what it builds.
+    pub(crate) fn target(&self) -> PathBuf {
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), |path| self.root.join(path))
+    }
+}
+
+/// Replaces this program by another. Returns only when that failed, with the reason.
+pub(crate) fn become_program<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsString>) -> String {
+    let error = Command::new(program).args(arguments).exec();
+    format!("cannot start {}: {error}", program.display())
+}
+
+/// The first of the usual folders (`PATH`, then `more`) that holds the program `name`.
+pub(crate) fn which(name: &str, more: &[PathBuf]) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(more.iter().cloned());
+    folders.map(|folder| folder.join(OsStr::new(name))).find(|program| program.is_file())
+}

@@ -1,0 +1,77 @@
+//! The chores of the house: `cargo xtask CHORE`.
+//!
+//! Always true: a chore says in words what failed and exits with 1; nothing here ships in the pooler.
+//! Not here: what the chores do; each has its module.
+
+mod bench;
+mod generate;
+mod house;
+mod setup;
+mod suite;
+mod tidy;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use lexopt::{Arg, Parser};
+
+use house::House;
+
+fn main() -> ExitCode {
+    match dispatch(Parser::from_env()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(mut arguments: Parser) -> Result<(), String> {
+    let chore = match arguments.next().map_err(|error| error.to_string())? {
+        Some(Arg::Value(name)) => name.to_string_lossy().into_owned(),
+        Some(Arg::Short('h') | Arg::Long("help")) | None => {
+            println!("{USAGE}");
+            return Ok(());
+        }
+        Some(other) => return Err(format!("{}\n\n{USAGE}", other.unexpected())),
+    };
+    let rest: Vec<OsString> = arguments.raw_args().map_err(|error| error.to_string())?.collect();
+    let house = House::find()?;
+    match chore.as_str() {
+        "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
+        "demo" => demo(&house, &rest),
+        "test" => suite::run(&house, &rest),
+        "bench" => bench::run(&house, &rest),
+        "check" => check(&house),
+        "tidy" => tidy::run(house.root()),
+        "gen" => generate::run(house.root(), generate::Mode::from_arguments(&rest)?),
+        _ => Err(format!("no chore is called {chore}\n\n{USAGE}")),
+    }
+}
+
+/// What a change must pass besides the tests. Stops at the first that fails, the quickest first.
+fn check(house: &House) -> Result<(), String> {
+    house.cargo(["fmt", "--all", "--check"])?;
+    tidy::run(house.root())?;
+    generate::run(house.root(), generate::Mode::Check)?;
+    house.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// Becomes the demo, so that Ctrl-C and the exit code are the demo's own.
+fn demo(house: &House, rest: &[OsString]) -> Result<(), String> {
+    setup::run(&[setup::Purpose::Demo])?;
+    let program = house.build_release()?;
+    Err(house::become_program(&program, [OsString::from("demo")].iter().chain(rest)))
+}
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE
+
+  setup [demo|test|bench]   install from the distribution what is missing (all of it without a word)
+  demo [ARGUMENTS]          build, then run `trunkline demo`
+  test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
+  bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
+  check                     formatting, lints, tidy, generated pages
+  tidy                      the rules of the house that a machine can check
+  gen [--check]             write docs/reference, or only say whether it is fresh";

@@ -1,0 +1,171 @@
+//! `cargo xtask setup`: makes a bare Debian machine able to run demo, tests and bench.
+//!
+//! Always true: when all is there, nothing is started and nothing is asked of the network. What is installed comes from
+//! the distribution, without its recommendations, and no service is started by it: the demo, the tests and the bench
+//! bring up their own PostgreSQL and stop it. Debian does make an empty cluster `main` when it installs PostgreSQL; it
+//! stays as it is, stopped.
+//! Not here: Rust and a linker, without which this would not run.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::house::which;
+
+/// What the machine is to be made able to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Purpose {
+    Demo,
+    Test,
+    Bench,
+}
+
+impl Purpose {
+    /// All of them when none is named.
+    pub(crate) fn from_arguments(arguments: &[OsString]) -> Result<Vec<Purpose>, String> {
+        let one = |argument: &OsString| match argument.to_str() {
+            Some("demo") => Ok(Purpose::Demo),
+            Some("test") => Ok(Purpose::Test),
+            Some("bench") => Ok(Purpose::Bench),
+            _ => Err(format!(
+                "usage: cargo xtask setup [demo|test|bench]: {} is none of these",
+                argument.to_string_lossy()
+            )),
+        };
+        match arguments {
+            [] => Ok(vec![Purpose::Demo, Purpose::Test, Purpose::Bench]),
+            some => some.iter().map(one).collect(),
+        }
+    }
+}
+
+pub(crate) fn run(purposes: &[Purpose]) -> Result<(), String> {
+    let missing = missing(purposes);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    let packages = packages.join(" ");
+    let by_hand = format!("apt-get update && apt-get install -y --no-install-recommends {packages}");
+    if which("apt-get", &[]).is_none() {
+        let names: Vec<&str> = missing.iter().map(|need| need.what).collect();
+        return Err(format!("missing: {}. Install it; on Debian it would be: {by_hand}", names.join(", ")));
+    }
+    let Some(mut shell) = root_shell() else {
+        return Err(format!("missing packages; run this, then try again:\n\n  sudo sh -c '{by_hand}'\n"));
+    };
+    eprintln!("installing {packages}");
+    let script = SCRIPT.replace("PACKAGES", &packages);
+    let status = shell.arg(script).status().map_err(|error| format!("cannot start a shell: {error}"))?;
+    let still = self::missing(purposes);
+    match (status.success(), still.first()) {
+        (true, None) => Ok(()),
+        (true, Some(need)) => Err(format!("{} was installed, but {} is still not found", need.package, need.what)),
+        (false, _) => Err(format!("the installation failed; by hand it is, as root:\n\n  {by_hand}\n")),
+    }
+}
+
+/// A shell with root's rights that asks nobody for a password; its script is its next argument.
+fn root_shell() -> Option<Command> {
+    if nix::unistd::geteuid().is_root() {
+        let mut shell = Command::new("sh");
+        shell.arg("-c");
+        return Some(shell);
+    }
+    let sudo = which("sudo", &[])?;
+    let may = Command::new(&sudo).args(["-n", "true"]).output().is_ok_and(|output| output.status.success());
+    may.then(|| {
+        let mut shell = Command::new(sudo);
+        shell.args(["-n", "sh", "-c"]);
+        shell
+    })
+}
+
+struct Need {
+    what: &'static str,
+    package: &'static str,
+    purposes: &'static [Purpose],
+    is_there: fn() -> bool,
+}
+
+fn missing(purposes: &[Purpose]) -> Vec<&'static Need> {
+    let wanted = |need: &&Need| need.purposes.iter().any(|purpose| purposes.contains(purpose));
+    NEEDS.iter().filter(wanted).filter(|need| !(need.is_there)()).collect()
+}
+
+/// Debian keeps the server's programs apart, by version.
+fn postgres_folders() -> Vec<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    versions.map(|version| version.path().join("bin")).collect()
+}
+
+fn has_postgres() -> bool {
+    let folders = postgres_folders();
+    ["initdb", "postgres", "pg_ctl", "psql", "pgbench"].iter().all(|name| which(name, &folders).is_some())
+}
+
+fn has_pgbouncer() -> bool {
+    which("pgbouncer", &[PathBuf::from("/usr/sbin")]).is_some()
+}
+
+fn has_psycopg() -> bool {
+    Path::new("/usr/lib/python3/dist-packages/psycopg2/__init__.py").is_file()
+}
+
+const NEEDS: [Need; 3] = [
+    Need {
+        what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
+        package: "postgresql",
+        purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench],
+        is_there: has_postgres,
+    },
+    Need { what: "pgbouncer", package: "pgbouncer", purposes: &[Purpose::Bench], is_there: has_pgbouncer },
+    Need {
+        what: "psycopg2 for python3",
+        package: "python3-psycopg2",
+        purposes: &[Purpose::Test],
+        is_there: has_psycopg,
+    },
+];
+
+/// Debian starts what it installs unless `policy-rc.d` forbids it (invoke-rc.d(8)); the file is ours only if there was
+/// none. The lists are fetched when there are none, and again when the installation fails, since old ones name packages
+/// that are gone.
+const SCRIPT: &str = r#"
+export DEBIAN_FRONTEND=noninteractive
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
+fi
+install() {
+    apt-get -q -y -o DPkg::Lock::Timeout=120 install --no-install-recommends PACKAGES
+}
+update() {
+    apt-get -q -o DPkg::Lock::Timeout=120 update
+}
+ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || update
+install || { update && install; }
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_word_everything_is_wanted() {
+        assert_eq!(Purpose::from_arguments(&[]).map(|purposes| purposes.len()), Ok(3));
+        assert_eq!(Purpose::from_arguments(&["bench".into()]), Ok(vec![Purpose::Bench]));
+        assert!(Purpose::from_arguments(&["bnech".into()]).is_err());
+    }
+
+    #[test]
+    fn the_demo_wants_postgres_and_nothing_else() {
+        let wanted: Vec<&str> =
+            NEEDS.iter().filter(|need| need.purposes.contains(&Purpose::Demo)).map(|need| need.package).collect();
+        assert_eq!(wanted, ["postgresql"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! `cargo xtask test`: every test of the project, against the pooler as it ships.
+//!
+//! Always true: the tests find the release binary in `TRUNKLINE_BIN`; when this ends, no process that a test started
+//! is alive. A test that leaves one behind makes the run fail, because somewhere it has left one behind for an operator.
+//! Not here: PostgreSQL. The tests start their own, as an ordinary user, and stop it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{ChildStdout, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::house::House;
+use crate::setup::{self, Purpose};
+
+pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    setup::run(&[Purpose::Test])?;
+    let program = house.build_release()?;
+    // Whatever loses its parent below us becomes our child, so that nothing a test started can hide.
+    nix::sys::prctl::set_child_subreaper(true).map_err(|error| format!("cannot adopt orphans: {error}"))?;
+
+    let mut command = house.cargo_command();
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments);
+    let mut cargo = command
+        .env("TRUNKLINE_BIN", program)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    let output = cargo.stdout.take().ok_or("cargo has no output")?;
+    // Read beside the waiting: a process that was left behind keeps the pipe open until it is ended.
+    let reader = thread::spawn(move || Tally::read(output));
+    let status = cargo.wait().map_err(|error| format!("lost cargo: {error}"))?;
+    let left = end_orphans()?;
+    let tally = reader.join().map_err(|_| "lost the output of the tests")?;
+
+    println!("\ntests: {}", tally.words());
+    for orphan in &left {
+        println!("left behind by a test, now ended: {orphan}");
+    }
+    match (status.success(), left.is_empty()) {
+        (true, true) => Ok(()),
+        (false, _) => Err("test: failed".to_owned()),
+        (true, false) => Err(format!("test: {} processes were left behind", left.len())),
+    }
+}
+
+/// The sums of all programs: cargo's `test result:` lines, and the lines of the runner in `tests`, which has its own.
+#[derive(Default)]
+struct Tally {
+    programs: u32,
+    counts: BTreeMap<String, u32>,
+}
+
+impl Tally {
+    /// Passes the lines on as they come.
+    fn read(output: ChildStdout) -> Tally {
+        let mut tally = Tally::default();
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            tally.add(&line);
+        }
+        tally
+    }
+
+    fn add(&mut self, line: &str) {
+        if let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) {
+            self.add_counts(counts.split("; "));
+        } else if let Some((counts, _)) = line.split_once(" failed in ") {
+            self.add_counts(format!("{counts} failed").split(", "));
+        } else if line.starts_with("test ") && line.contains(": skipped, ") {
+            *self.counts.entry("ignored".to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Takes `3 passed`, `0 failed`; a line without a number in front was none of these after all.
+    fn add_counts<'a>(&mut self, counts: impl Iterator<Item = &'a str>) {
+        let counts: Vec<(u32, &str)> = counts
+            .filter_map(|part| part.split_once(' '))
+            .filter_map(|(n, name)| Some((n.parse().ok()?, name)))
+            .collect();
+        self.programs += u32::from(!counts.is_empty());
+        for (number, name) in counts {
+            *self.counts.entry(name.to_owned()).or_default() += number;
+        }
+    }
+
+    fn words(&self) -> String {
+        let count = |name| self.counts.get(name).copied().unwrap_or(0);
+        format!(
+            "{} passed, {} failed, {} ignored, in {} programs",
+            count("passed"),
+            count("failed"),
+            count("ignored"),
+            self.programs
+        )
+    }
+}
+
+/// Ends every child that is still ours, and theirs as they come to us, and returns what they were. Who has been told
+/// to stop may take `GRACE` for it.
+fn end_orphans() -> Result<Vec<String>, String> {
+    let (begun, mut ended) = (Instant::now(), Vec::new());
+    loop {
+        let mut alive = children()?;
+        alive.retain(|pid| matches!(waitpid(*pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive)));
+        if alive.is_empty() && children()?.is_empty() {
+            return Ok(ended);
+        }
+        if begun.elapsed() < GRACE {
+            thread::sleep(Duration::from_millis(20));
+            continue;
+        }
+        for pid in alive {
+            ended.push(describe(pid));
+            // An error means that it ended by itself in this moment, which is what was wanted.
+            let _ = kill(pid, Signal::SIGKILL);
+            let _ = waitpid(pid, None);
+        }
+    }
+}
+
+/// The children of all our threads.
+fn children() -> Result<Vec<Pid>, String> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").map_err(|error| format!("cannot read /proc/self/task: {error}"))? {
+        let path = thread.map_err(|error| error.to_string())?.path().join("children");
+        // A thread that has ended in this moment has no children.
+        let text = fs::read_to_string(path).unwrap_or_default();
+        children.extend(text.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw));
+    }
+    Ok(children)
+}
+
+fn describe(pid: Pid) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    format!("{pid} {}", String::from_utf8_lossy(&line).replace('\0', " ").trim_end())
+}
+
+const GRACE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_results_of_all_programs_are_added_up() {
+        let mut tally = Tally::default();
+        tally.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+        tally.add("test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s");
+        tally.add("test a_test ... ok");
+        tally.add("5 passed, 1 failed in 12.3 s");
+        tally.add("test cursor: skipped, there is no psycopg2");
+        assert_eq!(tally.words(), "12 passed, 3 failed, 2 ignored, in 3 programs");
+    }
+}

@@ -1,0 +1,100 @@
+//! Whether the pages point at something: the table "Where does it happen?" and every link between our pages.
+//!
+//! Always true: a path in the table is either from the project's root or, as `pool/queue.rs`, short for
+//! `crates/pool/src/queue.rs`.
+//! Not here: whether what a page says is true; that is for its reader.
+
+use super::{Finding, Tree, quoted, table_below};
+
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    map(tree, findings);
+    for (path, text) in tree.ending(".md") {
+        links(tree, path, text, findings);
+    }
+}
+
+fn map(tree: &Tree, findings: &mut Vec<Finding>) {
+    let Some(rows) = tree.text(PAGE).and_then(|page| table_below(page, HEADING)) else {
+        findings.push(Finding::new(PAGE, 1, format!("no table below a heading \"{HEADING}\": write it")));
+        return;
+    };
+    for (line, cells) in rows {
+        for path in cells.iter().skip(1).flat_map(|cell| quoted(cell)).filter(|word| is_path(word)) {
+            if !tree.has(path) && !short(path).is_some_and(|full| tree.has(&full)) {
+                findings.push(Finding::new(PAGE, line, format!("`{path}` does not exist: say where it happens now")));
+            }
+        }
+    }
+}
+
+fn is_path(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".rs")
+}
+
+fn short(path: &str) -> Option<String> {
+    path.split_once('/').map(|(name, rest)| format!("crates/{name}/src/{rest}"))
+}
+
+fn links(tree: &Tree, page: &str, text: &str, findings: &mut Vec<Finding>) {
+    for (number, line) in text.lines().enumerate() {
+        for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !target.contains(':') && !resolved(page, file).is_some_and(|path| tree.has(&path)) {
+                findings.push(Finding::new(page, number + 1, format!("the link to `{file}` leads nowhere: mend it")));
+            }
+        }
+    }
+}
+
+/// The path from the root that `link` means on `page`, unless it leaves the project.
+fn resolved(page: &str, link: &str) -> Option<String> {
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+const PAGE: &str = "ARCHITECTURE.md";
+const HEADING: &str = "Where does it happen?";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let mut findings = Vec::new();
+        check(&Tree::of(files), &mut findings);
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    const MAP: &str = "## Where does it happen?\n\n| question | file |\n|---|---|\n\
+        | why a `new/word` | `pool/dial.rs` (`may_end`), `docs/a.md` |\n";
+
+    #[test]
+    fn a_path_of_the_map_must_exist() {
+        assert!(found(&[("ARCHITECTURE.md", MAP), ("crates/pool/src/dial.rs", ""), ("docs/a.md", "")]).is_empty());
+        let findings = found(&[("ARCHITECTURE.md", MAP), ("docs/a.md", "")]);
+        assert_eq!(findings, ["ARCHITECTURE.md:5: `pool/dial.rs` does not exist: say where it happens now"]);
+    }
+
+    #[test]
+    fn a_page_without_the_map_is_found() {
+        assert_eq!(found(&[("ARCHITECTURE.md", "# Words\n")]).len(), 1);
+    }
+
+    #[test]
+    fn a_link_must_lead_somewhere() {
+        let page = "[a](../b.md#part) [c](https://example.org) [d](#here) [e](gone.md)\n";
+        let findings =
+            found(&[("ARCHITECTURE.md", MAP), ("crates/pool/src/dial.rs", ""), ("docs/a.md", page), ("b.md", "")]);
+        assert_eq!(findings, ["docs/a.md:1: the link to `gone.md` leads nowhere: mend it"]);
+    }
+}

@@ -49,6 +49,8 @@ impl Postgres {
              set password_encryption = 'scram-sha-256'; create role by_scram login password '{SECRET}';
              create role by_password login password '{SECRET}'"
         ));
+        // Commits are not flushed here: without this, a crash soon after could lose the roles.
+        postgres.query("checkpoint");
         postgres
     }
 

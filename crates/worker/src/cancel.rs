@@ -161,6 +161,7 @@ impl<I: Io> Worker<I> {
         if let Some(timer) = cancel.timer {
             self.timers.remove(timer);
         }
+        self.plan_another_cancel(cancel.server);
         if !cancel.is_sent {
             return;
         }

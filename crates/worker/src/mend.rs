@@ -3,6 +3,8 @@
 //! Always true: a server that is not proven clean within its time is closed, never lent.
 //! Not here: what has to be said to a server to make it clean (`protocol::server::mend`).
 
+use std::time::Duration;
+
 use base::Time;
 use config::CheckQuery;
 use pool::{Event, Return, ServerKey};
@@ -14,10 +16,16 @@ use wire::write;
 use crate::server::Stage;
 use crate::turn::Worker;
 
+/// How long a query that nobody waits for may outlive the first cancel request before it gets another; doubled each time.
+const CANCEL_AGAIN: Duration = Duration::from_millis(50);
+
 /// Why and since when a server is made clean.
 #[derive(Debug)]
 pub(crate) struct Cleaning {
     pub(crate) since: Time,
+    /// When the next cancel request is due: one that arrives before its query begins is ignored by PostgreSQL.
+    pub(crate) cancel_again: Option<Time>,
+    cancel_pause: Duration,
     kind: Kind,
 }
 
@@ -34,6 +42,10 @@ enum Kind {
 }
 
 impl Cleaning {
+    fn new(since: Time, kind: Kind) -> Self {
+        Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, kind }
+    }
+
     /// In PgBouncer's words for the console.
     pub(crate) fn word(&self) -> &'static str {
         match self.kind {
@@ -64,7 +76,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write::query(&mut out, sql);
         server.exchange.asks_ours();
-        server.stage = Stage::Cleaning(Cleaning { since: self.now, kind });
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, kind));
         self.io.send(server.conn, out.into());
         self.arm_server(key);
     }
@@ -76,7 +88,7 @@ impl<I: Io> Worker<I> {
         let reset = self.force.settings.server_reset_query.as_deref().filter(|_| is_reset);
         let mut out = Vec::new();
         let (mend, progress) = Mend::begin(&mut server.exchange, is_torn, reset, &mut out);
-        server.stage = Stage::Cleaning(Cleaning { since: self.now, kind: Kind::Mend(mend) });
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Mend(mend)));
         server.query_since = None;
         server.xact_since = None;
         if !out.is_empty() {
@@ -98,7 +110,7 @@ impl<I: Io> Worker<I> {
     /// A loan has ended well, but cancel requests at the server have not: nobody gets it before they have.
     pub(crate) fn hold_for_cancels(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Cleaning(Cleaning { since: self.now, kind: Kind::AwaitCancels });
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::AwaitCancels));
         self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
         self.arm_server(key);
     }
@@ -137,6 +149,28 @@ impl<I: Io> Worker<I> {
                 self.tell_pools(Event::Cleaned { server: key });
             }
         }
+    }
+
+    /// A cancel request has come to its end: when the query of a client that left still runs, it gets another one.
+    pub(crate) fn plan_another_cancel(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
+        if matches!(cleaning.kind, Kind::Mend(_)) && server.exchange.is_running() {
+            cleaning.cancel_again = Some(self.now + cleaning.cancel_pause);
+            cleaning.cancel_pause *= 2;
+            self.arm_server(key);
+        }
+    }
+
+    /// The time for another cancel request has come.
+    pub(crate) fn cancel_again(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
+        cleaning.cancel_again = None;
+        if server.exchange.is_running() {
+            self.cancel_server(key);
+        }
+        self.arm_server(key);
     }
 
     /// The last cancel request at this server has come to its end.

@@ -170,7 +170,10 @@ impl<I: Io> Worker<I> {
                 settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
             }
             Stage::Idle => None,
-            Stage::Cleaning(cleaning) => Some((cleaning.since + settings.server_mend_timeout, Fault::ServerCrashed)),
+            Stage::Cleaning(cleaning) => {
+                let end = cleaning.since + settings.server_mend_timeout;
+                Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
+            }
             Stage::Lent { is_catching_up: true, .. } => {
                 Some((server.asked + settings.server_mend_timeout, Fault::InvalidServerParameter))
             }
@@ -206,6 +209,9 @@ impl<I: Io> Worker<I> {
                     self.lose_server(key, "var change failed");
                 }
                 self.fail_client(client, &fault);
+            }
+            Stage::Cleaning(cleaning) if self.now < cleaning.since + self.force.settings.server_mend_timeout => {
+                self.cancel_again(key);
             }
             Stage::Cleaning(_) => {
                 let line = self.server_prefix(key);

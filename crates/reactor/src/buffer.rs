@@ -119,6 +119,16 @@ impl Blank {
         unsafe { std::slice::from_raw_parts_mut(self.shared.start_of(self.id).as_ptr(), BUFFER_BYTES) }
     }
 
+    /// Writes `bytes` to it; from now on they are only read.
+    ///
+    /// # Panics
+    /// When there are more than [`BUFFER_BYTES`].
+    #[must_use]
+    pub fn fill(mut self, bytes: &[u8]) -> Span {
+        self.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
+        self.into_span(bytes.len())
+    }
+
     /// The first `len` bytes have been written; from now on they are only read.
     pub(crate) fn into_span(self, len: usize) -> Span {
         assert!(len <= BUFFER_BYTES);

@@ -124,9 +124,15 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// When there must be a turn even if nothing happens.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        [self.pools.next_deadline(), self.timers.next_deadline()].into_iter().flatten().min()
+    }
+
     /// One turn.
     pub fn turn(&mut self, done: &mut Vec<Completion<I::Socket>>) {
-        let until = [self.pools.next_deadline(), self.timers.next_deadline()].into_iter().flatten().min();
+        let until = self.next_deadline();
         self.io.turn(until, done);
         self.now = self.io.now();
         for completion in done.drain(..) {

@@ -1,9 +1,10 @@
 //! What every floor stands on: time as a value, keys into tables with a capacity, seeded randomness.
 //!
-//! Always true: nothing here reads a clock, the environment or any global state.
+//! Always true: nothing here reads a clock, the environment or any global state, but for `planted`, which does not ship.
 //! Not here: anything about PostgreSQL.
 
 mod key;
+pub mod planted;
 mod random;
 mod slab;
 mod time;

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use base::Time;
+use base::planted::{self, Planted};
 
 use crate::PoolKey;
 
@@ -20,7 +21,7 @@ pub(crate) struct Agenda {
 impl Agenda {
     /// Makes sure that a pool is looked at no later than this. `alarm` is the pool's own note of its alarm.
     pub(crate) fn ring_by(&mut self, time: Time, pool: PoolKey, alarm: &mut Option<Time>) {
-        if alarm.is_some_and(|set| set <= time) {
+        if alarm.is_some_and(|set| set <= time || planted::is(Planted::AlarmNotBroughtForward)) {
             return;
         }
         self.cancel(pool, alarm);

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use base::planted::{self, Planted};
 use base::{Random, Slab, Time};
 
 use crate::bank::Hunger;
@@ -162,6 +163,9 @@ impl Pool {
     pub(crate) fn dial_failed(&mut self, tables: &mut Tables, began: Time, failure: Failure, out: &mut Vec<Command>) {
         let is_final = failure.kind == FailureKind::Refused && self.shelf.usable() == 0;
         self.logins.failed(failure.clone(), began, &mut tables.random);
+        if planted::is(Planted::WaiterForgotten) {
+            self.waiting.pop(&mut tables.seats);
+        }
         if is_final {
             self.refuse_all(tables, &Refusal::LoginFailed(failure), out);
         }
@@ -281,7 +285,9 @@ impl Pool {
         if self.life == Life::Closed || !self.logins.may_begin(dialing, &self.limits, now) {
             return None;
         }
-        let has_place = self.limits.servers_max == 0 || total < self.limits.servers_max;
+        let has_place = self.limits.servers_max == 0
+            || total < self.limits.servers_max
+            || planted::is(Planted::PoolSizeIgnoresDials) && total - dialing < self.limits.servers_max;
         if dialing < self.logins_missed() {
             return match has_place {
                 true => Some(Wanted::Client),
@@ -393,6 +399,11 @@ impl Pool {
     /// Closes idle servers that are too old, the oldest first.
     fn expire_the_old(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         while let Some(server) = self.oldest_expired(now, tables) {
+            self.expire(now, tables, server, CloseReason::LifetimeOver, out);
+        }
+        if planted::is(Planted::LentServerExpired)
+            && let Some(server) = self.shelf.list(State::Lent).oldest()
+        {
             self.expire(now, tables, server, CloseReason::LifetimeOver, out);
         }
         self.look_for_expiry(tables);

@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use base::planted::{self, Planted};
+
 use crate::ledger::KeyLimits;
 use crate::{Answer, LedgerKey, LedgerKind, Letter, Patience};
 
@@ -78,6 +80,9 @@ impl Purse {
 
     /// Tells the limit of a key, as the ledger is told; 0 is off, and the ledger is not asked.
     pub fn set_limit(&mut self, key: LedgerKey, slots_max: u32) {
+        if planted::is(Planted::SlotLostAtReload) {
+            self.accounts.remove(&key);
+        }
         self.limits.set(key, slots_max);
     }
 
@@ -193,7 +198,8 @@ impl Purse {
             Patience::Now => account.nows.pop_front().flatten(),
             Patience::Wait => account.waits.pop_front(),
         };
-        account.keep(slots - u32::from(claimant.is_some()), &key, letters);
+        let is_gone = claimant.is_some() || planted::is(Planted::GrantForNobodyLost);
+        account.keep(slots - u32::from(is_gone), &key, letters);
         if let Some(claimant) = claimant {
             account.held += 1;
             outcomes.push(Outcome::Granted { key: key.clone(), claimant, patience });

@@ -4,6 +4,7 @@
 //! that thousands who leave together cost no more than as many who leave one by one.
 //! Not here: what they wait for becomes true (`pool`).
 
+use base::planted::{self, Planted};
 use base::{Key, Slab, Time};
 
 use crate::list::{Linked, Links, List};
@@ -92,6 +93,9 @@ impl Queue {
 
     /// Who has waited longest.
     pub(crate) fn first(&self, seats: &Seats) -> Option<Seat> {
+        if planted::is(Planted::LastComeFirstServed) {
+            return seats.rows.get(self.list.newest()?).copied();
+        }
         seats.rows.get(self.list.oldest()?).copied()
     }
 

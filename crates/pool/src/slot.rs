@@ -5,6 +5,7 @@
 //! Not here: who decides on a move (`pool`), the lists that follow from the state (`shelf`).
 
 use base::Time;
+use base::planted::{self, Planted};
 
 use crate::PoolKey;
 use crate::list::{Linked, Links};
@@ -77,6 +78,7 @@ impl State {
             (Cleaning(_), Move::Clean) => Idle,
             (Dialing | Idle | Lent | Cleaning(_), Move::Expire) => Closing,
             (Closing, Move::Close) => Free,
+            (Cleaning(_), Move::Lose) if planted::is(Planted::DeadServerCounted) => return None,
             (Dialing | Idle | Lent | Cleaning(_) | Closing, Move::Lose) => Free,
             _ => return None,
         })

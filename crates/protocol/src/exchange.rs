@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use base::planted::{self, Planted};
 use wire::backend::{self, TxStatus};
 use wire::frontend;
 
@@ -167,12 +168,18 @@ impl Exchange {
 
     fn ready(&mut self, body: &[u8]) -> Result<(), Surprise> {
         let surprise = Surprise { kind: backend::READY_FOR_QUERY };
-        self.status = TxStatus::parse(body).ok_or(surprise)?;
+        let status = TxStatus::parse(body).ok_or(surprise)?;
         self.copy = CopyIn::No;
         self.drop_paid_batch();
+        if !planted::is(Planted::SyncStatusIgnored) || self.owed.front() != Some(&Owed::Sync) {
+            self.status = status;
+        }
         match self.owed.front() {
             Some(Owed::Query | Owed::Function | Owed::Sync) => {
                 self.owed.pop_front();
+                if planted::is(Planted::LoanEndsEarly) && self.owed.len() == 1 {
+                    self.owed.clear();
+                }
             }
             None if self.stray_syncs > 0 => {
                 self.stray_syncs -= 1;
@@ -186,9 +193,15 @@ impl Exchange {
     fn failed(&mut self) {
         self.drop_paid_batch();
         self.copy = CopyIn::No;
+        if planted::is(Planted::ErrorPaidTwice) && self.owed.len() > 1 {
+            self.owed.pop_front();
+        }
         if let Some(Owed::Batch { .. }) = self.owed.front() {
             while self.owed.front().is_some_and(|owed| *owed != Owed::Sync) {
                 self.owed.pop_front();
+            }
+            if planted::is(Planted::ErrorSkipsPastSync) {
+                self.owed.drain(..self.owed.iter().rposition(|owed| *owed == Owed::Sync).unwrap_or(0));
             }
             self.is_skipping = self.owed.is_empty();
         }
@@ -255,6 +268,9 @@ impl Exchange {
     /// A loan may end when the server owes nothing and stands outside a transaction.
     #[must_use]
     pub fn may_end(&self) -> bool {
+        if planted::is(Planted::FailedTransactionReturned) && self.status == TxStatus::Failed {
+            return self.owes_nothing();
+        }
         self.owes_nothing() && self.status == TxStatus::Idle
     }
 
@@ -268,7 +284,7 @@ impl Exchange {
     /// whose Syncs may or may not have been ignored: such a server is closed rather than lent.
     #[must_use]
     pub fn is_proven(&self) -> bool {
-        self.stray_syncs == 0
+        self.stray_syncs == 0 || planted::is(Planted::StraySyncBelieved)
     }
 
     /// Whether the server works on something, so that a cancel request has an aim.

@@ -4,6 +4,7 @@
 //! server is hopeless and is closed.
 //! Not here: the cancel request itself and the time limit (`worker::mend`).
 
+use base::planted::{self, Planted};
 use wire::backend::TxStatus;
 use wire::{frontend, write};
 
@@ -79,12 +80,15 @@ impl Mend {
         if !exchange.is_proven() {
             return Progress::Hopeless;
         }
-        if exchange.status() != TxStatus::Idle {
+        if exchange.status() != TxStatus::Idle && !planted::is(Planted::MendWithoutRollback) {
             if self.stage != Stage::Draining {
                 return Progress::Hopeless;
             }
             self.stage = Stage::RollingBack;
             return ask(exchange, "ROLLBACK", out);
+        }
+        if planted::is(Planted::ResetAfterRollbackSkipped) && self.stage == Stage::RollingBack {
+            return Progress::Clean;
         }
         match self.reset.take() {
             Some(reset) if !reset.is_empty() => {

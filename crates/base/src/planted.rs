@@ -1,0 +1,242 @@
+//! Bugs that are planted on purpose, so that the simulation can show that it would catch them.
+//!
+//! Always true: without the feature `planted` nothing can be planted and [`is`] is `false` when the code is compiled, so
+//! that a hook leaves no trace in the program; with it at most one bug is planted at a time, by whoever owns the process.
+//! Not here: the hooks. Each stands where a tired developer would have made the mistake: `grep Planted::` finds it, and
+//! `docs/planted.md` says of each what a user would see and which checker should see it first.
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    // Who owes whom how many answers (`protocol::exchange`, `protocol::server::mend`).
+    /// When one of several queries sent together is answered, the last of them counts as answered too. A pooler that keeps
+    /// "is a query running" as a flag instead of a count.
+    LoanEndsEarly,
+    /// An error in a query that others were sent behind pays for the query, and so does its `ReadyForQuery`. Any client or
+    /// proxy whose error path decrements the count that the normal path decrements as well.
+    ErrorPaidTwice,
+    /// An error in a batch skips to the last Sync that was sent, not to the next. Drivers with a pipeline mode, when the
+    /// queue is searched from the wrong end.
+    ErrorSkipsPastSync,
+    /// The status in a `ReadyForQuery` is believed for simple queries only, so that a BEGIN or COMMIT of the extended
+    /// protocol goes unnoticed. Poolers that learned the extended protocol later than the simple one.
+    SyncStatusIgnored,
+    /// A failed transaction counts as none. "Not in a transaction" written where "idle" was meant.
+    FailedTransactionReturned,
+    /// A server that may still answer a Sync which a failed COPY may have ignored is lent again. Every pooler that counts
+    /// Syncs without knowing that COPY ignores them.
+    StraySyncBelieved,
+    /// A server that its client left in a transaction is not rolled back. Poolers that clean a server by the reset query
+    /// alone.
+    MendWithoutRollback,
+    /// After a ROLLBACK the reset query is thought to be unnecessary. A state machine of cleaning that ends one step early.
+    ResetAfterRollbackSkipped,
+
+    // Who gets which server (`pool`).
+    /// Servers that are being dialed do not count against the size of the pool: the limit is checked, the login takes its
+    /// time, and meanwhile the next one passes the same check. Pools of applications under a storm of first requests.
+    PoolSizeIgnoresDials,
+    /// The same for the limit of a database, which several pools share.
+    DatabaseLimitIgnoresDials,
+    /// When a login fails, the client that it was for is taken out of the queue and told nothing. Pools that tie a waiter
+    /// to an attempt.
+    WaiterForgotten,
+    /// Who waits last is served first. A queue kept in a vector, with `push` and `pop`.
+    LastComeFirstServed,
+    /// An alarm that is set is not brought forward when something is due earlier. Timers with one shared deadline.
+    AlarmNotBroughtForward,
+    /// When idle servers are closed for their age, one that is lent goes with them. Caretakers that walk all connections of
+    /// a pool.
+    LentServerExpired,
+    /// A server that dies while it is being cleaned keeps its slot. A table of moves in which one row was forgotten; many
+    /// pools have lost capacity like this, one connection at a time.
+    DeadServerCounted,
+    /// A new limit begins with a new account, so that slots that were out when it came are never given back. Rate limiters
+    /// and quotas that are rebuilt when the configuration is read again.
+    SlotLostAtReload,
+    /// A slot that is granted to somebody who has stopped waiting is neither used nor given back. Semaphores whose waiters
+    /// can be cancelled.
+    GrantForNobodyLost,
+
+    // Whose bytes go where, and when (`worker`).
+    /// A client that leaves while it is logging in keeps its slot. Limits that are given back at "logged out" only.
+    SlotKeptByLeaver,
+    /// A cancel request that was meant for one query is sent at whatever runs when its connection stands. `PgBouncer` before
+    /// 1.18 could hit the query of another client like this.
+    CancelIgnoresQuery,
+    /// A cancel request counts as arrived when it was written, so that its server is lent while it is still on its way. The
+    /// same race from the other end.
+    CancelForgottenOnceSent,
+    /// A cancel request is looked for among the clients of the worker that received it. Poolers with several processes on
+    /// one port (`so_reuseport`) without peering.
+    CancelToWrongWorker,
+    /// What a client sent along with its startup packet is lost when it moves to its home worker. Servers that hand a socket
+    /// over, but not what they have read from it.
+    EarlyBytesLost,
+    /// Parameters are set anew only when the `application_name` differs. Poolers that compare a fingerprint of a session
+    /// instead of the session.
+    CatchUpByName,
+    /// When the server refuses a client's parameters, the client gets it all the same. Poolers that do not look at what
+    /// their own queries answered.
+    FailedSetIgnored,
+    /// A parameter that falls back with a ROLLBACK or a reset is not noticed, because nobody has the server then. Caches of
+    /// session state that listen only while they are used.
+    RolledBackParameter,
+    /// A client that leaves in the middle of a message leaves a server that waits for the rest, and takes the next client's
+    /// words for it. Proxies that count messages and not bytes.
+    HalfMessageLeftBehind,
+    /// What a client said before it left is sent to its server after all. Buffers that are flushed by whoever comes next.
+    HeldBytesSentAfterAll,
+    /// A server is read on although its client does not take the answers. Every proxy has had it, and found out by memory.
+    NoBackPressure,
+    /// A server that was paused for its client's sake is not read again when the client has caught up.
+    ResumeForgotten,
+    /// Of a message whose header came in two reads, the first part of the header is lost. Proxies tested on one machine,
+    /// where headers are never torn.
+    TornHeaderLost,
+    /// A part in the middle of a large message is forwarded twice. Copying loops at the border of a buffer.
+    MiddleSentTwice,
+    /// Each message of a pipeline counts as a query. Statistics that count calls and not conversations.
+    QueriesCountedTwice,
+    /// The end of a query of our own is given to the client. Poolers that set parameters on behalf of a client and swallow
+    /// one answer too few.
+    OurAnswerForwarded,
+    /// What was heard from a connection that is closed already counts as said by whoever took over its row. Completions of
+    /// the kernel that name a place and not a tenant.
+    StaleCompletion,
+}
+
+/// Whether this bug is planted.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+#[must_use]
+pub const fn is(_bug: Planted) -> bool {
+    false
+}
+
+/// Whether this bug is planted.
+#[cfg(feature = "planted")]
+#[must_use]
+pub fn is(bug: Planted) -> bool {
+    PLANTED.load(Ordering::Relaxed) == bug as u8 + 1
+}
+
+/// Plants a bug, or none, in the whole process: for a program that simulates one thing at a time.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Planted>) {
+    PLANTED.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
+}
+
+#[cfg(feature = "planted")]
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The bug that is planted, counted from 1; 0 is none. Passing it in as a value would put a parameter for tests through
+/// every function of the house: this is its one static that can change, and no program that ships has it.
+#[cfg(feature = "planted")]
+static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+impl Planted {
+    /// All of them.
+    pub const ALL: [Self; 34] = [
+        Self::LoanEndsEarly,
+        Self::ErrorPaidTwice,
+        Self::ErrorSkipsPastSync,
+        Self::SyncStatusIgnored,
+        Self::FailedTransactionReturned,
+        Self::StraySyncBelieved,
+        Self::MendWithoutRollback,
+        Self::ResetAfterRollbackSkipped,
+        Self::PoolSizeIgnoresDials,
+        Self::DatabaseLimitIgnoresDials,
+        Self::WaiterForgotten,
+        Self::LastComeFirstServed,
+        Self::AlarmNotBroughtForward,
+        Self::LentServerExpired,
+        Self::DeadServerCounted,
+        Self::SlotLostAtReload,
+        Self::GrantForNobodyLost,
+        Self::SlotKeptByLeaver,
+        Self::CancelIgnoresQuery,
+        Self::CancelForgottenOnceSent,
+        Self::CancelToWrongWorker,
+        Self::EarlyBytesLost,
+        Self::CatchUpByName,
+        Self::FailedSetIgnored,
+        Self::RolledBackParameter,
+        Self::HalfMessageLeftBehind,
+        Self::HeldBytesSentAfterAll,
+        Self::NoBackPressure,
+        Self::ResumeForgotten,
+        Self::TornHeaderLost,
+        Self::MiddleSentTwice,
+        Self::QueriesCountedTwice,
+        Self::OurAnswerForwarded,
+        Self::StaleCompletion,
+    ];
+
+    /// Its name on a command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LoanEndsEarly => "loan-ends-early",
+            Self::ErrorPaidTwice => "error-paid-twice",
+            Self::ErrorSkipsPastSync => "error-skips-past-sync",
+            Self::SyncStatusIgnored => "sync-status-ignored",
+            Self::FailedTransactionReturned => "failed-transaction-returned",
+            Self::StraySyncBelieved => "stray-sync-believed",
+            Self::MendWithoutRollback => "mend-without-rollback",
+            Self::ResetAfterRollbackSkipped => "reset-after-rollback-skipped",
+            Self::PoolSizeIgnoresDials => "pool-size-ignores-dials",
+            Self::DatabaseLimitIgnoresDials => "database-limit-ignores-dials",
+            Self::WaiterForgotten => "waiter-forgotten",
+            Self::LastComeFirstServed => "last-come-first-served",
+            Self::AlarmNotBroughtForward => "alarm-not-brought-forward",
+            Self::LentServerExpired => "lent-server-expired",
+            Self::DeadServerCounted => "dead-server-counted",
+            Self::SlotLostAtReload => "slot-lost-at-reload",
+            Self::GrantForNobodyLost => "grant-for-nobody-lost",
+            Self::SlotKeptByLeaver => "slot-kept-by-leaver",
+            Self::CancelIgnoresQuery => "cancel-ignores-query",
+            Self::CancelForgottenOnceSent => "cancel-forgotten-once-sent",
+            Self::CancelToWrongWorker => "cancel-to-wrong-worker",
+            Self::EarlyBytesLost => "early-bytes-lost",
+            Self::CatchUpByName => "catch-up-by-name",
+            Self::FailedSetIgnored => "failed-set-ignored",
+            Self::RolledBackParameter => "rolled-back-parameter",
+            Self::HalfMessageLeftBehind => "half-message-left-behind",
+            Self::HeldBytesSentAfterAll => "held-bytes-sent-after-all",
+            Self::NoBackPressure => "no-back-pressure",
+            Self::ResumeForgotten => "resume-forgotten",
+            Self::TornHeaderLost => "torn-header-lost",
+            Self::MiddleSentTwice => "middle-sent-twice",
+            Self::QueriesCountedTwice => "queries-counted-twice",
+            Self::OurAnswerForwarded => "our-answer-forwarded",
+            Self::StaleCompletion => "stale-completion",
+        }
+    }
+
+    /// The bug of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bug| bug.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bug_has_a_name_of_its_own() {
+        for (place, bug) in Planted::ALL.into_iter().enumerate() {
+            assert_eq!(bug as usize, place, "ALL is in the order of the enum, without gaps");
+            assert_eq!(Planted::from_name(bug.name()), Some(bug));
+        }
+        assert_eq!(Planted::from_name("perfect"), None);
+    }
+
+    #[test]
+    fn nothing_is_planted_unless_somebody_plants_it() {
+        assert!(Planted::ALL.into_iter().all(|bug| !is(bug)));
+    }
+}

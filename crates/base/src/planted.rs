@@ -23,11 +23,11 @@ pub enum Planted {
     SyncStatusIgnored,
     /// A failed transaction counts as none. "Not in a transaction" written where "idle" was meant.
     FailedTransactionReturned,
-    /// A server that may still answer a Sync which a failed COPY may have ignored is lent again. Every pooler that counts
-    /// Syncs without knowing that COPY ignores them.
+    /// A server that may still answer a Sync which a failed COPY may have ignored is lent again. Poolers that count Syncs
+    /// without knowing that COPY ignores them; `PgBouncer` 1.21 stumbled over COPY (its #1025).
     StraySyncBelieved,
-    /// A server that its client left in a transaction is not rolled back. Poolers that clean a server by the reset query
-    /// alone.
+    /// A server that its client left in a transaction is not rolled back. The pooler built into a fork of PostgreSQL showed
+    /// one client the open transaction of another (`postgresql.builtin_pool` #8).
     MendWithoutRollback,
     /// After a ROLLBACK the reset query is thought to be unnecessary. A state machine of cleaning that ends one step early.
     ResetAfterRollbackSkipped,
@@ -59,13 +59,14 @@ pub enum Planted {
     GrantForNobodyLost,
 
     // Whose bytes go where, and when (`worker`).
-    /// A client that leaves while it is logging in keeps its slot. Limits that are given back at "logged out" only.
+    /// A client that leaves while it is logging in keeps its slot. Limits that are given back at "logged out" only;
+    /// `PgBouncer` 1.24.0 counted the connections of a user down at the wrong places (its #1238).
     SlotKeptByLeaver,
     /// A cancel request that was meant for one query is sent at whatever runs when its connection stands. `PgBouncer` before
-    /// 1.18 could hit the query of another client like this.
+    /// 1.18 could hit the query of another client like this (its #717).
     CancelIgnoresQuery,
     /// A cancel request counts as arrived when it was written, so that its server is lent while it is still on its way. The
-    /// same race from the other end.
+    /// second race of the same report.
     CancelForgottenOnceSent,
     /// A cancel request is looked for among the clients of the worker that received it. Poolers with several processes on
     /// one port (`so_reuseport`) without peering.
@@ -82,8 +83,8 @@ pub enum Planted {
     /// A parameter that falls back with a ROLLBACK or a reset is not noticed, because nobody has the server then. Caches of
     /// session state that listen only while they are used.
     RolledBackParameter,
-    /// A client that leaves in the middle of a message leaves a server that waits for the rest, and takes the next client's
-    /// words for it. Proxies that count messages and not bytes.
+    /// A loan ends although half a message is on its way, when a COPY fails in the middle of its data or the client leaves
+    /// there; the server takes what comes next for the rest. Proxies that count messages and not bytes.
     HalfMessageLeftBehind,
     /// What a client said before it left is sent to its server after all. Buffers that are flushed by whoever comes next.
     HeldBytesSentAfterAll,
@@ -224,6 +225,8 @@ impl Planted {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -233,6 +236,37 @@ mod tests {
             assert_eq!(Planted::from_name(bug.name()), Some(bug));
         }
         assert_eq!(Planted::from_name("perfect"), None);
+    }
+
+    /// The lines of the source of every crate above that hook a bug.
+    fn hooks() -> Vec<String> {
+        fn walk(folder: &Path, lines: &mut Vec<String>) {
+            for entry in std::fs::read_dir(folder).expect("a folder of sources").flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    walk(&path, lines);
+                } else if let Ok(text) = std::fs::read_to_string(&path) {
+                    lines.extend(text.lines().filter(|line| line.contains("planted::is(")).map(str::to_owned));
+                }
+            }
+        }
+        let mut lines = Vec::new();
+        for home in ["pool", "protocol", "worker"] {
+            walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(home).join("src"), &mut lines);
+        }
+        lines
+    }
+
+    #[test]
+    fn every_bug_has_one_hook_and_one_row_in_the_page() {
+        let (hooks, page) = (hooks(), include_str!("../../../docs/planted.md"));
+        for bug in Planted::ALL {
+            let hook = format!("planted::is(Planted::{bug:?})");
+            assert_eq!(hooks.iter().filter(|line| line.contains(&hook)).count(), 1, "hooks of {bug:?}");
+            let row = format!("| `{}` |", bug.name());
+            assert_eq!(page.lines().filter(|line| line.starts_with(&row)).count(), 1, "rows of {bug:?}");
+        }
+        assert_eq!(hooks.len(), Planted::ALL.len());
     }
 
     #[test]

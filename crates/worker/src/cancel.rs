@@ -6,6 +6,7 @@
 //! two queries is ignored, `ProcessInterrupts` in `tcop/postgres.c`.)
 //! Not here: the keys (`protocol::cancel`).
 
+use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
@@ -36,7 +37,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn route_cancel(&mut self, key: &[u8]) {
         let Some(key) = CancelKey::parse(key) else { return };
         let worker = key.worker();
-        if worker == self.id {
+        if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
             self.cancel(key);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
             post(ToWorker::Cancel(key));
@@ -105,13 +106,18 @@ impl<I: Io> Worker<I> {
     /// The second connection stands: now or never.
     pub(crate) fn cancel_connected(&mut self, key: Key) {
         let Some(cancel) = self.cancels.get_mut(key) else { return };
+        if planted::is(Planted::CancelIgnoresQuery) {
+            cancel.query_number = self.servers.get(cancel.server).map_or(0, |server| server.query_number);
+        }
         let server = self.servers.get_mut(cancel.server);
         match server.filter(|server| server.query_number == cancel.query_number && server.exchange.is_running()) {
             Some(server) => {
                 let mut out = Vec::new();
                 write::cancel_request(&mut out, &server.cancel_key);
-                server.cancels_sent += 1;
-                cancel.is_sent = true;
+                if !planted::is(Planted::CancelForgottenOnceSent) {
+                    server.cancels_sent += 1;
+                    cancel.is_sent = true;
+                }
                 self.io.send(cancel.conn, out.into());
                 self.io.receive(cancel.conn, Receive::Stream);
             }

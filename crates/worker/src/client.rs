@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
@@ -179,7 +180,7 @@ impl Ready {
 
     /// Whether a message is half forwarded, so that its server cannot be taken away.
     pub(crate) fn is_torn(&self) -> bool {
-        self.scanner.is_in_body() && self.fate == Fate::Forward
+        self.scanner.is_in_body() && self.fate == Fate::Forward && !planted::is(Planted::HalfMessageLeftBehind)
     }
 
     /// The kind and declared length of the message that begins next, as far as its header is here.
@@ -403,6 +404,8 @@ impl<I: Io> Worker<I> {
                 };
                 if was_at_rest && !server.exchange.owes_nothing() {
                     server.query_begins(self.now, totals);
+                } else if planted::is(Planted::QueriesCountedTwice) {
+                    totals.query_count += 1;
                 }
                 if carried > 0 && ready.fate == Fate::Forward {
                     let torn = &ready.scanner.header()[..usize::from(carried)];
@@ -412,6 +415,8 @@ impl<I: Io> Worker<I> {
             if ready.fate == Fate::Drop {
                 send_part(&mut self.io, server.conn, &chunk, start..piece.range.start);
                 start = piece.range.end;
+            } else if planted::is(Planted::MiddleSentTwice) && piece.part == Part::Later && !piece.is_last() {
+                send_part(&mut self.io, server.conn, &chunk, piece.range.clone());
             }
             at = piece.range.end;
         }

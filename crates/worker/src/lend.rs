@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use base::planted::{self, Planted};
 use base::{Key, WorkerId};
 use config::Database;
 use pool::{Answer, Event, Ledger, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Purse, Taken};
@@ -146,7 +147,8 @@ impl<I: Io> Worker<I> {
             };
             self.give(&LedgerKey::UserClients(name));
         }
-        if client.seat.has_client_slot {
+        let is_left_out = planted::is(Planted::SlotKeptByLeaver) && matches!(client.stage, Stage::Login(_));
+        if client.seat.has_client_slot && !is_left_out {
             self.give(&LedgerKey::Clients);
         }
         if let Stage::Login(login) = &client.stage {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Mode, Return, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
@@ -41,7 +42,9 @@ impl<I: Io> Worker<I> {
         ready.link = Link::Loan(server_key);
         server.asked = self.now;
         let differs = !std::rc::Rc::ptr_eq(&ready.vars, &server.vars);
-        let sql = differs.then(|| server.vars.catch_up(&ready.vars, &self.force.tracked)).flatten();
+        let name = self.force.tracked.application_name();
+        let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == ready.vars.get(name);
+        let sql = (differs && !is_namesake).then(|| server.vars.catch_up(&ready.vars, &self.force.tracked)).flatten();
         server.stage = Stage::Lent { client: client_key, is_catching_up: sql.is_some() };
         match sql {
             Some(sql) => {
@@ -134,6 +137,11 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
         let is_clean = server.exchange.may_end() && server.exchange.is_proven() && !ready.is_torn();
+        if planted::is(Planted::HeldBytesSentAfterAll)
+            && let Some(mut held) = ready.held.take()
+        {
+            std::iter::from_fn(|| held.pop()).for_each(|chunk| self.io.send(server.conn, chunk));
+        }
         if is_clean && server.cancels_sent == 0 {
             server.stage = Stage::Idle;
             self.resume_server(server_key);
@@ -148,7 +156,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ours_failed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            Stage::Lent { client, is_catching_up: true } => {
+            Stage::Lent { client, is_catching_up: true } if !planted::is(Planted::FailedSetIgnored) => {
                 self.lose_server(key, "invalid server parameter");
                 self.fail_client(client, &Fault::InvalidServerParameter);
             }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Time;
+use base::planted::{self, Planted};
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::exchange::Exchange;
 use protocol::fault::Fault;
@@ -204,13 +205,16 @@ impl<I: Io> Worker<I> {
                 return;
             }
             if is_first {
-                let is_ours = was_ours && piece.kind != backend::NOTIFICATION_RESPONSE;
+                let is_ours = was_ours
+                    && piece.kind != backend::NOTIFICATION_RESPONSE
+                    && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
                 let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && !piece.is_last();
                 let is_withheld = is_ours || is_torn_ready || server.client().is_none();
                 let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
                 server.fate = fate;
                 if fate == Fate::Forward
+                    && !planted::is(Planted::TornHeaderLost)
                     && let Part::First { carried: carried @ 1.., .. } = piece.part
                 {
                     let torn: Box<[u8]> = server.scanner.header()[..usize::from(carried)].into();
@@ -339,6 +343,9 @@ impl<I: Io> Worker<I> {
         let Some((name, value)) = backend::parameter_status(body) else { return };
         let Some(place) = self.force.tracked.place(name) else { return };
         let Some(server) = self.servers.get(key) else { return };
+        if planted::is(Planted::RolledBackParameter) && server.client().is_none() {
+            return;
+        }
         if server.vars.get(place) == Some(value) {
             return;
         }

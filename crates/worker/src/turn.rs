@@ -9,6 +9,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Command, Event, Pools};
 use protocol::cancel::CancelKey;
@@ -193,7 +194,8 @@ impl<I: Io> Worker<I> {
             1 => self.servers.key_at(index).map(|key| (Owner::Server(key), key))?,
             _ => self.cancels.key_at(index).map(|key| (Owner::Cancel(key), key))?,
         };
-        ((key.to_bits() ^ bits) & KEY_BITS == 0).then_some(owner)
+        let is_tenant = (key.to_bits() ^ bits) & KEY_BITS == 0 || planted::is(Planted::StaleCompletion);
+        is_tenant.then_some(owner)
     }
 
     /// Tells the pools what happened; what they want done is queued.

@@ -185,8 +185,9 @@ struct Account {
     slots: Vec<u32>,
     /// Which workers may have spare slots: they were granted some and not called back since.
     may_spare: Vec<bool>,
-    /// Which workers have not yet answered a recall.
-    is_recalled: Vec<bool>,
+    /// How many recalls each worker has not yet answered. It may be called back again before it has answered, when slots
+    /// came home meanwhile and it was granted some in advance again.
+    recalls: Vec<u32>,
     /// Asks that want to know now.
     nows: VecDeque<Ask>,
     /// The line.
@@ -240,7 +241,8 @@ impl Ledger {
             Letter::Give { slots, .. } => account.come_home(from, slots),
             Letter::Home { slots, .. } => {
                 account.come_home(from, slots);
-                account.is_recalled[usize::from(from.0)] = false;
+                let recalls = &mut account.recalls[usize::from(from.0)];
+                *recalls = recalls.saturating_sub(1);
             }
         }
         self.settle(&key, answers);
@@ -267,7 +269,7 @@ impl Account {
         Self {
             slots: vec![0; workers],
             may_spare: vec![false; workers],
-            is_recalled: vec![false; workers],
+            recalls: vec![0; workers],
             nows: VecDeque::new(),
             waits: VecDeque::new(),
             is_wanted: false,
@@ -305,7 +307,7 @@ impl Account {
                 self.grant(key, from, Patience::Now, slots, answers);
             } else {
                 self.recall(key, answers);
-                if self.is_recalled.contains(&true) {
+                if self.is_recalling() {
                     return;
                 }
                 answers.push((from, Answer::Denied { key: key.clone() }));
@@ -332,7 +334,7 @@ impl Account {
         for to in self.workers() {
             let index = usize::from(to.0);
             if std::mem::take(&mut self.may_spare[index]) {
-                self.is_recalled[index] = true;
+                self.recalls[index] += 1;
                 answers.push((to, Answer::Recall { key: key.clone() }));
             }
         }
@@ -364,7 +366,12 @@ impl Account {
         slots_max.unwrap_or(u32::MAX).saturating_sub(self.granted())
     }
 
+    /// Whether spare slots may still come home.
+    fn is_recalling(&self) -> bool {
+        self.recalls.iter().any(|recalls| *recalls > 0)
+    }
+
     fn is_empty(&self) -> bool {
-        self.granted() == 0 && self.nows.is_empty() && self.waits.is_empty() && !self.is_recalled.contains(&true)
+        self.granted() == 0 && self.nows.is_empty() && self.waits.is_empty() && !self.is_recalling()
     }
 }

@@ -275,6 +275,31 @@ fn nobody_overtakes_an_earlier_claim_by_taking_a_spare_slot() {
     assert_eq!(house.take(0, Patience::Now), Some(Taken::Asked));
 }
 
+/// A recall that was answered once stood for all, so that somebody was denied while a spare slot was on its way home.
+#[test]
+fn nobody_is_denied_before_every_recall_is_answered() {
+    let (mut ledger, mut answers) = (Ledger::new(2), Vec::new());
+    let [lender, asker] = [WorkerId(0), WorkerId(1)];
+    let key = || LedgerKey::Clients;
+    let ask = |spare| Letter::Ask { key: key(), patience: Patience::Now, spare };
+    ledger.set_limit(key(), 8, &mut answers);
+    ledger.handle(lender, ask(8), &mut answers);
+    ledger.handle(asker, Letter::Took { key: key(), slots: 6 }, &mut answers);
+    ledger.handle(asker, ask(0), &mut answers);
+    // Slots come home before the first recall is answered: the lender gets some in advance again, and is recalled again.
+    ledger.handle(asker, Letter::Give { key: key(), slots: 6 }, &mut answers);
+    ledger.handle(lender, ask(8), &mut answers);
+    ledger.handle(asker, Letter::Took { key: key(), slots: 3 }, &mut answers);
+    ledger.handle(asker, ask(0), &mut answers);
+    let recalls = answers.drain(..).filter(|(to, answer)| (*to, answer) == (lender, &Answer::Recall { key: key() }));
+    assert_eq!(recalls.count(), 2);
+
+    ledger.handle(lender, Letter::Home { key: key(), slots: 0 }, &mut answers);
+    assert_eq!(answers, []);
+    ledger.handle(lender, Letter::Home { key: key(), slots: 1 }, &mut answers);
+    assert_eq!(answers, [(asker, Answer::Granted { key: key(), patience: Patience::Now, slots: 1 })]);
+}
+
 #[test]
 fn nothing_is_given_in_advance_when_there_is_little() {
     let mut house = House::new(LedgerKey::Clients, 4);

@@ -52,6 +52,8 @@ fn a_simple_query_ends_with_its_ready() {
 fn an_open_transaction_keeps_the_loan() {
     goes_on(">Q <C <ZT");
     goes_on(">Q <C <ZT >Q <E <ZE");
+    goes_on(">PBES <12C <ZT");
+    goes_on(">Q <C <ZT >PBES <12E <ZE");
     ends(">Q <C <ZT >Q <E <ZE >Q <C <ZI");
 }
 

@@ -21,6 +21,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         }
     }
     doors(tree, &rows, findings);
+    tree.ending("Cargo.toml").for_each(|(path, text)| planted(path, text, findings));
 }
 
 fn manifest(member: &Member<'_>, members: &[Member<'_>], rows: &[Row<'_>], findings: &mut Vec<Finding>) {
@@ -38,6 +39,17 @@ fn manifest(member: &Member<'_>, members: &[Member<'_>], rows: &[Row<'_>], findi
                 member.name, import.name, row.line
             );
             findings.push(Finding::new(member.path, import.line, what));
+        }
+    }
+}
+
+/// The feature `planted` is passed down by a feature of the same name and by nothing else, so that nobody ships it by default.
+fn planted(path: &str, text: &str, findings: &mut Vec<Finding>) {
+    for (number, line) in text.lines().enumerate() {
+        let entry = line.split('#').next().unwrap_or_default().trim();
+        if entry.contains("planted\"") && !entry.starts_with("planted =") {
+            let what = "the feature `planted` never ships: pass it down as `planted = [..]` in [features] only";
+            findings.push(Finding::new(path, number + 1, what));
         }
     }
 }
@@ -201,6 +213,21 @@ mod tests {
         let findings = found(&members, ("crates/control/src/a.rs", "use worker::{letters, turn};"));
         assert_eq!(findings.len(), 1);
         assert!(findings[0].contains("worker::turn"));
+    }
+
+    #[test]
+    fn a_bug_is_planted_by_nobody_who_is_not_asked_to() {
+        let fine = "[features]\n# Never \"planted\" by default.\nplanted = [\"base/planted\"]\n";
+        assert!(found(&[("base", ""), ("pool", fine)], NOTHING).is_empty());
+        for line in [
+            "[features]\ndefault = [\"planted\"]\n",
+            "[features]\nextra = [\"base/planted\"]\n",
+            "[dependencies]\nbase = { workspace = true, features = [\"planted\"] }\n",
+            "[dependencies.base]\nfeatures = [\"planted\"]\n",
+        ] {
+            let findings = found(&[("base", ""), ("pool", line)], NOTHING);
+            assert!(findings.iter().any(|f| f.contains("never ships")), "{line}: {findings:?}");
+        }
     }
 
     #[test]

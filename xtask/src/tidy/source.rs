@@ -60,6 +60,12 @@ impl Source {
         self.is_test.get(line - 1).copied().unwrap_or(false)
     }
 
+    /// Whether the line above asks for a feature.
+    pub(super) fn has_feature_above(&self, line: usize) -> bool {
+        let above = line.checked_sub(2).and_then(|above| self.code.lines().nth(above));
+        above.is_some_and(|above| above.trim().starts_with("#[cfg(feature ="))
+    }
+
     /// Words and signs of the code with their lines. A lifetime is no word.
     pub(super) fn tokens(&self) -> Vec<(usize, Token<'_>)> {
         let (bytes, mut line, mut at, mut tokens) = (self.code.as_bytes(), 1, 0, Vec::new());

@@ -35,7 +35,7 @@ fn touched(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Global state: a static that can change.
+/// Global state: a static that can change. One is allowed, which no program that ships has.
 fn statics(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     let is_below = crate_of(path).is_some_and(|home| BELOW_THE_WORKER.contains(&home));
     let tokens = source.tokens();
@@ -46,7 +46,8 @@ fn statics(path: &str, source: &Source, findings: &mut Vec<Finding>) {
         let kind = tokens[at + 1..].iter().map(|(_, token)| *token);
         let mut kind = kind.take_while(|token| !matches!(token, Token::Sign(b'=' | b';' | b'{')));
         let changes = kind.any(|token| matches!(token, Token::Word(word) if is_changeable(word)));
-        if changes {
+        let is_the_planted_one = path == PLANTED && source.has_feature_above(*line);
+        if changes && !is_the_planted_one {
             findings.push(Finding::new(
                 path,
                 *line,
@@ -132,6 +133,9 @@ const fn below(wanted: &'static str, instead: &'static str) -> Rule {
 /// The floors that know everything and can do nothing.
 const BELOW_THE_WORKER: [&str; 7] = ["base", "wire", "auth", "protocol", "pool", "config", "route"];
 
+/// Where the bug is remembered that is planted, under its feature only.
+const PLANTED: &str = "crates/base/src/planted.rs";
+
 const MARKERS: [&str; 3] = ["TODO", "FIXME", "XXX"];
 
 const RULES: [Rule; 14] = [
@@ -210,6 +214,15 @@ mod tests {
             assert!(!found("crates/base/src/a.rs", &format!("//! A.\n{code}\n")).is_empty(), "{code}");
         }
         assert!(found("crates/base/src/a.rs", "//! A.\nstatic NAMES: [&'static str; 1] = [\"a\"];\n").is_empty());
+    }
+
+    #[test]
+    fn the_planted_bug_is_remembered_under_its_feature_only() {
+        let with = "//! A.\n#[cfg(feature = \"planted\")]\nstatic N: AtomicU8 = AtomicU8::new(0);\n";
+        let without = "//! A.\nstatic N: AtomicU8 = AtomicU8::new(0);\n";
+        assert!(found(PLANTED, with).is_empty());
+        assert_eq!(lines(PLANTED, without), [2]);
+        assert_eq!(lines("crates/base/src/a.rs", with), [3]);
     }
 
     #[test]

@@ -12,6 +12,9 @@ demo: ## watch a real PostgreSQL survive a crowd (ARGS="--no-wait --seconds 3")
 test: ## run every test (ARGS="--test real" is passed to cargo test)
 	cargo xtask test $(ARGS)
 
+soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="--minutes 10")
+	cargo xtask soak $(ARGS)
+
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
@@ -21,4 +24,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test bench check build
+.PHONY: help setup demo test soak bench check build

@@ -11,6 +11,8 @@ use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
+
 use crate::wait::LIMIT;
 
 /// A connection.
@@ -200,6 +202,13 @@ impl Peer {
                 Err(Lost::Closed) => return true,
                 Err(_) => return false,
             }
+        }
+    }
+
+    /// Leaves with a reset, as a machine does that knows nothing of this connection any more.
+    pub fn reset(self) {
+        if let Stream::Tcp(stream) = &self.stream {
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 

@@ -7,6 +7,7 @@ mod bench;
 mod generate;
 mod house;
 mod setup;
+mod soak;
 mod suite;
 mod tidy;
 
@@ -42,6 +43,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
         "demo" => demo(&house, &rest),
         "test" => suite::run(&house, &rest),
+        "soak" => soak::run(&house, &rest),
         "bench" => bench::run(&house, &rest),
         "check" => check(&house),
         "tidy" => tidy::run(house.root()),
@@ -71,6 +73,7 @@ usage: cargo xtask CHORE
   setup [demo|test|bench]   install from the distribution what is missing (all of it without a word)
   demo [ARGUMENTS]          build, then run `trunkline demo`
   test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
+  soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   check                     formatting, lints, tidy, generated pages
   tidy                      the rules of the house that a machine can check

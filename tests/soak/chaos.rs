@@ -1,0 +1,33 @@
+//! What operators and accidents do meanwhile: servers are terminated, the configuration changes.
+//!
+//! Always true: it ends with the chaos.
+//! Not here: cancel requests (`cancels`) and what the proxies do (`faults`).
+
+use std::time::Duration;
+
+use base::Random;
+use tests::client::Client;
+
+use super::stage::{DATABASE, Stage, Weather};
+use super::world::{Phase, World};
+
+/// Terminates a server now and then, and all of them now and then.
+pub(crate) fn terminate(world: &World, mut random: Random) {
+    let mut killer = Client::login(world.postgres, "postgres", "postgres");
+    while world.pause(Phase::Chaos, Duration::from_millis(random.below(500))) {
+        let count = if random.below(80) == 0 { 1_000 } else { 1 };
+        let sql = format!(
+            "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity where datname = '{DATABASE}' \
+             order by random() limit {count}) some"
+        );
+        world.tally.terminated.add(killer.value(&sql).parse().unwrap_or(0));
+    }
+}
+
+/// Reloads another configuration every few seconds.
+pub(crate) fn reload(world: &World, stage: &Stage<'_>, mut random: Random) {
+    while world.pause(Phase::Chaos, Duration::from_millis(300 + random.below(4_000))) {
+        stage.reload(Weather::Foul(&mut random));
+        world.tally.reloads.add(1);
+    }
+}

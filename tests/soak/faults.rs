@@ -1,0 +1,137 @@
+//! What happens to a connection on its way, drawn from the seed.
+//!
+//! Always true: bytes are late, cut into pieces or lost together with all that follow; they are never changed.
+//! Not here: how it is done (`proxy`).
+
+use std::time::Duration;
+
+use base::Random;
+
+use super::skewed;
+
+/// The fate of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// What happens before the first byte.
+    pub(crate) opening: Opening,
+    /// From who connected to who was connected to.
+    pub(crate) up: LanePlan,
+    /// The way back.
+    pub(crate) down: LanePlan,
+}
+
+/// How a connection begins.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) enum Opening {
+    #[default]
+    Plain,
+    /// Closed at once.
+    Refused,
+    /// Nothing passes for a while.
+    Slow(Duration),
+}
+
+/// The fate of one direction.
+#[derive(Debug, Default)]
+pub(crate) struct LanePlan {
+    /// How the first bytes are cut.
+    pub(crate) pieces: Option<Pieces>,
+    /// Behind how many bytes something happens.
+    pub(crate) event: Option<(u64, Fault)>,
+}
+
+/// How bytes are cut: the longest piece, the longest pause between two, and behind how many bytes it is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    pub(crate) length_max: u64,
+    pub(crate) pause_max: Duration,
+    pub(crate) until: u64,
+}
+
+/// What happens in the middle of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// Both sides are closed in order.
+    Close,
+    /// Both sides are reset.
+    Reset,
+    /// This direction ends, the other goes on.
+    HalfClose,
+    /// Nothing passes for a while.
+    Stall(Duration),
+    /// From here on bytes trickle.
+    Trickle,
+}
+
+/// How bad it is on this side of the pooler.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Climate {
+    /// Of 100 connections, how many meet a fault.
+    pub(crate) faults_percent: u64,
+    /// It comes behind fewer bytes than two to this power.
+    pub(crate) bits_max: u64,
+}
+
+impl Plan {
+    /// Draws a fate.
+    pub(crate) fn draw(random: &mut Random, climate: Climate) -> Self {
+        let opening = match random.below(100) {
+            0..=1 => Opening::Refused,
+            2..=4 => Opening::Slow(millis(random, 1_500)),
+            _ => Opening::Plain,
+        };
+        let mut plan = Self { opening, up: LanePlan::draw(random), down: LanePlan::draw(random) };
+        if random.below(100) < climate.faults_percent {
+            let event = Some((skewed(random, 1, climate.bits_max), Fault::draw(random)));
+            match random.below(2) {
+                0 => plan.up.event = event,
+                _ => plan.down.event = event,
+            }
+        }
+        plan
+    }
+
+    /// The fate of a cancel request. It may be late, cut into pieces or lost before anything of it arrives; it is never cut
+    /// off behind that, because its end tells that the signal has been sent, and no pooler could know better.
+    pub(crate) fn of_a_cancel(random: &mut Random) -> Self {
+        let opening = match random.below(10) {
+            0 => Opening::Refused,
+            1..=3 => Opening::Slow(millis(random, 1_000)),
+            _ => Opening::Plain,
+        };
+        Self { opening, up: LanePlan::draw(random), down: LanePlan::default() }
+    }
+}
+
+impl LanePlan {
+    fn draw(random: &mut Random) -> Self {
+        let (length, pause_max, until) = match random.below(10) {
+            0 => (4, millis(random, 1), 2_000),
+            1..=2 => (40, millis(random, 3), 20_000),
+            3..=4 => (4_000, millis(random, 8), 1_000_000),
+            _ => return Self::default(),
+        };
+        Self { pieces: Some(Pieces { length_max: 1 + random.below(length), pause_max, until }), event: None }
+    }
+}
+
+impl Pieces {
+    /// 200 kB a second for a third of a second.
+    pub(crate) const TRICKLE: Self = Self { length_max: 200, pause_max: Duration::from_millis(1), until: 64_000 };
+}
+
+impl Fault {
+    fn draw(random: &mut Random) -> Self {
+        match random.below(12) {
+            0..=2 => Self::Close,
+            3..=5 => Self::Reset,
+            6..=7 => Self::HalfClose,
+            8..=10 => Self::Stall(millis(random, 3_000)),
+            _ => Self::Trickle,
+        }
+    }
+}
+
+fn millis(random: &mut Random, most: u64) -> Duration {
+    Duration::from_millis(1 + random.below(most))
+}

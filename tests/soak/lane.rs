@@ -1,0 +1,170 @@
+//! One direction of a connection through the proxy.
+//!
+//! Always true: what is held is bounded; bytes leave in the order in which they came.
+//! Not here: the two sockets' lives (`link`).
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use base::Random;
+
+use super::faults::{Fault, LanePlan, Pieces};
+
+/// Bytes on their way from a source to a sink.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    plan: LanePlan,
+    held: Vec<u8>,
+    passed: u64,
+    /// Nothing passes before.
+    resting_until: Instant,
+    /// Whether the sink took less than there was.
+    pub(crate) is_blocked: bool,
+    has_source_ended: bool,
+    end: End,
+}
+
+/// How far the sink is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Open,
+    /// It has been told the end; whatever comes is dropped.
+    Told,
+}
+
+/// What one step came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Nothing unusual.
+    Fine,
+    /// A fault was due; the lane has done its own part.
+    Met(Fault),
+    /// One of the sockets is gone.
+    Broken,
+}
+
+impl Lane {
+    pub(crate) fn new(plan: LanePlan, resting_until: Instant) -> Self {
+        Self {
+            plan,
+            held: Vec::new(),
+            passed: 0,
+            resting_until,
+            is_blocked: false,
+            has_source_ended: false,
+            end: End::Open,
+        }
+    }
+
+    /// Whether the source is to be read.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.has_source_ended && self.held.len() < ROOM
+    }
+
+    /// Reads what the source has.
+    pub(crate) fn take(&mut self, mut source: &TcpStream) -> Step {
+        let mut chunk = [0; 16_384];
+        match source.read(&mut chunk) {
+            Ok(0) => self.has_source_ended = true,
+            Ok(_) if self.end == End::Told => {}
+            Ok(count) => self.held.extend_from_slice(&chunk[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return Step::Broken,
+        }
+        Step::Fine
+    }
+
+    /// Gives the sink what it may have now.
+    pub(crate) fn give(&mut self, mut sink: &TcpStream, now: Instant, random: &mut Random) -> Step {
+        self.is_blocked = false;
+        while self.end == End::Open && !self.held.is_empty() && now >= self.resting_until {
+            if let Some((_, fault)) = self.plan.event.take_if(|(at, _)| self.passed >= *at) {
+                return self.meet(fault, sink, now);
+            }
+            let length = self.length_now();
+            match sink.write(&self.held[..length]) {
+                Ok(count) => {
+                    self.held.drain(..count);
+                    self.passed += count as u64;
+                    self.rest(now, random);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_blocked = true;
+                    return Step::Fine;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Step::Broken,
+            }
+        }
+        if self.has_source_ended && self.held.is_empty() && self.end == End::Open && now >= self.resting_until {
+            self.tell_end(sink);
+        }
+        Step::Fine
+    }
+
+    /// From now on bytes pass as they come.
+    pub(crate) fn heal(&mut self) {
+        self.plan = LanePlan::default();
+        self.resting_until = Instant::now();
+    }
+
+    /// Another plan than the one it began with.
+    pub(crate) fn replan(&mut self, plan: LanePlan, resting_until: Instant) {
+        (self.plan, self.resting_until) = (plan, resting_until);
+    }
+
+    /// Whether nothing will ever pass again.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_source_ended && self.end == End::Told
+    }
+
+    /// When something is to be done without the sockets' doing.
+    pub(crate) fn next_moment(&self) -> Option<Instant> {
+        let waits = !self.is_blocked && self.end == End::Open && (!self.held.is_empty() || self.has_source_ended);
+        waits.then_some(self.resting_until)
+    }
+
+    /// The first bytes, while none has passed.
+    pub(crate) fn opening(&self) -> &[u8] {
+        &self.held[..self.held.len().min(8)]
+    }
+
+    /// Whether no more will come than has come.
+    pub(crate) fn has_source_ended(&self) -> bool {
+        self.has_source_ended
+    }
+
+    fn meet(&mut self, fault: Fault, sink: &TcpStream, now: Instant) -> Step {
+        match fault {
+            Fault::Close | Fault::Reset => {}
+            Fault::HalfClose => self.tell_end(sink),
+            Fault::Stall(time) => self.resting_until = now + time,
+            Fault::Trickle => {
+                self.plan.pieces = Some(Pieces { until: self.passed + Pieces::TRICKLE.until, ..Pieces::TRICKLE });
+            }
+        }
+        Step::Met(fault)
+    }
+
+    fn tell_end(&mut self, sink: &TcpStream) {
+        let _ = sink.shutdown(Shutdown::Write);
+        self.end = End::Told;
+        self.held = Vec::new();
+    }
+
+    /// No more than a piece, and not beyond the place where something happens.
+    fn length_now(&self) -> usize {
+        let piece = self.plan.pieces.filter(|pieces| self.passed < pieces.until).map_or(u64::MAX, |p| p.length_max);
+        let border = self.plan.event.map_or(u64::MAX, |(at, _)| at - self.passed);
+        self.held.len().min(usize::try_from(piece.min(border)).unwrap_or(usize::MAX))
+    }
+
+    fn rest(&mut self, now: Instant, random: &mut Random) {
+        let Some(pieces) = self.plan.pieces.filter(|pieces| self.passed < pieces.until) else { return };
+        self.resting_until = now + Duration::from_micros(1 + random.below(pieces.pause_max.as_micros() as u64));
+    }
+}
+
+/// How much is held before the source has to wait.
+const ROOM: usize = 256 * 1024;

@@ -1,0 +1,172 @@
+//! Chaos around the real binary, and the proof that nobody saw what was not his.
+//!
+//! Many clients speak to a pooler with few servers, in all styles of the protocol, while proxies on both sides delay, cut and
+//! end connections, clients leave in the middle, cancel requests fly, servers are terminated and the configuration changes.
+//! Then everything heals, and must be as if nothing had happened.
+//!
+//! Always true: each answer carries the tag of the request that it answers; the first violation ends the soak.
+//! Not here: faults at exact moments, which need a virtual clock (`crates/world`).
+
+pub(crate) mod options;
+
+mod cancels;
+mod chaos;
+mod faults;
+mod lane;
+mod ledger;
+mod life;
+mod ops;
+mod proxy;
+mod rest;
+mod session;
+mod stage;
+mod tally;
+mod verdict;
+mod want;
+mod world;
+
+use std::sync::Arc;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use base::Random;
+use tests::place::Place;
+use tests::postgres::Postgres;
+
+use ledger::Ledger;
+use options::Options;
+use rest::Reference;
+use stage::{Stage, Weather};
+use world::{Phase, World};
+
+/// Runs the whole soak; the evidence when something was wrong.
+pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) -> Result<(), String> {
+    let kernel = options.kernel.as_deref().unwrap_or("auto");
+    println!("soak: seed {}, {} clients, {:?}, io_backend {kernel}", options.seed, options.clients, options.time);
+    let stage = Stage::raise(place, postgres, options)?;
+    let addresses = [stage.front.address(), stage.pooler.address(), postgres.address()];
+    let world = World::new(addresses, options.clients);
+    let descriptors = stage.pooler.descriptors();
+    let outcome = play(&stage, &world, options, descriptors);
+    println!("\n{}", world.tally.table(stage.front.counts(), stage.back.counts()));
+    match outcome {
+        Ok(words) => {
+            print!("{words}");
+            println!("soak: passed (seed {})", options.seed);
+            Ok(())
+        }
+        Err(violation) => Err(format!("\nVIOLATION (seed {}): {violation}", options.seed)),
+    }
+}
+
+fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize) -> Result<String, String> {
+    let (memory_kb, log, healed, ledgers) = std::thread::scope(|scope| {
+        let random = |number: u64| Random::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
+        let clients: Vec<ScopedJoinHandle<'_, Ledger>> = (0..options.clients)
+            .map(|id| {
+                spawn(scope, format!("client {id}"), move || life::live(world, &stage::who(id), random(id as u64)))
+            })
+            .collect();
+        let count = options.clients;
+        let others = vec![
+            spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(1_000_001))),
+            spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(1_000_002))),
+            spawn(scope, "terminator".to_string(), move || chaos::terminate(world, random(1_000_003))),
+            spawn(scope, "reloader".to_string(), move || chaos::reload(world, stage, random(1_000_004))),
+        ];
+        let memory_kb = watch(stage, world, options);
+        // The lines that explain it, before those of the farewells.
+        let log = world.violation().map(|_| end_of_log(stage));
+        let healed = heal(stage, world, others, count);
+        if let Err(reason) = &healed {
+            world.accuse(reason.clone());
+        }
+        world.enter(Phase::Over);
+        let ledgers: Vec<Ledger> = clients.into_iter().filter_map(|client| client.join().ok()).collect();
+        (memory_kb, log, healed, ledgers)
+    });
+    if let Some(violation) = world.violation() {
+        return Err(format!("{violation}\n{}", log.unwrap_or_else(|| end_of_log(stage))));
+    }
+    if ledgers.len() < options.clients {
+        return Err(format!("{} clients panicked", options.clients - ledgers.len()));
+    }
+    rest::check_tables(stage, &ledgers)?;
+    let at_rest = rest::check(stage, Reference { descriptors, memory_kb })?;
+    let healed = healed.map(|time| format!("  healed in {:.1} s\n", time.as_secs_f64()))?;
+    Ok(healed + &at_rest)
+}
+
+/// Looks on during the chaos, with a line every ten seconds. The pooler's memory when everybody had been there for a while.
+fn watch(stage: &Stage<'_>, world: &World, options: &Options) -> u64 {
+    let (mut memory_kb, mut told) = (0, 0);
+    while world.pause(Phase::Chaos, LOOK.min(options.time / 4)) {
+        let passed = world.begun.elapsed();
+        if passed < options.time / 3 || memory_kb == 0 {
+            memory_kb = stage.pooler.memory_kb("VmRSS");
+        }
+        if let Err(reason) = rest::check_sizes(&stage.pooler.console("SHOW POOLS")) {
+            world.accuse(reason);
+        }
+        if passed.as_secs() / 10 > told {
+            told = passed.as_secs() / 10;
+            let (memory, files) = (stage.pooler.memory_kb("VmRSS"), stage.pooler.descriptors());
+            println!("{:5} s  {}; {memory} kB, {files} descriptors", passed.as_secs(), world.tally.progress());
+        }
+        if passed >= options.time {
+            world.enter(Phase::Calm);
+        }
+    }
+    memory_kb
+}
+
+/// Ends the chaos, waits for rest, and has every client served once more. How long it took until all was at rest.
+fn heal(
+    stage: &Stage<'_>,
+    world: &World,
+    others: Vec<ScopedJoinHandle<'_, ()>>,
+    clients: usize,
+) -> Result<Duration, String> {
+    if others.into_iter().map(ScopedJoinHandle::join).any(|ended| ended.is_err()) {
+        return Err("a thread of the chaos panicked".to_string());
+    }
+    stage.front.heal();
+    stage.back.heal();
+    stage.reload(Weather::Fair);
+    match world.await_all(clients, ENDED) {
+        0 => {}
+        missing => return Err(format!("{missing} clients were still busy {ENDED:?} after the chaos")),
+    }
+    let healed = rest::await_quiet(stage)?;
+    world.enter(Phase::Proof);
+    match world.await_all(clients, ENDED) {
+        0 => Ok(healed),
+        missing => Err(format!("{missing} clients were not served within {ENDED:?} after everything had healed")),
+    }
+}
+
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: String,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    std::thread::Builder::new().name(name).spawn_scoped(scope, body).expect("a thread starts")
+}
+
+/// A number below a power of two from `least` bits to `most` bits: each order of magnitude as often as any other.
+pub(crate) fn skewed(random: &mut Random, least: u64, most: u64) -> u64 {
+    let bits = least + random.below(most - least + 1);
+    random.below(1 << bits)
+}
+
+fn end_of_log(stage: &Stage<'_>) -> String {
+    let log = stage.pooler.log();
+    let lines: Vec<_> = log.lines().rev().take(LOG_LINES).collect();
+    let lines: String = lines.into_iter().rev().map(|line| format!("  | {line}\n")).collect();
+    format!("the end of the pooler's log:\n{lines}")
+}
+
+const LOOK: Duration = Duration::from_secs(1);
+/// Longer than any answer may take.
+const ENDED: Duration = Duration::from_secs(120);
+const LOG_LINES: usize = 60;

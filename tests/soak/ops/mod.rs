@@ -1,0 +1,87 @@
+//! What clients ask, in all styles of the protocol.
+//!
+//! Always true: every request carries a tag that was never sent before, and says exactly what must come back.
+//! Not here: what may come instead (`session`).
+
+mod mixed;
+mod reading;
+mod sessions;
+mod writing;
+
+use base::Random;
+
+use super::ledger::Ledger;
+use super::session::{End, Heard, Session};
+use super::want::Want;
+
+/// One request, or a transaction of several.
+pub(crate) fn perform(session: &mut Session<'_>, random: &mut Random, ledger: &mut Ledger) -> Result<(), End> {
+    match (session.who.database, random.below(100)) {
+        (STATEMENTS, 0..=3) => mixed::forbidden_transaction(session),
+        (STATEMENTS, 4..=39) => writing::in_one_request(session, random, ledger),
+        (STATEMENTS, _) => read(session, random),
+        (SESSIONS, 0..=39) => sessions::perform(session, random),
+        (_, 0..=29) => writing::perform(session, random, ledger),
+        (_, 30..=37) => mixed::in_transaction(session, random),
+        _ => read(session, random),
+    }
+}
+
+/// What a client looks at first: nothing of those who had this server before may be left.
+pub(crate) fn begin_life(session: &mut Session<'_>) -> Result<(), End> {
+    match session.who.database {
+        SESSIONS => sessions::expect_nothing(session),
+        _ => Ok(()),
+    }
+}
+
+/// A time zone for a new connection.
+pub(crate) fn draw_zone(random: &mut Random) -> &'static str {
+    ZONES[random.below(ZONES.len() as u64) as usize]
+}
+
+fn read(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
+    match random.below(100) {
+        0..=17 => reading::own_settings(session),
+        18..=25 => reading::several_statements(session, random),
+        26..=38 => reading::extended(session, random),
+        39..=52 => reading::pipeline(session, random),
+        53..=57 => reading::extended_in_two_steps(session),
+        58..=62 => reading::portal_in_steps(session, random),
+        63..=68 => reading::copy_out(session, random),
+        69..=74 => reading::function_call(session),
+        75..=79 => reading::big_row(session, random),
+        80..=82 => reading::big_parameter(session, random),
+        83..=86 => mixed::notice(session),
+        87..=90 => mixed::exception(session),
+        91..=93 => mixed::set_zone(session, random),
+        94 => mixed::empty(session),
+        _ => mixed::sleep(session, random),
+    }
+}
+
+/// Ends a transaction that has failed.
+fn settle(session: &mut Session<'_>) -> Result<(), End> {
+    while session.status != 'I' {
+        session.send("rollback", &tests::message::query("rollback"))?;
+        session.hear_or(&[Want::tag("ROLLBACK")], 'I', "IE")?;
+    }
+    Ok(())
+}
+
+/// Whether a step of a transaction went well; if not, the transaction is ended.
+fn went_well(session: &mut Session<'_>, heard: Heard) -> Result<bool, End> {
+    match heard {
+        Heard::All => Ok(true),
+        Heard::Failed(_) => settle(session).map(|()| false),
+    }
+}
+
+/// The pooler's databases, one for each pool mode, and one that two users share.
+pub(crate) const TRANSACTIONS: &str = "soak";
+pub(crate) const SESSIONS: &str = "soak_sessions";
+pub(crate) const STATEMENTS: &str = "soak_statements";
+pub(crate) const SHARED: &str = "soak_shared";
+
+const ZONES: [&str; 6] =
+    ["UTC", "Europe/Berlin", "Asia/Tokyo", "America/New_York", "Australia/Adelaide", "Asia/Kolkata"];

@@ -1,0 +1,163 @@
+//! The end: everything is back at rest, and the tables say what the clients were told.
+//!
+//! Always true: what is looked at is looked at until it is as it must be, or a deadline has passed.
+//! Not here: whether every client is served (`life`, the proof).
+
+use std::time::{Duration, Instant};
+
+use tests::client::Answer;
+use tests::wait::try_wait_for;
+
+use super::ledger::{Ledger, Outcome};
+use super::stage::{DATABASE, POOL_SIZE, POOL_SIZE_MAX, SHARED_SERVERS, Stage};
+
+/// What a pooler without clients holds, and what it may hold in the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reference {
+    pub(crate) descriptors: usize,
+    pub(crate) memory_kb: u64,
+}
+
+/// Waits until nobody works on anything: servers idle, queues empty. How long it took.
+pub(crate) fn await_quiet(stage: &Stage<'_>) -> Result<Duration, String> {
+    let begun = Instant::now();
+    let mut last = String::new();
+    let quiet = try_wait_for(QUIET, || {
+        last = unrest(stage).join("\n");
+        last.is_empty().then_some(())
+    });
+    quiet.map(|()| begun.elapsed()).ok_or_else(|| format!("not at rest {QUIET:?} after the chaos:\n{last}"))
+}
+
+/// Everything that must hold when the last client has gone.
+pub(crate) fn check(stage: &Stage<'_>, before: Reference) -> Result<String, String> {
+    await_quiet(stage)?;
+    let lists = stage.pooler.console("SHOW LISTS");
+    let surprises = (0..lists.rows.len()).map(|at| lists.named(at)).find(|row| row["list"] == "protocol_surprises");
+    if surprises.as_ref().is_none_or(|row| row["items"] != "0") {
+        return Err(format!("protocol_surprises: {surprises:?}"));
+    }
+    let (servers, held) = (stage.pooler.console("SHOW SERVERS").rows.len(), stage.pooler.descriptors());
+    let allowed = before.descriptors + servers + DESCRIPTORS_MORE;
+    if held > allowed {
+        return Err(format!("the pooler holds {held} descriptors: {} at start, {servers} servers", before.descriptors));
+    }
+    let memory = stage.pooler.memory_kb("VmRSS");
+    if memory > before.memory_kb + MEMORY_MORE_KB {
+        return Err(format!("the pooler has {memory} kB, after {} kB when everybody was there", before.memory_kb));
+    }
+    complaints_in_log(stage)?;
+    Ok(format!(
+        "  at rest: {servers} servers, {held} descriptors ({} at start), {memory} kB ({} kB with everybody there)\n",
+        before.descriptors, before.memory_kb
+    ))
+}
+
+/// No pool is ever larger than any of its settings allowed.
+pub(crate) fn check_sizes(pools: &Answer) -> Result<(), String> {
+    for row in (0..pools.rows.len()).map(|at| pools.named(at)) {
+        let servers: usize = SERVER_COLUMNS.iter().filter_map(|name| row.get(*name)?.parse::<usize>().ok()).sum();
+        if servers > POOL_SIZE_MAX {
+            return Err(format!("a pool has {servers} servers: {row:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What each transaction left is what its client was told.
+pub(crate) fn check_tables(stage: &Stage<'_>, ledgers: &[Ledger]) -> Result<(), String> {
+    let mut owner = stage.postgres.client(DATABASE);
+    let strangers = "select client, number, part, note, name, zone from soak_log where name <> 'soak-' || client \
+                     or note !~ ('^k' || client || '[.]') or split_part(note, '|', 2) <> zone limit 5";
+    let strangers = owner.query(strangers).rows;
+    if !strangers.is_empty() {
+        return Err(format!("rows that were written under another client's name or settings: {strangers:?}"));
+    }
+    for (client, ledger) in ledgers.iter().enumerate() {
+        let sql = format!("select number, count(*) from soak_log where client = {client} group by 1 order by 1");
+        let mut found: Vec<Option<u64>> = vec![Some(0); ledger.entries().len()];
+        for row in owner.query(&sql).rows {
+            let number = |at: usize| row[at].as_ref().and_then(|text| text.parse::<u64>().ok());
+            let place = number(0).and_then(|number| found.get_mut(number as usize));
+            *place.ok_or_else(|| format!("client {client} never began transaction {row:?}"))? = number(1);
+        }
+        for (number, (entry, rows)) in ledger.entries().iter().zip(&found).enumerate() {
+            let all = u64::from(entry.parts);
+            let fits = match entry.outcome {
+                Outcome::Absent => *rows == Some(0),
+                Outcome::Committed => *rows == Some(all),
+                Outcome::Unknown => *rows == Some(0) || *rows == Some(all),
+            };
+            if !fits {
+                return Err(format!("transaction {number} of client {client}: {entry:?}, but {rows:?} rows are there"));
+            }
+        }
+        let there = found.iter().filter(|rows| **rows != Some(0)).count();
+        let counter = owner.value(&format!("select n from soak_counters where client = {client}"));
+        if counter != there.to_string() {
+            return Err(format!("client {client} counted {counter} transactions, and {there} left their rows"));
+        }
+    }
+    Ok(())
+}
+
+/// Lines that no operator should ever read.
+pub(crate) fn complaints_in_log(stage: &Stage<'_>) -> Result<(), String> {
+    let log = stage.pooler.log();
+    let bad: Vec<_> =
+        log.lines().filter(|line| ["] ERROR ", "] FATAL "].iter().any(|level| line.contains(level))).collect();
+    match bad.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{} lines of ERROR or FATAL in the log, such as {}", bad.len(), bad[0])),
+    }
+}
+
+/// What is not at rest, one line each.
+fn unrest(stage: &Stage<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let pools = stage.pooler.console("SHOW POOLS");
+    for row in (0..pools.rows.len()).map(|at| pools.named(at)).filter(|row| row["database"] != "pgbouncer") {
+        for name in BUSY_COLUMNS {
+            if row.get(name).is_none_or(|value| value != "0") {
+                found.push(format!("pool {}/{}: {name} = {:?}", row["database"], row["user"], row.get(name)));
+            }
+        }
+    }
+    let clients = stage.pooler.console("SHOW CLIENTS").rows.len();
+    if clients > 1 {
+        found.push(format!("{} clients beside the console's", clients - 1));
+    }
+    let sql = format!("select pid, state, query from pg_stat_activity where datname = '{DATABASE}'");
+    let processes = stage.postgres.query(&sql).rows;
+    let servers = stage.pooler.console("SHOW SERVERS").rows.len();
+    if processes.len() > servers {
+        found.push(format!("{} processes of PostgreSQL for {servers} servers", processes.len()));
+    }
+    if servers > SERVERS_MAX {
+        found.push(format!("{servers} servers, though {SERVERS_MAX} are allowed"));
+    }
+    found.extend(
+        processes.iter().filter(|row| row[1].as_deref() != Some("idle")).map(|row| format!("at work: {row:?}")),
+    );
+    found
+}
+
+const SERVER_COLUMNS: [&str; 6] =
+    ["sv_active", "sv_active_cancel", "sv_being_canceled", "sv_idle", "sv_used", "sv_tested"];
+const BUSY_COLUMNS: [&str; 9] = [
+    "cl_active",
+    "cl_waiting",
+    "cl_active_cancel_req",
+    "cl_waiting_cancel_req",
+    "sv_active",
+    "sv_active_cancel",
+    "sv_being_canceled",
+    "sv_login",
+    "maxwait",
+];
+/// Of all pools in fair weather: three of one user, one of two.
+const SERVERS_MAX: usize = 3 * POOL_SIZE + SHARED_SERVERS;
+const QUIET: Duration = Duration::from_secs(30);
+/// The console's own, and what a library may have opened.
+const DESCRIPTORS_MORE: usize = 4;
+const MEMORY_MORE_KB: u64 = 8 * 1024;

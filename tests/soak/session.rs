@@ -1,0 +1,368 @@
+//! One connection of a client, and the judge of everything that it hears.
+//!
+//! Always true: each message is either the next one that was wanted, or one that may come at any time and is the client's own,
+//! or an error with a reason that this soak has given; anything else is a violation.
+//! Not here: what is asked (`ops`), when a client leaves (`life`).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use tests::client::read_key;
+use tests::message::{self, Complaint};
+use tests::peer::{Frame, Lost, Peer};
+
+use super::verdict;
+use super::want::{Want, show};
+use super::world::{Phase, World};
+
+/// A client that is connected.
+pub(crate) struct Session<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) who: Who,
+    pub(crate) diary: &'a mut Diary,
+    /// What the last ReadyForQuery said.
+    pub(crate) status: char,
+    /// How it will leave in the middle of something, if it will.
+    pub(crate) fuse: Option<Fuse>,
+    pub(crate) peer: Peer,
+    /// What `TimeZone` is, and what it is about to be.
+    pub(crate) zone: &'static str,
+    pub(crate) next_zone: Option<&'static str>,
+    /// When the present request began.
+    pub(crate) since: Instant,
+}
+
+/// Who a client is.
+#[derive(Clone, Debug)]
+pub(crate) struct Who {
+    pub(crate) id: usize,
+    pub(crate) user: &'static str,
+    pub(crate) database: &'static str,
+}
+
+impl Who {
+    /// Its `application_name`.
+    pub(crate) fn name(&self) -> String {
+        format!("soak-{}", self.id)
+    }
+}
+
+/// The end of a conversation.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The other side ended it, as it may in this weather.
+    Gone(String),
+    /// The client itself left in the middle.
+    Left,
+    /// The pooler has done what it must not do.
+    Wrong(String),
+}
+
+/// How a client leaves in the middle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fuse {
+    /// After so many bytes of what it sends.
+    Bytes(usize),
+    /// After so many messages of what it hears.
+    Frames(usize),
+    /// It ends its direction behind the next request and listens on.
+    HalfClose,
+}
+
+/// What a request came to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Heard {
+    /// Everything that was wanted.
+    All,
+    /// An error instead, with this code; the session goes on.
+    Failed(String),
+}
+
+impl<'a> Session<'a> {
+    /// Connects and logs in.
+    pub(crate) fn open(
+        world: &'a World,
+        who: &Who,
+        diary: &'a mut Diary,
+        zone: &'static str,
+        fuse: Option<Fuse>,
+    ) -> Result<Self, End> {
+        diary.note(format!("connects to {} as {}, {zone}", who.database, who.user));
+        let peer = Peer::tcp(world.front).map_err(|error| End::Gone(error.to_string()))?;
+        let (who, since) = (who.clone(), Instant::now());
+        let mut session = Self { world, who, diary, status: ' ', fuse, peer, zone, next_zone: None, since };
+        session.log_in()?;
+        world.tally.logins.add(1);
+        Ok(session)
+    }
+
+    /// A text that nobody else has ever sent.
+    pub(crate) fn tag(&mut self) -> String {
+        self.diary.serial += 1;
+        format!("k{}.{}", self.who.id, self.diary.serial)
+    }
+
+    /// Sends a request, or the part of it after which the client leaves.
+    pub(crate) fn send(&mut self, name: &str, bytes: &[u8]) -> Result<(), End> {
+        self.since = Instant::now();
+        self.diary.note(format!("> {name}"));
+        if let Some(Fuse::Bytes(left)) = &mut self.fuse {
+            if *left < bytes.len() {
+                let left = *left;
+                self.diary.note(format!("leaves after {left} of {} bytes", bytes.len()));
+                let _ = self.peer.try_send(&bytes[..left]);
+                return Err(End::Left);
+            }
+            *left -= bytes.len();
+        }
+        self.peer.try_send(bytes).map_err(|error| End::Gone(format!("cannot send: {error}")))?;
+        if let Some(Fuse::HalfClose) = self.fuse {
+            self.diary.note("ends its direction".to_string());
+            self.peer.finish_sending();
+        }
+        Ok(())
+    }
+
+    /// A Query and its answer.
+    pub(crate) fn query(&mut self, sql: &str, wants: &[Want], ready: char) -> Result<Heard, End> {
+        self.send(super::want::short(sql).as_str(), &message::query(sql))?;
+        self.hear(wants, ready)
+    }
+
+    /// Hears an answer up to its ReadyForQuery.
+    pub(crate) fn hear(&mut self, wants: &[Want], ready: char) -> Result<Heard, End> {
+        let failed = match (self.status, ready) {
+            ('I', 'I') => "I",
+            ('I', _) => "IE",
+            _ => "E",
+        };
+        self.hear_or(wants, ready, failed)
+    }
+
+    /// Hears an answer up to its ReadyForQuery, which after an error has one of the statuses `failed`.
+    pub(crate) fn hear_or(&mut self, wants: &[Want], ready: char, failed: &str) -> Result<Heard, End> {
+        let heard = self.hear_part(wants)?;
+        let mut statuses = [0; 4];
+        let allowed = if heard == Heard::All { &*ready.encode_utf8(&mut statuses) } else { failed };
+        self.hear_ready(allowed)?;
+        Ok(heard)
+    }
+
+    /// Hears what is wanted, without a ReadyForQuery behind it.
+    pub(crate) fn hear_part(&mut self, wants: &[Want]) -> Result<Heard, End> {
+        for want in wants {
+            loop {
+                let frame = self.frame()?;
+                if want.fits(&frame) {
+                    break;
+                }
+                match frame.tag {
+                    b'E' => return self.fail(&frame).map(Heard::Failed),
+                    _ => self.overhear(&frame, &format!("{want:?}"))?,
+                }
+            }
+        }
+        Ok(Heard::All)
+    }
+
+    /// Hears the ReadyForQuery that is due.
+    pub(crate) fn hear_ready(&mut self, allowed: &str) -> Result<(), End> {
+        loop {
+            let frame = self.frame()?;
+            if frame.tag != b'Z' {
+                if frame.tag == b'E' {
+                    // The connection may end in the place of ReadyForQuery, but no other error belongs there.
+                    let code = self.fail(&frame)?;
+                    return Err(self.wrong(format!("error {code} came in the place of ReadyForQuery")));
+                }
+                self.overhear(&frame, "ReadyForQuery")?;
+                continue;
+            }
+            self.world.tally.answers.add(1);
+            self.status = frame.body.first().map_or('?', |status| *status as char);
+            return match allowed.contains(self.status) {
+                true => Ok(()),
+                false => Err(self.wrong(format!("ReadyForQuery says {:?} instead of {allowed:?}", self.status))),
+            };
+        }
+    }
+
+    /// Hears the end of the connection, with this FATAL error before it.
+    pub(crate) fn hear_end(&mut self, words: &str) -> Result<(), End> {
+        loop {
+            let frame = self.frame()?;
+            if frame.tag != b'E' {
+                self.overhear(&frame, &format!("FATAL {words}"))?;
+                continue;
+            }
+            let complaint = Complaint::read(&frame);
+            if complaint.text != words {
+                self.fail(&frame)?;
+                return Err(self.wrong(format!("expected FATAL {words}")));
+            }
+            self.world.tally.error(&complaint.code, &complaint.text);
+            return Err(self.await_end(complaint.code));
+        }
+    }
+
+    /// The next message.
+    pub(crate) fn frame(&mut self) -> Result<Frame, End> {
+        if let Some(Fuse::Frames(left)) = &mut self.fuse {
+            if *left == 0 {
+                self.diary.note("leaves instead of reading on".to_string());
+                return Err(End::Left);
+            }
+            *left -= 1;
+        }
+        match self.peer.frame_within(ANSWERED) {
+            Ok(frame) => {
+                self.diary.hear(frame.tag, show(&frame));
+                Ok(frame)
+            }
+            Err(Lost::Closed) => Err(End::Gone("closed without a word".to_string())),
+            Err(lost) => Err(self.wrong(lost.to_string())),
+        }
+    }
+
+    /// A violation, with what is known about it.
+    pub(crate) fn wrong(&self, what: String) -> End {
+        End::Wrong(format!("{what}\n{}", self.world.board.show(self.who.id)))
+    }
+
+    fn log_in(&mut self) -> Result<(), End> {
+        let name = self.who.name();
+        let parameters = [
+            ("user", self.who.user),
+            ("database", self.who.database),
+            ("application_name", &name),
+            ("TimeZone", self.zone),
+        ];
+        self.send("startup", &message::startup(0, &parameters))?;
+        loop {
+            let frame = self.frame()?;
+            match frame.tag {
+                b'R' if frame.body == [0; 4] => {}
+                b'S' => self.parameter_at_login(&frame)?,
+                b'K' => self.world.board.login(self.who.id, read_key(&frame)),
+                b'Z' if frame.body == b"I" => {
+                    self.status = 'I';
+                    return Ok(());
+                }
+                b'E' => {
+                    let code = self.fail(&frame)?;
+                    return Err(self.wrong(format!("a login ended with an error that is not FATAL: {code}")));
+                }
+                _ => return Err(self.wrong(format!("in a login came {}", show(&frame)))),
+            }
+        }
+    }
+
+    fn parameter_at_login(&self, frame: &Frame) -> Result<(), End> {
+        let pair = message::read_strings(&frame.body, 2).0;
+        match &pair[..] {
+            [name, value] if self.own_parameter(name).is_some_and(|own| own != *value) => {
+                Err(self.wrong(format!("the welcome says {name} = {value}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A message that no request asked for: it must be the client's own all the same.
+    fn overhear(&mut self, frame: &Frame, wanted: &str) -> Result<(), End> {
+        let is_own = match frame.tag {
+            b'N' => verdict::is_notice_of_the_pooler(&Complaint::read(frame)),
+            b'S' => match &message::read_strings(&frame.body, 2).0[..] {
+                [name, value] => {
+                    let next = self.next_zone.filter(|_| name == "TimeZone").map(str::to_string);
+                    self.own_parameter(name).is_some_and(|own| own == *value) || next.as_ref() == Some(value)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        match is_own {
+            true => Ok(()),
+            false => Err(self.wrong(format!("wanted {wanted}\n   got {}", show(frame)))),
+        }
+    }
+
+    fn own_parameter(&self, name: &str) -> Option<String> {
+        match name {
+            "TimeZone" => Some(self.zone.to_string()),
+            "application_name" => Some(self.who.name()),
+            _ => None,
+        }
+    }
+
+    /// An error in the place of an answer: its code when the session goes on.
+    fn fail(&mut self, frame: &Frame) -> Result<String, End> {
+        let complaint = Complaint::read(frame);
+        self.world.tally.error(&complaint.code, &complaint.text);
+        if complaint.severity == "FATAL" {
+            return Err(match verdict::may_end(&complaint) {
+                true => self.await_end(complaint.code),
+                false => self.wrong(format!("nothing gave a reason for {complaint:?}")),
+            });
+        }
+        if complaint.code == verdict::CANCELLED {
+            self.world.tally.cancelled.add(1);
+            if !self.world.board.may_have_hit(self.who.id, self.since) {
+                return Err(self.wrong(format!("cancelled, but nobody asked for it: {complaint:?}")));
+            }
+        }
+        match verdict::may_fail(&complaint) && self.world.phase() < Phase::Proof {
+            true => Ok(complaint.code),
+            false => Err(self.wrong(format!("nothing gave a reason for {complaint:?}"))),
+        }
+    }
+
+    /// Behind a FATAL nothing comes.
+    fn await_end(&mut self, code: String) -> End {
+        match self.peer.closed_within(ANSWERED) {
+            Ok(()) => End::Gone(code),
+            Err(reason) => self.wrong(format!("behind a FATAL: {reason}")),
+        }
+    }
+}
+
+/// What a client remembers of its life, and how far it has counted.
+#[derive(Debug, Default)]
+pub(crate) struct Diary {
+    lines: VecDeque<(Instant, String)>,
+    serial: u64,
+    /// How many messages of which kind came last.
+    run: (u8, u64),
+}
+
+impl Diary {
+    pub(crate) fn note(&mut self, line: String) {
+        if self.lines.len() == DIARY_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back((Instant::now(), line));
+    }
+
+    fn hear(&mut self, kind: u8, message: String) {
+        self.run = if self.run.0 == kind { (kind, self.run.1 + 1) } else { (kind, 1) };
+        // Of many rows the first and the last tell enough.
+        if self.run.1 > 3 && self.lines.back().is_some_and(|(_, line)| line.starts_with('<')) {
+            self.lines.pop_back();
+        }
+        self.note(format!("< {message}"));
+    }
+
+    /// How many tags it has given out.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// The last lines, with their time before now.
+    pub(crate) fn show(&self) -> String {
+        let ago = |moment: &Instant| moment.elapsed().as_secs_f64();
+        self.lines.iter().map(|(moment, line)| format!("  -{:7.3} s  {line}\n", ago(moment))).collect()
+    }
+}
+
+/// No answer takes longer, whatever the proxies do: queues, stalls and trickles included.
+const ANSWERED: Duration = Duration::from_secs(90);
+const DIARY_LINES: usize = 60;

@@ -94,8 +94,12 @@ impl<I: Io> Worker<I> {
                 self.io.receive(conn, Receive::Once);
             }
             Opening::Cancel { key: cancel_key } => {
-                self.drop_client(key, "cancel request");
-                self.route_cancel(&cancel_key);
+                // As PostgreSQL's, the connection ends when the request is done: who waits for that knows that it hits nothing
+                // that is asked afterwards.
+                client.stage = Stage::Cancelling;
+                self.io.receive(client.conn, Receive::Once);
+                self.arm_client(key);
+                self.route_cancel(&cancel_key, key);
             }
             Opening::Session { bytes, minor, parameters } => {
                 let early = greeting.said.split_off(bytes);

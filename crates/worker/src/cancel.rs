@@ -15,7 +15,7 @@ use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::letters::ToWorker;
+use crate::letters::{Requester, ToWorker};
 use crate::timers::Timer;
 use crate::turn::{Owner, Worker};
 
@@ -30,46 +30,72 @@ pub(crate) struct Cancel {
     is_sent: bool,
     timer: Option<TimerId>,
     since: Time,
+    /// Who is told, by the end of their connection, that it is over.
+    requesters: Vec<Requester>,
 }
 
 impl<I: Io> Worker<I> {
     /// Somebody names a key: its worker looks for the query.
-    pub(crate) fn route_cancel(&mut self, key: &[u8]) {
-        let Some(key) = CancelKey::parse(key) else { return };
+    pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key) {
+        let requester = (self.id, requester);
+        let Some(key) = CancelKey::parse(key) else {
+            self.tell_requester(requester);
+            return;
+        };
         let worker = key.worker();
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
-            self.cancel(key);
+            self.cancel(key, requester);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
-            post(ToWorker::Cancel(key));
+            post(ToWorker::Cancel { key, requester });
+        } else {
+            self.tell_requester(requester);
+        }
+    }
+
+    /// The request is over, whatever came of it: its connection is closed.
+    fn tell_requester(&mut self, (worker, client): Requester) {
+        if worker == self.id {
+            self.drop_client(client, "cancel request");
+        } else {
+            (self.posts.workers[usize::from(worker.0)])(ToWorker::CancelOver(client));
         }
     }
 
     /// Cancels what the client of this key runs or waits for.
-    pub(crate) fn cancel(&mut self, key: CancelKey) {
-        let Some(&client_key) = self.cancel_keys.get(&key) else {
-            self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key"));
-            return;
+    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester) {
+        let client = self.cancel_keys.get(&key).copied();
+        let link = match client.and_then(|client| self.clients.get(client)) {
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => Some(ready.link),
+            _ => None,
         };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
-        match ready.link {
-            Link::Loan(server) if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) => {
-                self.cancel_server(server);
+        match (client, link) {
+            (Some(_), Some(Link::Loan(server)))
+                if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) =>
+            {
+                if self.cancel_server(server, Some(requester)) {
+                    return;
+                }
             }
-            Link::Waiting(_) => self.cancel_waiting(client_key),
-            Link::Loan(_) | Link::None => {
-                let line = self.client_prefix(client_key);
+            (Some(client), Some(Link::Waiting(_))) => self.cancel_waiting(client),
+            (Some(client), Some(_)) => {
+                let line = self.client_prefix(client);
                 self.log.add(Level::Debug, format_args!("{line}cancel request for idle client"));
             }
+            _ => self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key")),
         }
+        self.tell_requester(requester);
     }
 
-    /// Dials a second connection to the server's host. What comes of it may be nothing, as PostgreSQL says too.
-    pub(crate) fn cancel_server(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get(key) else { return };
-        let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return };
+    /// Dials a second connection to the server's host; whether it has been begun. What comes of it may be nothing, as
+    /// PostgreSQL says too.
+    pub(crate) fn cancel_server(&mut self, key: ServerKey, requester: Option<Requester>) -> bool {
+        let Some(server) = self.servers.get(key) else { return false };
+        let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return false };
         let (pool, number) = (server.pool, server.query_number);
-        if self.cancels.iter().any(|(_, cancel)| cancel.server == key && cancel.query_number == number) {
-            return;
+        let is_same = |cancel: &Cancel| cancel.server == key && cancel.query_number == number;
+        if let Some((_, other)) = self.cancels.iter_mut().find(|(_, cancel)| is_same(cancel)) {
+            other.requesters.extend(requester);
+            return true;
         }
         let cancel = Cancel {
             conn: Conn { index: u32::MAX, generation: 0 },
@@ -79,8 +105,9 @@ impl<I: Io> Worker<I> {
             is_sent: false,
             timer: None,
             since: self.now,
+            requesters: requester.into_iter().collect(),
         };
-        let Ok(cancel_key) = self.cancels.insert(cancel) else { return };
+        let Ok(cancel_key) = self.cancels.insert(cancel) else { return false };
         match self.io.connect(&address, Owner::Cancel(cancel_key).to_bits()) {
             Ok(conn) => {
                 let limit = self.force.settings.cancel_wait_timeout;
@@ -89,10 +116,12 @@ impl<I: Io> Worker<I> {
                     (cancel.conn, cancel.timer) = (conn, timer);
                 }
                 self.count_cancel(pool, 1);
+                true
             }
             Err(error) => {
                 self.cancels.remove(cancel_key);
                 self.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
+                false
             }
         }
     }
@@ -166,6 +195,9 @@ impl<I: Io> Worker<I> {
         self.io.close(cancel.conn, Close::Now);
         if let Some(timer) = cancel.timer {
             self.timers.remove(timer);
+        }
+        for requester in cancel.requesters {
+            self.tell_requester(requester);
         }
         self.plan_another_cancel(cancel.server);
         if !cancel.is_sent {

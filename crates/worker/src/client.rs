@@ -57,6 +57,8 @@ pub(crate) struct Seat {
 pub(crate) enum Stage {
     /// Its startup packet.
     Greeting(Box<Greeting>),
+    /// What it asked to be cancelled to be done.
+    Cancelling,
     /// Its password, or the first server of its pool.
     Login(Box<LoggingIn>),
     /// Its queries.
@@ -79,6 +81,8 @@ pub(crate) struct Ready {
     fate: Fate,
     pub(crate) is_paused: bool,
     pub(crate) is_notified: bool,
+    /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
+    pub(crate) is_answer_torn: bool,
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
 }
@@ -143,6 +147,7 @@ impl Ready {
             fate: Fate::Forward,
             is_paused: false,
             is_notified: false,
+            is_answer_torn: false,
             held: None,
         }
     }
@@ -210,6 +215,7 @@ impl<I: Io> Worker<I> {
                 self.hear(key, span.into());
             }
             Stage::Greeting(_) => self.greeted(key, &span),
+            Stage::Cancelling => {}
             Stage::Login(_) => self.login_received(key, &span),
             Stage::Console(_) => self.console_received(key, &span),
         }
@@ -457,6 +463,11 @@ impl<I: Io> Worker<I> {
 
     /// A client has closed its connection, or it broke.
     pub(crate) fn client_ended(&mut self, key: Key) {
+        if matches!(self.clients.get(key), Some(Client { stage: Stage::Cancelling, .. })) {
+            // It does not wait for its request to be done; the request goes its way.
+            self.drop_client(key, "cancel request");
+            return;
+        }
         self.part_from_client(key, "client unexpected eof");
     }
 }

@@ -22,7 +22,9 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         let mut out = Vec::new();
-        fault.write(&mut out);
+        if !self.is_answer_torn(client) {
+            fault.write(&mut out);
+        }
         let text = fault.text();
         let line = self.client_prefix(key);
         self.close_line(key, &text);
@@ -33,6 +35,15 @@ impl<I: Io> Worker<I> {
         self.let_go(key);
         self.forget_client(key);
         self.io.close(conn, Close::AfterSending);
+    }
+
+    /// Whether a client is in the middle of a message from its server, so that a word of ours would be taken for a part of it.
+    fn is_answer_torn(&self, client: &Client) -> bool {
+        let ClientStage::Ready(ready) = &client.stage else { return false };
+        match ready.link {
+            Link::Loan(server) => self.servers.get(server).is_some_and(Server::is_in_message),
+            Link::None | Link::Waiting(_) => ready.is_answer_torn,
+        }
     }
 
     /// A client has gone, or is sent away without a word.
@@ -84,7 +95,7 @@ impl<I: Io> Worker<I> {
                     self.tell_pools(Event::Left { pool, client: key });
                 }
             }
-            ClientStage::Greeting(_) | ClientStage::Console(_) => {}
+            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => {}
         }
     }
 
@@ -123,11 +134,7 @@ impl<I: Io> Worker<I> {
     /// A pool wants a server closed.
     pub(crate) fn close_for_pool(&mut self, key: ServerKey, why: CloseReason) {
         let client = self.servers.get(key).and_then(Server::client);
-        if let Some(client) = client
-            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
-        {
-            ready.link = Link::None;
-        }
+        self.unlink_from_client(key);
         self.drop_server(key, why.as_str());
         self.tell_pools(Event::Closed { server: key });
         if let Some(client) = client {
@@ -162,7 +169,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn client_prefix(&self, key: Key) -> String {
         let Some(client) = self.clients.get(key) else { return String::new() };
         let (database, user) = match &client.stage {
-            ClientStage::Greeting(_) => ("(nodb)", "(nouser)"),
+            ClientStage::Greeting(_) | ClientStage::Cancelling => ("(nodb)", "(nouser)"),
             ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
             ClientStage::Console(console) => (CONSOLE, &*console.user),
             ClientStage::Ready(ready) => {

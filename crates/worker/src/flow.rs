@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
                 self.depart(key);
                 return;
             }
-            Stage::Greeting(_) | Stage::Console(_) => return,
+            Stage::Greeting(_) | Stage::Cancelling | Stage::Console(_) => return,
         };
         match ready.link {
             Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}

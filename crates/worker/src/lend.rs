@@ -143,7 +143,7 @@ impl<I: Io> Worker<I> {
             let name = match &client.stage {
                 Stage::Login(login) => Arc::from(&*login.request.user),
                 Stage::Ready(ready) => self.places.users[ready.user as usize].name.clone(),
-                Stage::Greeting(_) | Stage::Console(_) => return,
+                Stage::Greeting(_) | Stage::Cancelling | Stage::Console(_) => return,
             };
             self.give(&LedgerKey::UserClients(name));
         }

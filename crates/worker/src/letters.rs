@@ -67,7 +67,14 @@ pub enum ToWorker<S> {
     /// A client comes home: its database lives here.
     Client(Box<Traveller<S>>),
     /// Somebody wants a query of one of our clients cancelled.
-    Cancel(CancelKey),
+    Cancel {
+        /// Whose query.
+        key: CancelKey,
+        /// Who waits to be told that it is done, by closing the connection.
+        requester: Requester,
+    },
+    /// What one of our clients wanted cancelled has been, or never will be.
+    CancelOver(ClientKey),
     /// To the ledger, which lives on worker 0.
     Ledger {
         /// Who writes.
@@ -105,6 +112,9 @@ pub enum ToWorker<S> {
     /// Go down this way.
     Shutdown(Shutdown),
 }
+
+/// A connection that carried a cancel request: where it is, and which it is there.
+pub type Requester = (WorkerId, ClientKey);
 
 /// A client between its greeting and its home.
 #[derive(Debug)]

@@ -152,6 +152,12 @@ impl<I: Io> Worker<I> {
         self.mend(server_key, is_torn);
     }
 
+    /// A server is lost before its client's request was sent to it: the request is still held, and is served by another one.
+    pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, why: &str) {
+        self.lose_server(server, why);
+        self.want_when_whole(client);
+    }
+
     /// A query of our own failed.
     pub(crate) fn ours_failed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };

@@ -102,7 +102,7 @@ impl<I: Io> Worker<I> {
         self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
         self.arm_server(key);
         if progress == Progress::WantsCancel {
-            self.cancel_server(key);
+            self.cancel_server(key, None);
         }
         self.progressed(key, progress);
     }
@@ -168,7 +168,7 @@ impl<I: Io> Worker<I> {
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
         cleaning.cancel_again = None;
         if server.exchange.is_running() {
-            self.cancel_server(key);
+            self.cancel_server(key, None);
         }
         self.arm_server(key);
     }

@@ -128,6 +128,11 @@ impl Server {
         }
     }
 
+    /// Whether a message to its client has begun and not ended.
+    pub(crate) fn is_in_message(&self) -> bool {
+        self.scanner.is_in_body() && self.fate == Fate::Forward
+    }
+
     /// A client's message is the first after everything before was answered.
     pub(crate) fn query_begins(&mut self, now: Time, totals: &mut Totals) {
         self.asked = now;
@@ -333,7 +338,10 @@ impl<I: Io> Worker<I> {
         let level = if is_wanted { Level::Debug } else { Level::Warning };
         let (severity, message) = (&notice.severity, &notice.message);
         self.log.add(level, format_args!("{line}{what}: {severity}: {message}"));
-        if is_ours {
+        if is_ours && notice.is_fatal() {
+            // Not our query failed, but the server.
+            self.server_gone(key);
+        } else if is_ours {
             self.ours_failed(key);
         }
     }
@@ -409,7 +417,6 @@ impl<I: Io> Worker<I> {
     /// A server has closed its connection, or it broke.
     pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
         let Some(server) = self.servers.get(key) else { return };
-        let client = server.client();
         match &server.stage {
             Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => {
                 let text: Arc<str> = match end {
@@ -418,24 +425,42 @@ impl<I: Io> Worker<I> {
                 };
                 self.dial_failed(key, pool::Failure::unreachable(text));
             }
-            _ => {
-                self.lose_server(key, "server conn crashed?");
-                if let Some(client) = client {
-                    self.fail_client(client, &Fault::ServerCrashed);
-                }
+            _ => self.server_gone(key),
+        }
+    }
+
+    /// A server that was logged in is there no more.
+    fn server_gone(&mut self, key: ServerKey) {
+        let why = "server conn crashed?";
+        match self.servers.get(key).map(|server| &server.stage) {
+            Some(&Stage::Lent { client, is_catching_up: true }) => self.lose_before_use(key, client, why),
+            Some(&Stage::Lent { client, .. }) => {
+                self.lose_server(key, why);
+                self.fail_client(client, &Fault::ServerCrashed);
             }
+            Some(Stage::Introducing) => self.dial_failed(key, pool::Failure::unreachable(why)),
+            _ => self.lose_server(key, why),
         }
     }
 
     /// Closes a server that cannot be used any more, and tells its pool.
     pub(crate) fn lose_server(&mut self, key: ServerKey, why: &str) {
-        if let Some(client) = self.servers.get(key).and_then(Server::client)
+        self.unlink_from_client(key);
+        self.drop_server(key, why);
+        self.tell_pools(Event::Lost { server: key });
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// A server goes: its client, if it has one, has none any more.
+    pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        if let Some(client) = server.client()
             && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
         {
             ready.link = crate::client::Link::None;
+            ready.is_answer_torn = server.is_in_message();
         }
-        self.drop_server(key, why);
-        self.tell_pools(Event::Lost { server: key });
     }
 }
 

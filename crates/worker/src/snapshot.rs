@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
     fn client_row(&self, key: Key) -> Option<Row> {
         let client = self.clients.get(key)?;
         let (user, database, state, link, application_name, since) = match &client.stage {
-            ClientStage::Greeting(_) => return None,
+            ClientStage::Greeting(_) | ClientStage::Cancelling => return None,
             ClientStage::Login(login) => {
                 login.waits_for()?;
                 let request = &login.request;
@@ -154,7 +154,7 @@ impl<I: Io> Worker<I> {
                     Some(pool) => (pool, true),
                     None => continue,
                 },
-                ClientStage::Greeting(_) | ClientStage::Console(_) => continue,
+                ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => continue,
             };
             if let Some(row) = rows.get_mut(&pool) {
                 if is_waiting {

@@ -37,6 +37,8 @@ enum ClientDue {
     Fault(Fault),
     /// It is told that it waits.
     Notice,
+    /// It is closed without a word.
+    Farewell,
 }
 
 impl<I: Io> Worker<I> {
@@ -128,6 +130,10 @@ impl<I: Io> Worker<I> {
                     query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
                 }
             },
+            // The request itself has the same patience; this is for one that got lost with its worker's server.
+            ClientStage::Cancelling => {
+                settings.cancel_wait_timeout.map(|limit| (client.asked + limit, ClientDue::Farewell))
+            }
             ClientStage::Console(_) => None,
         }
     }
@@ -138,6 +144,7 @@ impl<I: Io> Worker<I> {
         }
         match self.next_of_client(key) {
             Some((at, ClientDue::Fault(fault))) if at <= self.now => self.fail_client(key, &fault),
+            Some((at, ClientDue::Farewell)) if at <= self.now => self.drop_client(key, "cancel_wait_timeout"),
             Some((at, ClientDue::Notice)) if at <= self.now => {
                 self.tell_that_it_waits(key);
                 self.arm_client(key);

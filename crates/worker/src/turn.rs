@@ -256,7 +256,8 @@ impl<I: Io> Worker<I> {
         while let Ok(letter) = self.inbox.try_recv() {
             match letter {
                 ToWorker::Client(traveller) => self.receive_traveller(*traveller),
-                ToWorker::Cancel(key) => self.cancel(key),
+                ToWorker::Cancel { key, requester } => self.cancel(key, requester),
+                ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
                 ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
                 ToWorker::Purse(answer) => self.purse_hears(answer),
                 ToWorker::Force(force) => self.come_into_force(force),

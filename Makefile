@@ -1,7 +1,7 @@
 # Every target is one command. What needs logic is a chore of `cargo xtask`.
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install from the distribution what demo, tests and bench need
 	cargo xtask setup
@@ -15,6 +15,9 @@ test: ## run every test (ARGS="--test real" is passed to cargo test)
 soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="--minutes 10")
 	cargo xtask soak $(ARGS)
 
+differential: ## random programs, directly and through the pooler (ARGS="--programs 100000")
+	cargo xtask differential $(ARGS)
+
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
@@ -24,4 +27,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test soak bench check build
+.PHONY: help setup demo test soak differential bench check build

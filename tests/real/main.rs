@@ -7,6 +7,7 @@
 mod cancels;
 mod console;
 mod crowds;
+mod differential;
 mod files;
 mod house;
 mod limits;
@@ -187,7 +188,11 @@ fn list() -> Vec<Entry> {
         crowds::a_full_disk_for_the_log_stops_nothing,
         crowds::clients_that_come_and_go_leave_nothing,
         crowds::nobody_reads_anothers_answer_while_clients_and_servers_die,
+        differential::random_programs_are_answered_as_by_postgresql,
     ];
-    let long = tests![OnlyWhenNamed: crowds::a_row_of_nearly_1_gib_passes_in_flat_memory];
+    let long = tests![OnlyWhenNamed:
+        crowds::a_row_of_nearly_1_gib_passes_in_flat_memory,
+        differential::as_many_random_programs_as_wanted,
+    ];
     together.into_iter().chain(alone).chain(long).collect()
 }

@@ -4,6 +4,7 @@
 //! Not here: what the chores do; each has its module.
 
 mod bench;
+mod differential;
 mod generate;
 mod house;
 mod setup;
@@ -45,6 +46,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "test" => suite::run(&house, &rest),
         "soak" => soak::run(&house, &rest),
         "bench" => bench::run(&house, &rest),
+        "differential" => differential::run(&house, &rest),
         "check" => check(&house),
         "tidy" => tidy::run(house.root()),
         "gen" => generate::run(house.root(), generate::Mode::from_arguments(&rest)?),
@@ -75,6 +77,7 @@ usage: cargo xtask CHORE
   test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
+  differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   check                     formatting, lints, tidy, generated pages
   tidy                      the rules of the house that a machine can check
   gen [--check]             write docs/reference, or only say whether it is fresh";

@@ -1,0 +1,203 @@
+//! Programs from seeds.
+//!
+//! Always true: the same seed makes the same program, and it keeps the rules of `rules`.
+//! Not here: the rules, the messages (`messages`), the statements (`sql`).
+
+use super::dice::Dice;
+use super::messages::{self, Taste, batch, bind, close, copy_in, describe, execute, missing, parse, query, sync};
+use super::program::{Burst, Confinement, Cut, Ending, Message, Program, Then, Unit};
+use super::rules;
+use super::sql::{PARAMETERS, Pencil, Values, of_session, setting};
+
+/// The program of this seed.
+pub(super) fn program(seed: u64, seat: usize, confinement: Confinement) -> Program {
+    let mut dice = Dice::new(seed);
+    let startup = startup(&mut dice);
+    let taste = Taste { seat, startup: &startup, has_control: false };
+    let mut units = Vec::new();
+    for _ in 0..dice.between(1, 8) {
+        let mut unit = match confinement {
+            Confinement::Session if dice.percent(40) => session_unit(&mut dice, taste),
+            _ => unit(&mut dice, taste),
+        };
+        unit.bursts.iter_mut().for_each(|burst| burst.cut = cut(&mut dice, burst));
+        units.push(unit);
+    }
+    let ending = if dice.percent(80) { Ending::Terminate } else { Ending::Vanish };
+    let program = Program { confinement, startup, units, ending };
+    match ending {
+        Ending::Terminate => program,
+        Ending::Vanish => broken_off(&mut dice, program),
+    }
+}
+
+fn startup(dice: &mut Dice) -> Vec<(String, String)> {
+    let mut startup: Vec<(String, String)> = Vec::new();
+    for (name, values) in PARAMETERS {
+        if dice.percent(12) {
+            startup.push((name.to_string(), dice.pick(values).to_string()));
+        }
+    }
+    startup
+}
+
+fn unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
+    let bursts = match dice.between(0, 99) {
+        0..=17 => queries(dice, taste),
+        18..=22 => closed(dice, |dice| vec![Burst::new(vec![messages::simple_with_control(dice, taste.seat)])]),
+        23..=45 => batches(dice, taste),
+        46..=50 => closed(dice, |dice| batches(dice, Taste { has_control: true, ..taste })),
+        51..=73 => transaction(dice, taste),
+        74..=86 => copy_in(dice, taste.seat),
+        87..=88 => vec![Burst::new(vec![messages::function_call(dice)])],
+        89..=94 => vec![Burst::new(vec![query(&setting(dice, taste.startup))])],
+        _ => strange(dice),
+    };
+    Unit { bursts }
+}
+
+/// Queries, one or a pipeline.
+fn queries(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
+    let count = dice.weighed(&[(70, 1), (20, 3), (10, 8)]);
+    vec![Burst::new((0..count).map(|_| messages::simple(dice, taste.seat)).collect())]
+}
+
+/// Batches, one by one or a pipeline over several Syncs.
+fn batches(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
+    let count = dice.weighed(&[(60, 1), (25, 2), (15, 5)]);
+    let bursts = (0..count).flat_map(|_| batch(dice, taste)).collect();
+    join(dice, bursts)
+}
+
+/// Sends some bursts without waiting, and some in one write.
+fn join(dice: &mut Dice, bursts: Vec<Burst>) -> Vec<Burst> {
+    let mut joined: Vec<Burst> = Vec::new();
+    let way = dice.between(0, 3);
+    for burst in bursts {
+        match joined.last_mut() {
+            Some(before) if way == 0 => before.messages.extend(burst.messages),
+            Some(before) => {
+                before.then = if way == 1 || dice.percent(15) { Then::GoOn } else { Then::Wait };
+                joined.push(burst);
+            }
+            None => joined.push(burst),
+        }
+    }
+    joined
+}
+
+/// Something that may leave a transaction open, and the end of that.
+fn closed(dice: &mut Dice, inner: impl FnOnce(&mut Dice) -> Vec<Burst>) -> Vec<Burst> {
+    let mut bursts = inner(dice);
+    bursts.push(Burst::new(vec![query(dice.pick(&["rollback", "commit"]))]));
+    bursts
+}
+
+fn transaction(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
+    let begin = ["begin", "begin", "begin", "begin read only", "begin isolation level repeatable read"];
+    let mut bursts = vec![Burst::new(vec![query(dice.pick(&begin))])];
+    for _ in 0..dice.between(1, 6) {
+        match dice.between(0, 99) {
+            0..=29 => bursts.extend(queries(dice, taste)),
+            30..=54 => bursts.extend(batches(dice, taste)),
+            55..=64 => bursts.push(Burst::new(vec![query(&setting(dice, taste.startup))])),
+            65..=74 => bursts.extend(copy_in(dice, taste.seat)),
+            75..=86 => bursts.extend(named(dice, taste)),
+            87..=95 => bursts.extend(suspended(dice, taste)),
+            _ => bursts.push(Burst::new(vec![messages::function_call(dice)])),
+        }
+    }
+    bursts.push(Burst::new(vec![query(dice.pick(&["commit", "commit", "rollback"]))]));
+    bursts
+}
+
+/// A statement with a name, used in several batches, and closed where no error can skip it.
+fn named(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
+    let name = format!("s{:x}", dice.seed());
+    let statement = Pencil::new(dice, taste.seat, Values::Apart).any();
+    let mut first = vec![parse(&name, &statement.text)];
+    if dice.percent(50) {
+        first.push(describe("S", &name));
+    }
+    if dice.percent(15) {
+        first.push(parse(&name, "select 'the same name again'"));
+    }
+    first.push(sync());
+    let mut bursts = vec![Burst::new(first)];
+    for _ in 0..dice.between(1, 3) {
+        let mut messages = messages::portal(dice, &name, &statement.values);
+        messages.push(sync());
+        bursts.push(Burst::new(messages));
+    }
+    bursts.push(Burst::new(vec![close("S", &name), sync()]));
+    join(dice, bursts)
+}
+
+/// A portal that is read bit by bit over several Syncs of one transaction.
+fn suspended(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
+    let statement = Pencil::new(dice, taste.seat, Values::Apart).rows();
+    let bound = bind(dice, "long", "", &statement.values);
+    let mut bursts = vec![Burst::new(vec![parse("", &statement.text), bound, execute("long", 2), sync()])];
+    for _ in 0..dice.between(1, 4) {
+        bursts.push(Burst::new(vec![execute("long", dice.between(1, 50)), sync()]));
+    }
+    if dice.percent(50) {
+        bursts.push(Burst::new(vec![close("P", "long"), sync()]));
+    }
+    join(dice, bursts)
+}
+
+/// Messages that are legal and that no driver sends.
+fn strange(dice: &mut Dice) -> Vec<Burst> {
+    let data = || Message::new(&["CopyData", "nobody's"]);
+    let messages = match dice.between(0, 6) {
+        0 => vec![sync()],
+        1 => vec![sync(), sync(), sync()],
+        2 => vec![messages::flush(), data(), Message::new(&["CopyDone"]), query("select 'after data'")],
+        3 => vec![Message::new(&["CopyFail", "nothing"]), sync()],
+        4 => vec![missing(dice), sync(), missing(dice), query("select 'skipped or not'"), sync()],
+        5 => vec![execute("", 0), sync(), describe("P", ""), sync()],
+        _ => vec![query("select 1"), sync(), query("select 2"), missing(dice), sync()],
+    };
+    vec![Burst::new(messages)]
+}
+
+/// What only a client with a server of its own may do.
+fn session_unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
+    let mut bursts = Vec::new();
+    for _ in 0..dice.between(1, 3) {
+        let sql = of_session(dice, taste.seat, taste.startup);
+        bursts.push(Burst::new(match dice.between(0, 4) {
+            0 => vec![parse("kept", &sql), sync()],
+            1 => vec![Message::new(&["Bind", "", "kept"]), execute("", 0), sync()],
+            2 => vec![Message::new(&["Bind", "", ""]), describe("S", ""), execute("", 0), sync()],
+            3 => vec![close("S", "kept"), sync()],
+            _ => vec![query(&sql)],
+        }));
+    }
+    Unit { bursts }
+}
+
+/// Takes away the end of the last unit, where that is fair, so that the client vanishes in the middle of it.
+fn broken_off(dice: &mut Dice, program: Program) -> Program {
+    let mut shorter = program.clone();
+    if let Some(unit) = shorter.units.last_mut() {
+        unit.bursts.truncate(dice.between(1, unit.bursts.len() as u64) as usize);
+        if let Some(burst) = unit.bursts.last_mut() {
+            burst.then = Then::Wait;
+        }
+    }
+    if rules::check(&shorter).is_ok() { shorter } else { program }
+}
+
+fn cut(dice: &mut Dice, burst: &Burst) -> Cut {
+    let bytes: usize = burst.messages.iter().map(|message| message.bytes().len()).sum();
+    match dice.between(0, 99) {
+        0..=54 => Cut::Whole,
+        55..=59 if bytes < BYTE_BY_BYTE_MAX => Cut::Bytes,
+        _ => Cut::Pieces(dice.seed()),
+    }
+}
+
+/// A burst of up to so many bytes may be written byte by byte.
+const BYTE_BY_BYTE_MAX: usize = 300;

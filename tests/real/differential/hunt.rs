@@ -1,0 +1,129 @@
+//! Rounds of programs, and what is done when one of them is answered differently through the pooler.
+//!
+//! Always true: a round is made by its seed alone; a difference is told with the smallest program that still shows it.
+//! Not here: how to tell that (`report`).
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use base::Random;
+
+use super::dice::Dice;
+use super::generate::program;
+use super::normal::{Parting, parting};
+use super::play::Transcript;
+use super::program::{Confinement, Program};
+use super::stage::{Lane, SEATS, Stage, Way};
+use super::{report, rules, shrink};
+use crate::house::House;
+
+/// Programs that are played at the same time, on some of the ways.
+#[derive(Debug, Clone)]
+pub(super) struct Round {
+    pub(super) seed: u64,
+    pub(super) programs: Vec<Program>,
+    ways: Vec<Way>,
+}
+
+/// A program that was answered differently.
+#[derive(Debug)]
+pub(super) struct Difference {
+    pub(super) round: Round,
+    /// Which of the programs it is.
+    pub(super) seat: usize,
+    pub(super) way: Way,
+    pub(super) direct: Transcript,
+    pub(super) pooled: Transcript,
+    pub(super) parting: Parting,
+}
+
+impl Round {
+    /// The round of this seed.
+    pub(super) fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let confinement = if dice.percent(20) { Confinement::Session } else { Confinement::Transaction };
+        let ways = Way::all(confinement, dice.seed());
+        let programs: Vec<_> = (0..SEATS).map(|seat| program(dice.seed(), seat, confinement)).collect();
+        for program in &programs {
+            if let Err(rule) = rules::check(program) {
+                panic!("seed {seed:#x} makes a program that is not fair, {rule}:\n{}", program.script(&[]));
+            }
+        }
+        Self { seed, programs, ways }
+    }
+
+    /// The same round with other programs, on one way only.
+    pub(super) fn with(&self, programs: Vec<Program>, way: &Way) -> Self {
+        Self { seed: self.seed, programs, ways: vec![way.clone()] }
+    }
+
+    /// Plays it directly and on its ways; the first difference, if there is one.
+    ///
+    /// # Errors
+    /// Why one of the programs is not fair.
+    pub(super) fn play(&self, lane: &mut Lane<'_>) -> Result<Option<Difference>, String> {
+        let direct = lane.directly(&self.programs)?;
+        for way in &self.ways {
+            let pooled = lane.through(way, &self.programs, &direct);
+            for (seat, (direct, pooled)) in direct.iter().zip(pooled).enumerate() {
+                if let Some(parting) = parting(direct, &pooled) {
+                    let (round, way, direct) = (self.clone(), way.clone(), direct.clone());
+                    return Ok(Some(Difference { round, seat, way, direct, pooled, parting }));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Plays rounds with these seeds; panics with the first difference, shrunk.
+pub(super) fn hunt(house: &House, name: &str, seeds: &[u64]) {
+    let stage = Stage::open(house, name, LANES);
+    let (next, is_over, found) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for number in 0..LANES {
+            let (stage, next, is_over, found) = (&stage, &next, &is_over, &found);
+            scope.spawn(move || {
+                let mut lane = stage.lane(number);
+                while !is_over.load(Ordering::Relaxed) {
+                    let at = next.fetch_add(1, Ordering::Relaxed) as usize;
+                    let Some(seed) = seeds.get(at) else { return };
+                    if at % PROGRESS_EVERY == PROGRESS_EVERY - 1 {
+                        println!("{} programs, {:.0} s", at * SEATS, begun.elapsed().as_secs_f32());
+                    }
+                    if let Some(text) = round(&mut lane, *seed) {
+                        is_over.store(true, Ordering::Relaxed);
+                        found.lock().expect("no lane holds it").push(text);
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("no lane holds it");
+    assert!(found.is_empty(), "{}", found.join("\n\n"));
+    println!("{} programs in {:.1} s, no difference", seeds.len() * SEATS, begun.elapsed().as_secs_f32());
+}
+
+/// So many seeds, told by one.
+pub(super) fn seeds(first: u64, programs: u64) -> Vec<u64> {
+    let mut random = Random::new(first);
+    (0..programs.div_ceil(SEATS as u64)).map(|_| random.next_u64()).collect()
+}
+
+fn round(lane: &mut Lane<'_>, seed: u64) -> Option<String> {
+    match Round::new(seed).play(lane) {
+        Ok(None) => None,
+        Ok(Some(difference)) => {
+            let difference = shrink::shrink(lane, difference);
+            Some(report::report(&difference))
+        }
+        Err(reason) => Some(format!("seed {seed:#x} makes a program that is not fair: {reason}")),
+    }
+}
+
+/// Rounds that are played side by side.
+const LANES: usize = 2;
+/// Rounds between two words about how far we are.
+const PROGRESS_EVERY: usize = 500;

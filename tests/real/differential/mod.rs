@@ -1,0 +1,55 @@
+//! Random programs of protocol messages, answered by PostgreSQL and through the pooler: the answers must be the same.
+//!
+//! Always true: a round of programs is played at the same time, each on its own tables, first directly, then through pools
+//! of one, two and eight servers and in session mode, with both kernel interfaces in turn. So each program is measured, and
+//! interferes with the others. Everything that a client receives is compared, byte by byte and in order.
+//! Not here: servers that misbehave (`tests/talk`), faults (`tests/soak`).
+//!
+//! What is a fair program is said in `rules`, what may differ in `normal`; read these two first.
+
+mod dice;
+mod generate;
+mod hunt;
+mod messages;
+mod normal;
+mod play;
+mod program;
+mod report;
+mod rest;
+mod rules;
+mod shrink;
+mod sql;
+mod stage;
+
+use tests::runner::skip;
+
+use crate::house::House;
+
+/// A bounded number of programs, the same in each run.
+pub(crate) fn random_programs_are_answered_as_by_postgresql(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("the rules of what may differ are written for Trunkline");
+    }
+    hunt::hunt(house, "differential", &hunt::seeds(FIXED, FIXED_PROGRAMS));
+}
+
+/// As many programs as the environment asks for, of fresh seeds: `cargo xtask differential`.
+pub(crate) fn as_many_random_programs_as_wanted(house: &House) {
+    let wish = |name: &str| {
+        let text = std::env::var(format!("TRUNKLINE_DIFFERENTIAL_{name}")).ok()?;
+        let number = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
+        Some(number.unwrap_or_else(|error| panic!("{text}: {error}")))
+    };
+    let programs = wish("PROGRAMS").unwrap_or(FIXED_PROGRAMS);
+    let seeds = match wish("REPLAY") {
+        Some(seed) => vec![seed; REPLAYS],
+        None => hunt::seeds(wish("SEED").unwrap_or(FIXED), programs),
+    };
+    hunt::hunt(house, "wanted", &seeds);
+}
+
+/// The seed of the bounded run, and how many programs it plays.
+const FIXED: u64 = 3;
+const FIXED_PROGRAMS: u64 = 600;
+/// How often a round is played again: some differences need luck.
+const REPLAYS: usize = 20;

@@ -1,0 +1,227 @@
+//! Plays a program against an address and writes down everything that comes back.
+//!
+//! Always true: it ends, at the latest when a message is late; what is missing then is told by the transcript's end.
+//! Not here: comparing (`normal`).
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use tests::message;
+use tests::notation::{self, decode, show};
+use tests::peer::{Frame, Lost, Peer};
+use tests::wait::LIMIT;
+
+use super::program::{Burst, Ending, Program, Then};
+use super::rest::Rest;
+
+/// What a client was told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Transcript {
+    /// The parameters of the login.
+    pub(super) welcome: BTreeMap<String, String>,
+    /// Everything after the first ReadyForQuery.
+    pub(super) frames: Vec<Frame>,
+    /// How many of `frames` had come when the client went on after each burst that waits.
+    pub(super) marks: Vec<usize>,
+    /// How it ended.
+    pub(super) end: End,
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client left by itself, without looking back.
+    #[default]
+    Left,
+    /// The other side closed it, after a Terminate.
+    Closed,
+    /// Something else, in words.
+    Broken(String),
+}
+
+/// How a client knows that it has been answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace<'a> {
+    /// By PostgreSQL's own rules.
+    Rules,
+    /// By the number of messages that PostgreSQL sent.
+    Marks(&'a [usize]),
+}
+
+/// Where a program is played.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) address: SocketAddr,
+    pub(super) database: String,
+    /// How long a message may take.
+    pub(super) patience: Duration,
+}
+
+impl Transcript {
+    /// What came up to each mark, as a script expects it.
+    pub(super) fn answers(&self) -> Vec<String> {
+        let starts = [0].into_iter().chain(self.marks.iter().copied());
+        starts.zip(&self.marks).map(|(from, to)| list(&self.frames[from..*to])).collect()
+    }
+}
+
+/// Plays a program.
+///
+/// # Errors
+/// A sentence when it is not fair: a unit of it leaves something of the session open. Told only by PostgreSQL's own rules.
+pub(super) fn play(line: &Line, program: &Program, pace: Pace<'_>) -> Result<Transcript, String> {
+    let mut talk = match Talk::login(line, program) {
+        Ok(talk) => talk,
+        Err(reason) => return Ok(Transcript { end: End::Broken(reason), ..Transcript::default() }),
+    };
+    let mut unit_before = 0;
+    for (unit, burst) in program.bursts() {
+        if matches!(pace, Pace::Rules) && unit != unit_before && !talk.rest.is_neutral() {
+            return Err(format!("unit {unit_before} does not end as it began: {:?}", talk.rest));
+        }
+        unit_before = unit;
+        if let Err(reason) = talk.say(burst).and_then(|()| talk.wait(burst, pace)) {
+            talk.transcript.end = End::Broken(reason);
+            return Ok(talk.transcript);
+        }
+    }
+    if matches!(pace, Pace::Rules) && program.ending == Ending::Terminate && talk.rest.is_copying_in() {
+        return Err("a Terminate would come into a COPY".to_string());
+    }
+    talk.leave(program.ending);
+    Ok(talk.transcript)
+}
+
+/// Messages in the words of the scripts.
+pub(super) fn list(frames: &[Frame]) -> String {
+    frames.iter().map(|frame| show(&decode(notation::Sender::Server, frame))).collect::<Vec<_>>().join(", ")
+}
+
+struct Talk {
+    pen: Pen,
+    peer: Peer,
+    patience: Duration,
+    rest: Rest,
+    transcript: Transcript,
+}
+
+impl Talk {
+    fn login(line: &Line, program: &Program) -> Result<Self, String> {
+        let stream = TcpStream::connect_timeout(&line.address, LIMIT).map_err(|error| error.to_string())?;
+        let writer = stream.try_clone().map_err(|error| error.to_string())?;
+        let peer = Peer::accepted(stream).map_err(|error| error.to_string())?;
+        let mut talk = Self {
+            pen: Pen::Inline(writer),
+            peer,
+            patience: line.patience,
+            rest: Rest::default(),
+            transcript: Transcript::default(),
+        };
+        let own = program.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let pairs: Vec<_> = [("user", "u"), ("database", line.database.as_str())].into_iter().chain(own).collect();
+        talk.pen.write(vec![message::startup(0, &pairs)])?;
+        loop {
+            let frame = talk.peer.frame_within(talk.patience).map_err(|lost| format!("in the login: {lost}"))?;
+            match frame.tag {
+                b'S' => {
+                    if let [name, value] = &message::read_strings(&frame.body, 2).0[..] {
+                        talk.transcript.welcome.insert(name.clone(), value.clone());
+                    }
+                }
+                b'Z' => return Ok(talk),
+                b'R' | b'K' => {}
+                _ => return Err(format!("in the login: {}", list(&[frame]))),
+            }
+        }
+    }
+
+    fn say(&mut self, burst: &Burst) -> Result<(), String> {
+        burst.messages.iter().for_each(|message| self.rest.sends(message.kind()));
+        self.pen.write(burst.pieces())
+    }
+
+    fn wait(&mut self, burst: &Burst, pace: Pace<'_>) -> Result<(), String> {
+        if burst.then == Then::GoOn {
+            return Ok(());
+        }
+        let is_enough = |talk: &Self| match pace {
+            Pace::Rules => talk.rest.is_reached(),
+            Pace::Marks(marks) => {
+                marks.get(talk.transcript.marks.len()).is_none_or(|mark| talk.transcript.frames.len() >= *mark)
+            }
+        };
+        while !is_enough(self) {
+            self.hear().map_err(|lost| lost.to_string())?;
+        }
+        self.transcript.marks.push(self.transcript.frames.len());
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(), Lost> {
+        let frame = self.peer.frame_within(self.patience)?;
+        self.rest.hears(frame.tag, &frame.body);
+        self.transcript.frames.push(frame);
+        Ok(())
+    }
+
+    fn leave(&mut self, ending: Ending) {
+        self.transcript.end = match ending {
+            Ending::Vanish => End::Left,
+            Ending::Terminate => match self.pen.write(vec![message::terminate()]) {
+                Err(reason) => End::Broken(reason),
+                Ok(()) => loop {
+                    match self.hear() {
+                        Ok(()) => {}
+                        Err(Lost::Closed) => break End::Closed,
+                        Err(lost) => break End::Broken(lost.to_string()),
+                    }
+                },
+            },
+        };
+    }
+}
+
+/// The writing half. From its first long burst on, a client writes beside its reading, so that it and PostgreSQL do not
+/// both wait for the other to read.
+enum Pen {
+    Inline(TcpStream),
+    Beside(Sender<Vec<Vec<u8>>>),
+}
+
+impl Pen {
+    fn write(&mut self, pieces: Vec<Vec<u8>>) -> Result<(), String> {
+        let bytes: usize = pieces.iter().map(Vec::len).sum();
+        match self {
+            Self::Inline(stream) if bytes > INLINE_BYTES_MAX => {
+                let stream = stream.try_clone().map_err(|error| error.to_string())?;
+                let (sender, receiver) = channel();
+                // It ends with the connection at the latest.
+                std::thread::spawn(move || write_beside(stream, &receiver));
+                *self = Self::Beside(sender);
+                self.write(pieces)
+            }
+            Self::Inline(stream) => write(stream, &pieces).map_err(|error| error.to_string()),
+            // That nobody writes any more shows in what is read.
+            Self::Beside(sender) => {
+                let _ = sender.send(pieces);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn write_beside(mut stream: TcpStream, bursts: &Receiver<Vec<Vec<u8>>>) {
+    while let Ok(pieces) = bursts.recv()
+        && write(&mut stream, &pieces).is_ok()
+    {}
+}
+
+fn write(stream: &mut TcpStream, pieces: &[Vec<u8>]) -> std::io::Result<()> {
+    pieces.iter().try_for_each(|piece| stream.write_all(piece))
+}
+
+/// A burst up to so many bytes fits into the kernel's buffers, whatever is being answered.
+const INLINE_BYTES_MAX: usize = 16_384;

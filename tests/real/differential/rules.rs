@@ -1,0 +1,152 @@
+//! Which programs are fair: those whose answers cannot depend on which server they run on. All rules, in one place:
+//!
+//! 1. Between two units the server stands outside a transaction, owes nothing, and reads no COPY. (Told by PostgreSQL's own
+//!    answers when the program runs directly, see `play`.)
+//! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed: an error skips all of
+//!    them or none, and in between no other client's can have come. Portals need no rule; they end with their transaction.
+//! 3. A statement with a name is parsed only in a unit that begins with `begin`, and is closed in that same transaction by a
+//!    Close that no error can skip (right after a message that ends a batch). Names are used by one program only.
+//! 4. While a COPY may read from the client, nothing else is said than CopyData, Flush, and the end of the COPY; one Sync may
+//!    come before all rows. (A Query there is answered differently on purpose: the pooler ends the conversation.)
+//! 5. No session state but the parameters that follow a client: no LISTEN, PREPARE, temporary tables, SET of others. No
+//!    RESET of what came with the startup packet. These and the next are kept by the words of `sql`.
+//! 6. Nothing that answers differently each time: clocks, process numbers, random numbers, rows without an order, numbers
+//!    from sequences other than the program's own, tables of other seats, locks across seats.
+//! 7. A client that vanishes does so after it has been answered, so that nothing of it runs later.
+//!
+//! In session mode rules 1, 2, 3 and 5 do not apply.
+//!
+//! Always true: what these rules refuse is never compared; every program that is generated passes them, or the test fails.
+
+use std::collections::BTreeSet;
+
+use tests::message::read_strings;
+
+use super::program::{Confinement, Ending, Message, Program, Then, Unit};
+
+/// Whether a program keeps the rules that can be told without running it.
+///
+/// # Errors
+/// The rule that it breaks.
+pub(super) fn check(program: &Program) -> Result<(), String> {
+    program.units.iter().try_for_each(check_copies)?;
+    if program.confinement == Confinement::Transaction {
+        program.units.iter().try_for_each(check_unnamed)?;
+        program.units.iter().try_for_each(check_named)?;
+    }
+    let is_waiting = program.bursts().last().is_none_or(|(_, burst)| burst.then == Then::Wait);
+    match program.ending == Ending::Terminate || is_waiting {
+        true => Ok(()),
+        false => Err("rule 7: it vanishes without having been answered".to_string()),
+    }
+}
+
+fn check_unnamed(unit: &Unit) -> Result<(), String> {
+    let mut is_parsed = false;
+    for message in messages(unit) {
+        match (message.kind(), statement(message)) {
+            (b'P', Some(name)) => is_parsed |= name.is_empty(),
+            (b'S' | b'Q', _) => is_parsed = false,
+            (_, Some(name)) if name.is_empty() && !is_parsed => {
+                return Err("rule 2: the unnamed statement may be somebody else's".to_string());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_named(unit: &Unit) -> Result<(), String> {
+    let all: Vec<_> = messages(unit).collect();
+    let begins = all.first().is_some_and(|first| first.kind() == b'Q' && sql(first).starts_with("begin"));
+    let mut open = BTreeSet::new();
+    let mut is_safe = true;
+    for message in &all {
+        match (message.kind(), statement(message).filter(|name| !name.is_empty())) {
+            (b'P', Some(name)) => drop(open.insert(name)),
+            (b'C', Some(name)) if is_safe => drop(open.remove(&name)),
+            _ => {}
+        }
+        if !open.is_empty() && !begins {
+            return Err("rule 3: a statement has a name outside a transaction".to_string());
+        }
+        if !open.is_empty() && ends_transaction(&sql(message)) {
+            return Err("rule 3: a transaction may end before its statement is closed".to_string());
+        }
+        is_safe = message.kind() == b'S' || (is_safe && b"CQFH".contains(&message.kind()));
+    }
+    match open.is_empty() {
+        true => Ok(()),
+        false => Err(format!("rule 3: {open:?} is not closed")),
+    }
+}
+
+fn check_copies(unit: &Unit) -> Result<(), String> {
+    let mut copies = Copies::default();
+    for message in messages(unit) {
+        copies.read(message)?;
+    }
+    Ok(())
+}
+
+/// COPYs from the client that have been asked for and are not ended.
+#[derive(Default)]
+struct Copies {
+    open: usize,
+    /// How many Executes to come begin one, at most.
+    parsed: usize,
+    has_rows: bool,
+    has_sync: bool,
+}
+
+impl Copies {
+    fn read(&mut self, message: &Message) -> Result<(), String> {
+        let copies = || sql(message).matches("from stdin").count();
+        match message.kind() {
+            b'c' | b'f' => {
+                self.open = self.open.saturating_sub(1);
+                (self.has_rows, self.has_sync) = (false, false);
+            }
+            b'd' => self.has_rows |= self.open > 0,
+            b'H' => {}
+            b'S' if self.open > 0 && !self.has_rows && !self.has_sync => self.has_sync = true,
+            _ if self.open > 0 => return Err("rule 4: a COPY may still be reading".to_string()),
+            b'Q' => self.open = copies(),
+            b'P' => self.parsed = copies(),
+            b'E' => self.open = std::mem::take(&mut self.parsed),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn messages(unit: &Unit) -> impl Iterator<Item = &Message> {
+    unit.bursts.iter().flat_map(|burst| &burst.messages)
+}
+
+/// The statement that a message names.
+fn statement(message: &Message) -> Option<String> {
+    let body = message.frame().body;
+    match (message.kind(), body.first()) {
+        (b'P', _) => read_strings(&body, 1).0.pop(),
+        (b'B', _) => read_strings(&body, 2).0.pop(),
+        (b'D' | b'C', Some(b'S')) => read_strings(&body[1..], 1).0.pop(),
+        _ => None,
+    }
+}
+
+/// The SQL of a Query or a Parse, in small letters.
+fn sql(message: &Message) -> String {
+    let body = message.frame().body;
+    let text = match message.kind() {
+        b'Q' => read_strings(&body, 1).0.pop(),
+        b'P' => read_strings(&body, 2).0.pop(),
+        _ => None,
+    };
+    text.unwrap_or_default().to_lowercase()
+}
+
+fn ends_transaction(sql: &str) -> bool {
+    let sql = sql.replace("rollback to", "");
+    ["commit", "rollback", "abort", "end;"].iter().any(|word| sql.contains(word))
+}

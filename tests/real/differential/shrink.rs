@@ -1,0 +1,143 @@
+//! Makes a program that is answered differently smaller, as long as it is.
+//!
+//! Always true: what comes out differs and is fair; it ends, for each step takes something away.
+//! Not here: what a program is (`program`), and whether it is fair (`rules`).
+
+use std::time::Duration;
+
+use super::hunt::Difference;
+use super::program::{Burst, Cut, Program};
+use super::rules;
+use super::stage::Lane;
+
+/// The smallest difference that is found from here.
+pub(super) fn shrink(lane: &mut Lane<'_>, mut best: Difference) -> Difference {
+    let patience = std::mem::replace(&mut lane.patience, PATIENCE);
+    // First alone: most differences need nobody else.
+    for seat in 0..best.round.programs.len() {
+        if seat != best.seat {
+            let mut programs = best.round.programs.clone();
+            programs[seat] = programs[seat].silent();
+            attempt(lane, &mut best, programs);
+        }
+    }
+    for seat in [best.seat].into_iter().chain(0..best.round.programs.len()) {
+        shrink_one(lane, &mut best, seat);
+    }
+    lane.patience = patience;
+    best
+}
+
+/// Makes the program of one seat smaller.
+fn shrink_one(lane: &mut Lane<'_>, best: &mut Difference, seat: usize) {
+    loop {
+        let before = best.round.programs[seat].size();
+        for step in STEPS {
+            let mut at = 0;
+            while let Some(smaller) = step(&best.round.programs[seat], at) {
+                let mut programs = best.round.programs.clone();
+                programs[seat] = smaller;
+                // After a success, what stood behind stands here now.
+                if !attempt(lane, best, programs) {
+                    at += 1;
+                }
+            }
+        }
+        if best.round.programs[seat].size() == before {
+            return;
+        }
+    }
+}
+
+/// Plays smaller programs, and takes their difference if they show one. Some differences need luck, so they get some
+/// chances.
+fn attempt(lane: &mut Lane<'_>, best: &mut Difference, programs: Vec<Program>) -> bool {
+    if programs.iter().any(|program| rules::check(program).is_err()) {
+        return false;
+    }
+    let round = best.round.with(programs, &best.way);
+    for _ in 0..CHANCES {
+        match round.play(lane) {
+            Ok(Some(smaller)) => {
+                *best = smaller;
+                return true;
+            }
+            Ok(None) => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// A program without its part number `at`, or `None` when there is no such part.
+type Step = fn(&Program, usize) -> Option<Program>;
+
+const STEPS: [Step; 6] = [half_of_units, unit, burst, message, parameter, cut];
+
+fn half_of_units(program: &Program, at: usize) -> Option<Program> {
+    let mut smaller = program.clone();
+    let middle = program.units.len() / 2;
+    match at {
+        0 if middle > 0 => drop(smaller.units.drain(..middle)),
+        1 if middle > 0 => smaller.units.truncate(middle),
+        _ => return None,
+    }
+    Some(smaller)
+}
+
+fn unit(program: &Program, at: usize) -> Option<Program> {
+    let mut smaller = program.clone();
+    (at < program.units.len()).then(|| smaller.units.remove(at))?;
+    Some(smaller)
+}
+
+fn burst(program: &Program, at: usize) -> Option<Program> {
+    let mut smaller = program.clone();
+    let (unit, place) = places(program).nth(at)?;
+    smaller.units[unit].bursts.remove(place);
+    Some(smaller)
+}
+
+fn message(program: &Program, at: usize) -> Option<Program> {
+    let mut left = at;
+    for (unit, place) in places(program) {
+        let messages = &program.units[unit].bursts[place].messages;
+        if left < messages.len() {
+            let mut smaller = program.clone();
+            let bursts = &mut smaller.units[unit].bursts;
+            bursts[place].messages.remove(left);
+            bursts.retain(|burst| !burst.messages.is_empty());
+            return Some(smaller);
+        }
+        left -= messages.len();
+    }
+    None
+}
+
+fn parameter(program: &Program, at: usize) -> Option<Program> {
+    let mut smaller = program.clone();
+    (at < program.startup.len()).then(|| smaller.startup.remove(at))?;
+    Some(smaller)
+}
+
+/// Writes one burst more whole than it was written.
+fn cut(program: &Program, at: usize) -> Option<Program> {
+    let (unit, place) = places(program).filter(|(unit, place)| is_cut(&program.units[*unit].bursts[*place])).nth(at)?;
+    let mut smaller = program.clone();
+    smaller.units[unit].bursts[place].cut = Cut::Whole;
+    Some(smaller)
+}
+
+fn is_cut(burst: &Burst) -> bool {
+    burst.cut != Cut::Whole
+}
+
+/// Unit and place of each burst.
+fn places(program: &Program) -> impl Iterator<Item = (usize, usize)> {
+    program.units.iter().enumerate().flat_map(|(unit, units)| (0..units.bursts.len()).map(move |place| (unit, place)))
+}
+
+/// How often smaller programs are played before they count as showing no difference.
+const CHANCES: usize = 2;
+/// How long a message may take while a difference is known. An answer that never comes is waited for often.
+const PATIENCE: Duration = Duration::from_secs(2);

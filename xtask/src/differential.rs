@@ -1,0 +1,69 @@
+//! `cargo xtask differential`: random programs against PostgreSQL and through the pooler, as many as wanted.
+//!
+//! Always true: the pooler is built as it ships; a difference makes this fail, and is told with the command that shows it
+//! again.
+//! Not here: the programs and the comparison (`tests/real/differential`).
+
+use std::ffi::OsString;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::house::House;
+use crate::setup::{self, Purpose};
+
+pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    let Some(wish) = Wish::read(arguments)? else {
+        println!("{USAGE}");
+        return Ok(());
+    };
+    setup::run(&[Purpose::Test])?;
+    let program = house.build_release()?;
+    let mut command = house.cargo_command();
+    command.args(["test", "--package", "tests", "--test", "real", "--", "differential::as_many"]);
+    command.env("TRUNKLINE_BIN", program).env("TRUNKLINE_DIFFERENTIAL_PROGRAMS", wish.programs.to_string());
+    match wish.replay {
+        Some(seed) => command.env("TRUNKLINE_DIFFERENTIAL_REPLAY", seed),
+        None => {
+            println!("{} programs of the seed {}", wish.programs, wish.seed);
+            command.env("TRUNKLINE_DIFFERENTIAL_SEED", wish.seed.to_string())
+        }
+    };
+    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    status.success().then_some(()).ok_or("differential: failed".to_owned())
+}
+
+struct Wish {
+    programs: u64,
+    seed: u64,
+    replay: Option<OsString>,
+}
+
+impl Wish {
+    /// `None` when help is wanted.
+    fn read(arguments: &[OsString]) -> Result<Option<Wish>, String> {
+        let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut wish = Wish { programs: PROGRAMS, seed: fresh, replay: None };
+        let mut parser = Parser::from_args(arguments);
+        while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
+            let number = |parser: &mut Parser| parser.value()?.parse::<u64>();
+            match argument {
+                Arg::Long("programs") => wish.programs = number(&mut parser).map_err(|error| error.to_string())?,
+                Arg::Long("seed") => wish.seed = number(&mut parser).map_err(|error| error.to_string())?,
+                Arg::Long("replay") => wish.replay = Some(parser.value().map_err(|error| error.to_string())?),
+                Arg::Long("help") | Arg::Short('h') => return Ok(None),
+                other => return Err(format!("{}\n\n{USAGE}", other.unexpected())),
+            }
+        }
+        Ok(Some(wish))
+    }
+}
+
+const PROGRAMS: u64 = 10_000;
+
+const USAGE: &str = "\
+usage: cargo xtask differential [--programs N] [--seed S] [--replay SEED]
+
+  --programs N    how many programs (10000)
+  --seed S        of which seed; a fresh one without it
+  --replay SEED   plays the round of this seed again, as a difference told it";

@@ -168,11 +168,12 @@ impl Exchange {
 
     fn ready(&mut self, body: &[u8]) -> Result<(), Surprise> {
         let surprise = Surprise { kind: backend::READY_FOR_QUERY };
-        let status = TxStatus::parse(body).ok_or(surprise)?;
+        let before = self.status;
+        self.status = TxStatus::parse(body).ok_or(surprise)?;
         self.copy = CopyIn::No;
         self.drop_paid_batch();
-        if !planted::is(Planted::SyncStatusIgnored) || self.owed.front() != Some(&Owed::Sync) {
-            self.status = status;
+        if planted::is(Planted::SyncStatusIgnored) && self.owed.front() == Some(&Owed::Sync) {
+            self.status = before;
         }
         match self.owed.front() {
             Some(Owed::Query | Owed::Function | Owed::Sync) => {

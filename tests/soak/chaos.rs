@@ -18,7 +18,7 @@ pub(crate) fn terminate(world: &World, mut random: Random) {
         let count = if random.below(80) == 0 { 1_000 } else { 1 };
         let sql = format!(
             "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity where datname = '{DATABASE}' \
-             order by random() limit {count}) some"
+             order by random() limit {count}) chosen"
         );
         world.tally.terminated.add(killer.value(&sql).parse().unwrap_or(0));
     }

@@ -309,7 +309,13 @@ impl Exchange {
     /// Whether messages of the extended protocol have been sent that no Sync follows.
     #[must_use]
     pub fn wants_sync(&self) -> bool {
-        self.is_skipping || matches!(self.owed.back(), Some(Owed::Batch { .. }))
+        self.is_skipping || self.has_open_batch()
+    }
+
+    /// Whether a Sync would end well what messages of the extended protocol have begun, as far as is known.
+    #[must_use]
+    pub fn has_open_batch(&self) -> bool {
+        matches!(self.owed.back(), Some(Owed::Batch { .. }))
     }
 
     /// The transaction status that the server told last.

@@ -47,9 +47,18 @@ impl Mend {
         if is_torn {
             return (mend, Progress::Hopeless);
         }
+        let is_running = exchange.is_running();
         if exchange.is_copying_in() {
             write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "the client has disconnected"));
             exchange.asked(frontend::COPY_FAIL);
+        } else if exchange.has_open_batch() {
+            // A Sync commits what the batch has done so far, but its client never asked for that: the batch must fail first.
+            // There is no such portal, and PostgreSQL's log says why we named it.
+            write::message(out, frontend::EXECUTE, |out| {
+                write::c_string(out, "the client has disconnected");
+                out.extend_from_slice(&[0; 4]);
+            });
+            exchange.asked(frontend::EXECUTE);
         }
         if exchange.wants_sync() {
             write::bare(out, frontend::SYNC);
@@ -57,7 +66,7 @@ impl Mend {
         }
         let progress = mend.go_on(exchange, out);
         match progress {
-            Progress::Wait if exchange.is_running() => (mend, Progress::WantsCancel),
+            Progress::Wait if is_running && exchange.is_running() => (mend, Progress::WantsCancel),
             other => (mend, other),
         }
     }
@@ -159,11 +168,29 @@ mod tests {
     }
 
     #[test]
-    fn an_open_batch_gets_the_sync_that_its_client_owed() {
+    fn an_open_batch_fails_before_it_gets_the_sync_that_its_client_owed() {
         let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"2"]), Vec::new());
         let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
-        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "S"));
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "ES"));
         hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn what_an_open_batch_has_done_is_not_committed_though_nothing_runs() {
+        let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"2", b"C"]), Vec::new());
+        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "ES"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn a_batch_that_has_failed_needs_its_sync_only() {
+        let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"E"]), Vec::new());
+        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "S"));
+        hear(&mut exchange, &[b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 

@@ -21,7 +21,8 @@ use wire::frontend;
 pub struct Exchange {
     owed: VecDeque<Owed>,
     status: TxStatus,
-    copy: CopyIn,
+    /// A COPY reads from the client, and the client has not sent its end.
+    is_copying_in: bool,
     /// An error in the extended protocol: the server skips everything up to a Sync that has not been sent yet.
     is_skipping: bool,
     /// Syncs that were sent while a COPY may have been reading. It ignores them; after an error it may have ended before it
@@ -42,15 +43,9 @@ enum Owed {
     Sync,
     /// A `ReadyForQuery` for a Query of our own, whose answers no client sees.
     Ours,
-}
-
-/// Whether a COPY reads from the client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum CopyIn {
-    No,
-    /// The client has sent the end of a COPY before the server said that it begins.
-    EndedEarly,
-    Reading,
+    /// Nothing. Here the client has sent the end of a COPY that the server had not begun: if what stands before begins one,
+    /// it reads up to here; otherwise the server drops it. Never the first in the queue.
+    CopyEnd,
 }
 
 /// What becomes of a client's message.
@@ -84,15 +79,15 @@ pub struct Surprise {
 
 impl Default for Exchange {
     fn default() -> Self {
-        let (status, copy) = (TxStatus::Idle, CopyIn::No);
-        Self { owed: VecDeque::new(), status, copy, is_skipping: false, stray_syncs: 0 }
+        let status = TxStatus::Idle;
+        Self { owed: VecDeque::new(), status, is_copying_in: false, is_skipping: false, stray_syncs: 0 }
     }
 }
 
 impl Exchange {
     /// The client sends a message of this kind. Called once per message, when its header is known.
     pub fn asked(&mut self, kind: u8) -> Asked {
-        if self.copy == CopyIn::Reading {
+        if self.is_copying_in {
             return self.asked_in_copy(kind);
         }
         match kind {
@@ -105,8 +100,8 @@ impl Exchange {
                 return Asked::Drop;
             }
             frontend::COPY_DATA => {}
-            frontend::COPY_DONE | frontend::COPY_FAIL => self.copy = CopyIn::EndedEarly,
             _ if self.is_skipping => {}
+            frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
             frontend::QUERY => self.owed.push_back(Owed::Query),
             frontend::FUNCTION_CALL => self.owed.push_back(Owed::Function),
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
@@ -124,7 +119,7 @@ impl Exchange {
         match kind {
             frontend::COPY_DATA | frontend::FLUSH => {}
             frontend::SYNC => self.stray_syncs += 1,
-            frontend::COPY_DONE | frontend::COPY_FAIL => self.copy = CopyIn::No,
+            frontend::COPY_DONE | frontend::COPY_FAIL => self.is_copying_in = false,
             _ => return Asked::Unexpected,
         }
         Asked::Forward
@@ -170,7 +165,7 @@ impl Exchange {
         let surprise = Surprise { kind: backend::READY_FOR_QUERY };
         let before = self.status;
         self.status = TxStatus::parse(body).ok_or(surprise)?;
-        self.copy = CopyIn::No;
+        self.is_copying_in = false;
         self.drop_paid_batch();
         if planted::is(Planted::SyncStatusIgnored) && self.owed.front() == Some(&Owed::Sync) {
             self.status = before;
@@ -178,6 +173,7 @@ impl Exchange {
         match self.owed.front() {
             Some(Owed::Query | Owed::Function | Owed::Sync) => {
                 self.owed.pop_front();
+                self.drop_unused_ends();
                 if planted::is(Planted::LoanEndsEarly) && self.owed.len() == 1 {
                     self.owed.clear();
                 }
@@ -193,7 +189,7 @@ impl Exchange {
 
     fn failed(&mut self) {
         self.drop_paid_batch();
-        self.copy = CopyIn::No;
+        self.is_copying_in = false;
         if planted::is(Planted::ErrorPaidTwice) && self.owed.len() > 1 {
             self.owed.pop_front();
         }
@@ -208,9 +204,19 @@ impl Exchange {
         }
     }
 
-    /// A batch with all its answers paid gives way to the Query or Function behind it; before a Sync it does no harm.
+    /// A batch with all its answers paid gives way to the Query or Function behind it; before a Sync it does no harm. Alone
+    /// it stays, for its Sync is still to come.
     fn drop_paid_batch(&mut self) {
-        if self.owed.front() == Some(&Owed::Batch { answers: 0 }) && self.owed.len() > 1 {
+        let is_paid = self.owed.front() == Some(&Owed::Batch { answers: 0 });
+        if is_paid && self.owed.iter().skip(1).any(|owed| *owed != Owed::CopyEnd) {
+            self.owed.pop_front();
+            self.drop_unused_ends();
+        }
+    }
+
+    /// What ended no COPY before the next answer begins, ends none.
+    fn drop_unused_ends(&mut self) {
+        while self.owed.front() == Some(&Owed::CopyEnd) {
             self.owed.pop_front();
         }
     }
@@ -254,16 +260,22 @@ impl Exchange {
         Ok(())
     }
 
-    /// From now on the server reads CopyData and ignores the Syncs that are on their way to it.
+    /// From now on the server reads CopyData, and ignores the Syncs that are on their way to it, up to the COPY's end.
     fn copy_begins(&mut self) {
-        if self.copy == CopyIn::EndedEarly {
-            self.copy = CopyIn::No;
-            return;
-        }
-        self.copy = CopyIn::Reading;
+        let end = self.owed.iter().position(|owed| *owed == Owed::CopyEnd);
         let before = self.owed.len();
-        self.owed.retain(|owed| *owed != Owed::Sync);
-        self.stray_syncs += (before - self.owed.len()) as u32;
+        let mut left = end.unwrap_or(before);
+        self.owed.retain(|owed| {
+            let is_ignored = *owed == Owed::Sync && left > 0;
+            left = left.saturating_sub(1);
+            !is_ignored
+        });
+        let ignored = before - self.owed.len();
+        self.stray_syncs += ignored as u32;
+        match end {
+            Some(end) => drop(self.owed.remove(end - ignored)),
+            None => self.is_copying_in = true,
+        }
     }
 
     /// A loan may end when the server owes nothing and stands outside a transaction.
@@ -278,7 +290,7 @@ impl Exchange {
     /// Whether every message sent has been answered and no batch waits for its Sync.
     #[must_use]
     pub fn owes_nothing(&self) -> bool {
-        self.owed.is_empty() && !self.is_skipping && self.copy != CopyIn::Reading
+        self.owed.is_empty() && !self.is_skipping && !self.is_copying_in
     }
 
     /// Whether nothing that was sent can still cause an answer. False only after a failed COPY in the extended protocol
@@ -303,19 +315,22 @@ impl Exchange {
     /// Whether a COPY reads from the client.
     #[must_use]
     pub fn is_copying_in(&self) -> bool {
-        self.copy == CopyIn::Reading
+        self.is_copying_in
     }
 
-    /// Whether messages of the extended protocol have been sent that no Sync follows.
+    /// Whether messages of the extended protocol have been sent that no Sync follows. A Query behind them is none: if one of
+    /// them fails, the server skips it like all the rest.
     #[must_use]
     pub fn wants_sync(&self) -> bool {
-        self.is_skipping || self.has_open_batch()
+        let mut behind_the_last_sync = self.owed.iter().rev().take_while(|owed| **owed != Owed::Sync);
+        self.is_skipping || behind_the_last_sync.any(|owed| matches!(owed, Owed::Batch { .. }))
     }
 
     /// Whether a Sync would end well what messages of the extended protocol have begun, as far as is known.
     #[must_use]
     pub fn has_open_batch(&self) -> bool {
-        matches!(self.owed.back(), Some(Owed::Batch { .. }))
+        let mut behind = self.owed.iter().rev().filter(|owed| **owed != Owed::CopyEnd);
+        matches!(behind.next(), Some(Owed::Batch { .. }))
     }
 
     /// The transaction status that the server told last.

@@ -207,6 +207,8 @@ fn a_client_that_leaves_a_batch_open_wants_a_sync() {
     assert!(play(">PBE").wants_sync());
     assert!(play(">PBE <12C").wants_sync());
     assert!(play(">PBE <E").wants_sync());
+    assert!(play(">PBEQ").wants_sync());
+    assert!(!play(">PBEQS").wants_sync());
     assert!(!play(">PBES").wants_sync());
     assert!(!play(">Q").wants_sync());
     assert!(play(">Q <G").is_copying_in());

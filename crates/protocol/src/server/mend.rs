@@ -194,6 +194,17 @@ mod tests {
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 
+    /// The Query would be skipped if the batch failed, and then only a Sync ends the skipping: without one such a server
+    /// waited for its time limit and was closed.
+    #[test]
+    fn a_query_behind_an_open_batch_gets_a_sync_too() {
+        let (mut exchange, mut out) = (after(b"PQ", &[]), Vec::new());
+        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "S"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
     #[test]
     fn a_copy_is_failed() {
         let (mut exchange, mut out) = (after(b"Qd", &[b"G"]), Vec::new());

@@ -48,22 +48,6 @@ impl Mend {
             return (mend, Progress::Hopeless);
         }
         let is_running = exchange.is_running();
-        if exchange.is_copying_in() {
-            write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "the client has disconnected"));
-            exchange.asked(frontend::COPY_FAIL);
-        } else if exchange.has_open_batch() {
-            // A Sync commits what the batch has done so far, but its client never asked for that: the batch must fail first.
-            // There is no such portal, and PostgreSQL's log says why we named it.
-            write::message(out, frontend::EXECUTE, |out| {
-                write::c_string(out, "the client has disconnected");
-                out.extend_from_slice(&[0; 4]);
-            });
-            exchange.asked(frontend::EXECUTE);
-        }
-        if exchange.wants_sync() {
-            write::bare(out, frontend::SYNC);
-            exchange.asked(frontend::SYNC);
-        }
         let progress = mend.go_on(exchange, out);
         match progress {
             Progress::Wait if is_running && exchange.is_running() => (mend, Progress::WantsCancel),
@@ -73,14 +57,8 @@ impl Mend {
 
     /// The server has said something, which the exchange has counted. What is to be sent next is appended to `out`.
     pub fn go_on(&mut self, exchange: &mut Exchange, out: &mut Vec<u8>) -> Progress {
-        if exchange.is_copying_in() {
-            // A COPY that began after its client had left: nobody will send it anything.
-            write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "the client has disconnected"));
-            exchange.asked(frontend::COPY_FAIL);
-            if exchange.wants_sync() {
-                write::bare(out, frontend::SYNC);
-                exchange.asked(frontend::SYNC);
-            }
+        // Also a COPY that began after its client had left, or a batch whose Sync such a COPY has swallowed.
+        if complete(exchange, out) {
             return Progress::Wait;
         }
         if !exchange.owes_nothing() {
@@ -109,11 +87,35 @@ impl Mend {
     }
 }
 
+/// Sends what the client still had to send; whether that was anything.
+fn complete(exchange: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let before = out.len();
+    if exchange.is_copying_in() {
+        write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, GOODBYE));
+        exchange.asked(frontend::COPY_FAIL);
+    } else if exchange.has_open_batch() {
+        // A Sync commits what the batch has done so far, but its client never asked for that: the batch must fail first.
+        // There is no such portal, and PostgreSQL's log says why we named it.
+        write::message(out, frontend::EXECUTE, |out| {
+            write::c_string(out, GOODBYE);
+            out.extend_from_slice(&[0; 4]);
+        });
+        exchange.asked(frontend::EXECUTE);
+    }
+    if exchange.wants_sync() {
+        write::bare(out, frontend::SYNC);
+        exchange.asked(frontend::SYNC);
+    }
+    out.len() > before
+}
+
 fn ask(exchange: &mut Exchange, sql: &str, out: &mut Vec<u8>) -> Progress {
     write::query(out, sql);
     exchange.asks_ours();
     Progress::Wait
 }
+
+const GOODBYE: &str = "the client has disconnected";
 
 #[cfg(test)]
 mod tests {
@@ -221,6 +223,19 @@ mod tests {
         hear(&mut exchange, &[b"G"]);
         assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "f"));
         hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// The Sync before the COPY's end is not answered, since the COPY reads it: without another one such a server waited for
+    /// its time limit and was closed.
+    #[test]
+    fn a_sync_that_a_copy_swallows_is_sent_again() {
+        let (mut exchange, mut out) = (after(b"ESc", &[]), Vec::new());
+        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, ""));
+        hear(&mut exchange, &[b"G"]);
+        assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "ES"));
+        hear(&mut exchange, &[b"C", b"E", b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 

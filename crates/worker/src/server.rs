@@ -194,6 +194,7 @@ impl<I: Io> Worker<I> {
                 }
             };
             let is_first = matches!(piece.part, Part::First { .. });
+            let is_cut = !matches!(piece.part, Part::First { carried: 0, .. });
             // What a ReadyForQuery says stands in its body, so it is counted when that has come.
             let is_counted = if piece.kind == backend::READY_FOR_QUERY { piece.is_last() } else { is_first };
             let was_ours = server.exchange.is_ours();
@@ -214,7 +215,7 @@ impl<I: Io> Worker<I> {
                     && piece.kind != backend::NOTIFICATION_RESPONSE
                     && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
-                let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && !piece.is_last();
+                let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
                 let is_withheld = is_ours || is_torn_ready || server.client().is_none();
                 let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
                 server.fate = fate;
@@ -245,7 +246,7 @@ impl<I: Io> Worker<I> {
                         self.fail_client(client, &Fault::TransactionInStatementMode);
                     }
                 }
-                backend::READY_FOR_QUERY if piece.is_last() && !is_first => {
+                backend::READY_FOR_QUERY if piece.is_last() && is_cut => {
                     if !was_ours {
                         let mut ready = Vec::new();
                         let status = self.servers.get(key).map_or(TxStatus::Idle, |server| server.exchange.status());

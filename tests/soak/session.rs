@@ -316,11 +316,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Behind a FATAL nothing comes.
+    /// Behind a FATAL the connection ends; if it was the server's, the pooler may add how it understood that.
     fn await_end(&mut self, code: String) -> End {
-        match self.peer.closed_within(ANSWERED) {
-            Ok(()) => End::Gone(code),
-            Err(reason) => self.wrong(format!("behind a FATAL: {reason}")),
+        loop {
+            match self.peer.frame_within(ANSWERED) {
+                Err(Lost::Closed) => return End::Gone(code),
+                Err(lost) => return self.wrong(format!("behind a FATAL: {lost}")),
+                Ok(frame) if verdict::is_crash(&frame) && code == verdict::TERMINATED => {}
+                Ok(frame) => return self.wrong(format!("behind a FATAL came {}", show(&frame))),
+            }
         }
     }
 }

@@ -43,6 +43,9 @@ impl<'a> Stage<'a> {
         owner.run(&format!("alter database {DATABASE} set lock_timeout = '2s'"));
         let back = Proxy::start(postgres.address(), BACK, options.seed ^ 0xbac).map_err(|e| e.to_string())?;
         let pooler = Pooler::start(place, &ini(options, back.address().port(), Weather::Fair));
+        // What it opens at start is open when it says so and has answered.
+        pooler.await_log("process up");
+        pooler.console("SHOW LISTS");
         let front = Proxy::start(pooler.address(), FRONT, options.seed ^ 0xf0).map_err(|e| e.to_string())?;
         Ok(Self { postgres, pooler, front, back, options: options.clone() })
     }

@@ -4,9 +4,18 @@
 //! Not here: whether the moment was right for one (`session`).
 
 use tests::message::Complaint;
+use tests::peer::Frame;
 
 /// `query_canceled`.
 pub(crate) const CANCELLED: &str = "57014";
+
+/// `admin_shutdown`.
+pub(crate) const TERMINATED: &str = "57P01";
+
+/// Whether this is what the pooler says when a server has gone.
+pub(crate) fn is_crash(frame: &Frame) -> bool {
+    frame.tag == b'E' && Complaint::read(frame).text == ENDS[0]
+}
 
 /// Whether a session may fail a request with this and go on.
 pub(crate) fn may_fail(complaint: &Complaint) -> bool {
@@ -21,7 +30,7 @@ pub(crate) fn may_fail(complaint: &Complaint) -> bool {
 /// Whether a connection may end with this.
 pub(crate) fn may_end(complaint: &Complaint) -> bool {
     match complaint.code.as_str() {
-        "57P01" => complaint.text == "terminating connection due to administrator command",
+        TERMINATED => complaint.text == "terminating connection due to administrator command",
         "08P01" => ENDS.iter().any(|start| complaint.text.starts_with(start)),
         _ => false,
     }

@@ -13,12 +13,13 @@ use base::Random;
 use super::ledger::Ledger;
 use super::session::{End, Heard, Session};
 use super::want::Want;
+use super::world::Phase;
 
 /// One request, or a transaction of several.
 pub(crate) fn perform(session: &mut Session<'_>, random: &mut Random, ledger: &mut Ledger) -> Result<(), End> {
     match (session.who.database, random.below(100)) {
-        (STATEMENTS, 0..=3) => mixed::forbidden_transaction(session),
-        (STATEMENTS, 4..=39) => writing::in_one_request(session, random, ledger),
+        (STATEMENTS, 0..=3) if session.world.phase() < Phase::Proof => mixed::forbidden_transaction(session),
+        (STATEMENTS, 0..=39) => writing::in_one_request(session, random, ledger),
         (STATEMENTS, _) => read(session, random),
         (SESSIONS, 0..=39) => sessions::perform(session, random),
         (_, 0..=29) => writing::perform(session, random, ledger),

@@ -2,7 +2,8 @@
 //!
 //! Always true: a round of programs is played at the same time, each on its own tables, first directly, then through pools
 //! of one, two and eight servers and in session mode, with both kernel interfaces in turn. So each program is measured, and
-//! interferes with the others. Everything that a client receives is compared, byte by byte and in order.
+//! interferes with the others. Everything that a client receives is compared, byte by byte and in order, and so is what
+//! it leaves in its tables.
 //! Not here: servers that misbehave (`tests/talk`), faults (`tests/soak`).
 //!
 //! What is a fair program is said in `rules`, what may differ in `normal`; read these two first.

@@ -21,6 +21,8 @@ pub(super) enum Parting {
     At(usize),
     /// The way the connection ended.
     End,
+    /// What is in its tables afterwards.
+    Left,
 }
 
 /// Where two transcripts part, if they do.
@@ -32,7 +34,8 @@ pub(super) fn parting(direct: &Transcript, pooled: &Transcript) -> Option<Partin
     let normal = |transcript: &Transcript, at: usize| transcript.frames.get(at).map(normal);
     match (0..longest).find(|at| normal(direct, *at) != normal(pooled, *at)) {
         Some(at) => Some(Parting::At(at)),
-        None => (direct.end != pooled.end).then_some(Parting::End),
+        None if direct.end != pooled.end => Some(Parting::End),
+        None => (direct.left != pooled.left).then_some(Parting::Left),
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Transcript {
     pub(super) marks: Vec<usize>,
     /// How it ended.
     pub(super) end: End,
+    /// What the program has left in its tables.
+    pub(super) left: Vec<Vec<Option<String>>>,
 }
 
 /// How a connection ended.
@@ -80,7 +82,7 @@ pub(super) fn play(line: &Line, program: &Program, pace: Pace<'_>) -> Result<Tra
     let mut unit_before = 0;
     for (unit, burst) in program.bursts() {
         if matches!(pace, Pace::Rules) && unit != unit_before && !talk.rest.is_neutral() {
-            return Err(format!("unit {unit_before} does not end as it began: {:?}", talk.rest));
+            return Err(format!("rule 1: unit {unit_before} does not end as it began: {:?}", talk.rest));
         }
         unit_before = unit;
         if let Err(reason) = talk.say(burst).and_then(|()| talk.wait(burst, pace)) {
@@ -89,7 +91,7 @@ pub(super) fn play(line: &Line, program: &Program, pace: Pace<'_>) -> Result<Tra
         }
     }
     if matches!(pace, Pace::Rules) && program.ending == Ending::Terminate && talk.rest.is_copying_in() {
-        return Err("a Terminate would come into a COPY".to_string());
+        return Err("rule 4: a Terminate would come into a COPY".to_string());
     }
     talk.leave(program.ending);
     Ok(talk.transcript)

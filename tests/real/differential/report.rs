@@ -37,6 +37,13 @@ fn parted(found: &Difference) -> String {
         Parting::End => {
             format!("\nthe end differs:\n  PostgreSQL  {:?}\n  Trunkline   {:?}\n", direct.end, pooled.end)
         }
+        Parting::Left => {
+            let rows = |rows: &[Vec<Option<String>>], others: &[Vec<Option<String>>]| {
+                rows.iter().filter(|row| !others.contains(row)).map(|row| format!("    {row:?}\n")).collect::<String>()
+            };
+            let (mine, theirs) = (rows(&direct.left, &pooled.left), rows(&pooled.left, &direct.left));
+            format!("\nwhat they left in the tables differs:\n  PostgreSQL\n{mine}  Trunkline\n{theirs}")
+        }
         Parting::At(at) => {
             let mut text = format!("\nthey part at message {at}:\n  {:<60}  Trunkline\n", "PostgreSQL");
             for row in at.saturating_sub(BEFORE)..(at + AFTER).min(direct.frames.len().max(pooled.frames.len())) {

@@ -14,6 +14,12 @@ pub(super) const SCHEMA: &str = "
 pub(super) const SEED: &str = "truncate item$, entry$ restart identity;
     insert into item$ (name, amount) select 'n' || g, g * 10 from generate_series(1, 12) g;";
 
+/// What is asked after each program, with the tables of one seat in place of `$`.
+pub(super) const SCENE: &str = "begin; lock table item$, entry$;
+    select id, name, amount, md5(note), null, null from item$
+        union all select null, null, null, null, item, body from entry$ order by 1, 2, 3, 4, 5, 6;
+    commit";
+
 /// What every database of the comparison holds once.
 pub(super) const FUNCTIONS: &str = "
     create function say(words text) returns text language plpgsql as

@@ -12,7 +12,7 @@ use tests::pooler::{Ini, Pooler};
 
 use super::play::{Line, Pace, Transcript, play};
 use super::program::{Confinement, Program};
-use super::sql::{FUNCTIONS, SCHEMA, SEED};
+use super::sql::{FUNCTIONS, SCENE, SCHEMA, SEED};
 use crate::house::House;
 
 /// What all lanes share.
@@ -99,7 +99,9 @@ impl Lane<'_> {
         set_scene(&mut self.direct);
         let line =
             Line { address: self.stage.postgres, database: format!("direct{}", self.number), patience: PATIENCE };
-        all(&line, programs, |_| Pace::Rules).into_iter().collect()
+        let mut played: Vec<_> = all(&line, programs, |_| Pace::Rules).into_iter().collect::<Result<_, _>>()?;
+        see_scene(&mut self.direct, &mut played);
+        Ok(played)
     }
 
     /// Plays programs through the pooler, one per seat, at the same time; each waits for as much as it was told directly.
@@ -109,7 +111,9 @@ impl Lane<'_> {
         let line = Line { address, database: format!("{}{}", way.pool, self.number), patience: self.patience };
         let played = all(&line, programs, |at| Pace::Marks(&direct[at].marks));
         // Only PostgreSQL's own rules can find a program unfair.
-        played.into_iter().map(Result::unwrap_or_default).collect()
+        let mut played: Vec<_> = played.into_iter().map(Result::unwrap_or_default).collect();
+        see_scene(&mut self.pooled, &mut played);
+        played
     }
 }
 
@@ -124,7 +128,15 @@ fn all<'a>(line: &Line, programs: &[Program], pace: impl Fn(usize) -> Pace<'a>) 
     })
 }
 
-/// A client that vanished in a transaction holds its tables until PostgreSQL has noticed; this waits for it.
+/// Writes down what each program has left in its tables. The lock waits for those that vanished in a transaction.
+fn see_scene(client: &mut Client, played: &mut [Transcript]) {
+    for (seat, transcript) in played.iter_mut().enumerate() {
+        let answer = client.query(&of_seat(SCENE, seat));
+        assert!(answer.errors.is_empty(), "{answer:?}");
+        transcript.left = answer.rows;
+    }
+}
+
 fn set_scene(client: &mut Client) {
     let scene: Vec<_> = (0..SEATS).map(|seat| of_seat(SEED, seat)).collect();
     client.run(&scene.concat());

@@ -182,7 +182,7 @@ impl<I: Io> Worker<I> {
                 Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
             Stage::Lent { is_catching_up: true, .. } => {
-                Some((server.asked + settings.server_mend_timeout, Fault::InvalidServerParameter))
+                Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
                 let user = self.places.pool(server.pool)?.user;

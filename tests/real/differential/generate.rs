@@ -167,13 +167,17 @@ fn session_unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
     let mut bursts = Vec::new();
     for _ in 0..dice.between(1, 3) {
         let sql = of_session(dice, taste.seat, taste.startup);
-        bursts.push(Burst::new(match dice.between(0, 4) {
+        let messages = match dice.between(0, 4) {
             0 => vec![parse("kept", &sql), sync()],
             1 => vec![Message::new(&["Bind", "", "kept"]), execute("", 0), sync()],
-            2 => vec![Message::new(&["Bind", "", ""]), describe("S", ""), execute("", 0), sync()],
+            2 => {
+                bursts.push(Burst::new(vec![parse("", &sql), sync()]));
+                vec![Message::new(&["Bind", "", ""]), describe("S", ""), execute("", 0), sync()]
+            }
             3 => vec![close("S", "kept"), sync()],
             _ => vec![query(&sql)],
-        }));
+        };
+        bursts.push(Burst::new(messages));
     }
     Unit { bursts }
 }

@@ -82,7 +82,9 @@ pub(super) fn play(line: &Line, program: &Program, pace: Pace<'_>) -> Result<Tra
     let mut unit_before = 0;
     for (unit, burst) in program.bursts() {
         if matches!(pace, Pace::Rules) && unit != unit_before && !talk.rest.is_neutral() {
-            return Err(format!("rule 1: unit {unit_before} does not end as it began: {:?}", talk.rest));
+            let answers = talk.transcript.answers();
+            let script = program.script(&answers);
+            return Err(format!("rule 1: unit {unit_before} does not end as it began: {:?}\n{script}", talk.rest));
         }
         unit_before = unit;
         if let Err(reason) = talk.say(burst).and_then(|()| talk.wait(burst, pace)) {

@@ -12,7 +12,7 @@ use tests::pooler::{Ini, Pooler};
 
 use super::play::{Line, Pace, Transcript, play};
 use super::program::{Confinement, Program};
-use super::sql::{FUNCTIONS, SCENE, SCHEMA, SEED};
+use super::sql::{FUNCTIONS, SCENE, SCHEMA, SEED, SWEEP};
 use crate::house::House;
 
 /// What all lanes share.
@@ -30,6 +30,7 @@ pub(super) struct Lane<'a> {
     pooled: Client,
     /// How long a message may take.
     pub(super) patience: Duration,
+    scenes: usize,
 }
 
 /// A way through the pooler.
@@ -71,7 +72,7 @@ impl Stage {
     /// A lane, with its own clients for the scenery.
     pub(super) fn lane(&self, number: usize) -> Lane<'_> {
         let client = |place: &str| Client::login(self.postgres, "u", &format!("{place}{number}"));
-        Lane { stage: self, number, direct: client("direct"), pooled: client("pooled"), patience: PATIENCE }
+        Lane { stage: self, number, direct: client("direct"), pooled: client("pooled"), patience: PATIENCE, scenes: 0 }
     }
 }
 
@@ -96,12 +97,22 @@ impl Lane<'_> {
     /// # Errors
     /// Why one of them is not fair.
     pub(super) fn directly(&mut self, programs: &[Program]) -> Result<Vec<Transcript>, String> {
+        self.sweep();
         set_scene(&mut self.direct);
         let line =
             Line { address: self.stage.postgres, database: format!("direct{}", self.number), patience: PATIENCE };
         let mut played: Vec<_> = all(&line, programs, |_| Pace::Rules).into_iter().collect::<Result<_, _>>()?;
         see_scene(&mut self.direct, &mut played);
         Ok(played)
+    }
+
+    fn sweep(&mut self) {
+        self.scenes += 1;
+        if self.scenes % SWEEP_EVERY == 0 {
+            for client in [&mut self.direct, &mut self.pooled] {
+                (0..SEATS).for_each(|seat| client.run(&of_seat(SWEEP, seat)));
+            }
+        }
     }
 
     /// Plays programs through the pooler, one per seat, at the same time; each waits for as much as it was told directly.
@@ -151,6 +162,8 @@ pub(super) const SEATS: usize = 3;
 
 /// Generous: with one server all clients wait for each other.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Rounds between two sweeps.
+const SWEEP_EVERY: usize = 200;
 const SESSION: &str = "session";
 const POOLS: [(&str, &str); 4] = [
     ("one", "pool_size=1"),

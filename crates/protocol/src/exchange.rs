@@ -28,6 +28,17 @@ pub struct Exchange {
     /// Syncs that were sent while a COPY may have been reading. It ignores them; after an error it may have ended before it
     /// read them, and then each is answered.
     stray_syncs: u32,
+    count: Count,
+}
+
+/// Whether it is known which `ReadyForQuery` answers what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Count {
+    Sure,
+    /// A COPY has failed with stray Syncs, and nothing else has been sent: what comes is theirs.
+    Doubtful,
+    /// What comes may be theirs or the answer to something else. It stays so.
+    Lost,
 }
 
 /// What the server owes, in the order in which it must pay.
@@ -80,7 +91,14 @@ pub struct Surprise {
 impl Default for Exchange {
     fn default() -> Self {
         let status = TxStatus::Idle;
-        Self { owed: VecDeque::new(), status, is_copying_in: false, is_skipping: false, stray_syncs: 0 }
+        Self {
+            owed: VecDeque::new(),
+            status,
+            is_copying_in: false,
+            is_skipping: false,
+            stray_syncs: 0,
+            count: Count::Sure,
+        }
     }
 }
 
@@ -89,6 +107,11 @@ impl Exchange {
     pub fn asked(&mut self, kind: u8) -> Asked {
         if self.is_copying_in {
             return self.asked_in_copy(kind);
+        }
+        let is_answered =
+            !matches!(kind, frontend::FLUSH | frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL);
+        if self.count == Count::Doubtful && is_answered {
+            self.count = Count::Lost;
         }
         match kind {
             frontend::SYNC => {
@@ -181,6 +204,9 @@ impl Exchange {
             None if self.stray_syncs > 0 => {
                 self.stray_syncs -= 1;
                 self.is_skipping = false;
+                if self.stray_syncs == 0 && self.count == Count::Doubtful {
+                    self.count = Count::Sure;
+                }
             }
             _ => return Err(surprise),
         }
@@ -201,6 +227,10 @@ impl Exchange {
                 self.owed.drain(..self.owed.iter().rposition(|owed| *owed == Owed::Sync).unwrap_or(0));
             }
             self.is_skipping = self.owed.is_empty();
+        }
+        if self.stray_syncs > 0 {
+            let is_alone = self.owed.is_empty() && self.count != Count::Lost;
+            self.count = if is_alone { Count::Doubtful } else { Count::Lost };
         }
     }
 
@@ -253,7 +283,7 @@ impl Exchange {
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
             _ => return Err(surprise),
         }
-        if kind == backend::COMMAND_COMPLETE {
+        if kind == backend::COMMAND_COMPLETE && self.count == Count::Sure {
             // A COPY that has ended well has read, and so ignored, every Sync before its end.
             self.stray_syncs = 0;
         }
@@ -293,11 +323,11 @@ impl Exchange {
         self.owed.is_empty() && !self.is_skipping && !self.is_copying_in
     }
 
-    /// Whether nothing that was sent can still cause an answer. False only after a failed COPY in the extended protocol
-    /// whose Syncs may or may not have been ignored: such a server is closed rather than lent.
+    /// Whether nothing that was sent can still cause an answer. False only after a failed COPY whose Syncs may or may not have
+    /// been ignored: such a server is closed rather than lent, whatever it answers afterwards.
     #[must_use]
     pub fn is_proven(&self) -> bool {
-        self.stray_syncs == 0 || planted::is(Planted::StraySyncBelieved)
+        self.stray_syncs == 0 && self.count != Count::Lost || planted::is(Planted::StraySyncBelieved)
     }
 
     /// Whether the server works on something, so that a cancel request has an aim.

@@ -132,6 +132,20 @@ fn copy_in_by_the_extended_protocol_ignores_the_sync_sent_before_it_began() {
     ends(">PBDES <12nG >d <E <ZI");
 }
 
+/// A COPY that fails at its first data does not read the Sync behind it, which is then answered after the Query. The end of
+/// that Query was taken for the end of the COPY, and the server was lent with a ReadyForQuery still to come.
+#[test]
+fn a_failed_copy_with_a_sync_on_its_way_is_never_proven_again() {
+    for story in
+        [">QdQS <G <E <ZI <TDC <ZI", ">QdEFS <G <E <ZI <DC <V <ZI", ">QdSQQdcQ <G <E <ZI <ZI <TDC <ZI <G <C <ZI"]
+    {
+        let exchange = play(story);
+        assert!(exchange.may_end() && !exchange.is_proven(), "{story}: {exchange:?}");
+    }
+    // With nothing else on its way there is nothing to mistake: it is the Sync that is answered.
+    ends(">PBES <12G >d <E <ZI >Q <TDC <ZI");
+}
+
 #[test]
 fn a_sync_during_copy_is_ignored() {
     ends(">Q <G >dSdHc <C <ZI");

@@ -99,7 +99,9 @@ impl Vars {
         let mut sql = String::new();
         for ((name, mine), theirs) in tracked.names.iter().zip(&self.values).zip(&client.values) {
             let (Some(mine), Some(theirs)) = (mine, theirs) else { continue };
-            if mine.eq_ignore_ascii_case(theirs) {
+            // PgBouncer ignores case here. But `Shop` is not `shop` in an application_name or a search_path; and a client that
+            // spells a value otherwise than its server does is told the server's spelling, so this costs it one SET.
+            if mine == theirs {
                 continue;
             }
             // A list of names such as search_path would be taken for one name if SET were given it quoted.
@@ -170,9 +172,16 @@ mod tests {
     #[test]
     fn only_what_differs_is_set_and_only_what_is_reported() {
         let server = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "UTC"), ("client_encoding", "UTF8")]);
-        let client = vars(&[("DateStyle", "iso, mdy"), ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601")]);
+        let client = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601")]);
         assert_eq!(server.catch_up(&client, &tracked()).as_deref(), Some("SET TimeZone='Asia/Tokyo';"));
         assert_eq!(server.catch_up(&server, &tracked()), None);
+    }
+
+    /// Found by random programs: a client named `shop` was served under the name of another, `Shop`.
+    #[test]
+    fn what_differs_in_case_differs() {
+        let (server, client) = (vars(&[("application_name", "Shop")]), vars(&[("application_name", "shop")]));
+        assert_eq!(server.catch_up(&client, &tracked()).as_deref(), Some("SET application_name='shop';"));
     }
 
     #[test]

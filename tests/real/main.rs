@@ -15,9 +15,13 @@ mod logins;
 mod losses;
 mod sessions;
 mod signals;
+mod smoke;
 mod sockets;
 mod timeouts;
 mod traffic;
+
+#[path = "../soak/mod.rs"]
+mod soak;
 
 use std::process::ExitCode;
 
@@ -189,6 +193,7 @@ fn list() -> Vec<Entry> {
         crowds::clients_that_come_and_go_leave_nothing,
         crowds::nobody_reads_anothers_answer_while_clients_and_servers_die,
         differential::random_programs_are_answered_as_by_postgresql,
+        smoke::a_short_soak_shows_nobody_anothers_bytes,
     ];
     let long = tests![OnlyWhenNamed:
         crowds::a_row_of_nearly_1_gib_passes_in_flat_memory,

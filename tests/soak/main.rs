@@ -6,6 +6,8 @@
 #[path = "mod.rs"]
 mod soak;
 
+mod arguments;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let options = soak::options::Options::from_arguments(std::env::args().skip(1))?;
+    let options = arguments::read(std::env::args().skip(1))?;
     // Every client has a descriptor here, two in the proxy, and one in the pooler, which inherits the limit.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);

@@ -27,7 +27,7 @@ mod world;
 
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::Random;
 use tests::place::Place;
@@ -130,6 +130,7 @@ fn heal(
     if others.into_iter().map(ScopedJoinHandle::join).any(|ended| ended.is_err()) {
         return Err("a thread of the chaos panicked".to_string());
     }
+    let begun = Instant::now();
     stage.front.heal();
     stage.back.heal();
     stage.reload(Weather::Fair);
@@ -137,7 +138,8 @@ fn heal(
         0 => {}
         missing => return Err(format!("{missing} clients were still busy {ENDED:?} after the chaos")),
     }
-    let healed = rest::await_quiet(stage)?;
+    rest::await_quiet(stage)?;
+    let healed = begun.elapsed();
     world.enter(Phase::Proof);
     match world.await_all(clients, ENDED) {
         0 => Ok(healed),

@@ -3,7 +3,7 @@
 //! Always true: what is looked at is looked at until it is as it must be, or a deadline has passed.
 //! Not here: whether every client is served (`life`, the proof).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tests::client::Answer;
 use tests::wait::try_wait_for;
@@ -18,15 +18,14 @@ pub(crate) struct Reference {
     pub(crate) memory_kb: u64,
 }
 
-/// Waits until nobody works on anything: servers idle, queues empty. How long it took.
-pub(crate) fn await_quiet(stage: &Stage<'_>) -> Result<Duration, String> {
-    let begun = Instant::now();
+/// Waits until nobody works on anything: servers idle, queues empty.
+pub(crate) fn await_quiet(stage: &Stage<'_>) -> Result<(), String> {
     let mut last = String::new();
     let quiet = try_wait_for(QUIET, || {
         last = unrest(stage).join("\n");
         last.is_empty().then_some(())
     });
-    quiet.map(|()| begun.elapsed()).ok_or_else(|| format!("not at rest {QUIET:?} after the chaos:\n{last}"))
+    quiet.ok_or_else(|| format!("not at rest {QUIET:?} after the chaos:\n{last}"))
 }
 
 /// Everything that must hold when the last client has gone.

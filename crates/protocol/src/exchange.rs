@@ -37,7 +37,7 @@ enum Count {
     Sure,
     /// A COPY has failed with stray Syncs, and nothing else has been sent: what comes is theirs.
     Doubtful,
-    /// What comes may be theirs or the answer to something else. It stays so.
+    /// What comes may answer this or that. It stays so.
     Lost,
 }
 
@@ -294,6 +294,11 @@ impl Exchange {
     fn copy_begins(&mut self) {
         let end = self.owed.iter().position(|owed| *owed == Owed::CopyEnd);
         let before = self.owed.len();
+        // Whatever else has been sent before the end breaks the protocol: the COPY fails when it reads it, or has failed before.
+        let is_mixed = self.owed.range(1..end.unwrap_or(before)).any(|owed| *owed != Owed::Sync);
+        if is_mixed || matches!(self.owed.front(), Some(Owed::Batch { answers: 2.. })) {
+            self.count = Count::Lost;
+        }
         let mut left = end.unwrap_or(before);
         self.owed.retain(|owed| {
             let is_ignored = *owed == Owed::Sync && left > 0;
@@ -324,10 +329,17 @@ impl Exchange {
     }
 
     /// Whether nothing that was sent can still cause an answer. False only after a failed COPY whose Syncs may or may not have
-    /// been ignored: such a server is closed rather than lent, whatever it answers afterwards.
+    /// been ignored, and after a COPY into which something else was sent: such a server is closed rather than lent, whatever
+    /// it answers afterwards.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.stray_syncs == 0 && self.count != Count::Lost || planted::is(Planted::StraySyncBelieved)
+    }
+
+    /// Whether no answer can ever prove it again.
+    #[must_use]
+    pub fn is_beyond_proof(&self) -> bool {
+        self.count == Count::Lost
     }
 
     /// Whether the server works on something, so that a cancel request has an aim.

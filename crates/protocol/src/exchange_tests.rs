@@ -146,6 +146,15 @@ fn a_failed_copy_with_a_sync_on_its_way_is_never_proven_again() {
     ends(">PBES <12G >d <E <ZI >Q <TDC <ZI");
 }
 
+/// The end that was sent for the first COPY ended the second one, because the first had failed; the Sync behind it was taken
+/// for one that a COPY reads, and the server was lent with its ReadyForQuery still to come.
+#[test]
+fn a_copy_with_something_else_in_it_is_never_proven_again() {
+    for story in [">QdQ <G >cS <E <ZI <G <C <ZI", ">PBEdPBES <12G >d <E <ZI", ">QdPS <G"] {
+        assert!(!play(story).is_proven(), "{story}");
+    }
+}
+
 #[test]
 fn a_sync_during_copy_is_ignored() {
     ends(">Q <G >dSdHc <C <ZI");

@@ -57,6 +57,9 @@ impl Mend {
 
     /// The server has said something, which the exchange has counted. What is to be sent next is appended to `out`.
     pub fn go_on(&mut self, exchange: &mut Exchange, out: &mut Vec<u8>) -> Progress {
+        if exchange.is_beyond_proof() {
+            return Progress::Hopeless;
+        }
         // Also a COPY that began after its client had left, or a batch whose Sync such a COPY has swallowed.
         if complete(exchange, out) {
             return Progress::Wait;
@@ -237,6 +240,14 @@ mod tests {
         assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "ES"));
         hear(&mut exchange, &[b"C", b"E", b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// Our Sync would commit the batch if the COPY before it has failed, and nobody can say whether it has.
+    #[test]
+    fn a_batch_inside_of_a_copy_is_not_ended_for_its_client() {
+        let (mut exchange, mut out) = (after(b"QdE", &[b"G"]), Vec::new());
+        assert_eq!(Mend::begin(&mut exchange, false, None, &mut out).1, Progress::Hopeless);
+        assert!(out.is_empty());
     }
 
     #[test]

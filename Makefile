@@ -18,6 +18,9 @@ soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="
 differential: ## random programs, directly and through the pooler (ARGS="--programs 100000")
 	cargo xtask differential $(ARGS)
 
+fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target exchange")
+	cargo xtask fuzz $(ARGS)
+
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
@@ -27,4 +30,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test soak differential bench check build
+.PHONY: help setup demo test soak differential fuzz bench check build

@@ -5,6 +5,7 @@
 
 mod bench;
 mod differential;
+mod fuzz;
 mod generate;
 mod house;
 mod setup;
@@ -47,6 +48,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "soak" => soak::run(&house, &rest),
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
+        "fuzz" => fuzz::run(&house, &rest),
         "check" => check(&house),
         "tidy" => tidy::run(house.root()),
         "gen" => generate::run(house.root(), generate::Mode::from_arguments(&rest)?),
@@ -78,6 +80,7 @@ usage: cargo xtask CHORE
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
+  fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
   check                     formatting, lints, tidy, generated pages
   tidy                      the rules of the house that a machine can check
   gen [--check]             write docs/reference, or only say whether it is fresh";

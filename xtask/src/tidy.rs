@@ -114,11 +114,11 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The crate a path belongs to: `crates/NAME/...`, or the packages `tests` and `xtask` beside them.
+/// The crate a path belongs to: `crates/NAME/...`, or the packages `fuzz`, `tests` and `xtask` beside them.
 fn crate_of(path: &str) -> Option<&str> {
     match path.strip_prefix("crates/") {
         Some(rest) => rest.split_once('/').map(|(name, _)| name),
-        None => ["tests", "xtask"].into_iter().find(|name| path.starts_with(&format!("{name}/"))),
+        None => ["fuzz", "tests", "xtask"].into_iter().find(|name| path.starts_with(&format!("{name}/"))),
     }
 }
 

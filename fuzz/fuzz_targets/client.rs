@@ -1,0 +1,4 @@
+//! `client` for `cargo fuzz`; what it looks for stands in `src/targets/client.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::client::run(input));

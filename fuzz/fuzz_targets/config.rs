@@ -1,0 +1,4 @@
+//! `config` for `cargo fuzz`; what it looks for stands in `src/targets/config.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::config::run(input));

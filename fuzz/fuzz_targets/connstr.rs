@@ -1,0 +1,4 @@
+//! `connstr` for `cargo fuzz`; what it looks for stands in `src/targets/connstr.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::connstr::run(input));

@@ -1,0 +1,4 @@
+//! `console` for `cargo fuzz`; what it looks for stands in `src/targets/console.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::console::run(input));

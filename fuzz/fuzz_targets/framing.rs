@@ -1,0 +1,4 @@
+//! `framing` for `cargo fuzz`; what it looks for stands in `src/targets/framing.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::framing::run(input));

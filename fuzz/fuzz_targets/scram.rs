@@ -1,0 +1,4 @@
+//! `scram` for `cargo fuzz`; what it looks for stands in `src/targets/scram.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::scram::run(input));

@@ -1,0 +1,4 @@
+//! `server` for `cargo fuzz`; what it looks for stands in `src/targets/server.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::server::run(input));

@@ -1,0 +1,4 @@
+//! `startup` for `cargo fuzz`; what it looks for stands in `src/targets/startup.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::startup::run(input));

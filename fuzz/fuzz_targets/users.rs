@@ -1,0 +1,4 @@
+//! `users` for `cargo fuzz`; what it looks for stands in `src/targets/users.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::users::run(input));

@@ -1,0 +1,4 @@
+//! `vars` for `cargo fuzz`; what it looks for stands in `src/targets/vars.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::vars::run(input));

@@ -1,0 +1,239 @@
+//! The console: any text that somebody says on it.
+//!
+//! Input: what it may do, and the text.
+//!
+//! Always true: there is exactly one answer, of whole messages and ended by ReadyForQuery, but for an order to go down at
+//! once; a text is a command or none as a second reader of ours sees it, who was written for clarity; how a command is
+//! dressed (blanks, quotes) does not matter to its answer.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex, RwLock};
+
+use base::{Key, Time, Wall, WorkerId};
+use config::{Overrides, Settings};
+use control::{Control, Event, Moment, Source, first_force};
+use reactor::LogTarget;
+use wire::notice::Notice;
+use worker::letters::{Force, Post, Right, Snapshot, ToControl, ToWorker, Totals};
+
+use crate::Target;
+use crate::draw::Draw;
+use crate::model::messages;
+
+/// See the head of this file.
+pub const TARGET: Target = Target {
+    name: "console",
+    run,
+    words: &[
+        b"SHOW ",
+        b"pools",
+        b"stats",
+        b"HELP",
+        b"databases",
+        b"SET ",
+        b"to ",
+        b" = ",
+        b"'",
+        b"''",
+        b"\"",
+        b"\"\"",
+        b";",
+        b"\t",
+        b"\r\n",
+        b"RELOAD",
+        b"SHUTDOWN",
+        b"WAIT_FOR_CLIENTS",
+        b"PAUSE ",
+        b"timezone",
+        b"select ",
+        b"KILL",
+        b"\0",
+        b"xxxxxxxxxxxxxxxx",
+    ],
+    bytes_max: 400,
+};
+
+/// Says it.
+///
+/// # Panics
+/// Something is not as promised.
+pub fn run(input: &[u8]) {
+    let mut draw = Draw::new(input);
+    let right = draw.pick(&[Right::Admin, Right::Stats]);
+    let text = String::from_utf8_lossy(draw.rest()).into_owned();
+    let answer = says(&text, right);
+    let told = answer.as_deref().and_then(error);
+    match command(&text) {
+        Err(Misread::Shape) => assert_eq!(told, Some(invalid(&text))),
+        Err(Misread::TooLong) => assert_eq!(told.as_deref(), Some("bad arguments")),
+        Ok(command) => {
+            assert_ne!(told.as_deref(), Some("bad arguments"));
+            let plain = command.dressed_plainly();
+            let plainly = says(&plain, right);
+            match told {
+                Some(told) if told == invalid(&text) => {
+                    assert_eq!(plainly.as_deref().and_then(error), Some(invalid(&plain)));
+                }
+                _ => assert!(plainly == answer, "another answer to {plain:?}"),
+            }
+        }
+    }
+}
+
+/// The refusal of what is no command.
+fn invalid(text: &str) -> String {
+    format!("invalid command '{text}', use SHOW HELP;").replace('\0', "")
+}
+
+/// What the error in an answer says, if it is one.
+fn error(answer: &[u8]) -> Option<String> {
+    let (_, body) = messages(answer).into_iter().find(|(kind, _)| *kind == b'E')?;
+    Some(Notice::parse(body).message)
+}
+
+/// The answer to a text; none if everything goes down at once.
+fn says(text: &str, right: Right) -> Option<Vec<u8>> {
+    let letters: Arc<Mutex<Vec<ToWorker<()>>>> = Arc::default();
+    let post: Post<ToWorker<()>> = {
+        let letters = Arc::clone(&letters);
+        Arc::new(move |letter| letters.lock().expect("nobody panics here").push(letter))
+    };
+    let now = Moment { time: Time::from_secs(100), wall: Wall(0) };
+    let nowhere = Source::new(Path::new("/nonexistent/t.ini").display().to_string(), Overrides::default());
+    let speaker = Arc::new(RwLock::new(Arc::clone(&FORCE.log)));
+    let mut control = Control::new(nowhere, Arc::clone(&FORCE), speaker, Vec::new(), vec![post], now);
+    let console = ToControl::Console { from: WorkerId(0), client: CLIENT, right, text: text.to_owned() };
+    control.handle(now, Event::Letter(console));
+    let mut answer = None;
+    loop {
+        let come = std::mem::take(&mut *letters.lock().expect("nobody panics here"));
+        if come.is_empty() {
+            break;
+        }
+        for letter in come {
+            match letter {
+                ToWorker::Show { question, .. } => {
+                    let snapshot = Box::new(snapshot());
+                    control.handle(now, Event::Letter(ToControl::Shown { from: WorkerId(0), question, snapshot }));
+                }
+                ToWorker::ConsoleAnswer { bytes, .. } => {
+                    assert!(answer.is_none(), "a second answer");
+                    answer = Some(bytes);
+                }
+                _ => {}
+            }
+        }
+    }
+    let Some(bytes) = &answer else {
+        assert!(control.is_over(), "no answer");
+        return None;
+    };
+    let told = messages(bytes);
+    assert_eq!(told.last(), Some(&(b'Z', &b"I"[..])));
+    assert_eq!(told.iter().filter(|(kind, _)| matches!(kind, b'E' | b'C')).count(), 1, "one outcome");
+    answer
+}
+
+/// A worker with databases of odd names.
+fn snapshot() -> Snapshot {
+    let stats = ["d", "", "it's \"\0\u{1b}", "k\u{e4}se"].map(|name| (name.into(), Totals::default()));
+    Snapshot { stats: stats.to_vec(), ..Snapshot::default() }
+}
+
+/// A command, as the grammar has it.
+#[derive(Debug)]
+enum Command {
+    Words(Vec<String>),
+    Set(String, String),
+}
+
+#[derive(Debug)]
+enum Misread {
+    Shape,
+    TooLong,
+}
+
+impl Command {
+    /// The same command with everything in quotes that may be, and single blanks.
+    fn dressed_plainly(&self) -> String {
+        let quoted =
+            |text: &String, quote: char| format!("{quote}{}{quote}", text.replace(quote, &format!("{quote}{quote}")));
+        match self {
+            Self::Words(words) => words.iter().map(|word| quoted(word, '"')).collect::<Vec<_>>().join(" "),
+            Self::Set(key, value) => format!("SET {} = {};", quoted(key, '"'), quoted(value, '\'')),
+        }
+    }
+}
+
+/// A piece of a command, and whether a blank stands before it.
+#[derive(PartialEq, Eq, Debug)]
+enum Token {
+    Word(String),
+    Text(String),
+    Sign(char),
+}
+
+/// Reads a command by its tokens.
+fn command(text: &str) -> Result<Command, Misread> {
+    use Token::{Sign, Text, Word};
+    let mut tokens = tokens(text).ok_or(Misread::Shape)?;
+    if matches!(tokens.last(), Some((_, Sign(';')))) {
+        tokens.pop();
+    }
+    let is = |word: &str, wanted: &str| word.eq_ignore_ascii_case(wanted);
+    let (command, fits) = match &tokens[..] {
+        [(_, Word(verb))] => (Command::Words(vec![verb.clone()]), verb.len() < 16),
+        [(_, Word(verb)), (true, Word(object))] => {
+            (Command::Words(vec![verb.clone(), object.clone()]), verb.len() < 16 && object.len() < 64)
+        }
+        [(_, Word(verb)), (true, Word(key)), (_, sign), (_, Word(value) | Text(value))]
+            if is(verb, "set") && (*sign == Sign('=') || matches!(sign, Word(to) if is(to, "to"))) =>
+        {
+            (Command::Set(key.clone(), value.clone()), key.len() < 64 && value.len() < 256)
+        }
+        _ => return Err(Misread::Shape),
+    };
+    if fits { Ok(command) } else { Err(Misread::TooLong) }
+}
+
+/// All tokens, or nothing where a text does not end or something else stands.
+fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
+    let mut found = Vec::new();
+    let mut characters = text.chars().peekable();
+    loop {
+        let mut gap = false;
+        while characters.next_if(|c| matches!(c, ' ' | '\t' | '\n' | '\r')).is_some() {
+            gap = true;
+        }
+        let Some(first) = characters.next() else { return Some(found) };
+        let token = match first {
+            ';' | '=' => Token::Sign(first),
+            '"' | '\'' => {
+                let mut inner = String::new();
+                loop {
+                    match characters.next()? {
+                        c if c == first && characters.next_if_eq(&first).is_none() => break,
+                        c => inner.push(c),
+                    }
+                }
+                if first == '"' { Token::Word(inner) } else { Token::Text(inner) }
+            }
+            c if c.is_ascii_alphanumeric() || c == '_' => {
+                let mut word = String::from(c);
+                while let Some(c) = characters.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                    word.push(c);
+                }
+                Token::Word(word)
+            }
+            _ => return None,
+        };
+        found.push((gap, token));
+    }
+}
+
+static FORCE: LazyLock<Arc<Force>> = LazyLock::new(|| {
+    let settings = Settings { log_stats: false, ..Settings::default() };
+    let log = Arc::new(LogTarget::new(false, None));
+    Arc::new(first_force(settings, auth::UserFile::default(), log, 1, [0; 32], 1))
+});
+const CLIENT: Key = Key { index: 1, generation: 1 };

@@ -1,0 +1,13 @@
+//! The targets, one file each.
+
+pub mod client;
+pub mod config;
+pub mod connstr;
+pub mod console;
+pub mod exchange;
+pub mod framing;
+pub mod scram;
+pub mod server;
+pub mod startup;
+pub mod users;
+pub mod vars;

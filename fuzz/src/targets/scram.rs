@@ -1,0 +1,195 @@
+//! SCRAM: each message of a stranger against our side of it, and a login of ours with ours that somebody tampers with.
+//!
+//! Input: what is done, then the password and messages separated by line feeds, or where a byte is changed.
+//!
+//! Always true: a message is taken or refused; nobody gets in, and no server is believed, when a single byte of the four
+//! messages was changed on its way; an untouched login with the right password succeeds; a fault is one line without a
+//! secret in it.
+
+use std::sync::Arc;
+
+use auth::scram::{ITERATIONS_MAX, NONCE_BYTES};
+use auth::{
+    Credentials, Password, ScramClient, ScramFault, ScramSecret, ScramServer, Secret, ServerSecret, md5, plain,
+};
+
+use crate::Target;
+use crate::draw::Draw;
+
+/// See the head of this file.
+pub const TARGET: Target = Target {
+    name: "scram",
+    run,
+    words: &[
+        b"n,,n=,r=",
+        b"y,,",
+        b"p=tls-server-end-point,,",
+        b"n,a=ann,",
+        b"r=",
+        b"s=",
+        b"i=",
+        b"c=biws",
+        b"c=eSws",
+        b"p=",
+        b"v=",
+        b"e=",
+        b"m=",
+        b",x=y",
+        b"AAAA",
+        b"==",
+        b"\n",
+        b"SCRAM-SHA-256$2:",
+        b"md5",
+        b"$",
+        b":",
+    ],
+    bytes_max: 500,
+};
+
+/// Logs in, or tries to.
+///
+/// # Panics
+/// Something is not as promised.
+pub fn run(input: &[u8]) {
+    let mut draw = Draw::new(input);
+    match draw.byte() % 4 {
+        0 => strangers(draw.rest()),
+        1 | 2 => tampered(&mut draw),
+        _ => secrets(draw.rest()),
+    }
+}
+
+/// The most iterations that these words may ask for, as far as they stand in one piece.
+pub(crate) fn iterations(words: &[u8]) -> u64 {
+    let places = words.windows(2).enumerate().filter(|(_, pair)| *pair == b"i=" || *pair == b"6$");
+    let number = |at: usize| {
+        let digits = words[at + 2..].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0_u64, |n, digit| n.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+    };
+    places.map(|(at, _)| number(at)).max().unwrap_or(0)
+}
+
+/// Whether we would compute for long. That is bounded (`ITERATIONS_MAX`) but slow.
+fn is_costly(words: &[u8]) -> bool {
+    (CHEAP..=u64::from(ITERATIONS_MAX)).contains(&iterations(words))
+}
+
+/// Messages that nobody of us has made.
+fn strangers(words: &[u8]) {
+    if is_costly(words) {
+        return;
+    }
+    let mut messages = words.split(|&byte| byte == b'\n');
+    let mut next = || messages.next().unwrap_or_default();
+    let (client_first, client_final, server_first, server_final) = (next(), next(), next(), next());
+    let server = ScramServer::new(ServerSecret::mock("ann", &[1; 32], 2), &[2; NONCE_BYTES]);
+    match server.first(client_first) {
+        Ok((stage, answer)) => {
+            assert!(answer.starts_with(b"r=") && answer.len() > client_first.len().min(40));
+            tells(stage.last(client_final).expect_err("nobody can prove to know a mock"));
+        }
+        Err(fault) => tells(fault),
+    }
+    let client = ScramClient::new(credentials(b"secret"), &[3; NONCE_BYTES]);
+    match client.first().0.answer(server_first) {
+        Ok((stage, answer)) => {
+            assert!(answer.starts_with(b"c=biws,r="));
+            tells(stage.check(server_final).expect_err("a server that knows no password"));
+        }
+        Err(fault) => tells(fault),
+    }
+}
+
+fn credentials(password: &[u8]) -> Credentials {
+    Credentials::Password(Password::new(password).expect("not empty"))
+}
+
+fn tells(fault: ScramFault) {
+    let line = fault.to_string();
+    assert!(!line.is_empty() && !line.contains(char::is_control), "{line:?}");
+    // But for the server's own words.
+    assert!(!line.contains("secret") || matches!(fault, ScramFault::ServerError(_)), "{line:?}");
+}
+
+/// What somebody in between does to one of the four messages.
+struct Tamper {
+    message: u8,
+    at: usize,
+    change: u8,
+}
+
+impl Tamper {
+    /// Passes a message on. Whether it is another one then.
+    fn pass(&self, number: u8, message: &mut [u8], is_changed: &mut bool) {
+        let at = self.at % message.len();
+        // The last digit of a proof and of a signature has bits that mean nothing.
+        let is_last_digit = number >= 2 && at + 2 == message.len();
+        if self.message == number && self.change != 0 && !is_last_digit {
+            message[at] ^= self.change;
+            *is_changed = true;
+        }
+    }
+}
+
+fn tampered(draw: &mut Draw<'_>) {
+    let tamper = Tamper { message: draw.byte() % 5, at: usize::from(draw.byte()), change: draw.byte() };
+    let (password_bytes, salt_bytes) = (usize::from(draw.byte() % 16) + 1, usize::from(draw.byte() % 24));
+    let (salt, password) = (draw.bytes(salt_bytes), draw.bytes(password_bytes));
+    let typed = if draw.is_over() { password } else { draw.rest() };
+    if password.is_empty() || typed.is_empty() {
+        return;
+    }
+    let stored = ScramSecret::derive(password, salt, 2);
+    let is_same = ScramSecret::derive(typed, salt, 2) == stored;
+    let mut is_changed = false;
+    let ended = log_in(typed, stored, &tamper, &mut is_changed);
+    match ended {
+        Ok(()) => assert!(is_same && !is_changed, "a changed login succeeds"),
+        Err(_) => assert!(!is_same || is_changed, "an honest login fails"),
+    }
+}
+
+fn log_in(typed: &[u8], stored: ScramSecret, tamper: &Tamper, is_changed: &mut bool) -> Result<(), ScramFault> {
+    let (client, mut message) = ScramClient::new(credentials(typed), &[3; NONCE_BYTES]).first();
+    tamper.pass(0, &mut message, is_changed);
+    let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored)), &[4; NONCE_BYTES]);
+    let (server, mut message) = server.first(&message)?;
+    tamper.pass(1, &mut message, is_changed);
+    if is_costly(&message) {
+        *is_changed = true;
+        return Err(ScramFault::ProofWrong);
+    }
+    let (client, mut message) = client.answer(&message)?;
+    tamper.pass(2, &mut message, is_changed);
+    let (mut message, keys) = server.last(&message)?;
+    assert!(keys.is_some(), "a stored secret reveals the keys");
+    tamper.pass(3, &mut message, is_changed);
+    client.check(&message)?;
+    Ok(())
+}
+
+/// What is stored for a user, and passwords against it.
+fn secrets(text: &[u8]) {
+    let secret = Secret::parse(text);
+    // But for the unused bits of a base64 digit, which PostgreSQL does not look at either.
+    assert!(*secret.text() == *text || matches!(secret, Secret::Scram(_)), "a secret is written as it was read");
+    assert!(Secret::parse(secret.text()) == secret);
+    assert!(!format!("{secret:?}").contains('$'));
+    if iterations(text) > CHEAP {
+        return;
+    }
+    match &secret {
+        Secret::Plain(_) => {
+            assert!(plain::verify(Some(&secret), "ann", text));
+            let answer = md5::answer(&secret, "ann", *b"salt").expect("a password answers");
+            assert!(md5::verify(Some(&secret), "ann", *b"salt", &answer));
+            assert!(plain::verify(Some(&Secret::Md5(md5::stored("ann", text))), "ann", text));
+        }
+        _ => assert!(!plain::verify(Some(&secret), "ann", text), "a hash is not its own password"),
+    }
+    assert!(!plain::verify(Some(&secret), "ann", b""));
+    assert!(!plain::verify(None, "ann", text));
+}
+
+/// So many iterations take no time.
+pub(crate) const CHEAP: u64 = 64;

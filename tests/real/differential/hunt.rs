@@ -23,6 +23,8 @@ use crate::house::House;
 pub(super) struct Round {
     pub(super) seed: u64,
     pub(super) programs: Vec<Program>,
+    /// The seed of clients without manners beside them.
+    pub(super) rude: Option<u64>,
     ways: Vec<Way>,
 }
 
@@ -45,17 +47,18 @@ impl Round {
         let confinement = if dice.percent(20) { Confinement::Session } else { Confinement::Transaction };
         let ways = Way::all(confinement, dice.seed());
         let programs: Vec<_> = (0..SEATS).map(|seat| program(dice.seed(), seat, confinement)).collect();
+        let rude = dice.percent(50).then(|| dice.seed());
         for program in &programs {
             if let Err(rule) = rules::check(program) {
                 panic!("seed {seed:#x} makes a program that is not fair, {rule}:\n{}", program.script(&[]));
             }
         }
-        Self { seed, programs, ways }
+        Self { seed, programs, rude, ways }
     }
 
     /// The same round with other programs, on one way only.
-    pub(super) fn with(&self, programs: Vec<Program>, way: &Way) -> Self {
-        Self { seed: self.seed, programs, ways: vec![way.clone()] }
+    pub(super) fn with(&self, programs: Vec<Program>, rude: Option<u64>, way: &Way) -> Self {
+        Self { seed: self.seed, programs, rude, ways: vec![way.clone()] }
     }
 
     /// Plays it directly and on its ways; the first difference, if there is one.
@@ -65,7 +68,7 @@ impl Round {
     pub(super) fn play(&self, lane: &mut Lane<'_>) -> Result<Option<Difference>, String> {
         let direct = lane.directly(&self.programs)?;
         for way in &self.ways {
-            let pooled = lane.through(way, &self.programs, &direct);
+            let pooled = lane.through(way, &self.programs, &direct, self.rude);
             for (seat, (direct, pooled)) in direct.iter().zip(pooled).enumerate() {
                 if let Some(parting) = parting(direct, &pooled) {
                     let (round, way, direct) = (self.clone(), way.clone(), direct.clone());

@@ -2,7 +2,7 @@
 //!
 //! Always true: a round of programs is played at the same time, each on its own tables, first directly, then through pools
 //! of one, two and eight servers and in session mode, with both kernel interfaces in turn. So each program is measured, and
-//! interferes with the others. Everything that a client receives is compared, byte by byte and in order, and so is what
+//! interferes with the others; half of the rounds have clients without manners beside them. Everything that a client receives is compared, byte by byte and in order, and so is what
 //! it leaves in its tables.
 //! Not here: servers that misbehave (`tests/talk`), faults (`tests/soak`).
 //!
@@ -17,6 +17,7 @@ mod play;
 mod program;
 mod report;
 mod rest;
+mod rude;
 mod rules;
 mod shrink;
 mod sql;

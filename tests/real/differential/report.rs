@@ -22,6 +22,9 @@ pub(super) fn report(found: &Difference) -> String {
             let _ = writeln!(text, "\nbeside it, on other tables:\n\n{}", program.script(&[]));
         }
     }
+    if let Some(rude) = found.round.rude {
+        let _ = writeln!(text, "\nbeside it, clients without manners (seed {rude:#x})");
+    }
     text.push_str(&parted(found));
     let _ = writeln!(text, "\nplay it again:  cargo xtask differential --replay {seed:#x}");
     text

@@ -14,11 +14,14 @@ use super::stage::Lane;
 pub(super) fn shrink(lane: &mut Lane<'_>, mut best: Difference) -> Difference {
     let patience = std::mem::replace(&mut lane.patience, PATIENCE);
     // First alone: most differences need nobody else.
+    let programs = best.round.programs.clone();
+    attempt(lane, &mut best, programs, None);
     for seat in 0..best.round.programs.len() {
         if seat != best.seat {
             let mut programs = best.round.programs.clone();
             programs[seat] = programs[seat].silent();
-            attempt(lane, &mut best, programs);
+            let rude = best.round.rude;
+            attempt(lane, &mut best, programs, rude);
         }
     }
     for seat in [best.seat].into_iter().chain(0..best.round.programs.len()) {
@@ -38,7 +41,7 @@ fn shrink_one(lane: &mut Lane<'_>, best: &mut Difference, seat: usize) {
                 let mut programs = best.round.programs.clone();
                 programs[seat] = smaller;
                 // After a success, what stood behind stands here now.
-                if !attempt(lane, best, programs) {
+                if !attempt(lane, best, programs, best.round.rude) {
                     at += 1;
                 }
             }
@@ -51,11 +54,11 @@ fn shrink_one(lane: &mut Lane<'_>, best: &mut Difference, seat: usize) {
 
 /// Plays smaller programs, and takes their difference if they show one. Some differences need luck, so they get some
 /// chances.
-fn attempt(lane: &mut Lane<'_>, best: &mut Difference, programs: Vec<Program>) -> bool {
+fn attempt(lane: &mut Lane<'_>, best: &mut Difference, programs: Vec<Program>, rude: Option<u64>) -> bool {
     if programs.iter().any(|program| rules::check(program).is_err()) {
         return false;
     }
-    let round = best.round.with(programs, &best.way);
+    let round = best.round.with(programs, rude, &best.way);
     for _ in 0..CHANCES {
         match round.play(lane) {
             Ok(Some(smaller)) => {

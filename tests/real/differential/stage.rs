@@ -12,6 +12,7 @@ use tests::pooler::{Ini, Pooler};
 
 use super::play::{Line, Pace, Transcript, play};
 use super::program::{Confinement, Program};
+use super::rude::misbehave;
 use super::sql::{FUNCTIONS, SCENE, SCHEMA, SEED, SWEEP};
 use crate::house::House;
 
@@ -47,7 +48,7 @@ impl Stage {
         house.postgres.database(&template);
         let mut client = house.postgres.client(&template);
         client.run(FUNCTIONS);
-        (0..SEATS).for_each(|seat| client.run(&of_seat(SCHEMA, seat)));
+        (0..=SEATS).for_each(|seat| client.run(&of_seat(SCHEMA, seat)));
         drop(client);
         house.postgres.await_servers(&template, 0);
         let mut lines = Vec::new();
@@ -116,11 +117,24 @@ impl Lane<'_> {
     }
 
     /// Plays programs through the pooler, one per seat, at the same time; each waits for as much as it was told directly.
-    pub(super) fn through(&mut self, way: &Way, programs: &[Program], direct: &[Transcript]) -> Vec<Transcript> {
+    /// Beside them come clients without manners, of the seed `rude`.
+    pub(super) fn through(
+        &mut self,
+        way: &Way,
+        programs: &[Program],
+        direct: &[Transcript],
+        rude: Option<u64>,
+    ) -> Vec<Transcript> {
         set_scene(&mut self.pooled);
         let address = self.stage.poolers[way.pooler].1.address();
         let line = Line { address, database: format!("{}{}", way.pool, self.number), patience: self.patience };
-        let played = all(&line, programs, |at| Pace::Marks(&direct[at].marks));
+        let played = std::thread::scope(|scope| {
+            if let (Some(seed), Some(program)) = (rude, programs.first()) {
+                let (line, confinement) = (&line, program.confinement);
+                scope.spawn(move || misbehave(line, seed, SEATS, confinement));
+            }
+            all(&line, programs, |at| Pace::Marks(&direct[at].marks))
+        });
         // Only PostgreSQL's own rules can find a program unfair.
         let mut played: Vec<_> = played.into_iter().map(Result::unwrap_or_default).collect();
         see_scene(&mut self.pooled, &mut played);
@@ -157,7 +171,7 @@ fn of_seat(sql: &str, seat: usize) -> String {
     sql.replace('$', &seat.to_string())
 }
 
-/// How many programs are played at the same time, each on its own tables.
+/// How many programs are played at the same time, each on its own tables. One seat more is for clients without manners.
 pub(super) const SEATS: usize = 3;
 
 /// Generous: with one server all clients wait for each other.

@@ -112,7 +112,8 @@ fn draw_fuse(random: &mut Random) -> Option<Fuse> {
     match random.below(40) {
         0 => Some(Fuse::Bytes(skewed(random, 1, 13) as usize)),
         1 => Some(Fuse::Frames(skewed(random, 1, 6) as usize)),
-        2 if random.below(3) == 0 => Some(Fuse::HalfClose),
+        2 => Some(Fuse::Messages(random.below(14) as usize)),
+        3 if random.below(3) == 0 => Some(Fuse::HalfClose),
         _ => None,
     }
 }

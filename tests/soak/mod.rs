@@ -25,11 +25,13 @@ mod verdict;
 mod want;
 mod world;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use base::Random;
+use nix::sys::signal::Signal;
 use tests::place::Place;
 use tests::postgres::Postgres;
 
@@ -74,13 +76,15 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize)
             spawn(scope, "terminator".to_string(), move || chaos::terminate(world, random(1_000_003))),
             spawn(scope, "reloader".to_string(), move || chaos::reload(world, stage, random(1_000_004))),
         ];
-        let memory_kb = watch(stage, world, options);
+        let memory_kb = or_accuse(world, || watch(stage, world, options)).unwrap_or(0);
         // The lines that explain it, before those of the farewells.
         let log = world.violation().map(|_| end_of_log(stage));
-        let healed = heal(stage, world, others, count);
-        if let Err(reason) = &healed {
+        give_up_after_violation(stage, world);
+        let healed = or_accuse(world, || heal(stage, world, others, count));
+        if let Some(Err(reason)) = &healed {
             world.accuse(reason.clone());
         }
+        give_up_after_violation(stage, world);
         world.enter(Phase::Over);
         let ledgers: Vec<Ledger> = clients.into_iter().filter_map(|client| client.join().ok()).collect();
         (memory_kb, log, healed, ledgers)
@@ -93,17 +97,39 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize)
     }
     rest::check_tables(stage, &ledgers)?;
     let at_rest = rest::check(stage, Reference { descriptors, memory_kb })?;
-    let healed = healed.map(|time| format!("  healed in {:.1} s\n", time.as_secs_f64()))?;
-    Ok(healed + &at_rest)
+    let healed = healed.ok_or("nothing healed")??;
+    Ok(format!("  healed in {:.1} s\n{at_rest}", healed.as_secs_f64()))
 }
 
-/// Looks on during the chaos, with a line every ten seconds. The pooler's memory when everybody had been there for a while.
+/// What `body` comes to. A panic in it, such as that of a console which is not answered, is a violation too.
+fn or_accuse<T>(world: &World, body: impl FnOnce() -> T) -> Option<T> {
+    let ended = catch_unwind(AssertUnwindSafe(body));
+    if ended.is_err() {
+        world.accuse("the soak itself panicked: see above".to_string());
+    }
+    ended.ok()
+}
+
+/// Ends all connections, so that nobody waits for an answer any more.
+fn give_up_after_violation(stage: &Stage<'_>, world: &World) {
+    if world.violation().is_some() {
+        stage.front.close();
+        stage.pooler.signal(Signal::SIGQUIT);
+    }
+}
+
+/// Looks on during the chaos, with a line every ten seconds. The most memory that the pooler
+/// had in the first half.
 fn watch(stage: &Stage<'_>, world: &World, options: &Options) -> u64 {
     let (mut memory_kb, mut told) = (0, 0);
     while world.pause(Phase::Chaos, LOOK.min(options.time / 4)) {
+        if stage.pooler.descriptors() == 0 {
+            world.accuse("the pooler has ended".to_string());
+            break;
+        }
         let passed = world.begun.elapsed();
-        if passed < options.time / 3 || memory_kb == 0 {
-            memory_kb = stage.pooler.memory_kb("VmRSS");
+        if passed < options.time / 2 || memory_kb == 0 {
+            memory_kb = memory_kb.max(stage.pooler.memory_kb("VmRSS"));
         }
         if let Err(reason) = rest::check_sizes(&stage.pooler.console("SHOW POOLS")) {
             world.accuse(reason);
@@ -131,6 +157,9 @@ fn heal(
         return Err("a thread of the chaos panicked".to_string());
     }
     let begun = Instant::now();
+    if let Some(violation) = world.violation() {
+        return Err(violation);
+    }
     stage.front.heal();
     stage.back.heal();
     stage.reload(Weather::Fair);

@@ -70,11 +70,16 @@ impl Proxy {
     pub(crate) fn heal(&self) {
         self.shared.is_fair.store(true, Ordering::Relaxed);
     }
+
+    /// Ends all connections and listens no more.
+    pub(crate) fn close(&self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

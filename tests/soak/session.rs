@@ -63,10 +63,37 @@ pub(crate) enum End {
 pub(crate) enum Fuse {
     /// After so many bytes of what it sends.
     Bytes(usize),
+    /// After so many whole messages of what it sends.
+    Messages(usize),
     /// After so many messages of what it hears.
     Frames(usize),
     /// It ends its direction behind the next request and listens on.
     HalfClose,
+}
+
+impl Fuse {
+    /// These bytes are to be sent: how many of them, if the client leaves within them.
+    fn burn(&mut self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            Self::Bytes(left) if *left < bytes.len() => Some(*left),
+            Self::Bytes(left) => {
+                *left -= bytes.len();
+                None
+            }
+            Self::Messages(left) => {
+                let mut at = 0;
+                while let Some([_, a, b, c, d]) = bytes.get(at..at + 5) {
+                    if *left == 0 {
+                        return Some(at);
+                    }
+                    *left -= 1;
+                    at += 1 + u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+                }
+                None
+            }
+            Self::Frames(_) | Self::HalfClose => None,
+        }
+    }
 }
 
 /// What a request came to.
@@ -106,14 +133,10 @@ impl<'a> Session<'a> {
     pub(crate) fn send(&mut self, name: &str, bytes: &[u8]) -> Result<(), End> {
         self.since = Instant::now();
         self.diary.note(format!("> {name}"));
-        if let Some(Fuse::Bytes(left)) = &mut self.fuse {
-            if *left < bytes.len() {
-                let left = *left;
-                self.diary.note(format!("leaves after {left} of {} bytes", bytes.len()));
-                let _ = self.peer.try_send(&bytes[..left]);
-                return Err(End::Left);
-            }
-            *left -= bytes.len();
+        if let Some(left) = self.fuse.as_mut().and_then(|fuse| fuse.burn(bytes)) {
+            self.diary.note(format!("leaves after {left} of {} bytes", bytes.len()));
+            let _ = self.peer.try_send(&bytes[..left]);
+            return Err(End::Left);
         }
         self.peer.try_send(bytes).map_err(|error| End::Gone(format!("cannot send: {error}")))?;
         if let Some(Fuse::HalfClose) = self.fuse {
@@ -202,6 +225,14 @@ impl<'a> Session<'a> {
             }
             self.world.tally.error(&complaint.code, &complaint.text);
             return Err(self.await_end(complaint.code));
+        }
+    }
+
+    /// Judges a message that is not the wanted one: an error that may come fails the request, all else must be the client's own.
+    pub(crate) fn judge(&mut self, frame: &Frame, wanted: &str) -> Result<Heard, End> {
+        match frame.tag {
+            b'E' => self.fail(frame).map(Heard::Failed),
+            _ => self.overhear(frame, wanted).map(|()| Heard::All),
         }
     }
 
@@ -316,13 +347,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Behind a FATAL the connection ends; if it was the server's, the pooler may add how it understood that.
+    /// Behind a FATAL the connection ends; if it was the server's, the pooler may add its own reason.
     fn await_end(&mut self, code: String) -> End {
         loop {
             match self.peer.frame_within(ANSWERED) {
                 Err(Lost::Closed) => return End::Gone(code),
                 Err(lost) => return self.wrong(format!("behind a FATAL: {lost}")),
-                Ok(frame) if verdict::is_crash(&frame) && code == verdict::TERMINATED => {}
+                Ok(frame) if code == verdict::TERMINATED && verdict::is_end_by_pooler(&frame) => {}
                 Ok(frame) => return self.wrong(format!("behind a FATAL came {}", show(&frame))),
             }
         }

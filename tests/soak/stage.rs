@@ -60,7 +60,7 @@ impl<'a> Stage<'a> {
 /// The client with this number: most share the pool of transactions; a few are in each of the others.
 pub(crate) fn who(id: usize) -> Who {
     let (user, database) = match id % 20 {
-        0 => ("u", SESSIONS),
+        0 | 10 => ("u", SESSIONS),
         1 => ("u", STATEMENTS),
         2 => ("u", SHARED),
         3 => ("v", SHARED),

@@ -12,9 +12,10 @@ pub(crate) const CANCELLED: &str = "57014";
 /// `admin_shutdown`.
 pub(crate) const TERMINATED: &str = "57P01";
 
-/// Whether this is what the pooler says when a server has gone.
-pub(crate) fn is_crash(frame: &Frame) -> bool {
-    frame.tag == b'E' && Complaint::read(frame).text == ENDS[0]
+/// Whether the pooler says here why it ends a connection, and may do so.
+pub(crate) fn is_end_by_pooler(frame: &Frame) -> bool {
+    let complaint = Complaint::read(frame);
+    frame.tag == b'E' && complaint.code == "08P01" && may_end(&complaint)
 }
 
 /// Whether a session may fail a request with this and go on.
@@ -23,6 +24,8 @@ pub(crate) fn may_fail(complaint: &Complaint) -> bool {
         CANCELLED => complaint.text == "canceling statement due to user request",
         // A transaction that the client's own last connection left behind still holds its row.
         "55P03" => complaint.text == "canceling statement due to lock timeout",
+        // A server that finds its connection half closed in the middle of a COPY says so, and ends.
+        "08006" => complaint.text == "unexpected EOF on client connection with an open transaction",
         _ => false,
     }
 }

@@ -1,9 +1,9 @@
 //! Requests around the edges: notices, errors, waiting, parameters, transactions that write nothing of value.
 
 use base::Random;
-use tests::message::{self, query};
+use tests::message::query;
 
-use super::{draw_zone, settle, went_well};
+use super::{begin, command, draw_zone, settle, went_well};
 use crate::soak::session::{End, Heard, Session};
 use crate::soak::skewed;
 use crate::soak::want::Want;
@@ -61,8 +61,7 @@ pub(super) fn forbidden_transaction(session: &mut Session<'_>) -> Result<(), End
 
 /// A transaction with things that must not outlive it: a temporary table, local settings, a cursor, a pause.
 pub(super) fn in_transaction(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
-    let heard = session.query("begin", &[Want::tag("BEGIN")], 'T')?;
-    if !went_well(session, heard)? {
+    if !begin(session, random)? {
         return Ok(());
     }
     for _ in 0..1 + random.below(4) {
@@ -81,8 +80,16 @@ pub(super) fn in_transaction(session: &mut Session<'_>, random: &mut Random) -> 
         }
     }
     let (sql, tag) = if random.below(2) == 0 { ("commit", "COMMIT") } else { ("rollback", "ROLLBACK") };
-    session.send(sql, &message::query(sql))?;
-    session.hear_or(&[Want::tag(tag)], 'I', "IE")?;
+    command(session, random, sql, tag, ('I', "IE"))?;
+    settle(session)
+}
+
+/// A transaction whose client leaves while nothing runs.
+pub(super) fn abandoned_transaction(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
+    if begin(session, random)? && owner(session)? == Heard::All {
+        session.diary.note("leaves in a transaction".to_string());
+        return Err(End::Left);
+    }
     settle(session)
 }
 

@@ -9,6 +9,7 @@ mod sessions;
 mod writing;
 
 use base::Random;
+use tests::message;
 
 use super::ledger::Ledger;
 use super::session::{End, Heard, Session};
@@ -24,6 +25,7 @@ pub(crate) fn perform(session: &mut Session<'_>, random: &mut Random, ledger: &m
         (SESSIONS, 0..=39) => sessions::perform(session, random),
         (_, 0..=29) => writing::perform(session, random, ledger),
         (_, 30..=37) => mixed::in_transaction(session, random),
+        (_, 38) if session.world.phase() < Phase::Proof => mixed::abandoned_transaction(session, random),
         _ => read(session, random),
     }
 }
@@ -61,10 +63,35 @@ fn read(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     }
 }
 
+/// A command without rows, such as BEGIN, in either protocol; how the transaction stands after it, and after an error.
+fn command(
+    session: &mut Session<'_>,
+    random: &mut Random,
+    sql: &str,
+    tag: &str,
+    (ready, failed): (char, &str),
+) -> Result<Heard, End> {
+    if random.below(2) == 0 {
+        session.send(sql, &message::query(sql))?;
+        return session.hear_or(&[Want::tag(tag)], ready, failed);
+    }
+    let bytes =
+        [message::parse("", sql), message::bind("", "", &[]), message::execute("", 0), message::sync()].concat();
+    session.send(&format!("extended {sql}"), &bytes)?;
+    let wants: Vec<_> = Want::kinds(b"12").into_iter().chain([Want::tag(tag)]).collect();
+    session.hear_or(&wants, ready, failed)
+}
+
+/// Begins a transaction; whether it stands.
+fn begin(session: &mut Session<'_>, random: &mut Random) -> Result<bool, End> {
+    let heard = command(session, random, "begin", "BEGIN", ('T', "IE"))?;
+    went_well(session, heard)
+}
+
 /// Ends a transaction that has failed.
 fn settle(session: &mut Session<'_>) -> Result<(), End> {
     while session.status != 'I' {
-        session.send("rollback", &tests::message::query("rollback"))?;
+        session.send("rollback", &message::query("rollback"))?;
         session.hear_or(&[Want::tag("ROLLBACK")], 'I', "IE")?;
     }
     Ok(())

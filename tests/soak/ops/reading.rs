@@ -59,12 +59,20 @@ pub(super) fn pipeline(session: &mut Session<'_>, random: &mut Random) -> Result
     for _ in 0..count {
         let (tag, other) = (session.tag(), session.tag());
         let mut wants = Vec::new();
-        match random.below(4) {
-            0 => {
+        match random.below(8) {
+            0..=1 => {
                 bytes.extend(query(&format!("select '{tag}' as q")));
                 wants.extend(Want::one_row(&["q"], &[&tag]));
             }
-            1 => {
+            2 => {
+                bytes.extend(query(&format!("select '{tag}'::int")));
+                wants.push(Want::Error("22P02", tag));
+            }
+            3 => {
+                bytes.extend(call(&tag, &other));
+                wants.push(Want::Function(format!("{tag}{other}")));
+            }
+            4 => {
                 bytes.extend([parse("", "select 1 / $1::int"), bind("", "", &["0"]), execute("", 0)].concat());
                 bytes.extend(
                     [parse("", &format!("select '{other}'")), bind("", "", &[]), execute("", 0), sync()].concat(),
@@ -150,11 +158,7 @@ pub(super) fn copy_out(session: &mut Session<'_>, random: &mut Random) -> Result
 /// FunctionCall.
 pub(super) fn function_call(session: &mut Session<'_>) -> Result<(), End> {
     let (tag, other) = (session.tag(), session.tag());
-    let mut body = TEXTCAT.to_be_bytes().to_vec();
-    body.extend([0, 0]);
-    body.extend(message::list(&[&tag, &other]));
-    body.extend([0, 0]);
-    session.send(&format!("FunctionCall {tag} {other}"), &frame(b'F', &body))?;
+    session.send(&format!("FunctionCall {tag} {other}"), &call(&tag, &other))?;
     session.hear(&[Want::Function(format!("{tag}{other}"))], 'I').map(drop)
 }
 
@@ -178,6 +182,14 @@ pub(super) fn big_parameter(session: &mut Session<'_>, random: &mut Random) -> R
     let end = &text[text.len().saturating_sub(30)..];
     wants.extend([Want::row(&[&format!("{} {end}", text.len())]), Want::tag("SELECT 1")]);
     session.hear(&wants, 'I').map(drop)
+}
+
+fn call(left: &str, right: &str) -> Vec<u8> {
+    let mut body = TEXTCAT.to_be_bytes().to_vec();
+    body.extend([0, 0]);
+    body.extend(message::list(&[left, right]));
+    body.extend([0, 0]);
+    frame(b'F', &body)
 }
 
 /// Describe of a statement (`S`) or a portal (`P`).

@@ -1,7 +1,7 @@
 //! A client connects: its greeting, and the way to its home worker.
 //!
 //! Always true: until its startup packet is understood a client is heard one piece at a time, so that it can be handed to
-//! another worker with nothing under way; it moves at most once.
+//! another worker with nothing under way; it moves once, and again only if its database has moved meanwhile.
 //! Not here: who it is (`login`).
 
 use base::planted::{self, Planted};
@@ -152,8 +152,15 @@ impl<I: Io> Worker<I> {
 
     /// A client comes from the worker that accepted it.
     pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
-        let Traveller { socket, peer, request, early, id, since, since_wall: _ } = traveller;
+        let Traveller { socket, peer, request, early, id, since, since_wall } = traveller;
         let early = if planted::is(Planted::EarlyBytesLost) { Vec::new() } else { early };
+        let home = self.force.homes.home_of(&request.database);
+        if home != self.id {
+            // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
+            let traveller = Traveller { socket, peer, request, early, id, since, since_wall };
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
+            return;
+        }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
         if let Some(key) = self.take_client(socket, peer, id, since, stage) {
             self.arm_client(key);

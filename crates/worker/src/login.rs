@@ -298,7 +298,10 @@ impl<I: Io> Worker<I> {
             Some(number) => self.places.databases[number as usize].entry.clone(),
             None => None,
         };
-        let Some(entry) = entry.or_else(|| self.force.settings.database(&name)) else {
+        // A database that has come, or come back, during the login may have another home: here there is none of that name.
+        let is_here = self.force.homes.home_of(&name) == self.id;
+        let entry = entry.or_else(|| self.force.settings.database(&name));
+        let Some(entry) = entry.filter(|_| is_here) else {
             self.login_failed_line(key);
             self.fail_client(key, &Fault::NoSuchDatabase { name });
             return;

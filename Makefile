@@ -21,6 +21,9 @@ differential: ## random programs, directly and through the pooler (ARGS="--progr
 fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target exchange")
 	cargo xtask fuzz $(ARGS)
 
+coverage: ## which lines the unit tests and the world reach; below 90 % it fails
+	cargo xtask coverage $(ARGS)
+
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
@@ -30,4 +33,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test soak differential fuzz bench check build
+.PHONY: help setup demo test soak differential fuzz coverage bench check build

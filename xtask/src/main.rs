@@ -4,6 +4,7 @@
 //! Not here: what the chores do; each has its module.
 
 mod bench;
+mod coverage;
 mod differential;
 mod fuzz;
 mod generate;
@@ -49,6 +50,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
+        "coverage" => coverage::run(&house, &rest),
         "check" => check(&house),
         "tidy" => tidy::run(house.root()),
         "gen" => generate::run(house.root(), generate::Mode::from_arguments(&rest)?),
@@ -81,6 +83,7 @@ usage: cargo xtask CHORE
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
+  coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)
   check                     formatting, lints, tidy, generated pages
   tidy                      the rules of the house that a machine can check
   gen [--check]             write docs/reference, or only say whether it is fresh";

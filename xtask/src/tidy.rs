@@ -38,6 +38,12 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Whether a line of a file, counted from 1, is test code.
+pub(crate) fn test_lines(path: &str, text: &str) -> impl Fn(usize) -> bool + use<> {
+    let source = source::Source::read(path, text);
+    move |line| source.is_test(line)
+}
+
 /// The texts of the project, by path from its root. What is not UTF-8 has its place but an empty text.
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,

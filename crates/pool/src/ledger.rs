@@ -194,6 +194,8 @@ struct Account {
     waits: VecDeque<WorkerId>,
     /// Whether everybody was last told that somebody waits.
     is_wanted: bool,
+    /// Whether slots have come home since they were told.
+    has_shrunk: bool,
 }
 
 #[derive(Debug)]
@@ -273,6 +275,7 @@ impl Account {
             nows: VecDeque::new(),
             waits: VecDeque::new(),
             is_wanted: false,
+            has_shrunk: false,
         }
     }
 
@@ -286,8 +289,10 @@ impl Account {
         }
         self.answer_nows(key, slots_max, answers);
         self.is_wanted = !self.waits.is_empty();
-        // Said again after a grant, since the server that was given up for it is no longer owed by anybody.
-        if self.is_wanted != was_wanted || (self.is_wanted && has_moved) {
+        // Said again after a grant, since the server that was given up for it is no longer owed by anybody; and when one that
+        // came home was not enough, since more than the limit were out.
+        let has_shrunk = std::mem::take(&mut self.has_shrunk);
+        if self.is_wanted != was_wanted || (self.is_wanted && (has_moved || has_shrunk)) {
             let is_wanted = self.is_wanted;
             answers.extend(self.workers().map(|to| (to, Answer::Wanted { key: key.clone(), is_wanted })));
         }
@@ -352,6 +357,7 @@ impl Account {
         let held = &mut self.slots[usize::from(from.0)];
         debug_assert!(*held >= slots, "nobody gives back what is not out");
         *held = held.saturating_sub(slots);
+        self.has_shrunk |= slots > 0;
     }
 
     fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {

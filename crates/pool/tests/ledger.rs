@@ -348,6 +348,24 @@ fn it_is_said_again_that_a_slot_is_wanted_while_others_stand_in_line() {
 }
 
 #[test]
+fn under_a_lowered_limit_it_is_said_again_for_each_slot_that_comes_home_too_few() {
+    let (mut ledger, mut answers) = (Ledger::new(2), Vec::new());
+    let [asker, holder] = [WorkerId(0), WorkerId(1)];
+    ledger.handle(holder, Letter::Took { key: user_servers(), slots: 3 }, &mut answers);
+    ledger.set_limit(user_servers(), 2, &mut answers);
+    ledger.handle(asker, Letter::Ask { key: user_servers(), patience: Patience::Wait, spare: 0 }, &mut answers);
+    let wanted = (holder, Answer::Wanted { key: user_servers(), is_wanted: true });
+    assert!(answers.contains(&wanted));
+    answers.clear();
+    // The one that was closed for it is not enough: two more have to go.
+    ledger.handle(holder, Letter::Give { key: user_servers(), slots: 1 }, &mut answers);
+    assert!(answers.contains(&wanted), "{answers:?}");
+    answers.clear();
+    ledger.handle(holder, Letter::Give { key: user_servers(), slots: 1 }, &mut answers);
+    assert!(answers.contains(&(asker, Answer::Granted { key: user_servers(), patience: Patience::Wait, slots: 1 })));
+}
+
+#[test]
 fn a_minimum_is_denied_rather_than_put_in_line() {
     let mut house = House::new(user_servers(), 1);
     house.take(0, Patience::Wait);

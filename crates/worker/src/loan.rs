@@ -166,10 +166,11 @@ impl<I: Io> Worker<I> {
                 self.lose_server(key, "invalid server parameter");
                 self.fail_client(client, &Fault::InvalidServerParameter);
             }
-            Stage::Cleaning(_) => {
+            Stage::Cleaning(ref cleaning) => {
                 let line = self.server_prefix(key);
                 self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));
-                self.lose_server(key, "reset query failed");
+                let why = cleaning.failure();
+                self.lose_server(key, why);
             }
             // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.
             _ => {}

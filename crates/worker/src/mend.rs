@@ -46,6 +46,15 @@ impl Cleaning {
         Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, kind }
     }
 
+    /// Why it is closed when what we asked for that fails.
+    pub(crate) fn failure(&self) -> &'static str {
+        match self.kind {
+            Kind::Reset => "reset query failed",
+            Kind::Check => "test query failed",
+            Kind::Mend(_) | Kind::AwaitCancels => "could not be made clean",
+        }
+    }
+
     /// In PgBouncer's words for the console.
     pub(crate) fn word(&self) -> &'static str {
         match self.kind {

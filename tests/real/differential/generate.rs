@@ -5,7 +5,7 @@
 
 use super::dice::Dice;
 use super::messages::{self, Taste, batch, bind, close, copy_in, describe, execute, missing, parse, query, sync};
-use super::program::{Burst, Confinement, Cut, Ending, Message, Program, Then, Unit};
+use super::program::{Burst, Confinement, Cut, Ending, Hurry, Message, Program, Then, Unit};
 use super::rules;
 use super::sql::{PARAMETERS, Pencil, Values, of_session, setting};
 
@@ -24,7 +24,8 @@ pub(super) fn program(seed: u64, seat: usize, confinement: Confinement) -> Progr
         units.push(unit);
     }
     let ending = if dice.percent(80) { Ending::Terminate } else { Ending::Vanish };
-    let program = Program { confinement, startup, units, ending };
+    let hurry = if dice.percent(10) { Hurry::Yes } else { Hurry::No };
+    let program = Program { confinement, startup, hurry, units, ending };
     match ending {
         Ending::Terminate => program,
         Ending::Vanish => broken_off(&mut dice, program),

@@ -119,6 +119,7 @@ fn round(lane: &mut Lane<'_>, seed: u64) -> Option<String> {
     match Round::new(seed).play(lane) {
         Ok(None) => None,
         Ok(Some(difference)) => {
+            println!("seed {seed:#x} differs: looking for a small program that still does");
             let difference = shrink::shrink(lane, difference);
             Some(report::report(&difference))
         }

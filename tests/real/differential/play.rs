@@ -14,7 +14,7 @@ use tests::notation::{self, decode, show};
 use tests::peer::{Frame, Lost, Peer};
 use tests::wait::LIMIT;
 
-use super::program::{Burst, Ending, Program, Then};
+use super::program::{Burst, Ending, Hurry, Program, Then};
 use super::rest::Rest;
 
 /// What a client was told.
@@ -80,14 +80,16 @@ pub(super) fn play(line: &Line, program: &Program, pace: Pace<'_>) -> Result<Tra
         Err(reason) => return Ok(Transcript { end: End::Broken(reason), ..Transcript::default() }),
     };
     let mut unit_before = 0;
-    for (unit, burst) in program.bursts() {
+    for (number, (unit, burst)) in program.bursts().enumerate() {
         if matches!(pace, Pace::Rules) && unit != unit_before && !talk.rest.is_neutral() {
             let answers = talk.transcript.answers();
             let script = program.script(&answers);
             return Err(format!("rule 1: unit {unit_before} does not end as it began: {:?}\n{script}", talk.rest));
         }
         unit_before = unit;
-        if let Err(reason) = talk.say(burst).and_then(|()| talk.wait(burst, pace)) {
+        let is_said = number == 0 && program.hurry == Hurry::Yes;
+        let said = if is_said { Ok(()) } else { talk.say(burst) };
+        if let Err(reason) = said.and_then(|()| talk.wait(burst, pace)) {
             talk.transcript.end = End::Broken(reason);
             return Ok(talk.transcript);
         }
@@ -126,7 +128,14 @@ impl Talk {
         };
         let own = program.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let pairs: Vec<_> = [("user", "u"), ("database", line.database.as_str())].into_iter().chain(own).collect();
-        talk.pen.write(vec![message::startup(0, &pairs)])?;
+        let mut pieces = vec![message::startup(0, &pairs)];
+        if let (Hurry::Yes, Some((_, burst))) = (program.hurry, program.bursts().next()) {
+            burst.messages.iter().for_each(|message| talk.rest.sends(message.kind()));
+            let mut more = burst.pieces();
+            pieces[0].extend(more.remove(0));
+            pieces.extend(more);
+        }
+        talk.pen.write(pieces)?;
         loop {
             let frame = talk.peer.frame_within(talk.patience).map_err(|lost| format!("in the login: {lost}"))?;
             match frame.tag {

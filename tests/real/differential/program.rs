@@ -16,6 +16,7 @@ pub(super) struct Program {
     pub(super) confinement: Confinement,
     /// Parameters of the startup packet, beside user and database.
     pub(super) startup: Vec<(String, String)>,
+    pub(super) hurry: Hurry,
     pub(super) units: Vec<Unit>,
     pub(super) ending: Ending,
 }
@@ -27,6 +28,15 @@ pub(super) enum Confinement {
     Transaction,
     /// The session: it may run in session mode only.
     Session,
+}
+
+/// When a client first says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hurry {
+    /// When it has been let in.
+    No,
+    /// Along with its startup packet.
+    Yes,
 }
 
 /// How a client leaves.
@@ -160,6 +170,9 @@ impl Program {
     pub(super) fn script(&self, answers: &[String]) -> String {
         let startup: String = self.startup.iter().map(|(name, value)| format!(" {name}={}", quote(value))).collect();
         let mut text = format!("client c logs in user=u database=d{startup}\n");
+        if self.hurry == Hurry::Yes {
+            text.push_str("# what comes next is sent along with the startup packet\n");
+        }
         let mut answers = answers.iter();
         for (_, burst) in self.bursts() {
             let messages: Vec<_> = burst.messages.iter().map(Message::text).collect();

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::hunt::Difference;
-use super::program::{Burst, Cut, Program};
+use super::program::{Burst, Cut, Hurry, Program};
 use super::rules;
 use super::stage::Lane;
 
@@ -75,7 +75,7 @@ fn attempt(lane: &mut Lane<'_>, best: &mut Difference, programs: Vec<Program>, r
 /// A program without its part number `at`, or `None` when there is no such part.
 type Step = fn(&Program, usize) -> Option<Program>;
 
-const STEPS: [Step; 6] = [half_of_units, unit, burst, message, parameter, cut];
+const STEPS: [Step; 7] = [half_of_units, unit, burst, message, parameter, hurry, cut];
 
 fn half_of_units(program: &Program, at: usize) -> Option<Program> {
     let mut smaller = program.clone();
@@ -121,6 +121,10 @@ fn parameter(program: &Program, at: usize) -> Option<Program> {
     let mut smaller = program.clone();
     (at < program.startup.len()).then(|| smaller.startup.remove(at))?;
     Some(smaller)
+}
+
+fn hurry(program: &Program, at: usize) -> Option<Program> {
+    (at == 0 && program.hurry == Hurry::Yes).then(|| Program { hurry: Hurry::No, ..program.clone() })
 }
 
 /// Writes one burst more whole than it was written.

@@ -86,7 +86,7 @@ impl Board {
 
 /// Fires requests until the chaos is over.
 pub(crate) fn run(world: &World, clients: usize, mut random: Random) {
-    while world.pause(Phase::Chaos, Duration::from_millis(random.below(12))) {
+    while world.pause(Phase::Chaos, Duration::from_millis(random.below(30))) {
         let client = random.below(clients as u64) as usize;
         let fired = match random.below(10) {
             0 => fire_stale(world, client, &mut random),

@@ -70,13 +70,15 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize)
             })
             .collect();
         let count = options.clients;
-        let others = vec![
-            spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(1_000_001))),
-            spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(1_000_002))),
-            spawn(scope, "terminator".to_string(), move || chaos::terminate(world, random(1_000_003))),
-            spawn(scope, "reloader".to_string(), move || chaos::reload(world, stage, random(1_000_004))),
+        let mut others = vec![
+            spawn(scope, "terminator".to_string(), move || chaos::terminate(world, random(1_000_001))),
+            spawn(scope, "reloader".to_string(), move || chaos::reload(world, stage, random(1_000_002))),
         ];
-        let memory_kb = or_accuse(world, || watch(stage, world, options)).unwrap_or(0);
+        // Each waits for the end of its request, which may take seconds.
+        let cancellers = (1_000_003..1_000_003 + CANCELLERS)
+            .map(|number| spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(number))));
+        others.extend(cancellers);
+        let memory_kb = or_accuse(world, || watch(stage, world, options)).unwrap_or(i64::MAX);
         // The lines that explain it, before those of the farewells.
         let log = world.violation().map(|_| end_of_log(stage));
         give_up_after_violation(stage, world);
@@ -119,17 +121,17 @@ fn give_up_after_violation(stage: &Stage<'_>, world: &World) {
 }
 
 /// Looks on during the chaos, with a line every ten seconds. The most memory that the pooler
-/// had in the first half.
-fn watch(stage: &Stage<'_>, world: &World, options: &Options) -> u64 {
-    let (mut memory_kb, mut told) = (0, 0);
+/// had in the first half, its receive buffers aside.
+fn watch(stage: &Stage<'_>, world: &World, options: &Options) -> i64 {
+    let (mut memory_kb, mut told) = (i64::MIN, 0);
     while world.pause(Phase::Chaos, LOOK.min(options.time / 4)) {
         if stage.pooler.descriptors() == 0 {
             world.accuse("the pooler has ended".to_string());
             break;
         }
         let passed = world.begun.elapsed();
-        if passed < options.time / 2 || memory_kb == 0 {
-            memory_kb = memory_kb.max(stage.pooler.memory_kb("VmRSS"));
+        if passed < options.time / 2 || memory_kb == i64::MIN {
+            memory_kb = memory_kb.max(rest::memory_kb(stage));
         }
         if let Err(reason) = rest::check_sizes(&stage.pooler.console("SHOW POOLS")) {
             world.accuse(reason);
@@ -197,6 +199,7 @@ fn end_of_log(stage: &Stage<'_>) -> String {
     format!("the end of the pooler's log:\n{lines}")
 }
 
+const CANCELLERS: u64 = 8;
 const LOOK: Duration = Duration::from_secs(1);
 /// Longer than any answer may take.
 const ENDED: Duration = Duration::from_secs(120);

@@ -103,7 +103,7 @@ fn draw(random: &mut Random) -> Vec<String> {
         one_of("min_pool_size", &["0", "0", "2"]),
         one_of("reserve_pool_size", &["0", "0", "2"]),
         one_of("reserve_pool_timeout", &["1", "5"]),
-        one_of("query_timeout", &["0", "0", "0", "1", "2"]),
+        one_of("query_timeout", &["0", "0", "0", "0", "2"]),
         one_of("query_wait_timeout", &["20", "20", "3"]),
         one_of("idle_transaction_timeout", &["0", "0", "1"]),
         one_of("transaction_timeout", &["0", "0", "0", "1"]),

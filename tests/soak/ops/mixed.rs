@@ -42,7 +42,7 @@ pub(super) fn empty(session: &mut Session<'_>) -> Result<(), End> {
 /// Something that runs long enough to be cancelled, terminated or left.
 pub(super) fn sleep(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     let tag = session.tag();
-    let millis = skewed(random, 3, 10);
+    let millis = skewed(random, 3, 9);
     session.world.board.is_long(session.who.id, true);
     let sql = format!("select '{tag}' as a from pg_sleep({millis} / 1000.0)");
     let heard = session.query(&sql, &Want::one_row(&["a"], &[&tag]), 'I');
@@ -71,7 +71,7 @@ pub(super) fn in_transaction(session: &mut Session<'_>, random: &mut Random) -> 
             2 => cursor(session, random)?,
             3 => sleep_inside(session, random)?,
             _ => {
-                session.world.pause(session.world.phase(), std::time::Duration::from_millis(random.below(30)));
+                session.world.pause(session.world.phase(), std::time::Duration::from_millis(random.below(10)));
                 Heard::All
             }
         };
@@ -140,7 +140,7 @@ fn cursor(session: &mut Session<'_>, random: &mut Random) -> Result<Heard, End> 
 fn sleep_inside(session: &mut Session<'_>, random: &mut Random) -> Result<Heard, End> {
     let tag = session.tag();
     session.world.board.is_long(session.who.id, true);
-    let sql = format!("select '{tag}' as a from pg_sleep({} / 1000.0)", random.below(120));
+    let sql = format!("select '{tag}' as a from pg_sleep({} / 1000.0)", random.below(80));
     let heard = session.query(&sql, &Want::one_row(&["a"], &[&tag]), 'T');
     session.world.board.is_long(session.who.id, false);
     heard

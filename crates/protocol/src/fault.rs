@@ -275,6 +275,123 @@ mod tests {
         assert!(full.verdict().detail.expect("a detail").contains("100"));
     }
 
+    /// Drivers and scripts match on these words, and operators search for them: whoever changes one changes it here too.
+    #[test]
+    fn every_fault_has_its_words_its_code_and_who_is_to_blame() {
+        use Blame::{Client, Operator, Ours, Server};
+        let name = || "x".into();
+        let text: Arc<str> = "why".into();
+        let table: [(Fault, Blame, &str, &str); 44] = [
+            (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
+            (
+                Fault::UnknownProtocol { major: 4 },
+                Client,
+                "08P01",
+                "unsupported frontend protocol 4: server supports 3.0 to 3.2",
+            ),
+            (Fault::NoUser, Client, "08P01", "no username supplied"),
+            (Fault::UserTooLong, Client, "08P01", "username too long"),
+            (
+                Fault::StartupTerminator,
+                Client,
+                "08P01",
+                "invalid startup packet layout: expected terminator as last byte",
+            ),
+            (Fault::StartupLayout, Client, "08P01", "invalid startup packet layout"),
+            (Fault::StartupEncoding, Client, "08P01", "startup parameters must be valid UTF-8"),
+            (Fault::StartupParameter { name: name() }, Client, "08P01", "unsupported startup parameter: x"),
+            (
+                Fault::OptionsFlag,
+                Client,
+                "08P01",
+                "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed",
+            ),
+            (Fault::OptionsParameter { name: name() }, Client, "08P01", "unsupported startup parameter in options: x"),
+            (
+                Fault::UnencryptedAfter { request: "SSL request" },
+                Client,
+                "08P01",
+                "received unencrypted data after SSL request",
+            ),
+            (
+                Fault::ReplicationUnsupported,
+                Client,
+                "0A000",
+                "replication connections are not supported by this version",
+            ),
+            (Fault::PasswordBeforeStartup, Client, "08P01", "client password pkt before startup packet"),
+            (Fault::PasswordWrong, Client, "08P01", "password authentication failed"),
+            (Fault::SaslWrong, Client, "08P01", "SASL authentication failed"),
+            (Fault::SaslMechanism, Client, "08P01", "client selected an invalid SASL authentication mechanism"),
+            (Fault::PasswordEmpty, Client, "08P01", "empty password returned by client"),
+            (Fault::UserUnknownToTrust, Client, "08P01", "\"trust\" authentication failed"),
+            (Fault::ConsoleForbidden, Client, "08P01", "not allowed"),
+            (Fault::BouncerConfig, Operator, "08P01", "bouncer config error"),
+            (Fault::UnknownMessage, Client, "08P01", "unknown pkt"),
+            (Fault::UnexpectedInCopy, Client, "08P01", "unexpected message during COPY from stdin"),
+            (Fault::QueryDisallowed, Client, "08P01", "PQexec disallowed"),
+            (
+                Fault::TransactionInStatementMode,
+                Client,
+                "08P01",
+                "transaction blocks not allowed in statement pooling mode",
+            ),
+            (Fault::InvalidServerParameter, Client, "08P01", "invalid server parameter"),
+            (Fault::ClientsFull { limit: 1 }, Operator, "08P01", "no more connections allowed (max_client_conn)"),
+            (
+                Fault::DatabaseClientsFull { limit: 1 },
+                Operator,
+                "08P01",
+                "client connections exceeded (max_db_client_connections)",
+            ),
+            (
+                Fault::UserClientsFull { limit: 1 },
+                Operator,
+                "08P01",
+                "client connections exceeded (max_user_client_connections)",
+            ),
+            (Fault::DescriptorsFull, Operator, "53300", "no more connections allowed (out of file descriptors)"),
+            (Fault::QueryWaitTimeout { secs: 2 }, Operator, "08P01", "query_wait_timeout"),
+            (Fault::QueryTimeoutWaiting, Operator, "08P01", "query_timeout"),
+            (Fault::QueryTimeout, Operator, "08P01", "query timeout"),
+            (Fault::IdleTransactionTimeout, Operator, "08P01", "idle transaction timeout"),
+            (Fault::TransactionTimeout, Operator, "08P01", "transaction timeout"),
+            (Fault::ClientIdleTimeout, Operator, "08P01", "client_idle_timeout"),
+            (Fault::LoginTimeoutServerDown { cause: None }, Server, "08P01", "client_login_timeout (server down)"),
+            (Fault::ServerCrashed, Server, "08P01", "server conn crashed?"),
+            (Fault::ServerSurprise, Server, "08P01", "server sent what it was not asked for"),
+            (Fault::ServerLogin { text: text.clone() }, Server, "08P01", "server login failed: why"),
+            (
+                Fault::ServerLoginFailing { cause: text.clone() },
+                Server,
+                "08P01",
+                "server login has been failing, cached error: why (server_login_retry)",
+            ),
+            (Fault::DatabaseRemoved, Operator, "08P01", "database removed"),
+            (Fault::ShuttingDown, Operator, "08P01", "pooler is shutting down"),
+            (Fault::ServersShuttingDown, Operator, "08P01", "server shutting down"),
+            (Fault::Unservable, Ours, "08P01", "bouncer resources exhaustion"),
+        ];
+        for (fault, blame, sqlstate, text) in table {
+            assert_eq!(
+                (&*fault.text(), &*fault.verdict().sqlstate, fault.blame()),
+                (text, sqlstate, blame),
+                "{fault:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_an_operator_can_do_about_it_is_said() {
+        let detail = |fault: Fault| fault.verdict().detail.unwrap_or_default();
+        assert!(detail(Fault::QueryWaitTimeout { secs: 7 }).contains("within 7 seconds"));
+        let down = Fault::LoginTimeoutServerDown { cause: Some("connect failed".into()) };
+        assert!(detail(down).ends_with("ended with: connect failed"));
+        for fault in [Fault::DescriptorsFull, Fault::QueryWaitTimeout { secs: 7 }, Fault::TransactionInStatementMode] {
+            assert!(fault.verdict().hint.is_some(), "{fault:?}");
+        }
+    }
+
     #[test]
     fn a_bad_header_is_shown_in_hex() {
         assert_eq!(Fault::BadHeader { header: *b"Q\0\0\0\x01" }.text(), "bad packet header: '5100000001'");

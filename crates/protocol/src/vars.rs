@@ -196,6 +196,26 @@ mod tests {
     }
 
     #[test]
+    fn only_a_change_is_one() {
+        let tracked = tracked();
+        let place = tracked.application_name();
+        let mut vars = Vars::new(&tracked);
+        assert_eq!(tracked.place("application_name"), Some(place));
+        assert!(vars.set(place, "till") && !vars.set(place, "till") && vars.set(place, "Till"));
+        assert!(!vars.set(99, "nowhere"));
+        assert_eq!((vars.get(place), vars.get(99)), (Some("Till"), None));
+    }
+
+    #[test]
+    fn a_client_is_told_its_own_values_and_the_servers_for_the_rest() {
+        let mut client = vars(&[("TimeZone", "UTC")]);
+        client.fill_from(&vars(&[("TimeZone", "Asia/Tokyo"), ("DateStyle", "ISO, MDY")]));
+        let mut out = Vec::new();
+        client.write_statuses(&tracked(), &mut out);
+        assert_eq!(out, b"S\0\0\0\x17DateStyle\0ISO, MDY\0S\0\0\0\x11TimeZone\0UTC\0");
+    }
+
+    #[test]
     fn a_search_path_is_set_as_a_list() {
         let tracked = Tracked::new(["search_path"]);
         let place = tracked.place("search_path").expect("tracked");

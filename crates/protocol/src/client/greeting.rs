@@ -260,12 +260,52 @@ mod tests {
     }
 
     #[test]
+    fn replication_is_refused_unless_it_is_switched_off() {
+        for off in ["false", "off", "NO", "0", "f", "n"] {
+            assert!(read(&[("user", "ann"), ("replication", off)], &[]).is_ok(), "{off}");
+        }
+        for on in ["true", "database", "1", "on", ""] {
+            let refused = read(&[("user", "ann"), ("replication", on)], &[]);
+            assert_eq!(refused, Err(Fault::ReplicationUnsupported), "{on}");
+        }
+    }
+
+    #[test]
+    fn what_is_tracked_is_remembered_whatever_the_case_of_its_name() {
+        let tracked = Tracked::new(["IntervalStyle"]);
+        let request = read(&[("user", "ann"), ("intervalSTYLE", "iso_8601"), ("timezone", "UTC")], &[]);
+        let vars = request.expect("a request").vars;
+        assert_eq!(vars.get(tracked.place("IntervalStyle").expect("tracked")), Some("iso_8601"));
+        assert_eq!(vars.get(tracked.place("TimeZone").expect("tracked")), Some("UTC"));
+    }
+
+    #[test]
+    fn a_welcome_is_fixed_words_parameters_key_and_ready() {
+        let tracked = Tracked::new([]);
+        let mut vars = Vars::new(&tracked);
+        vars.set(tracked.place("TimeZone").expect("tracked"), "UTC");
+        let mut out = Vec::new();
+        write_welcome(&mut out, b"R\0\0\0\x08\0\0\0\0", &vars, &tracked, b"12345678");
+        let expected: &[&[u8]] =
+            &[b"R\0\0\0\x08\0\0\0\0", b"S\0\0\0\x11TimeZone\0UTC\0", b"K\0\0\0\x0c12345678", b"Z\0\0\0\x05I"];
+        assert_eq!(out, expected.concat());
+    }
+
+    #[test]
     fn the_first_bytes_tell_what_is_wanted() {
         assert_eq!(open(b""), Opening::More);
         assert_eq!(open(b"\0\0\0\x08\x04"), Opening::More);
         assert_eq!(open(b"\x16\x03\x01"), Opening::DirectTls);
         assert_eq!(open(b"\0\0\0\x08\x04\xd2\x16\x2f"), Opening::Encryption { bytes: 8, request: "SSL request" });
+        let gss = Opening::Encryption { bytes: 8, request: "GSSAPI encryption request" };
+        assert_eq!(open(b"\0\0\0\x08\x04\xd2\x16\x30"), gss);
+        let cancel = Opening::Cancel { key: b"12345678"[..].into() };
+        assert_eq!(open(b"\0\0\0\x10\x04\xd2\x16\x2e12345678"), cancel);
         assert_eq!(open(b"\0\0\0\x08\0\x02\0\0"), Opening::Bad(Fault::OldProtocol));
+        assert_eq!(open(b"\0\0\0\x08\0\x04\0\0"), Opening::Bad(Fault::UnknownProtocol { major: 4 }));
+        assert_eq!(open(b"\0\0\0\x08\0\x03\0\0"), Opening::Bad(Fault::StartupTerminator));
+        assert_eq!(open(b"\0\0\0\x0c\0\x03\0\0ann\0"), Opening::Bad(Fault::StartupLayout));
+        assert_eq!(open(b"\0\0\0\x0e\0\x03\0\0\xe4\0a\0\0\0"), Opening::Bad(Fault::StartupEncoding));
         assert_eq!(open(b"p\0\0\0\x05x"), Opening::Bad(Fault::PasswordBeforeStartup));
         assert_eq!(open(b"GET / HTTP/1.0"), Opening::Bad(Fault::BadHeader { header: *b"GET /" }));
         assert_eq!(open(b"\0\0\0\0"), Opening::Bad(Fault::BadHeader { header: [0; 5] }));

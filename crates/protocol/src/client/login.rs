@@ -209,6 +209,24 @@ mod tests {
         assert!(matches!(answer(Some(""), b"\0"), Err((Fault::PasswordEmpty, None))));
     }
 
+    /// Somebody unknown is judged by the work of another's secret; whose password that is must not help.
+    #[test]
+    fn the_unknown_do_not_get_in_by_the_password_of_whom_they_are_judged_like() {
+        let like = Some(Arc::new(Secret::parse(ScramSecret::derive("secret", &[9; 16], 2).to_string())));
+        let unknown = Known { like, ..known(None) };
+        let Ok(Step::Ask(login)) = Login::begin(Method::Plain, unknown, DICE, &mut Vec::new()) else { panic!("asked") };
+        assert!(matches!(login.answer(b"secret\0", &mut Vec::new()), Err((Fault::PasswordWrong, None))));
+    }
+
+    #[test]
+    fn a_login_shows_what_it_waits_for_and_no_secret() {
+        let shown = |method, secret| format!("{:?}", ask(method, Some(secret)).0);
+        let stored = ScramSecret::derive("secret", &[9; 16], 2).to_string();
+        assert_eq!(shown(Method::Plain, "secret"), "AwaitPassword");
+        assert_eq!(shown(Method::Md5, "secret"), "AwaitMd5");
+        assert_eq!(shown(Method::Scram, &stored), "AwaitSaslFirst");
+    }
+
     #[test]
     fn an_md5_answer_is_right_or_wrong() {
         let (login, asked) = ask(Method::Md5, Some("secret"));

@@ -133,3 +133,47 @@ fn a_server_cannot_skip_its_own_proof() {
     sent(login.hear(b'R', &request(10, b"SCRAM-SHA-256\0\0")));
     assert_eq!(login.hear(b'R', &request(0, b"")).expect_err("unproven"), LoginFault::Nonsense(b'R'));
 }
+
+#[test]
+fn a_server_that_proves_the_wrong_thing_is_not_believed() {
+    let stored = ScramSecret::derive("secret", &[9; 16], 2);
+    let asked = |login: &mut ServerLogin| {
+        let initial = sent(login.hear(b'R', &request(10, b"SCRAM-SHA-256\0\0")));
+        let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored.clone())), &[8; NONCE_BYTES]);
+        let (_, asked) = server.first(&initial[5 + MECHANISM.len() + 1 + 4..]).expect("our own message");
+        sent(login.hear(b'R', &request(11, &asked)));
+    };
+    for (words, text) in [
+        (&b"v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="[..], "invalid server signature"),
+        (b"v=AAAA", "failed to verify server signature"),
+        (b"e=unknown-user", "failed to verify server signature"),
+    ] {
+        let mut login = begin(identity("secret"));
+        asked(&mut login);
+        assert_eq!(login.hear(b'R', &request(12, words)).expect_err("a lie"), LoginFault::WrongSecret(text));
+    }
+}
+
+#[test]
+fn a_server_that_never_ends_telling_of_itself_is_none() {
+    let mut login = begin(identity(""));
+    assert!(matches!(login.hear(b'v', b"\0\x03\0\0\0\0\0\0"), Ok(Step::Wait)));
+    for _ in 0..PARAMETERS_MAX {
+        assert!(matches!(login.hear(b'S', b"a\0b\0"), Ok(Step::Wait)));
+    }
+    assert_eq!(login.hear(b'S', b"a\0b\0").expect_err("one more"), LoginFault::Nonsense(b'S'));
+    assert_eq!(begin(identity("")).hear(b'S', b"a").expect_err("torn"), LoginFault::Nonsense(b'S'));
+}
+
+#[test]
+fn a_login_shows_what_it_waits_for_and_no_secret() {
+    let mut login = begin(identity("s3cret"));
+    let mut stages = vec![format!("{login:?}")];
+    sent(login.hear(b'R', &request(3, b"")));
+    stages.push(format!("{login:?}"));
+    assert!(matches!(login.hear(b'R', &request(0, b"")), Ok(Step::Wait)));
+    stages.push(format!("{login:?}"));
+    for (shown, stage) in stages.iter().zip(["AwaitRequest", "AwaitVerdict", "AwaitReady"]) {
+        assert!(shown.contains(stage) && !shown.contains("s3cret"), "{shown}");
+    }
+}

@@ -194,7 +194,7 @@ struct Account {
     waits: VecDeque<WorkerId>,
     /// Whether everybody was last told that somebody waits.
     is_wanted: bool,
-    /// Whether slots have come home since they were told.
+    /// Whether slots have come home, or a place in the line was given up, since they were told.
     has_shrunk: bool,
 }
 
@@ -350,6 +350,8 @@ impl Account {
     fn withdraw(&mut self, from: WorkerId) {
         if let Some(place) = self.waits.iter().rposition(|worker| *worker == from) {
             self.waits.remove(place);
+            // What was closed for it may have been a server without a grant, which nobody brings home.
+            self.has_shrunk = true;
         }
     }
 

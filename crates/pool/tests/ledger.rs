@@ -357,7 +357,12 @@ fn under_a_lowered_limit_it_is_said_again_for_each_slot_that_comes_home_too_few(
     let wanted = (holder, Answer::Wanted { key: user_servers(), is_wanted: true });
     assert!(answers.contains(&wanted));
     answers.clear();
-    // The one that was closed for it is not enough: two more have to go.
+    // The first that was closed for it had no grant: the holder asks for one less, and nothing comes home.
+    ledger.handle(holder, Letter::Ask { key: user_servers(), patience: Patience::Wait, spare: 0 }, &mut answers);
+    ledger.handle(holder, Letter::Withdraw { key: user_servers() }, &mut answers);
+    assert!(answers.contains(&wanted), "{answers:?}");
+    answers.clear();
+    // The next one is not enough either: two have to go.
     ledger.handle(holder, Letter::Give { key: user_servers(), slots: 1 }, &mut answers);
     assert!(answers.contains(&wanted), "{answers:?}");
     answers.clear();

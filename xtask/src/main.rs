@@ -13,6 +13,7 @@ mod setup;
 mod soak;
 mod suite;
 mod tidy;
+mod world;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
+        "world" => world::run(&house, &rest),
         "coverage" => coverage::run(&house, &rest),
         "check" => check(&house),
         "tidy" => tidy::run(house.root()),

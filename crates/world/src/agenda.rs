@@ -1,0 +1,129 @@
+//! What will happen, in order of time; what happens at the same time, in the order in which it was planned.
+//!
+//! Always true: time never goes back.
+//! Not here: what comes of an event (`world`).
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use base::Time;
+
+/// Something that happens.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Bytes, or an end, reach this end of a connection.
+    Arrives { end: u32, what: Arrival },
+    /// A dial reaches its aim, whose end this is.
+    Knocks { end: u32 },
+    /// A dial is answered at the end that dialed.
+    Answered { end: u32, is_welcome: bool },
+    /// A connection that says its last words has had time enough.
+    Lingered { end: u32 },
+    /// A worker has its turn.
+    Turn { worker: u8 },
+    /// The next letter from one to another is delivered.
+    Letter { from: u8, to: u8 },
+    /// An application's alarm rings.
+    App { app: u32, number: u32 },
+    /// A session of PostgreSQL has done its work.
+    Session { session: u32, number: u32 },
+    /// A fault of the plan begins.
+    Fault { index: u32 },
+    /// A fault of the plan ends.
+    Mended { index: u32 },
+    /// The faults are over.
+    Heals,
+    /// The world looks at itself.
+    Look,
+}
+
+/// What reaches the end of a connection.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Bytes(Vec<u8>),
+    Fin,
+    Reset,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Time,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+/// The queue of events.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Entry>,
+    planned: u64,
+    now: Time,
+}
+
+impl Agenda {
+    /// Nothing planned, at `now`.
+    pub(crate) fn new(now: Time) -> Self {
+        Self { heap: BinaryHeap::new(), planned: 0, now }
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Plans an event; one in the past happens now.
+    pub(crate) fn at(&mut self, at: Time, event: Event) {
+        self.planned += 1;
+        self.heap.push(Entry { at: at.max(self.now), number: self.planned, event });
+    }
+
+    /// Plans an event.
+    pub(crate) fn after(&mut self, delay: Duration, event: Event) {
+        self.at(self.now + delay, event);
+    }
+
+    /// Goes on to the next event.
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        let entry = self.heap.pop()?;
+        self.now = entry.at;
+        Some(entry.event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_planned_first_for_a_time_happens_first() {
+        let mut agenda = Agenda::new(Time(10));
+        agenda.at(Time(30), Event::Heals);
+        agenda.at(Time(20), Event::Turn { worker: 1 });
+        agenda.at(Time(20), Event::Turn { worker: 2 });
+        agenda.at(Time(5), Event::Turn { worker: 0 });
+        let order = std::iter::from_fn(|| agenda.next().map(|event| (agenda.now().0, format!("{event:?}"))));
+        let order: Vec<_> = order.map(|(at, event)| format!("{at} {event}")).collect();
+        assert_eq!(order, ["10 Turn { worker: 0 }", "20 Turn { worker: 1 }", "20 Turn { worker: 2 }", "30 Heals"]);
+    }
+}

@@ -1,0 +1,205 @@
+//! How an application listens: every message is compared with what must come.
+//!
+//! Always true: a message that is not the next one expected is an accusation, unless it is one of those that may come at any
+//! time, or an end that the plan of this world allows.
+//! Not here: what was asked (`speech`), what happens next (`mod`).
+
+use wire::backend::{self, TxStatus};
+use wire::frontend;
+use wire::notice::Notice;
+use wire::write;
+
+use crate::app::App;
+use crate::app::speech::Expect;
+use crate::sql::{Nonce, row_text};
+use crate::witness::{Charge, Witness};
+
+/// What came of listening.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Heard {
+    Nothing,
+    /// Something is to be said now.
+    Say(Vec<u8>),
+    /// A request is answered.
+    Answered,
+}
+
+impl App {
+    /// A message has come.
+    pub(crate) fn hear(&mut self, kind: u8, body: &[u8], witness: &mut Witness) -> Heard {
+        match kind {
+            backend::NOTICE_RESPONSE
+                if self.next_expected() != Some(&Expect::Notice)
+                    || Nonce::read(&Notice::parse(body).message).is_none() =>
+            {
+                let notice = Notice::parse(body);
+                if let Some(nonce) = Nonce::read(&notice.message).filter(|nonce| nonce.app != self.number) {
+                    self.accuse(witness, Charge::ForeignBytes, &format!("a notice for {nonce}"));
+                }
+                Heard::Nothing
+            }
+            backend::NOTIFICATION_RESPONSE => {
+                let payload = body.split(|&byte| byte == 0).rev().nth(1).unwrap_or_default();
+                let nonce = Nonce::read(&String::from_utf8_lossy(payload));
+                if nonce.is_none_or(|nonce| nonce.app != self.number) {
+                    self.accuse(witness, Charge::ForeignBytes, &format!("a notification for {nonce:?}"));
+                }
+                Heard::Nothing
+            }
+            backend::PARAMETER_STATUS => self.hear_parameter(body, witness),
+            backend::ERROR_RESPONSE => self.hear_error(body, witness),
+            backend::READY_FOR_QUERY => self.hear_ready(body, witness),
+            _ => self.hear_answer(kind, body, witness),
+        }
+    }
+
+    fn next_expected(&self) -> Option<&Expect> {
+        self.asked.front().and_then(|request| request.expects.front()).map(|(_, expect)| expect)
+    }
+
+    fn hear_parameter(&mut self, body: &[u8], witness: &mut Witness) -> Heard {
+        let Some((name, value)) = backend::parameter_status(body) else { return Heard::Nothing };
+        if let Some(Expect::Zone(zone)) = self.next_expected()
+            && name == "TimeZone"
+            && zone == value
+        {
+            return self.expected(witness);
+        }
+        if name == "TimeZone" || name == "application_name" {
+            // Its own settings are changed by nobody else, and it is told only of changes.
+            self.accuse(witness, Charge::LeftOver, &format!("{name} has become {value} by itself"));
+        }
+        Heard::Nothing
+    }
+
+    fn hear_error(&mut self, body: &[u8], witness: &mut Witness) -> Heard {
+        let notice = Notice::parse(body);
+        if notice.is_fatal() {
+            witness.count("fatal errors");
+            self.last_words = Some((notice.sqlstate.to_string(), notice.message.to_string()));
+            return Heard::Nothing;
+        }
+        let said = Nonce::read(&notice.message);
+        if said.is_some_and(|nonce| nonce.app != self.number) {
+            self.accuse(witness, Charge::ForeignBytes, &format!("an error for {said:?}"));
+            return Heard::Nothing;
+        }
+        let is_expected = matches!(
+            self.asked.front().and_then(|request| request.expects.front()),
+            Some((nonce, Expect::Error(sqlstate))) if *sqlstate == &*notice.sqlstate && said == Some(*nonce)
+        );
+        if is_expected {
+            return self.expected(witness);
+        }
+        let is_cancelled = &*notice.sqlstate == "57014"
+            && self.asked.front().is_some_and(|request| self.cancel_asked == Some(request.nonce));
+        if is_cancelled {
+            witness.count("requests cancelled");
+            self.is_aborted = true;
+            return self.sync_that_is_owed();
+        }
+        let text = format!("{} {} where {:?} was due", notice.sqlstate, notice.message, self.next_expected());
+        let charge = if &*notice.sqlstate == "57014" { Charge::StrayCancel } else { Charge::ForeignBytes };
+        self.accuse(witness, charge, &text);
+        Heard::Nothing
+    }
+
+    /// What it would have said next is void, but for the Sync at its end.
+    fn sync_that_is_owed(&mut self) -> Heard {
+        let mut sync = Vec::new();
+        write::bare(&mut sync, frontend::SYNC);
+        let request = self.asked.front();
+        let owed = request.into_iter().flat_map(|request| &request.expects).any(|(_, expect)| match expect {
+            Expect::Say(bytes) => bytes.ends_with(&sync),
+            _ => false,
+        });
+        if owed { Heard::Say(sync) } else { Heard::Nothing }
+    }
+
+    fn hear_ready(&mut self, body: &[u8], witness: &mut Witness) -> Heard {
+        let Some(status) = TxStatus::parse(body) else {
+            self.accuse(witness, Charge::ForeignBytes, "an unreadable ReadyForQuery");
+            return Heard::Nothing;
+        };
+        let was_aborted = std::mem::take(&mut self.is_aborted);
+        if was_aborted {
+            self.tx = status;
+        } else if !matches!(self.next_expected(), Some(Expect::Ready(expected)) if *expected == status) {
+            let text = format!("ReadyForQuery {status:?} where {:?} was due", self.next_expected());
+            self.accuse(witness, Charge::ForeignBytes, &text);
+        }
+        if self.zone == super::NOWHERE && !was_aborted {
+            self.accuse(witness, Charge::LeftOver, "it is served with a TimeZone that does not exist");
+        }
+        self.asked.pop_front();
+        self.queries += 1;
+        // What it has asked beyond that may need another server, from a moment on that it cannot know.
+        self.is_hungry = false;
+        if status == TxStatus::Idle {
+            witness.count("transactions");
+            self.transactions += 1;
+        }
+        Heard::Answered
+    }
+
+    fn hear_answer(&mut self, kind: u8, body: &[u8], witness: &mut Witness) -> Heard {
+        if self.is_aborted {
+            self.accuse(witness, Charge::ForeignBytes, &format!("message {} after a cancel", kind.escape_ascii()));
+            return Heard::Nothing;
+        }
+        let Some((nonce, expect)) = self.asked.front().and_then(|request| request.expects.front()) else {
+            self.accuse(
+                witness,
+                Charge::ForeignBytes,
+                &format!("message {} that it did not ask for", kind.escape_ascii()),
+            );
+            return Heard::Nothing;
+        };
+        let is_right = match expect {
+            Expect::Bare(expected) => kind == *expected,
+            Expect::Row { at, of, size } => {
+                let is_row = kind == backend::DATA_ROW;
+                is_row && body.get(6..) == Some(row_text(*nonce, *at, *of, *size).as_bytes())
+            }
+            Expect::CopyRow { at, of, size } => {
+                kind == frontend::COPY_DATA && body == row_text(*nonce, *at, *of, *size).as_bytes()
+            }
+            Expect::Complete => kind == backend::COMMAND_COMPLETE && is_text(body, &format!("DONE {nonce}")),
+            Expect::Notice => {
+                kind == backend::NOTICE_RESPONSE && Notice::parse(body).message.starts_with(&nonce.to_string())
+            }
+            Expect::Function => {
+                kind == backend::FUNCTION_CALL_RESPONSE && body.get(4..) == Some(nonce.to_string().as_bytes())
+            }
+            Expect::Error(_) | Expect::Zone(_) | Expect::Ready(_) | Expect::Say(_) => false,
+        };
+        if !is_right {
+            let start: String = String::from_utf8_lossy(&body[..body.len().min(40)]).escape_debug().collect();
+            let text = format!("message {} {start:?} where {expect:?} of {nonce} was due", kind.escape_ascii());
+            self.accuse(witness, Charge::ForeignBytes, &text);
+            return Heard::Nothing;
+        }
+        self.expected(witness)
+    }
+
+    /// What was due has come.
+    fn expected(&mut self, _: &mut Witness) -> Heard {
+        let Some(request) = self.asked.front_mut() else { return Heard::Nothing };
+        request.expects.pop_front();
+        match request.expects.front() {
+            Some((_, Expect::Say(_))) => match request.expects.pop_front() {
+                Some((_, Expect::Say(bytes))) => Heard::Say(bytes),
+                _ => Heard::Nothing,
+            },
+            _ => Heard::Nothing,
+        }
+    }
+
+    pub(crate) fn accuse(&self, witness: &mut Witness, charge: Charge, what: &str) {
+        witness.accuse(charge, format!("application {}: {what}", self.number));
+    }
+}
+
+fn is_text(body: &[u8], text: &str) -> bool {
+    body.split_last().is_some_and(|(last, rest)| *last == 0 && rest == text.as_bytes())
+}

@@ -1,0 +1,573 @@
+//! A fake application: it connects, makes requests, compares the answers, and leaves, politely or not.
+//!
+//! Always true: it knows what it is owed; everything it says carries its number.
+//! Not here: what it may say (`speech`), how it compares (`ear`), what is drawn of its habits (`plan`).
+
+mod ear;
+mod speech;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use auth::Secret;
+use base::Time;
+use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
+use wire::backend::TxStatus;
+use wire::{frontend, write};
+
+use crate::agenda::Event;
+use crate::dice::Dice;
+use crate::net::{Holder, Net};
+use crate::plan::{Habits, Person};
+use crate::sql::{Nonce, Verb};
+use crate::witness::{Charge, Witness};
+
+use ear::Heard;
+pub(crate) use speech::{Expect, Request, Speaker, ZONES};
+
+/// An application.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) number: u32,
+    pub(crate) person: Person,
+    habits: Habits,
+    dice: Dice,
+    secret: Arc<Secret>,
+    pub(crate) end: Option<u32>,
+    pub(crate) stage: Stage,
+    input: Vec<u8>,
+    /// Requests that are not answered, the oldest first.
+    pub(crate) asked: VecDeque<Request>,
+    zone: String,
+    tx: TxStatus,
+    next: u32,
+    key: Vec<u8>,
+    /// What is left of the present transaction.
+    left_in_tx: u32,
+    /// The rest of what it has begun to say.
+    rest: Vec<u8>,
+    pub(crate) cancel_end: Option<u32>,
+    /// The request that it wants cancelled.
+    cancel_asked: Option<Nonce>,
+    /// The statements that its cancel may hit.
+    pub(crate) cancel_range: (u32, u32),
+    /// Whether its request was being run when it asked for the cancel.
+    pub(crate) was_running: bool,
+    is_aborted: bool,
+    pub(crate) last_words: Option<(String, String)>,
+    is_deaf: bool,
+    alarms: Vec<(u32, Alarm)>,
+    alarms_set: u32,
+    pub(crate) transactions: u64,
+    pub(crate) logins: u64,
+    /// Requests answered.
+    pub(crate) queries: u64,
+    /// Whether what it asks needs a server that it has not got.
+    is_hungry: bool,
+    /// Since when it waits for somebody else.
+    pub(crate) waits_since: Option<Time>,
+    pub(crate) is_gentle: bool,
+    pub(crate) has_left_by_itself: bool,
+}
+
+/// What it is doing.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Nothing yet, or between two lives.
+    Away,
+    Connecting,
+    Login(Box<ServerLogin>),
+    Ready,
+    /// It has gone for good.
+    Done,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Alarm {
+    /// To do the next thing.
+    Act,
+    /// To cancel what it asked.
+    Cancel,
+    /// To listen again.
+    Listen,
+    /// To say the rest.
+    Rest,
+    /// To leave without a word.
+    Vanish,
+}
+
+/// What a world tells of the end of a connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// As the application wanted.
+    Wanted,
+    /// The pooler said why.
+    Refused { sqlstate: String, text: String },
+    /// Without a word.
+    Silent,
+}
+
+impl App {
+    pub(crate) fn new(number: u32, person: Person, habits: Habits, secret: Arc<Secret>, dice: Dice) -> Self {
+        Self {
+            number,
+            person,
+            habits,
+            dice,
+            secret,
+            end: None,
+            stage: Stage::Away,
+            input: Vec::new(),
+            asked: VecDeque::new(),
+            zone: String::new(),
+            tx: TxStatus::Idle,
+            next: 0,
+            key: Vec::new(),
+            left_in_tx: 0,
+            rest: Vec::new(),
+            cancel_end: None,
+            cancel_asked: None,
+            cancel_range: (0, 0),
+            was_running: false,
+            is_aborted: false,
+            last_words: None,
+            is_deaf: false,
+            alarms: Vec::new(),
+            alarms_set: 0,
+            transactions: 0,
+            logins: 0,
+            queries: 0,
+            is_hungry: false,
+            waits_since: None,
+            is_gentle: false,
+            has_left_by_itself: false,
+        }
+    }
+
+    fn set_alarm(&mut self, net: &mut Net, micros: u64, alarm: Alarm) {
+        self.alarms_set += 1;
+        self.alarms.push((self.alarms_set, alarm));
+        let event = Event::App { app: self.number, number: self.alarms_set };
+        net.agenda.after(std::time::Duration::from_micros(micros), event);
+    }
+
+    /// Begins its day.
+    pub(crate) fn begin(&mut self, net: &mut Net) {
+        let (low, high) = self.habits.arrival;
+        let after = self.dice.among(low..=high);
+        self.set_alarm(net, after, Alarm::Act);
+    }
+
+    fn act_soon(&mut self, net: &mut Net) {
+        let (low, high) = self.habits.think;
+        let mut after = self.dice.among(low..=high);
+        if self.dice.chance(self.habits.rests) && !self.is_gentle {
+            after += self.dice.among(0..=20_000_000);
+        }
+        self.set_alarm(net, after, Alarm::Act);
+    }
+
+    /// An alarm rings.
+    pub(crate) fn ring(&mut self, net: &mut Net, number: u32, witness: &mut Witness) {
+        let Some(at) = self.alarms.iter().position(|(set, _)| *set == number) else { return };
+        let (_, alarm) = self.alarms.swap_remove(at);
+        match alarm {
+            Alarm::Act => self.act(net, witness),
+            Alarm::Cancel => self.cancel(net, witness),
+            Alarm::Listen => {
+                self.is_deaf = false;
+                self.listen(net, witness);
+            }
+            Alarm::Rest => {
+                let rest = std::mem::take(&mut self.rest);
+                if let Some(end) = self.end.filter(|_| !rest.is_empty()) {
+                    net.say(end, rest);
+                }
+            }
+            Alarm::Vanish => self.vanish(net, witness),
+        }
+    }
+
+    fn act(&mut self, net: &mut Net, witness: &mut Witness) {
+        match self.stage {
+            Stage::Away if self.person.errands == 0 => self.stage = Stage::Done,
+            Stage::Away => {
+                self.end = Some(net.dial(Holder::App(self.number), None));
+                self.stage = Stage::Connecting;
+                self.last_words = None;
+                self.waits_since = Some(witness.now);
+                witness.count("connections");
+            }
+            Stage::Ready if self.asked.is_empty() && self.rest.is_empty() && self.cancel_end.is_none() => {
+                self.ask(net, witness);
+            }
+            _ => {}
+        }
+    }
+
+    /// The next errand, or the next step of it.
+    fn ask(&mut self, net: &mut Net, witness: &mut Witness) {
+        self.cancel_asked = None;
+        self.cancel_range = (0, 0);
+        if self.tx == TxStatus::Idle {
+            let is_weary = self.person.errands > 0 && self.dice.chance(self.habits.reconnects);
+            if self.person.errands == 0 || is_weary {
+                self.part(net, witness);
+                return;
+            }
+            self.person.errands -= 1;
+        }
+        let was_outside = self.tx == TxStatus::Idle;
+        let habits = self.habits.clone();
+        let mut requests = Vec::new();
+        let (mut zone, mut tx, mut next, mut left) =
+            (std::mem::take(&mut self.zone), self.tx, self.next, self.left_in_tx);
+        let is_pipelined = self.dice.chance(habits.pipelines);
+        let mut speaker = Speaker {
+            dice: &mut self.dice,
+            habits: &habits,
+            app: self.number,
+            next: &mut next,
+            zone: &mut zone,
+            tx: &mut tx,
+        };
+        let steps = if is_pipelined { speaker.dice.among(2..=5) } else { 1 };
+        for _ in 0..steps {
+            let request = match *speaker.tx {
+                TxStatus::Idle if self.person.transactions && speaker.dice.chance(habits.transactions) => {
+                    left = speaker.dice.among(0..=4) as u32;
+                    speaker.word(Verb::Begin)
+                }
+                TxStatus::Idle => speaker.any(),
+                _ if left == 0 => {
+                    let verb = if speaker.dice.chance(200) { Verb::Rollback } else { Verb::Commit };
+                    speaker.word(verb)
+                }
+                _ => {
+                    left -= 1;
+                    speaker.any()
+                }
+            };
+            let goes_on = !request.is_long && !request.expects.iter().any(|(_, is)| matches!(is, Expect::Say(_)));
+            requests.push(request);
+            if !goes_on {
+                // What waits for an answer cannot have anything behind it.
+                break;
+            }
+        }
+        (self.zone, self.tx, self.next, self.left_in_tx) = (zone, tx, next, left);
+        let is_alone = requests.len() == 1;
+        let mut bytes = Vec::new();
+        for request in requests {
+            bytes.extend_from_slice(&request.bytes);
+            witness.count("requests");
+            self.asked.push_back(request);
+        }
+        self.waits_since = Some(witness.now);
+        self.is_hungry = was_outside;
+        witness.note(|| {
+            let asked = self.asked.iter().map(|request| request.nonce.to_string()).collect::<Vec<_>>();
+            format!("application {} asks {}", self.number, asked.join(", "))
+        });
+        self.utter(net, bytes);
+        if is_alone && self.dice.chance(self.habits.cancels) {
+            let after = self.dice.among(0..=20_000);
+            self.set_alarm(net, after, Alarm::Cancel);
+        }
+        if !self.is_gentle && self.dice.chance(self.habits.vanishes) {
+            let after = self.dice.among(0..=5_000);
+            self.set_alarm(net, after, Alarm::Vanish);
+        }
+        if !self.is_gentle && self.dice.chance(self.habits.deafness) {
+            self.is_deaf = true;
+            let after = self.dice.among(1_000..=3_000_000);
+            self.set_alarm(net, after, Alarm::Listen);
+        }
+    }
+
+    /// Says something, at once or in two goes.
+    fn utter(&mut self, net: &mut Net, mut bytes: Vec<u8>) {
+        let Some(end) = self.end else { return };
+        if bytes.len() > 1 && !self.is_gentle && self.dice.chance(self.habits.dawdles) {
+            let cut = self.dice.among(1..=bytes.len() as u64 - 1) as usize;
+            self.rest = bytes.split_off(cut);
+            let after = self.dice.among(1..=20_000);
+            self.set_alarm(net, after, Alarm::Rest);
+        }
+        net.say(end, bytes);
+    }
+
+    /// Leaves as one should.
+    fn part(&mut self, net: &mut Net, witness: &mut Witness) {
+        let Some(end) = self.end else { return };
+        let mut bytes = Vec::new();
+        write::bare(&mut bytes, frontend::TERMINATE);
+        net.say(end, bytes);
+        net.close(end);
+        self.gone(net, witness, "leaves");
+    }
+
+    /// Leaves as one should not.
+    fn vanish(&mut self, net: &mut Net, witness: &mut Witness) {
+        let (Some(end), Stage::Ready | Stage::Login(_)) = (self.end, &self.stage) else { return };
+        witness.count("vanished");
+        self.person.errands = self.person.errands.saturating_sub(1);
+        match self.dice.among(0..=2) {
+            0 => net.reset(end),
+            1 => net.drop_end(end),
+            _ => {
+                // It shuts its half, and goes when the other half is shut.
+                net.shut(end);
+                self.has_left_by_itself = true;
+                self.is_deaf = false;
+                return;
+            }
+        }
+        self.gone(net, witness, "vanishes");
+    }
+
+    fn gone(&mut self, net: &mut Net, witness: &mut Witness, how: &str) {
+        witness.note(|| format!("application {} {how}", self.number));
+        self.end = None;
+        self.stage = Stage::Away;
+        self.input.clear();
+        self.asked.clear();
+        self.rest.clear();
+        self.tx = TxStatus::Idle;
+        self.is_aborted = false;
+        self.is_deaf = false;
+        self.has_left_by_itself = false;
+        self.is_hungry = false;
+        self.waits_since = None;
+        self.alarms.clear();
+        let after = self.dice.among(1_000..=100_000);
+        self.set_alarm(net, after, Alarm::Act);
+    }
+
+    /// Its dial was answered.
+    pub(crate) fn connected(&mut self, net: &mut Net, is_welcome: bool, witness: &mut Witness) -> Option<Ended> {
+        if !is_welcome {
+            self.gone(net, witness, "is not let in");
+            return Some(Ended::Silent);
+        }
+        let end = self.end?;
+        let habits = self.habits.clone();
+        self.zone = if habits.is_plain { ZONES[0] } else { self.dice.pick(&ZONES) }.to_owned();
+        if !self.is_gentle && self.dice.chance(habits.lost) {
+            NOWHERE.clone_into(&mut self.zone);
+        }
+        let name = self.name();
+        let parameters = vec![("TimeZone", (*self.zone).into()), ("application_name", (*name).into())];
+        let identity = Identity {
+            user: (*self.person.user).into(),
+            database: (*self.person.database).into(),
+            secret: self.secret.clone(),
+            keys: None,
+            salted: None,
+            parameters,
+        };
+        let mut nonce = [0; auth::scram::NONCE_BYTES];
+        nonce.iter_mut().for_each(|byte| *byte = self.dice.any() as u8);
+        let mut out = Vec::new();
+        let login = ServerLogin::begin(identity, nonce, &mut out);
+        self.stage = Stage::Login(Box::new(login));
+        if self.dice.chance(habits.hasty) {
+            self.say_early(&habits, &mut out, witness);
+        }
+        if !self.is_gentle && self.dice.chance(self.habits.vanishes) {
+            let after = self.dice.among(0..=5_000);
+            self.set_alarm(net, after, Alarm::Vanish);
+        }
+        net.say(end, out);
+        None
+    }
+
+    /// Its first request, before it is let in.
+    fn say_early(&mut self, habits: &Habits, out: &mut Vec<u8>, witness: &mut Witness) {
+        let mut speaker = Speaker {
+            dice: &mut self.dice,
+            habits,
+            app: self.number,
+            next: &mut self.next,
+            zone: &mut self.zone,
+            tx: &mut self.tx,
+        };
+        let request = speaker.early();
+        out.extend_from_slice(&request.bytes);
+        self.asked.push_back(request);
+        witness.count("early requests");
+    }
+
+    /// Its `application_name`.
+    fn name(&self) -> String {
+        if self.habits.is_plain { "app".to_owned() } else { format!("app{}", self.number) }
+    }
+
+    /// Something has happened at its end.
+    pub(crate) fn listen(&mut self, net: &mut Net, witness: &mut Witness) -> Option<Ended> {
+        let end = self.end.filter(|_| !self.is_deaf)?;
+        let mut bytes = Vec::new();
+        net.read(end, usize::MAX, &mut bytes);
+        self.input.extend_from_slice(&bytes);
+        self.understand(net, witness);
+        let row = net.end(end);
+        if self.end != Some(end) || !(row.is_eof || row.is_reset) {
+            return None;
+        }
+        net.close(end);
+        let was_wanted = self.has_left_by_itself;
+        let words = self.last_words.take();
+        self.gone(net, witness, "is left");
+        match words {
+            Some((sqlstate, text)) => Some(Ended::Refused { sqlstate, text }),
+            None if was_wanted => Some(Ended::Wanted),
+            None => Some(Ended::Silent),
+        }
+    }
+
+    fn understand(&mut self, net: &mut Net, witness: &mut Witness) {
+        let mut at = 0;
+        while let Some(header) = self.input.get(at..at + 5) {
+            let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+            if self.input.len() < at + 1 + length {
+                break;
+            }
+            let (kind, body) = (self.input[at], self.input[at + 5..at + 1 + length].to_vec());
+            at += 1 + length;
+            self.message(net, kind, &body, witness);
+            if self.end.is_none() {
+                return;
+            }
+        }
+        self.input.drain(..at);
+    }
+
+    fn message(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
+        match &mut self.stage {
+            Stage::Login(login) => match login.hear(kind, body) {
+                Ok(Step::Wait) => {}
+                Ok(Step::Send(out)) => {
+                    if let Some(end) = self.end {
+                        net.say(end, out);
+                    }
+                }
+                Ok(Step::Ready(arrival)) => {
+                    self.key = arrival.key.to_vec();
+                    self.stage = Stage::Ready;
+                    self.waits_since = None;
+                    witness.count("logins");
+                    self.logins += 1;
+                    let name = self.name();
+                    for (is, value) in &arrival.parameters {
+                        let must = match &**is {
+                            "TimeZone" => &self.zone,
+                            "application_name" => &name,
+                            _ => continue,
+                        };
+                        if **value != **must {
+                            self.accuse(witness, Charge::LeftOver, &format!("welcomed with {is} {value}, not {must}"));
+                        }
+                    }
+                    match self.asked.is_empty() {
+                        true => self.act_soon(net),
+                        false => self.waits_since = Some(witness.now),
+                    }
+                }
+                Err(LoginFault::Refused(notice)) => {
+                    self.last_words = Some((notice.sqlstate.to_string(), notice.message.to_string()));
+                }
+                Err(fault) => self.accuse(witness, Charge::ForeignBytes, &format!("a login of nonsense: {fault:?}")),
+            },
+            Stage::Ready => match self.hear(kind, body, witness) {
+                Heard::Nothing => {}
+                Heard::Say(bytes) if self.rest.is_empty() => self.utter(net, bytes),
+                Heard::Say(bytes) => self.rest.extend(bytes),
+                Heard::Answered => {
+                    if self.asked.is_empty() {
+                        self.waits_since = None;
+                        self.act_soon(net);
+                    }
+                }
+            },
+            Stage::Away | Stage::Connecting | Stage::Done => {}
+        }
+    }
+
+    /// Asks for the request that is not answered to be cancelled.
+    fn cancel(&mut self, net: &mut Net, witness: &mut Witness) {
+        let Some(request) = self.asked.front().filter(|_| self.asked.len() == 1 && self.cancel_end.is_none()) else {
+            return;
+        };
+        if request.expects.iter().any(|(_, expect)| matches!(expect, Expect::Zone(_))) {
+            // It could not tell afterwards which TimeZone is in force.
+            return;
+        }
+        self.cancel_asked = Some(request.nonce);
+        self.cancel_range = (request.nonce.number, request.last);
+        witness.count("cancels");
+        self.cancel_end = Some(net.dial(Holder::Canceller(self.number), None));
+    }
+
+    /// Its second connection was answered.
+    pub(crate) fn cancel_connected(&mut self, net: &mut Net, is_welcome: bool) {
+        let Some(end) = self.cancel_end.filter(|_| is_welcome) else {
+            self.cancel_over(net);
+            return;
+        };
+        let mut out = Vec::new();
+        write::cancel_request(&mut out, &self.key);
+        net.say(end, out);
+    }
+
+    /// Something has happened at its second connection: it ends.
+    pub(crate) fn cancel_heard(&mut self, net: &mut Net) {
+        let Some(end) = self.cancel_end else { return };
+        let row = net.end(end);
+        if row.is_eof || row.is_reset {
+            net.close(end);
+            self.cancel_over(net);
+        }
+    }
+
+    fn cancel_over(&mut self, net: &mut Net) {
+        self.cancel_end = None;
+        if matches!(self.stage, Stage::Ready) && self.asked.is_empty() {
+            self.act_soon(net);
+        }
+    }
+
+    /// From now on it hurries, behaves, and leaves soon.
+    pub(crate) fn calm_down(&mut self, net: &mut Net, errands: u32) {
+        self.is_gentle = true;
+        self.person.errands = self.person.errands.min(errands);
+        self.habits.think = (0, 1_000);
+        self.habits.arrival = (0, 100_000);
+        self.habits.vanishes = 0;
+        self.habits.deafness = 0;
+        self.habits.rests = 0;
+        self.is_deaf = false;
+        self.alarms.retain(|(_, alarm)| matches!(alarm, Alarm::Rest));
+        self.set_alarm(net, 0, Alarm::Rest);
+        self.set_alarm(net, 1, Alarm::Listen);
+        self.set_alarm(net, 2, Alarm::Act);
+    }
+
+    /// Whether it waits for its first server of a transaction.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let is_lent_anew = self.habits.is_plain && !self.person.database.starts_with("session");
+        is_lent_anew && self.is_hungry && !self.asked.is_empty() && self.rest.is_empty()
+    }
+
+    /// Whether the pooler counts its transactions as it does itself: it asks one thing after the other.
+    pub(crate) fn is_countable(&self) -> bool {
+        self.habits.pipelines == 0 && self.habits.cancels == 0
+    }
+
+    /// Whether it has gone for good.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done)
+    }
+}
+
+/// A TimeZone that no server knows.
+pub(crate) const NOWHERE: &str = "Nowhere";

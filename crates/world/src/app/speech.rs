@@ -1,0 +1,466 @@
+//! What an application says, and what it must be answered.
+//!
+//! Always true: an answer follows from the request and the transaction it is made in, so that whatever is different was
+//! somebody else's, or is missing.
+//! Not here: how answers are compared (`ear`).
+
+use std::collections::VecDeque;
+
+use wire::backend::{self, TxStatus};
+use wire::{frontend, write};
+
+use crate::dice::Dice;
+use crate::plan::Habits;
+use crate::sql::{Nonce, Statement, Verb, row_text};
+
+/// A message that must come, or something to be said when it has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Expect {
+    /// A message without a content that tells anything.
+    Bare(u8),
+    Row {
+        at: u32,
+        of: u32,
+        size: u32,
+    },
+    CopyRow {
+        at: u32,
+        of: u32,
+        size: u32,
+    },
+    Complete,
+    Error(&'static str),
+    Notice,
+    Zone(String),
+    Function,
+    Ready(TxStatus),
+    /// Not a message: now this is said.
+    Say(Vec<u8>),
+}
+
+/// One request, ended by a `ReadyForQuery`.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) nonce: Nonce,
+    /// What is said at once.
+    pub(crate) bytes: Vec<u8>,
+    /// The answers, each with the nonce of its statement.
+    pub(crate) expects: VecDeque<(Nonce, Expect)>,
+    /// Whether it goes on for long enough to be cancelled.
+    pub(crate) is_long: bool,
+    /// The number of its last statement.
+    pub(crate) last: u32,
+}
+
+/// Makes requests.
+pub(crate) struct Speaker<'a> {
+    pub(crate) dice: &'a mut Dice,
+    pub(crate) habits: &'a Habits,
+    pub(crate) app: u32,
+    pub(crate) next: &'a mut u32,
+    /// The TimeZone in force when the request is run.
+    pub(crate) zone: &'a mut String,
+    /// The transaction in which it is run; afterwards, the one that it leaves.
+    pub(crate) tx: &'a mut TxStatus,
+}
+
+impl Speaker<'_> {
+    fn statement(&mut self, verb: Verb) -> Statement {
+        *self.next += 1;
+        Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: (**self.zone).into(), verb }
+    }
+
+    fn rows(&mut self) -> Verb {
+        if self.dice.chance(self.habits.huge) {
+            return Verb::Rows { rows: self.dice.among(10..=40) as u32, size: self.dice.among(10_000..=40_000) as u32 };
+        }
+        let size =
+            if self.dice.chance(self.habits.big) { self.dice.among(1..=40_000) } else { self.dice.among(0..=60) };
+        Verb::Rows { rows: self.dice.among(0..=4) as u32, size: size as u32 }
+    }
+
+    /// A request of any kind that may be made here.
+    pub(crate) fn any(&mut self) -> Request {
+        let habits = self.habits;
+        if habits.sleeps > 0 {
+            let mut request = self.query(Verb::Sleep { millis: habits.sleeps });
+            request.last = *self.next;
+            return request;
+        }
+        let is_in = *self.tx != TxStatus::Idle;
+        let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
+        for (is_on, kind) in [
+            (habits.extended, Self::batch as fn(&mut Self) -> Request),
+            (habits.flush, Self::flushed),
+            (habits.suspend, Self::suspended),
+            (habits.functions, Self::function),
+            (habits.copies, Self::copy_in),
+            (habits.copies, Self::copy_out),
+            (habits.copies && habits.extended, Self::copy_in_extended),
+            (habits.several, Self::several),
+            (habits.zones && !is_in, Self::zone),
+            (habits.cancels > 0, Self::sleep),
+            (habits.dirty, Self::dirty),
+        ] {
+            if is_on {
+                kinds.push(kind);
+            }
+        }
+        let kind = self.dice.pick(&kinds);
+        let mut request = kind(self);
+        request.last = *self.next;
+        request
+    }
+
+    /// A request of the kind that may be made before anybody has answered.
+    pub(crate) fn early(&mut self) -> Request {
+        let mut request = if self.habits.extended { self.batch() } else { self.simple() };
+        request.last = *self.next;
+        request
+    }
+
+    /// A transaction's first or last word.
+    pub(crate) fn word(&mut self, verb: Verb) -> Request {
+        let mut request = self.blank();
+        let is_extended = self.habits.extended && self.dice.chance(300);
+        let statement = self.statement(verb);
+        if is_extended {
+            self.run_extended(&mut request, &statement);
+            self.sync(&mut request);
+        } else {
+            write::query(&mut request.bytes, &statement.to_string());
+            self.run(&mut request, &statement, true);
+            self.ready(&mut request);
+        }
+        self.named(request, &statement)
+    }
+
+    fn blank(&self) -> Request {
+        Request { nonce: Nonce::default(), bytes: Vec::new(), expects: VecDeque::new(), is_long: false, last: 0 }
+    }
+
+    fn named(&self, mut request: Request, statement: &Statement) -> Request {
+        request.nonce = statement.nonce;
+        request.last = statement.nonce.number;
+        request
+    }
+
+    fn ready(&mut self, request: &mut Request) {
+        request.expects.push_back((request.nonce, Expect::Ready(*self.tx)));
+    }
+
+    fn sync(&mut self, request: &mut Request) {
+        write::bare(&mut request.bytes, frontend::SYNC);
+        self.ready(request);
+    }
+
+    /// What a statement is answered; whether it goes well.
+    fn run(&mut self, request: &mut Request, statement: &Statement, describes: bool) -> bool {
+        let nonce = statement.nonce;
+        let mut expect = |expect| request.expects.push_back((nonce, expect));
+        let ends = matches!(statement.verb, Verb::Commit | Verb::Rollback);
+        if *self.tx == TxStatus::Failed && !ends {
+            expect(Expect::Error("25P02"));
+            return false;
+        }
+        match &statement.verb {
+            Verb::Rows { rows, size } => {
+                if describes {
+                    expect(Expect::Bare(backend::ROW_DESCRIPTION));
+                }
+                (0..*rows).for_each(|at| expect(Expect::Row { at, of: *rows, size: *size }));
+            }
+            Verb::Fail => {
+                expect(Expect::Error("22012"));
+                if *self.tx == TxStatus::Open {
+                    *self.tx = TxStatus::Failed;
+                }
+                return false;
+            }
+            Verb::Begin => *self.tx = TxStatus::Open,
+            Verb::Commit | Verb::Rollback => *self.tx = TxStatus::Idle,
+            Verb::CopyOut { rows, size } => {
+                expect(Expect::Bare(backend::COPY_OUT_RESPONSE));
+                (0..*rows).for_each(|at| expect(Expect::CopyRow { at, of: *rows, size: *size }));
+                expect(Expect::Bare(frontend::COPY_DONE));
+            }
+            Verb::Notice => expect(Expect::Notice),
+            Verb::Zone { value } => {
+                expect(Expect::Zone(value.clone()));
+                self.zone.clone_from(value);
+            }
+            Verb::Sleep { .. } => request.is_long = true,
+            Verb::Dirty | Verb::CopyIn { .. } => {}
+        }
+        request.expects.push_back((nonce, Expect::Complete));
+        true
+    }
+
+    fn query(&mut self, verb: Verb) -> Request {
+        let mut request = self.blank();
+        let statement = self.statement(verb);
+        request.nonce = statement.nonce;
+        write::query(&mut request.bytes, &statement.to_string());
+        self.run(&mut request, &statement, true);
+        self.ready(&mut request);
+        request
+    }
+
+    fn simple(&mut self) -> Request {
+        if self.dice.chance(30) {
+            let mut request = self.blank();
+            request.nonce = self.statement(Verb::Notice).nonce;
+            write::query(&mut request.bytes, " ");
+            request.expects.push_back((request.nonce, Expect::Bare(backend::EMPTY_QUERY_RESPONSE)));
+            self.ready(&mut request);
+            return request;
+        }
+        let verb = match self.dice.among(0..=19) {
+            0 if self.habits.errors => Verb::Fail,
+            1 => Verb::Notice,
+            _ => self.rows(),
+        };
+        self.query(verb)
+    }
+
+    fn copy_out(&mut self) -> Request {
+        let verb = Verb::CopyOut {
+            rows: self.dice.among(0..=5) as u32,
+            size: self.dice.among(0..=self.habits.value_max.max(1)) as u32,
+        };
+        self.query(verb)
+    }
+
+    fn zone(&mut self) -> Request {
+        let value = self.dice.pick(&ZONES).to_owned();
+        self.query(Verb::Zone { value })
+    }
+
+    fn sleep(&mut self) -> Request {
+        let millis = self.dice.among(1..=30) as u32;
+        self.query(Verb::Sleep { millis })
+    }
+
+    fn dirty(&mut self) -> Request {
+        self.query(Verb::Dirty)
+    }
+
+    /// Several statements in one query.
+    fn several(&mut self) -> Request {
+        let mut request = self.blank();
+        let statements: Vec<Statement> = (0..self.dice.among(2..=4))
+            .map(|_| {
+                let fails = self.habits.errors && self.dice.chance(100);
+                let verb = if fails { Verb::Fail } else { self.rows() };
+                self.statement(verb)
+            })
+            .collect();
+        let texts: Vec<String> = statements.iter().map(ToString::to_string).collect();
+        request.nonce = statements[0].nonce;
+        write::query(&mut request.bytes, &texts.join("; "));
+        for statement in &statements {
+            if !self.run(&mut request, statement, true) {
+                break;
+            }
+        }
+        self.ready(&mut request);
+        request
+    }
+
+    /// Parse, Bind, Describe, Execute; whether it goes well.
+    fn run_extended(&mut self, request: &mut Request, statement: &Statement) -> bool {
+        request.nonce = statement.nonce;
+        self.open(&mut request.bytes, statement);
+        write::message(&mut request.bytes, frontend::DESCRIBE, |out| out.extend(b"P\0"));
+        execute(&mut request.bytes, 0);
+        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
+            request.expects.push_back((statement.nonce, Expect::Bare(kind)));
+        }
+        let described =
+            if matches!(statement.verb, Verb::Rows { .. }) { backend::ROW_DESCRIPTION } else { backend::NO_DATA };
+        request.expects.push_back((statement.nonce, Expect::Bare(described)));
+        self.run(request, statement, false)
+    }
+
+    fn open(&self, out: &mut Vec<u8>, statement: &Statement) {
+        write::message(out, frontend::PARSE, |out| {
+            out.push(0);
+            write::c_string(out, &statement.to_string());
+            out.extend([0, 0]);
+        });
+        let value = statement.nonce.to_string();
+        write::message(out, frontend::BIND, |out| {
+            out.extend([0, 0, 0, 0, 0, 1]);
+            out.extend((value.len() as u32).to_be_bytes());
+            out.extend(value.as_bytes());
+            out.extend([0, 0]);
+        });
+    }
+
+    /// Several statements of the extended protocol and their Sync.
+    fn batch(&mut self) -> Request {
+        let mut request = self.blank();
+        let mut is_well = true;
+        for _ in 0..self.dice.among(1..=4) {
+            let fails = self.habits.errors && self.dice.chance(80);
+            let verb = if fails { Verb::Fail } else { self.rows() };
+            let statement = self.statement(verb);
+            if is_well {
+                is_well = self.run_extended(&mut request, &statement);
+            } else {
+                // It is said and must not be answered.
+                let mut unheard = self.blank();
+                self.open(&mut unheard.bytes, &statement);
+                execute(&mut unheard.bytes, 0);
+                request.bytes.extend(unheard.bytes);
+            }
+        }
+        self.sync(&mut request);
+        request
+    }
+
+    /// A batch whose first answers are waited for before its Sync is sent.
+    fn flushed(&mut self) -> Request {
+        let mut request = self.blank();
+        let verb = self.rows();
+        let statement = self.statement(verb);
+        self.run_extended(&mut request, &statement);
+        write::bare(&mut request.bytes, frontend::FLUSH);
+        let mut sync = Vec::new();
+        write::bare(&mut sync, frontend::SYNC);
+        request.expects.push_back((request.nonce, Expect::Say(sync)));
+        self.ready(&mut request);
+        request
+    }
+
+    /// Rows fetched piece by piece.
+    fn suspended(&mut self) -> Request {
+        let mut request = self.blank();
+        let rows = self.dice.among(2..=6) as u32;
+        let statement = self.statement(Verb::Rows { rows, size: 10 });
+        request.nonce = statement.nonce;
+        self.open(&mut request.bytes, &statement);
+        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
+            request.expects.push_back((statement.nonce, Expect::Bare(kind)));
+        }
+        execute(&mut request.bytes, 1);
+        if *self.tx == TxStatus::Failed {
+            request.expects.push_back((statement.nonce, Expect::Error("25P02")));
+        } else {
+            execute(&mut request.bytes, 0);
+            request.expects.push_back((statement.nonce, Expect::Row { at: 0, of: rows, size: 10 }));
+            request.expects.push_back((statement.nonce, Expect::Bare(backend::PORTAL_SUSPENDED)));
+            (1..rows).for_each(|at| {
+                request.expects.push_back((statement.nonce, Expect::Row { at, of: rows, size: 10 }));
+            });
+            request.expects.push_back((statement.nonce, Expect::Complete));
+        }
+        self.sync(&mut request);
+        request
+    }
+
+    fn function(&mut self) -> Request {
+        let mut request = self.blank();
+        let statement = self.statement(Verb::Notice);
+        request.nonce = statement.nonce;
+        let value = statement.nonce.to_string();
+        write::message(&mut request.bytes, frontend::FUNCTION_CALL, |out| {
+            out.extend([0, 0, 0, 1, 0, 0, 0, 1]);
+            out.extend((value.len() as u32).to_be_bytes());
+            out.extend(value.as_bytes());
+            out.extend([0, 0]);
+        });
+        let is_failed = *self.tx == TxStatus::Failed;
+        let expect = if is_failed { Expect::Error("25P02") } else { Expect::Function };
+        request.expects.push_back((request.nonce, expect));
+        self.ready(&mut request);
+        request
+    }
+
+    /// The rows of a COPY and how it ends; whether it goes well.
+    fn copy_data(&mut self, nonce: Nonce, is_bad: bool, out: &mut Vec<u8>) -> bool {
+        let rows = self.dice.among(1..=5) as u32;
+        for at in 0..rows {
+            let size = if self.dice.chance(self.habits.big) { self.dice.among(1..=20_000) } else { 20 };
+            let text = row_text(nonce, at, rows, size as u32);
+            write::message(out, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
+        }
+        if self.habits.errors && self.dice.chance(150) {
+            write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "changed my mind"));
+            return false;
+        }
+        write::bare(out, frontend::COPY_DONE);
+        !is_bad
+    }
+
+    fn copy_in(&mut self) -> Request {
+        let mut request = self.blank();
+        let is_bad = self.habits.errors && self.dice.chance(150);
+        let statement = self.statement(Verb::CopyIn { is_bad });
+        let nonce = statement.nonce;
+        request.nonce = nonce;
+        write::query(&mut request.bytes, &statement.to_string());
+        if *self.tx == TxStatus::Failed {
+            request.expects.push_back((nonce, Expect::Error("25P02")));
+            self.ready(&mut request);
+            return request;
+        }
+        request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
+        let mut data = Vec::new();
+        let is_well = self.copy_data(nonce, is_bad, &mut data);
+        request.expects.push_back((nonce, Expect::Say(data)));
+        self.copy_ends(&mut request, is_well, is_bad);
+        self.ready(&mut request);
+        request
+    }
+
+    fn copy_ends(&mut self, request: &mut Request, is_well: bool, is_bad: bool) {
+        let end = match (is_well, is_bad) {
+            (true, _) => Expect::Complete,
+            (false, true) => Expect::Error("22P04"),
+            (false, false) => Expect::Error("57014"),
+        };
+        if !is_well && *self.tx == TxStatus::Open {
+            *self.tx = TxStatus::Failed;
+        }
+        request.expects.push_back((request.nonce, end));
+    }
+
+    fn copy_in_extended(&mut self) -> Request {
+        let mut request = self.blank();
+        let is_bad = self.habits.errors && self.dice.chance(100);
+        let statement = self.statement(Verb::CopyIn { is_bad });
+        let nonce = statement.nonce;
+        request.nonce = nonce;
+        self.open(&mut request.bytes, &statement);
+        execute(&mut request.bytes, 0);
+        write::bare(&mut request.bytes, frontend::FLUSH);
+        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
+            request.expects.push_back((nonce, Expect::Bare(kind)));
+        }
+        let mut rest = Vec::new();
+        if *self.tx == TxStatus::Failed {
+            request.expects.push_back((nonce, Expect::Error("25P02")));
+            write::bare(&mut rest, frontend::SYNC);
+            request.expects.push_back((nonce, Expect::Say(rest)));
+        } else {
+            request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
+            let is_well = self.copy_data(nonce, is_bad, &mut rest);
+            write::bare(&mut rest, frontend::SYNC);
+            request.expects.push_back((nonce, Expect::Say(rest)));
+            self.copy_ends(&mut request, is_well, is_bad);
+        }
+        self.ready(&mut request);
+        request
+    }
+}
+
+fn execute(out: &mut Vec<u8>, rows_max: u32) {
+    write::message(out, frontend::EXECUTE, |out| {
+        out.push(0);
+        out.extend(rows_max.to_be_bytes());
+    });
+}
+
+/// Time zones that applications set.
+pub(crate) const ZONES: [&str; 3] = ["UTC", "Europe/Paris", "Asia/Tokyo"];

@@ -1,0 +1,74 @@
+//! Whoever waits first is served first: how often a waiting application is overtaken.
+//!
+//! Always true: only what a worker has read counts as said; who is overtaken once or twice is not accused, since what
+//! happens within a turn has no order that the world could know.
+//! Not here: whether anybody is served at all (`checkers`).
+
+use std::collections::BTreeMap;
+
+use crate::app::{App, Stage};
+use crate::net::Net;
+use crate::sql::Nonce;
+use crate::witness::{Charge, Witness};
+
+/// Who waits, since which turn, and how often they were overtaken.
+#[derive(Debug, Default)]
+pub(crate) struct Fairness {
+    is_on: bool,
+    turn: u64,
+    waiting: BTreeMap<u32, Wait>,
+    /// The last request of each application that went to a server.
+    served: BTreeMap<u32, Nonce>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: u64,
+    overtaken: u32,
+}
+
+impl Fairness {
+    pub(crate) fn new(is_on: bool) -> Self {
+        Self { is_on, ..Self::default() }
+    }
+
+    /// Whether it looks at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// After a worker's turn: whose requests it has read, and whose it has sent to a server.
+    pub(crate) fn look(&mut self, apps: &[App], net: &Net, sent: &[u32], witness: &mut Witness) {
+        self.turn += 1;
+        for &app in sent {
+            if let Some(request) = apps[app as usize].asked.front() {
+                self.served.insert(app, request.nonce);
+            }
+            let Some(served) = self.waiting.remove(&app) else { continue };
+            let person = &apps[app as usize].person;
+            for (&other, wait) in &mut self.waiting {
+                let theirs = &apps[other as usize].person;
+                if wait.since < served.since && theirs.database == person.database && theirs.user == person.user {
+                    wait.overtaken += 1;
+                    if wait.overtaken > OVERTAKEN_MAX {
+                        let text = format!("application {other} waits, and {app}, who came later, is served");
+                        witness.accuse(Charge::NotServed, text);
+                    }
+                }
+            }
+        }
+        self.waiting.retain(|&app, _| apps[app as usize].is_waiting());
+        for app in apps.iter().filter(|app| app.is_waiting() && matches!(app.stage, Stage::Ready)) {
+            let Some(end) = app.end else { continue };
+            let asked = app.asked.front().map(|request| request.nonce);
+            // One that does not read its answers seems to wait and does not.
+            let is_served = self.served.get(&app.number).copied() == asked;
+            if !is_served && !self.waiting.contains_key(&app.number) && net.is_heard(end) {
+                self.waiting.insert(app.number, Wait { since: self.turn, overtaken: 0 });
+            }
+        }
+    }
+}
+
+/// More often than chance explains.
+const OVERTAKEN_MAX: u32 = 6;

@@ -1,0 +1,165 @@
+//! What can go wrong beside the applications' own manners.
+//!
+//! Always true: a fault ends by itself, and all have ended when the world heals.
+//! Not here: which ones a seed draws (`plan`).
+
+use reactor::BUFFER_BYTES;
+
+use crate::dice::Dice;
+use crate::plan::Plan;
+use crate::postgres::Mood;
+use crate::world::World;
+
+/// A fault and its time, in microseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) at: u64,
+    pub(crate) lasts: u64,
+    pub(crate) what: What,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// A host changes its mood.
+    Mood { host: usize, mood: Mood },
+    /// A session is ended by an administrator.
+    Terminate { which: u64 },
+    /// A session dies.
+    Crash { which: u64 },
+    /// All sessions of a host die.
+    CrashAll { host: usize },
+    /// A connection is reset from outside.
+    Reset { which: u64 },
+    /// A worker gets no turn.
+    Stall { worker: u8, micros: u64 },
+    /// The clock jumps ahead by so much.
+    Jump { micros: u64 },
+    /// The operator reloads.
+    Reload { dice: u64 },
+    /// Few receive buffers.
+    FewBuffers { worker: u8 },
+    /// No descriptors for anybody new.
+    NoDescriptors,
+    /// What is received comes in pieces of at most so many bytes.
+    TinyPieces { worker: u8, bytes: usize },
+    /// Names are not found.
+    NoNames,
+    /// Servers take their time.
+    SlowServers { factor: u64 },
+}
+
+impl What {
+    /// How many kinds there are.
+    pub(crate) const KINDS: u64 = 13;
+
+    /// One of a kind.
+    pub(crate) fn draw(kind: u64, dice: &mut Dice, plan: &Plan) -> Self {
+        let host = dice.among(0..=plan.hosts as u64 - 1) as usize;
+        let worker = dice.among(0..=u64::from(plan.workers) - 1) as u8;
+        match kind {
+            0 => {
+                let moods = [Mood::Refusing, Mood::Hanging, Mood::Starting, Mood::Full, Mood::Dying];
+                Self::Mood { host, mood: dice.pick(&moods) }
+            }
+            1 => Self::Terminate { which: dice.any() },
+            2 => Self::Crash { which: dice.any() },
+            3 => Self::CrashAll { host },
+            4 => Self::Reset { which: dice.any() },
+            5 => Self::Stall { worker, micros: dice.among(1_000..=3_000_000) },
+            6 => Self::Jump { micros: dice.among(1_000..=30_000_000) },
+            7 => Self::Reload { dice: dice.any() },
+            8 => Self::FewBuffers { worker },
+            9 => Self::NoDescriptors,
+            10 => Self::TinyPieces { worker, bytes: dice.pick(&[1, 5, 200]) },
+            11 => Self::NoNames,
+            _ => Self::SlowServers { factor: dice.among(2..=200) },
+        }
+    }
+}
+
+impl World {
+    /// A fault begins.
+    pub(crate) fn begin_fault(&mut self, what: &What) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        self.witness.note(|| format!("FAULT {what:?}"));
+        match *what {
+            What::Mood { host, mood } => self.postgres.hosts[host].mood = mood,
+            What::Terminate { which } => {
+                if let Some(number) = pick(&self.postgres.living(net), which) {
+                    self.postgres.terminate(net, number);
+                }
+            }
+            What::Crash { which } => {
+                if let Some(number) = pick(&self.postgres.living(net), which) {
+                    self.postgres.crash(net, number);
+                }
+            }
+            What::CrashAll { host } => {
+                for number in self.postgres.living(net) {
+                    if self.postgres.sessions[number as usize].host == host {
+                        self.postgres.crash(net, number);
+                    }
+                }
+            }
+            What::Reset { which } => {
+                let open: Vec<u32> = (0..net.ends.len() as u32)
+                    .filter(|&end| end % 2 == 0 && !net.end(end).is_closed && !net.end(end ^ 1).is_closed)
+                    .collect();
+                if let Some(end) = pick(&open, which) {
+                    // Somebody between the two cuts the wire: both hear of it.
+                    net.cut(end);
+                }
+            }
+            What::Stall { worker, micros } => {
+                let until = base::Time(net.agenda.now().0 + micros);
+                net.desk(worker).busy_until = until;
+            }
+            What::Jump { micros } => {
+                for worker in 0..self.plan.workers {
+                    net.desk(worker).ahead += micros;
+                    net.desk(worker).turn_at = None;
+                    let now = net.agenda.now();
+                    net.wake(worker, now);
+                }
+            }
+            What::Reload { dice } => {
+                let shape = self.plan.shape.redrawn(&mut Dice::new(dice, 1));
+                self.reload(net, &shape);
+            }
+            What::FewBuffers { worker } => net.desk(worker).buffers_max = 2,
+            What::NoDescriptors => net.descriptors_max = net.descriptors,
+            What::TinyPieces { worker, bytes } => net.desk(worker).piece_max = bytes,
+            What::NoNames => self.are_names_known = false,
+            What::SlowServers { factor } => {
+                for host in &mut self.postgres.hosts {
+                    host.manner.work.1 = self.plan.manner.work.1 * factor;
+                }
+            }
+        }
+    }
+
+    /// A fault ends.
+    pub(crate) fn end_fault(&mut self, what: &What) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        match *what {
+            What::Mood { host, .. } => self.postgres.hosts[host].mood = Mood::Well,
+            What::FewBuffers { worker } => net.desk(worker).buffers_max = self.plan.buffers,
+            What::NoDescriptors => net.descriptors_max = usize::MAX,
+            What::TinyPieces { worker, .. } => net.desk(worker).piece_max = BUFFER_BYTES,
+            What::NoNames => self.are_names_known = true,
+            What::SlowServers { .. } => {
+                for host in &mut self.postgres.hosts {
+                    host.manner.work = self.plan.manner.work;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn pick(several: &[u32], which: u64) -> Option<u32> {
+    several.get((which % several.len().max(1) as u64) as usize).copied()
+}

@@ -1,0 +1,174 @@
+//! Tells stories: many seeds, one seed with its last moments, or every planted bug until it is caught.
+
+#[cfg(feature = "planted")]
+mod planted;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use lexopt::prelude::*;
+use world::{Outcome, Teller, keep_panics};
+
+/// What is wanted.
+struct Wish {
+    from: u64,
+    count: u64,
+    one: Option<u64>,
+    moments: usize,
+    threads: u64,
+    is_whole: bool,
+    is_planted: bool,
+    only: String,
+    known: Vec<u64>,
+}
+
+const USAGE: &str = "\
+world [--seeds N] [--from S] [--threads T]    tells the stories of N seeds from S on
+world --known FILE                            tells those of the seeds that a file lists
+world --seed S [--moments M] [--whole]        tells one story, shortened if it is bad unless --whole is given
+world --planted [--from S] [--only BUG]       plants each bug in turn and looks which seed catches it
+                                              (needs the feature planted)
+";
+
+fn wish() -> Result<Option<Wish>, lexopt::Error> {
+    let mut wish = Wish {
+        from: 1,
+        count: 100,
+        one: None,
+        moments: 60,
+        threads: 2,
+        is_whole: false,
+        is_planted: false,
+        only: String::new(),
+        known: Vec::new(),
+    };
+    let mut words = lexopt::Parser::from_env();
+    while let Some(word) = words.next()? {
+        match word {
+            Long("seeds") => wish.count = words.value()?.parse()?,
+            Long("from") => wish.from = words.value()?.parse()?,
+            Long("seed") => wish.one = Some(words.value()?.parse()?),
+            Long("moments") => wish.moments = words.value()?.parse()?,
+            Long("threads") => wish.threads = words.value()?.parse()?,
+            Long("whole") => wish.is_whole = true,
+            Long("planted") => wish.is_planted = true,
+            Long("only") => wish.only = words.value()?.parse()?,
+            Long("known") => {
+                let path = words.value()?;
+                let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+                wish.known = known(&text)?;
+            }
+            Short('h') | Long("help") => {
+                print!("{USAGE}");
+                return Ok(None);
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(wish))
+}
+
+/// The seeds of a file: the first word of each line that is not a comment.
+fn known(text: &str) -> Result<Vec<u64>, String> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let word = line.split_whitespace().next().unwrap_or_default();
+            word.parse().map_err(|_| format!("not a seed: {line:?}"))
+        })
+        .collect()
+}
+
+fn main() -> ExitCode {
+    let wish = match wish() {
+        Ok(Some(wish)) => wish,
+        Ok(None) => return ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("world: {error}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    keep_panics();
+    match wish.one {
+        _ if wish.is_planted => planted(&wish),
+        Some(seed) => one(seed, &wish),
+        None if !wish.known.is_empty() => many(&wish, &wish.known),
+        None => many(&wish, &(wish.from..wish.from + wish.count).collect::<Vec<_>>()),
+    }
+}
+
+#[cfg(feature = "planted")]
+fn planted(wish: &Wish) -> ExitCode {
+    planted::catch_all(&wish.only, wish.from, wish.threads)
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Wish) -> ExitCode {
+    eprintln!("world: built without the feature `planted`; use `cargo xtask world --planted`");
+    ExitCode::from(2)
+}
+
+fn one(seed: u64, wish: &Wish) -> ExitCode {
+    let mut teller = Teller::default();
+    let outcome = teller.tell(seed, wish.moments);
+    let outcome = match outcome.accusation {
+        Some(_) if !wish.is_whole => teller.shorten(seed, wish.moments),
+        _ => outcome,
+    };
+    print(seed, &outcome);
+    if outcome.accusation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn print(seed: u64, outcome: &Outcome) {
+    println!("{}", outcome.configuration);
+    for moment in &outcome.moments {
+        println!("{moment}");
+    }
+    let (people, faults) = outcome.parts;
+    let secs = outcome.lasted as f64 / 1e6;
+    println!("seed {seed}: {people} applications, {faults} faults, {secs:.3} s of its time, sum {:016x}", outcome.sum);
+    for (what, count) in &outcome.tally {
+        println!("  {count:>8} {what}");
+    }
+    if let Some((charge, text)) = &outcome.accusation {
+        println!("seed {seed}: {charge}: {text}");
+        println!("    replay: cargo xtask world --seed {seed}");
+    }
+}
+
+fn many(wish: &Wish, seeds: &[u64]) -> ExitCode {
+    let started = Instant::now();
+    let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let tallies = Mutex::new(BTreeMap::<&'static str, u64>::new());
+    let tell = || {
+        let mut teller = Teller::default();
+        while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            let outcome = teller.tell(seed, 0);
+            if let Some((charge, text)) = &outcome.accusation {
+                has_failed.store(true, Ordering::Relaxed);
+                println!("seed {seed}: {charge}: {text}\n    replay: cargo xtask world --seed {seed}");
+            }
+            if let Ok(mut tallies) = tallies.lock() {
+                for (what, count) in &outcome.tally {
+                    *tallies.entry(what).or_default() += count;
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..wish.threads {
+            scope.spawn(tell);
+        }
+    });
+    let secs = started.elapsed().as_secs_f64();
+    println!("{} seeds in {secs:.1} s", seeds.len());
+    if let Ok(tallies) = tallies.lock() {
+        for (what, count) in tallies.iter() {
+            println!("  {count:>10} {what}");
+        }
+    }
+    if has_failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

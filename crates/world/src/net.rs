@@ -1,0 +1,369 @@
+//! Simulated sockets: latency, bandwidth, windows, segments, and every way in which a connection can end.
+//!
+//! Always true: bytes arrive in the order in which they were sent, none is made up, and one that is lost is lost with all
+//! that come after it. What a sender may have on its way is bounded by the window of its connection.
+//! Not here: who speaks (`hands`, `app`, `postgres`), when faults happen (`faults`).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::{Key, Time};
+use reactor::{Address, Chunk, LINGER};
+
+use crate::agenda::{Agenda, Arrival, Event};
+use crate::dice::Dice;
+use crate::hands::Desk;
+
+/// Who has an end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holder {
+    /// It is on its way to somebody.
+    Nobody,
+    /// A worker, which calls it by this key.
+    Worker {
+        worker: u8,
+        line: Key,
+    },
+    App(u32),
+    /// The second connection of an application, which carries a cancel request.
+    Canceller(u32),
+    Session(u32),
+}
+
+/// How a connection carries bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    /// Microseconds from one end to the other.
+    pub(crate) latency: (u64, u64),
+    /// The longest segment.
+    pub(crate) segment: usize,
+    /// Bytes that may be under way and unread.
+    pub(crate) window: usize,
+    /// Bytes a millisecond.
+    pub(crate) bandwidth: u64,
+}
+
+/// One end of a connection. The other end is the same number with its last bit turned.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) holder: Holder,
+    /// What it sends and the network has not taken.
+    outbox: VecDeque<Chunk>,
+    outbox_at: usize,
+    outbox_bytes: usize,
+    /// What the network has taken and the other end has not read.
+    under_way: usize,
+    last_arrival: Time,
+    /// It sends nothing any more once the outbox is empty.
+    is_shutting: bool,
+    is_shut: bool,
+    wants_drained: bool,
+    /// What has arrived and is not read.
+    arrived: VecDeque<Vec<u8>>,
+    arrived_at: usize,
+    pub(crate) arrived_bytes: usize,
+    pub(crate) is_eof: bool,
+    pub(crate) is_reset: bool,
+    /// Its holder has let it go.
+    pub(crate) is_closed: bool,
+    pace: Pace,
+    /// Bytes that its holder has read so far.
+    pub(crate) read_bytes: u64,
+}
+
+/// All connections, and the workers' side of them.
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) agenda: Agenda,
+    pub(crate) dice: Dice,
+    pub(crate) ends: Vec<End>,
+    /// Where each dialed connection goes, by its far end.
+    pub(crate) aims: Vec<Option<Address>>,
+    pub(crate) pace: Pace,
+    /// Connections that workers have open.
+    pub(crate) descriptors: usize,
+    pub(crate) descriptors_max: usize,
+    pub(crate) desks: Vec<Desk>,
+    /// Ends of applications and sessions where something has happened.
+    pub(crate) news: VecDeque<u32>,
+}
+
+impl Net {
+    pub(crate) fn new(now: Time, dice: Dice, pace: Pace) -> Self {
+        Self {
+            agenda: Agenda::new(now),
+            dice,
+            ends: Vec::new(),
+            aims: Vec::new(),
+            pace,
+            descriptors: 0,
+            descriptors_max: usize::MAX,
+            desks: Vec::new(),
+            news: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn end(&self, end: u32) -> &End {
+        &self.ends[end as usize]
+    }
+
+    pub(crate) fn end_mut(&mut self, end: u32) -> &mut End {
+        &mut self.ends[end as usize]
+    }
+
+    /// Dials; returns the near end. The far end gets a holder when the dial reaches its aim.
+    pub(crate) fn dial(&mut self, holder: Holder, aim: Option<Address>) -> u32 {
+        let near = self.ends.len() as u32;
+        for holder in [holder, Holder::Nobody] {
+            let end = End {
+                holder,
+                outbox: VecDeque::new(),
+                outbox_at: 0,
+                outbox_bytes: 0,
+                under_way: 0,
+                last_arrival: Time(0),
+                is_shutting: false,
+                is_shut: false,
+                wants_drained: false,
+                arrived: VecDeque::new(),
+                arrived_at: 0,
+                arrived_bytes: 0,
+                is_eof: false,
+                is_reset: false,
+                is_closed: false,
+                pace: self.pace.clone(),
+                read_bytes: 0,
+            };
+            self.ends.push(end);
+            self.aims.push(aim.clone());
+        }
+        let latency = self.latency(near);
+        self.agenda.after(latency, Event::Knocks { end: near ^ 1 });
+        near
+    }
+
+    /// The far end of a dial takes it, or does not.
+    pub(crate) fn answer(&mut self, far: u32, is_welcome: bool) {
+        let latency = self.latency(far);
+        if !is_welcome {
+            self.end_mut(far).is_closed = true;
+        }
+        self.agenda.after(latency, Event::Answered { end: far ^ 1, is_welcome });
+    }
+
+    fn latency(&mut self, end: u32) -> Duration {
+        let (low, high) = self.ends[end as usize].pace.latency;
+        self.dice.micros(low..=high)
+    }
+
+    /// Gives bytes to be sent. They leave with [`Net::push`].
+    pub(crate) fn give(&mut self, end: u32, chunk: Chunk) {
+        let row = self.end_mut(end);
+        if row.is_closed || row.is_shutting || chunk.is_empty() {
+            return;
+        }
+        row.outbox_bytes += chunk.len();
+        row.outbox.push_back(chunk);
+    }
+
+    /// Gives bytes and lets them leave.
+    pub(crate) fn say(&mut self, end: u32, bytes: Vec<u8>) {
+        self.give(end, bytes.into());
+        self.push(end);
+    }
+
+    /// Bytes given that the network has not taken.
+    pub(crate) fn unsent(&self, end: u32) -> usize {
+        self.end(end).outbox_bytes
+    }
+
+    /// Lets the network take what it can; whether everything has been taken.
+    pub(crate) fn push(&mut self, end: u32) -> bool {
+        let now = self.agenda.now();
+        loop {
+            let row = &mut self.ends[end as usize];
+            let room = row.pace.window.saturating_sub(row.under_way);
+            let Some(chunk) = row.outbox.front() else { break };
+            if room == 0 {
+                return false;
+            }
+            let bytes = chunk.bytes();
+            let longest = (bytes.len() - row.outbox_at).min(room).min(row.pace.segment);
+            // A segment is seldom as long as it may be when segments are torn at all.
+            let is_torn = row.pace.segment < WHOLE_SEGMENT;
+            let taken = if is_torn { self.dice.among(1..=longest as u64) as usize } else { longest };
+            let piece = bytes[row.outbox_at..row.outbox_at + taken].to_vec();
+            row.outbox_at += taken;
+            row.outbox_bytes -= taken;
+            row.under_way += taken;
+            if row.outbox_at == bytes.len() {
+                row.outbox.pop_front();
+                row.outbox_at = 0;
+            }
+            let (low, high) = row.pace.latency;
+            let flight = self.dice.among(low..=high) + taken as u64 * 1000 / row.pace.bandwidth;
+            let at = Time(now.0 + flight).max(row.last_arrival);
+            row.last_arrival = at;
+            self.agenda.at(at, Event::Arrives { end: end ^ 1, what: Arrival::Bytes(piece) });
+        }
+        let row = &mut self.ends[end as usize];
+        if row.is_shutting && !row.is_shut {
+            row.is_shut = true;
+            let at = Time(now.0 + row.pace.latency.0).max(row.last_arrival);
+            row.last_arrival = at;
+            self.agenda.at(at, Event::Arrives { end: end ^ 1, what: Arrival::Fin });
+        }
+        true
+    }
+
+    /// Takes up to `most` bytes that have arrived.
+    pub(crate) fn read(&mut self, end: u32, most: usize, out: &mut Vec<u8>) {
+        let row = &mut self.ends[end as usize];
+        let before = out.len();
+        while out.len() - before < most {
+            let Some(front) = row.arrived.front() else { break };
+            let taken = (front.len() - row.arrived_at).min(most - (out.len() - before));
+            out.extend_from_slice(&front[row.arrived_at..row.arrived_at + taken]);
+            row.arrived_at += taken;
+            if row.arrived_at == front.len() {
+                row.arrived.pop_front();
+                row.arrived_at = 0;
+            }
+        }
+        let taken = out.len() - before;
+        row.arrived_bytes -= taken;
+        row.read_bytes += taken as u64;
+        let other = &mut self.ends[(end ^ 1) as usize];
+        other.under_way -= taken;
+        if taken > 0 && !other.outbox.is_empty() {
+            self.push_and_tell(end ^ 1);
+        }
+    }
+
+    /// Pushes, and tells the worker that waits for it when everything has been taken.
+    pub(crate) fn push_and_tell(&mut self, end: u32) {
+        if self.push(end) && std::mem::take(&mut self.ends[end as usize].wants_drained) {
+            self.drained(end);
+        }
+    }
+
+    /// Whether everything that was ever given at this end has been read at the other.
+    pub(crate) fn is_heard(&self, end: u32) -> bool {
+        let row = self.end(end);
+        row.outbox_bytes == 0 && row.under_way == 0
+    }
+
+    /// Asks to be told once everything has been taken.
+    pub(crate) fn want_drained(&mut self, end: u32) {
+        self.end_mut(end).wants_drained = true;
+    }
+
+    /// Sends nothing more; what was given still leaves.
+    pub(crate) fn shut(&mut self, end: u32) {
+        self.end_mut(end).is_shutting = true;
+        self.push(end);
+    }
+
+    /// Lets an end go. What was given still leaves, for as long as a connection may linger.
+    pub(crate) fn close(&mut self, end: u32) {
+        self.shut(end);
+        self.leave(end);
+        if self.end(end).outbox_bytes > 0 {
+            self.agenda.after(LINGER, Event::Lingered { end });
+        }
+    }
+
+    /// Lets an end go at once; what was given and not taken is lost.
+    pub(crate) fn drop_end(&mut self, end: u32) {
+        self.clear_outbox(end);
+        self.close(end);
+    }
+
+    /// Lets an end go with a bang: the other side loses what is under way.
+    pub(crate) fn reset(&mut self, end: u32) {
+        self.clear_outbox(end);
+        let latency = self.latency(end);
+        let row = self.end_mut(end);
+        (row.is_shutting, row.is_shut) = (true, true);
+        self.agenda.after(latency, Event::Arrives { end: end ^ 1, what: Arrival::Reset });
+        self.leave(end);
+    }
+
+    /// Somebody between the two ends cuts the connection: what is under way is lost, and both hear of it.
+    pub(crate) fn cut(&mut self, end: u32) {
+        for end in [end, end ^ 1] {
+            self.clear_outbox(end);
+            let latency = self.latency(end);
+            self.agenda.after(latency, Event::Arrives { end, what: Arrival::Reset });
+        }
+    }
+
+    /// Forgets what was given and not taken.
+    pub(crate) fn clear_outbox(&mut self, end: u32) {
+        let row = self.end_mut(end);
+        row.outbox.clear();
+        (row.outbox_at, row.outbox_bytes) = (0, 0);
+    }
+
+    /// Nobody reads here any more: what arrives is thrown away, and whoever sends it learns that in time.
+    fn leave(&mut self, end: u32) {
+        let row = self.end_mut(end);
+        row.is_closed = true;
+        row.arrived.clear();
+        let unread = std::mem::take(&mut row.arrived_bytes);
+        row.arrived_at = 0;
+        self.end_mut(end ^ 1).under_way -= unread;
+    }
+
+    /// A connection that says its last words has had time enough.
+    pub(crate) fn lingered(&mut self, end: u32) {
+        self.clear_outbox(end);
+        self.push(end);
+    }
+
+    /// Something reaches an end.
+    pub(crate) fn arrive(&mut self, end: u32, what: Arrival) {
+        let is_closed = self.end(end).is_closed;
+        match what {
+            Arrival::Bytes(bytes) if is_closed || self.end(end).is_reset => {
+                let other = self.end_mut(end ^ 1);
+                other.under_way -= bytes.len();
+                if is_closed && !other.is_closed && !other.is_reset {
+                    // Who sends to somebody who has gone is told so.
+                    let latency = self.latency(end);
+                    self.agenda.after(latency, Event::Arrives { end: end ^ 1, what: Arrival::Reset });
+                } else {
+                    self.push_and_tell(end ^ 1);
+                }
+                return;
+            }
+            Arrival::Bytes(bytes) => {
+                let row = self.end_mut(end);
+                row.arrived_bytes += bytes.len();
+                row.arrived.push_back(bytes);
+            }
+            Arrival::Fin => self.end_mut(end).is_eof = true,
+            Arrival::Reset if is_closed => return,
+            Arrival::Reset => {
+                let row = self.end_mut(end);
+                if row.is_reset {
+                    return;
+                }
+                row.is_reset = true;
+                let lost = std::mem::take(&mut row.arrived_bytes);
+                row.arrived.clear();
+                row.arrived_at = 0;
+                self.end_mut(end ^ 1).under_way -= lost;
+                self.clear_outbox(end);
+            }
+        }
+        match self.end(end).holder {
+            Holder::Worker { worker, line } => self.line_has_news(worker, line),
+            Holder::Nobody => {}
+            Holder::App(_) | Holder::Canceller(_) | Holder::Session(_) => self.news.push_back(end),
+        }
+    }
+}
+
+/// A segment that may be so long is not torn further.
+pub(crate) const WHOLE_SEGMENT: usize = 16_384;

@@ -1,0 +1,402 @@
+//! What a seed draws before its world begins: configuration, people, habits, faults.
+//!
+//! Always true: a plan is the whole of a story; taking a person or a fault out of it changes nothing else in it.
+//! Not here: how it is lived (`world`), what a fault does (`faults`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use auth::{ScramSecret, Secret};
+use protocol::client::login::Method;
+
+use crate::dice::Dice;
+use crate::faults::{Fault, What};
+use crate::net::{Pace, WHOLE_SEGMENT};
+use crate::session::Manner;
+
+/// A whole story.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) workers: u8,
+    pub(crate) shape: Shape,
+    pub(crate) people: Vec<(u32, Person, Habits)>,
+    pub(crate) faults: Vec<(u32, Fault)>,
+    pub(crate) heals_at: u64,
+    pub(crate) pace: Pace,
+    pub(crate) manner: Manner,
+    pub(crate) hosts: usize,
+    pub(crate) buffers: usize,
+    /// Nothing goes wrong but what the applications themselves do.
+    pub(crate) is_calm: bool,
+    /// How long letters take, microseconds.
+    pub(crate) post: (u64, u64),
+    pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
+    pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
+}
+
+/// A configuration, before it is text.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) settings: BTreeMap<&'static str, String>,
+    pub(crate) databases: Vec<Db>,
+}
+
+/// A line of `[databases]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Db {
+    pub(crate) name: String,
+    pub(crate) host: usize,
+    pub(crate) is_named: bool,
+    pub(crate) mode: &'static str,
+    pub(crate) pool_size: u32,
+    pub(crate) connections_max: u32,
+}
+
+/// Who an application is.
+#[derive(Clone, Debug)]
+pub(crate) struct Person {
+    pub(crate) user: String,
+    pub(crate) database: String,
+    /// What it still wants to do.
+    pub(crate) errands: u32,
+    /// Whether it may begin transactions.
+    pub(crate) transactions: bool,
+}
+
+/// What an application does, and how often. Frequencies are out of a thousand, times in microseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Habits {
+    pub(crate) extended: bool,
+    pub(crate) flush: bool,
+    pub(crate) suspend: bool,
+    pub(crate) functions: bool,
+    pub(crate) copies: bool,
+    pub(crate) several: bool,
+    pub(crate) zones: bool,
+    pub(crate) dirty: bool,
+    pub(crate) errors: bool,
+    pub(crate) big: u32,
+    pub(crate) cancels: u32,
+    pub(crate) pipelines: u32,
+    pub(crate) transactions: u32,
+    pub(crate) vanishes: u32,
+    pub(crate) deafness: u32,
+    pub(crate) dawdles: u32,
+    pub(crate) reconnects: u32,
+    pub(crate) rests: u32,
+    pub(crate) think: (u64, u64),
+    pub(crate) arrival: (u64, u64),
+    /// It says its first request together with its startup packet.
+    pub(crate) hasty: u32,
+    /// It wants a TimeZone that no server knows.
+    pub(crate) lost: u32,
+    /// Its answers may be longer than anything that is kept for it.
+    pub(crate) huge: u32,
+    /// The longest value that is not big.
+    pub(crate) value_max: u64,
+    /// Everybody has the same parameters, so that no server has to take any over.
+    pub(crate) is_plain: bool,
+    /// All it does is to keep a server for so many milliseconds.
+    pub(crate) sleeps: u32,
+}
+
+impl Shape {
+    /// The text of the file.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from("[databases]\n");
+        for db in &self.databases {
+            let host = if db.is_named { format!("host{}", db.host) } else { format!("10.200.0.{}", db.host) };
+            let Db { name, mode, pool_size, .. } = db;
+            let _ = write!(text, "{name} = host={host} port=5432 pool_mode={mode} pool_size={pool_size}");
+            if db.connections_max > 0 {
+                let _ = write!(text, " max_db_connections={}", db.connections_max);
+            }
+            text.push('\n');
+        }
+        text.push_str("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\n");
+        for (name, value) in &self.settings {
+            let _ = writeln!(text, "{name} = {value}");
+        }
+        text
+    }
+
+    fn set(&mut self, name: &'static str, value: impl ToString) {
+        self.settings.insert(name, value.to_string());
+    }
+
+    /// The same limits, and time for everybody: in force when the faults are over.
+    pub(crate) fn healed(&self) -> Self {
+        let mut healed = self.clone();
+        for (name, value) in [
+            ("query_wait_timeout", "100"),
+            ("server_login_retry", "1"),
+            ("server_idle_timeout", "600"),
+            ("server_connect_timeout", "15"),
+            ("client_login_timeout", "100"),
+        ] {
+            healed.set(name, value);
+        }
+        for name in [
+            "query_timeout",
+            "client_idle_timeout",
+            "idle_transaction_timeout",
+            "transaction_timeout",
+            "server_lifetime",
+            "min_pool_size",
+        ] {
+            healed.settings.remove(name);
+        }
+        healed
+    }
+
+    /// Nobody is kept.
+    pub(crate) fn last(&self) -> Self {
+        let mut last = self.healed();
+        last.set("server_idle_timeout", 1);
+        last
+    }
+
+    /// Another one, as an operator might write it a little later.
+    pub(crate) fn redrawn(&self, dice: &mut Dice) -> Self {
+        let mut next = self.clone();
+        for db in &mut next.databases {
+            if dice.chance(300) {
+                db.pool_size = dice.among(1..=6) as u32;
+            }
+            if dice.chance(100) {
+                db.connections_max = dice.among(0..=6) as u32;
+            }
+        }
+        if dice.chance(150) && next.databases.len() > 1 {
+            let gone = dice.among(0..=next.databases.len() as u64 - 1) as usize;
+            next.databases.remove(gone);
+        }
+        if dice.chance(300) {
+            next.set("max_client_conn", dice.among(5..=60));
+        }
+        if dice.chance(300) {
+            next.set("max_user_connections", dice.among(0..=6));
+        }
+        draw_timeouts(&mut next, dice);
+        next
+    }
+}
+
+/// Timeouts that bite.
+fn draw_timeouts(shape: &mut Shape, dice: &mut Dice) {
+    for (name, often, range) in [
+        ("query_wait_timeout", 500, 1..=20),
+        ("server_idle_timeout", 500, 1..=10),
+        ("server_lifetime", 300, 1..=20),
+        ("query_timeout", 150, 1..=5),
+        ("client_idle_timeout", 150, 1..=10),
+        ("idle_transaction_timeout", 150, 1..=5),
+        ("transaction_timeout", 100, 1..=5),
+        ("server_login_retry", 500, 0..=3),
+        ("server_connect_timeout", 500, 1..=5),
+        ("server_check_delay", 300, 0..=2),
+        ("client_login_timeout", 200, 1..=10),
+        ("cancel_wait_timeout", 200, 1..=3),
+        ("min_pool_size", 200, 1..=3),
+    ] {
+        if dice.chance(often) {
+            shape.set(name, dice.among(range));
+        }
+    }
+}
+
+fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
+    let mut databases = Vec::new();
+    for number in 0..dice.among(1..=4) {
+        let mode = dice.pick(&["transaction", "transaction", "transaction", "session", "statement"]);
+        databases.push(Db {
+            name: format!("{mode}{number}"),
+            host: dice.among(0..=hosts as u64 - 1) as usize,
+            is_named: dice.chance(200),
+            mode,
+            pool_size: dice.among(1..=5) as u32,
+            connections_max: if dice.chance(250) { dice.among(1..=5) as u32 } else { 0 },
+        });
+    }
+    let mut shape = Shape { settings: BTreeMap::new(), databases };
+    shape.set("max_client_conn", if is_calm { 1000 } else { dice.among(15..=60) });
+    if dice.chance(250) {
+        shape.set("max_user_connections", dice.among(2..=8));
+    }
+    if dice.chance(150) && !is_calm {
+        shape.set("max_user_client_connections", dice.among(5..=20));
+    }
+    if dice.chance(200) {
+        shape.set("server_round_robin", 1);
+    }
+    if dice.chance(200) {
+        shape.set("query_wait_notify", 1);
+    }
+    if dice.chance(200) {
+        shape.set("reserve_pool_size", dice.among(1..=2));
+        shape.set("reserve_pool_timeout", dice.among(0..=2));
+    }
+    if dice.chance(300) {
+        shape.set("server_check_query", "select 1");
+        shape.set("server_check_delay", dice.among(0..=1));
+    }
+    shape.set("server_login_retry", dice.among(0..=2));
+    shape.set("log_connections", u8::from(dice.chance(500)));
+    if is_calm {
+        if dice.chance(300) {
+            shape.set("server_lifetime", dice.among(1..=3));
+        }
+    } else {
+        draw_timeouts(&mut shape, dice);
+    }
+    shape
+}
+
+fn habits(dice: &mut Dice, is_calm: bool) -> Habits {
+    let mut often = |chance: u32, range: std::ops::RangeInclusive<u64>| {
+        if dice.chance(chance) { dice.among(range) as u32 } else { 0 }
+    };
+    let mut habits = Habits {
+        big: often(300, 5..=100),
+        cancels: often(400, 20..=300),
+        pipelines: often(500, 50..=500),
+        transactions: often(800, 100..=800),
+        dawdles: often(300, 20..=300),
+        reconnects: often(600, 10..=200),
+        ..Habits::default()
+    };
+    if !is_calm {
+        habits.vanishes = often(500, 5..=100);
+        habits.deafness = often(300, 5..=50);
+        habits.huge = often(200, 2..=10);
+        habits.lost = often(150, 10..=100);
+        habits.rests = often(200, 1..=20);
+    }
+    habits.extended = dice.chance(700);
+    habits.flush = dice.chance(300);
+    habits.suspend = dice.chance(300);
+    habits.functions = dice.chance(300);
+    habits.copies = dice.chance(400);
+    habits.several = dice.chance(400);
+    habits.zones = dice.chance(300);
+    habits.dirty = dice.chance(300);
+    habits.errors = dice.chance(700);
+    habits.think = (0, dice.pick(&[0, 200, 2_000, 20_000]));
+    habits.arrival = dice.pick(&[(0, 0), (0, 10_000), (0, 3_000_000)]);
+    habits
+}
+
+fn users(dice: &mut Dice, plan: &mut Plan) {
+    let (auth_type, secrets, method) = dice.pick(&[
+        ("trust", 'p', None),
+        ("trust", 'p', None),
+        ("trust", 'p', Some(Method::Plain)),
+        ("trust", 'p', Some(Method::Md5)),
+        ("trust", 'p', Some(Method::Scram)),
+        ("plain", 'p', Some(Method::Md5)),
+        ("md5", 'p', Some(Method::Md5)),
+        ("md5", 'p', None),
+        ("scram-sha-256", 's', Some(Method::Scram)),
+        ("scram-sha-256", 's', None),
+    ]);
+    plan.shape.set("auth_type", auth_type);
+    plan.manner.method = method;
+    for user in USERS {
+        let password = format!("secret of {user}");
+        let mut text = password.clone();
+        if secrets == 's' {
+            text = ScramSecret::derive(password.as_bytes(), user.as_bytes(), 8).to_string();
+        }
+        plan.secrets.insert(user.to_owned(), Arc::new(Secret::parse(&text)));
+        plan.passwords.insert(user.to_owned(), Arc::new(Secret::parse(&password)));
+    }
+}
+
+impl Plan {
+    /// The story of a seed.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, 0);
+        let is_calm = dice.chance(150);
+        let hosts = dice.among(1..=3) as usize;
+        let is_torn = dice.chance(150);
+        let latency_most = dice.pick(&[50, 300, 3_000]);
+        let workers = dice.pick(&[1, 1, 2, 3]);
+        let mut plan = Self {
+            seed,
+            workers,
+            shape: shape(&mut dice, hosts, is_calm),
+            people: Vec::new(),
+            faults: Vec::new(),
+            heals_at: dice.among(1_000_000..=8_000_000),
+            pace: Pace {
+                latency: (10, latency_most),
+                segment: if is_torn { dice.pick(&[1, 3, 100]) } else { WHOLE_SEGMENT },
+                window: dice.pick(&[2_000, 16_384, 65_536]),
+                bandwidth: dice.pick(&[2_000, 100_000, 1_000_000]),
+            },
+            manner: Manner {
+                method: None,
+                work: (20, dice.pick(&[200, 2_000])),
+                notifies: if dice.chance(200) { 20 } else { 0 },
+            },
+            hosts,
+            buffers: dice.pick(&[6, 16, 128]),
+            is_calm,
+            post: (1, dice.pick(&[50, 5_000])),
+            secrets: BTreeMap::new(),
+            passwords: BTreeMap::new(),
+        };
+        users(&mut dice, &mut plan);
+        let mut common = habits(&mut dice, is_calm);
+        common.is_plain = dice.chance(300);
+        let is_open = plan.shape.settings["auth_type"] == "trust";
+        common.hasty = if is_open && dice.chance(300) { 300 } else { 0 };
+        common.value_max = 3000;
+        let count = dice.among(20..=32) as u32;
+        for number in 0..count {
+            let db = &plan.shape.databases[dice.among(0..=plan.shape.databases.len() as u64 - 1) as usize];
+            let mut habits = common.clone();
+            if dice.chance(200) {
+                let own = self::habits(&mut dice, is_calm);
+                habits = Habits { is_plain: common.is_plain, hasty: common.hasty, value_max: common.value_max, ..own };
+            }
+            if habits.is_plain {
+                habits.zones = false;
+            }
+            if plan.pace.segment < 50 {
+                // A byte at a time is slow enough.
+                (habits.big, habits.huge, habits.value_max) = (0, 0, 50);
+            }
+            let person = Person {
+                user: dice.pick(&USERS[..2]).to_owned(),
+                database: db.name.clone(),
+                errands: (1200 / count) + dice.among(1..=10) as u32,
+                transactions: db.mode != "statement",
+            };
+            plan.people.push((number, person, habits));
+        }
+        if !is_calm {
+            plan.draw_faults(&mut dice);
+        }
+        plan
+    }
+
+    fn draw_faults(&mut self, dice: &mut Dice) {
+        let kinds: Vec<u64> = (0..What::KINDS).filter(|_| dice.chance(400)).collect();
+        if kinds.is_empty() {
+            return;
+        }
+        for number in 0..dice.among(1..=25) as u32 {
+            let kind = dice.pick(&kinds);
+            let what = What::draw(kind, dice, self);
+            let lasts = dice.pick(&[1_000, 100_000, 2_000_000]);
+            let fault = Fault { at: dice.among(0..=self.heals_at), lasts: dice.among(0..=lasts), what };
+            self.faults.push((number, fault));
+        }
+    }
+}
+
+/// Everybody who has a secret. The last one is for the count at the end of a world.
+pub(crate) const USERS: [&str; 3] = ["ann", "bob", "cyd"];

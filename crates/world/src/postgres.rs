@@ -1,0 +1,250 @@
+//! The fake PostgreSQL: hosts with moods, and who is let in.
+//!
+//! Always true: a session ends with its connection; a cancel request hits what its session works on at the moment at which
+//! it arrives, or nothing.
+//! Not here: what a session does (`session`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use auth::Secret;
+use wire::startup::Startup;
+
+use crate::agenda::Event;
+use crate::dice::Dice;
+use crate::net::{Holder, Net};
+use crate::session::{Life, Manner, Session, Wish};
+use crate::sql::Nonce;
+use crate::witness::{Charge, Witness};
+
+/// How a host feels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mood {
+    Well,
+    /// Nobody listens.
+    Refusing,
+    /// Nobody answers.
+    Hanging,
+    /// `the database system is starting up`.
+    Starting,
+    /// `too many clients already`.
+    Full,
+    /// Sessions end before they say a word.
+    Dying,
+}
+
+/// A PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) mood: Mood,
+    pub(crate) manner: Manner,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
+    dice: Dice,
+    /// Cancel requests that have hit something, for the checker.
+    pub(crate) hits: Vec<Result<Nonce, String>>,
+    /// Sessions whose startup packet has just come, for the checker.
+    pub(crate) newcomers: Vec<u32>,
+}
+
+impl Postgres {
+    pub(crate) fn new(hosts: Vec<Host>, secrets: BTreeMap<String, Arc<Secret>>, dice: Dice) -> Self {
+        Self { hosts, sessions: Vec::new(), secrets, dice, hits: Vec::new(), newcomers: Vec::new() }
+    }
+
+    /// A dial has reached a host.
+    pub(crate) fn knocked(&mut self, net: &mut Net, far: u32, host: usize) {
+        match self.hosts[host].mood {
+            Mood::Refusing => net.answer(far, false),
+            Mood::Hanging => {}
+            _ => {
+                let number = self.sessions.len() as u32;
+                self.sessions.push(Session::new(far, host, number, self.dice.any() as u32));
+                net.end_mut(far).holder = Holder::Session(number);
+                net.answer(far, true);
+            }
+        }
+    }
+
+    /// Something has happened at a session's end.
+    pub(crate) fn heard(&mut self, net: &mut Net, number: u32, witness: &mut Witness) {
+        let end = self.sessions[number as usize].end;
+        if net.end(end).is_closed {
+            return;
+        }
+        let mut bytes = Vec::new();
+        net.read(end, usize::MAX, &mut bytes);
+        let is_over = net.end(end).is_reset || (net.end(end).is_eof && net.end(end).arrived_bytes == 0);
+        let session = &mut self.sessions[number as usize];
+        let host = &self.hosts[session.host];
+        let wish = match (&session.life, host.mood) {
+            (Life::Dead, _) => Wish::Close,
+            (_, Mood::Dying) => Wish::Close,
+            (Life::Startup, _) => self.greet(net, number, &bytes, witness),
+            _ if bytes.is_empty() => Wish::Nothing,
+            _ => session.hear(&bytes, &host.manner, &mut self.dice, witness),
+        };
+        self.settle(net, number, wish);
+        let session = &mut self.sessions[number as usize];
+        // As PostgreSQL: whoever leaves is not noticed while their query runs.
+        if is_over && !net.end(end).is_closed && !session.is_working() {
+            session.life = Life::Dead;
+            net.close(end);
+        }
+    }
+
+    fn greet(&mut self, net: &mut Net, number: u32, bytes: &[u8], witness: &mut Witness) -> Wish {
+        let session = &mut self.sessions[number as usize];
+        let host = &self.hosts[session.host];
+        match session.startup(bytes) {
+            None => Wish::Nothing,
+            Some(Startup::Session { parameters, .. }) => match host.mood {
+                Mood::Starting => session.refuse("57P03", "the database system is starting up"),
+                Mood::Full => session.refuse("53300", "sorry, too many clients already"),
+                _ => {
+                    let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| &**user);
+                    let secret = self.secrets.get(user.unwrap_or_default()).cloned();
+                    let wish = session.begin(&parameters, secret, &host.manner, &mut self.dice);
+                    self.newcomers.push(number);
+                    wish
+                }
+            },
+            Some(Startup::Cancel { key }) => {
+                self.cancel(net, number, &key, witness);
+                Wish::Close
+            }
+            Some(_) => Wish::Close,
+        }
+    }
+
+    /// A cancel request: it hits what its session works on now.
+    fn cancel(&mut self, net: &mut Net, from: u32, key: &[u8], witness: &mut Witness) {
+        let host = self.sessions[from as usize].host;
+        let (Some(number), Some(secret)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) else { return };
+        let (number, secret) = (u32::from_be_bytes(*number), u32::from_be_bytes(*secret));
+        let Some(session) = self.sessions.get_mut(number as usize) else { return };
+        if session.secret != secret || session.host != host || matches!(session.life, Life::Dead) {
+            return;
+        }
+        let hit = session.cancel();
+        witness.note(|| format!("server {number} is cancelled: {hit:?}"));
+        if let Some(hit) = hit {
+            self.hits.push(hit);
+            let session = &mut self.sessions[number as usize];
+            let wish = session.resume(&self.hosts[host].manner, &mut self.dice, witness);
+            self.settle(net, number, wish);
+        }
+    }
+
+    /// A session's work is done.
+    pub(crate) fn worked(&mut self, net: &mut Net, number: u32, alarm: u32, witness: &mut Witness) {
+        let session = &mut self.sessions[number as usize];
+        if net.end(session.end).is_closed {
+            return;
+        }
+        let manner = &self.hosts[session.host].manner;
+        let wish = session.worked(alarm, manner, &mut self.dice, witness);
+        let end = session.end;
+        self.settle(net, number, wish);
+        let is_working = self.sessions[number as usize].is_working();
+        let is_over = net.end(end).is_reset || (net.end(end).is_eof && net.end(end).arrived_bytes == 0);
+        if is_over && !is_working && !net.end(end).is_closed {
+            net.close(end);
+        }
+    }
+
+    /// Does what a session wants.
+    fn settle(&mut self, net: &mut Net, number: u32, wish: Wish) {
+        let session = &mut self.sessions[number as usize];
+        if session.is_flushed || session.out.len() > OUT_BYTES || wish == Wish::Close {
+            session.is_flushed = false;
+            let out = std::mem::take(&mut session.out);
+            net.say(session.end, out);
+        }
+        match wish {
+            Wish::Nothing => {}
+            Wish::Work(time) => net.agenda.after(time, Event::Session { session: number, number: session.alarm }),
+            Wish::Close => {
+                session.life = Life::Dead;
+                net.close(session.end);
+            }
+        }
+    }
+
+    /// Living sessions that are logged in.
+    pub(crate) fn living(&self, net: &Net) -> Vec<u32> {
+        let living = self.sessions.iter().filter(|session| {
+            matches!(session.life, Life::Ready) && !net.end(session.end).is_closed && !net.end(session.end).is_reset
+        });
+        living.map(|session| session.number).collect()
+    }
+
+    /// An administrator ends a session.
+    pub(crate) fn terminate(&mut self, net: &mut Net, number: u32) {
+        let wish = self.sessions[number as usize].terminate();
+        self.settle(net, number, wish);
+    }
+
+    /// A session dies without a word, or in the middle of one.
+    pub(crate) fn crash(&mut self, net: &mut Net, number: u32) {
+        let session = &mut self.sessions[number as usize];
+        let half = session.out.len() / 2;
+        session.out.truncate(half);
+        let out = std::mem::take(&mut session.out);
+        net.say(session.end, out);
+        session.life = Life::Dead;
+        if self.dice.chance(500) {
+            net.reset(session.end);
+        } else {
+            net.close(session.end);
+        }
+    }
+
+    /// Checks who is there when a session has begun: no more than the limits allow.
+    pub(crate) fn check_limits(&mut self, net: &Net, limits: impl Fn(&str, &str) -> Limits, witness: &mut Witness) {
+        for number in std::mem::take(&mut self.newcomers) {
+            let newcomer = &self.sessions[number as usize];
+            let (database, user) = (&newcomer.database, &newcomer.user);
+            let limits = limits(database, user);
+            // What the pooler has closed is gone, whatever PostgreSQL still believes.
+            let open = |session: &&Session| {
+                !matches!(session.life, Life::Dead | Life::Startup)
+                    && !net.end(session.end ^ 1).is_closed
+                    && !net.end(session.end).is_closed
+            };
+            let there: Vec<&Session> = self.sessions.iter().filter(open).collect();
+            let count = |is: &dyn Fn(&Session) -> bool| there.iter().filter(|session| is(session)).count() as u32;
+            let counts = [
+                ("its pool", count(&|session| session.database == *database && session.user == *user), limits.pool),
+                ("its database", count(&|session| session.database == *database), limits.database),
+                ("its user", count(&|session| session.user == *user), limits.user),
+            ];
+            for (what, count, limit) in counts {
+                if limit > 0 && count > limit {
+                    let others: Vec<u32> = there.iter().map(|session| session.number).collect();
+                    let text = format!(
+                        "server {number} of {database}/{user} is number {count} of {what}, limit {limit}; open are {others:?}"
+                    );
+                    witness.accuse(Charge::LimitExceeded, text);
+                }
+            }
+        }
+    }
+}
+
+/// How many servers there may be together; 0 is any number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) pool: u32,
+    pub(crate) database: u32,
+    pub(crate) user: u32,
+}
+
+/// As PostgreSQL: what is written goes out when there is so much of it.
+const OUT_BYTES: usize = 8192;

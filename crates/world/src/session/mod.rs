@@ -1,0 +1,484 @@
+//! A session of the fake PostgreSQL: from its startup packet to its end.
+//!
+//! Always true: it answers in the order in which it was asked, as PostgreSQL's main loop does; what it sees of whoever
+//! speaks to it is checked against what they believe of the session.
+//! Not here: who may connect (`postgres`), the language (`sql`).
+
+mod copy;
+mod run;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{ScramSecret, Secret, ServerSecret};
+use protocol::client::login::{Dice as LoginDice, Known, Login, Method, Step};
+use wire::backend::TxStatus;
+use wire::startup::Startup;
+use wire::{backend, frontend, write};
+
+use crate::dice::Dice;
+use crate::sql::{Nonce, Statement, Verb};
+use crate::witness::{Charge, Witness};
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) end: u32,
+    pub(crate) host: usize,
+    pub(crate) number: u32,
+    pub(crate) life: Life,
+    input: Vec<u8>,
+    queue: VecDeque<(u8, Vec<u8>)>,
+    /// What it will send.
+    pub(crate) out: Vec<u8>,
+    pub(crate) is_flushed: bool,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    pub(crate) secret: u32,
+    zone: String,
+    application_name: String,
+    tx: TxStatus,
+    /// The application that has begun the transaction.
+    owner: Option<u32>,
+    /// The application that left something behind.
+    dirty: Option<u32>,
+    /// The application that does not know what its session is like since a cancel.
+    unsure: Option<u32>,
+    /// The application whose request is not answered.
+    unanswered: Option<u32>,
+    is_skipping: bool,
+    copy: Option<Copy>,
+    parsed: Option<Statement>,
+    portal: Option<Portal>,
+    /// What it works on.
+    work: Option<Work>,
+    pub(crate) alarm: u32,
+    is_session_mode: bool,
+}
+
+/// Where it stands.
+#[derive(Debug)]
+pub(crate) enum Life {
+    Startup,
+    Login(Box<Login>),
+    Ready,
+    Dead,
+}
+
+#[derive(Debug)]
+struct Copy {
+    nonce: Nonce,
+    rows: u32,
+    is_bad: bool,
+    is_extended: bool,
+}
+
+#[derive(Debug)]
+struct Portal {
+    statement: Statement,
+    sent: u32,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// The rest of a simple query.
+    Query {
+        rest: VecDeque<String>,
+        is_first: bool,
+    },
+    Execute {
+        rows_max: u32,
+    },
+    Function {
+        nonce: Nonce,
+    },
+}
+
+/// What a session wants after it has looked at something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    Nothing,
+    /// To be woken when its work is done.
+    Work(Duration),
+    /// To be closed.
+    Close,
+}
+
+/// How a host lets sessions in, and how fast it works.
+#[derive(Clone, Debug)]
+pub(crate) struct Manner {
+    pub(crate) method: Option<Method>,
+    /// Microseconds that a statement takes.
+    pub(crate) work: (u64, u64),
+    /// How many of a thousand statements are joined by a notification.
+    pub(crate) notifies: u32,
+}
+
+impl Session {
+    pub(crate) fn new(end: u32, host: usize, number: u32, secret: u32) -> Self {
+        Self {
+            end,
+            host,
+            number,
+            life: Life::Startup,
+            input: Vec::new(),
+            queue: VecDeque::new(),
+            out: Vec::new(),
+            is_flushed: false,
+            user: String::new(),
+            database: String::new(),
+            secret,
+            zone: "UTC".to_owned(),
+            application_name: String::new(),
+            tx: TxStatus::Idle,
+            owner: None,
+            dirty: None,
+            unsure: None,
+            unanswered: None,
+            is_skipping: false,
+            copy: None,
+            parsed: None,
+            portal: None,
+            work: None,
+            alarm: 0,
+            is_session_mode: false,
+        }
+    }
+
+    /// The startup packet, once it is here.
+    pub(crate) fn startup(&mut self, bytes: &[u8]) -> Option<Startup> {
+        self.input.extend_from_slice(bytes);
+        let length = wire::startup::packet_bytes(&self.input).ok()??;
+        if self.input.len() < length {
+            return None;
+        }
+        let packet: Vec<u8> = self.input.drain(..length).collect();
+        Startup::parse(&packet).ok()
+    }
+
+    /// Begins the login.
+    pub(crate) fn begin(
+        &mut self,
+        parameters: &[(String, String)],
+        secret: Option<Arc<Secret>>,
+        manner: &Manner,
+        dice: &mut Dice,
+    ) -> Wish {
+        for (name, value) in parameters {
+            match &**name {
+                "user" => self.user.clone_from(value),
+                "database" => self.database.clone_from(value),
+                "application_name" => self.application_name.clone_from(value),
+                "timezone" | "TimeZone" => self.zone.clone_from(value),
+                _ => {}
+            }
+        }
+        self.is_session_mode = self.database.starts_with("session");
+        let Some(method) = manner.method else { return self.welcome() };
+        let scram = match secret.as_deref() {
+            Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
+            Some(Secret::Plain(password)) if method == Method::Scram => {
+                ServerSecret::Derived(Arc::new(ScramSecret::derive(password.as_bytes(), &[7; 16], 8)))
+            }
+            _ => ServerSecret::mock(&self.user, &[0; 32], 8),
+        };
+        let known = Known { user: (*self.user).into(), like: secret.clone(), secret, scram };
+        let mut luck = LoginDice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
+        luck.salt.iter_mut().chain(&mut luck.nonce).for_each(|byte| *byte = dice.any() as u8);
+        let step = Login::begin(method, known, luck, &mut self.out);
+        self.login_goes_on(step.ok())
+    }
+
+    fn login_goes_on(&mut self, step: Option<Step>) -> Wish {
+        match step {
+            Some(Step::Ask(login)) => {
+                self.life = Life::Login(Box::new(login));
+                self.is_flushed = true;
+                Wish::Nothing
+            }
+            Some(Step::Passed(_)) => self.welcome(),
+            None => self.refuse("28P01", "password authentication failed"),
+        }
+    }
+
+    /// Refuses whoever wants in.
+    pub(crate) fn refuse(&mut self, sqlstate: &str, message: &str) -> Wish {
+        write::error(&mut self.out, write::Says { severity: "FATAL", sqlstate, message, detail: None, hint: None });
+        self.life = Life::Dead;
+        Wish::Close
+    }
+
+    fn welcome(&mut self) -> Wish {
+        let out = &mut self.out;
+        write::authentication(out, 0, &[]);
+        for (name, value) in [
+            ("server_version", "15.0"),
+            ("server_encoding", "UTF8"),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO, MDY"),
+            ("IntervalStyle", "postgres"),
+            ("standard_conforming_strings", "on"),
+            ("TimeZone", &*self.zone),
+            ("application_name", &*self.application_name),
+        ] {
+            write::parameter_status(out, name, value);
+        }
+        let mut key = self.number.to_be_bytes().to_vec();
+        key.extend(self.secret.to_be_bytes());
+        write::backend_key_data(out, &key);
+        write::ready_for_query(out, TxStatus::Idle);
+        self.is_flushed = true;
+        self.life = Life::Ready;
+        Wish::Nothing
+    }
+
+    /// Bytes have come.
+    pub(crate) fn hear(&mut self, bytes: &[u8], manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        self.input.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some(header) = self.input.get(at..at + 5) {
+            let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+            if self.input.len() < at + 1 + length {
+                break;
+            }
+            let (kind, body) = (self.input[at], self.input[at + 5..at + 1 + length].to_vec());
+            at += 1 + length;
+            if kind == frontend::TERMINATE {
+                self.life = Life::Dead;
+                return Wish::Close;
+            }
+            self.look(kind, &body, witness);
+            self.queue.push_back((kind, body));
+        }
+        self.input.drain(..at);
+        self.go_on(manner, dice, witness)
+    }
+
+    /// Whoever speaks while another's request is unanswered has the server at the same time.
+    fn look(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
+        let Some(nonce) = nonce_of(kind, body) else { return };
+        if let Some(other) = self.unanswered.filter(|&other| other != nonce.app) {
+            let number = self.number;
+            let text = format!("server {number} hears {nonce} while a request of application {other} is unanswered");
+            witness.accuse(Charge::TwoLoans, text);
+        }
+        self.unanswered = Some(nonce.app);
+    }
+
+    /// Does what is next, until it has to wait.
+    fn go_on(&mut self, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        while self.work.is_none() {
+            let Some((kind, body)) = self.queue.pop_front() else {
+                if self.copy.is_none() && !self.is_skipping && self.portal.is_none() {
+                    self.unanswered = None;
+                }
+                return Wish::Nothing;
+            };
+            if let Life::Login(_) = self.life {
+                let Life::Login(login) = std::mem::replace(&mut self.life, Life::Dead) else { continue };
+                let step = login.answer(&body, &mut self.out);
+                match self.login_goes_on(step.ok()) {
+                    Wish::Close => return Wish::Close,
+                    _ => continue,
+                }
+            }
+            self.take(kind, &body, witness);
+        }
+        let slow = match &self.work {
+            Some(Work::Query { rest, .. }) => rest.iter().find_map(|text| match Statement::read(text)?.verb {
+                Verb::Sleep { millis } => Some(millis),
+                _ => None,
+            }),
+            Some(Work::Execute { .. }) => self.portal.as_ref().and_then(|portal| match portal.statement.verb {
+                Verb::Sleep { millis } => Some(millis),
+                _ => None,
+            }),
+            _ => None,
+        };
+        let (low, high) = manner.work;
+        let work = dice.micros(low..=high) + Duration::from_millis(slow.unwrap_or(0).into());
+        self.alarm += 1;
+        Wish::Work(work)
+    }
+
+    /// One message.
+    fn take(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
+        witness.note(|| {
+            let text: String = String::from_utf8_lossy(&body[..body.len().min(60)]).escape_debug().collect();
+            format!("server {} takes {} {text}", self.number, kind.escape_ascii())
+        });
+        if self.copy.is_some() {
+            self.take_copy(kind, body, witness);
+            return;
+        }
+        if self.is_skipping && kind != frontend::SYNC {
+            return;
+        }
+        match kind {
+            frontend::QUERY => {
+                let text = String::from_utf8_lossy(&body[..body.len() - 1]).into_owned();
+                self.parsed = None;
+                self.portal = None;
+                let rest = text.split(';').map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+                self.work = Some(Work::Query { rest: rest.collect(), is_first: true });
+            }
+            frontend::PARSE => self.parse(body),
+            frontend::BIND => self.bind(body, witness),
+            frontend::DESCRIBE => match body.first() {
+                Some(b'P') if self.portal.is_some() => self.describe(),
+                _ => write::bare(&mut self.out, backend::NO_DATA),
+            },
+            frontend::EXECUTE => {
+                let rows_max = body.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                self.work = Some(Work::Execute { rows_max });
+            }
+            frontend::CLOSE => write::bare(&mut self.out, backend::CLOSE_COMPLETE),
+            frontend::FLUSH => self.is_flushed = true,
+            frontend::SYNC => {
+                self.is_skipping = false;
+                self.portal = None;
+                self.ready();
+            }
+            frontend::FUNCTION_CALL => match nonce_of(kind, body) {
+                Some(nonce) => self.work = Some(Work::Function { nonce }),
+                None => self.fail("08P01", "a function call without a nonce", false),
+            },
+            // As PostgreSQL: the rest of a COPY that has failed.
+            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => {}
+            _ => witness.accuse(Charge::ForeignBytes, format!("server {} hears a message {kind}", self.number)),
+        }
+    }
+
+    fn parse(&mut self, body: &[u8]) {
+        let text = body.split(|&byte| byte == 0).nth(1).unwrap_or_default();
+        match Statement::read(&String::from_utf8_lossy(text)) {
+            Some(statement) => {
+                self.parsed = Some(statement);
+                write::bare(&mut self.out, backend::PARSE_COMPLETE);
+            }
+            None => self.fail("42601", "syntax error", true),
+        }
+    }
+
+    fn bind(&mut self, body: &[u8], witness: &mut Witness) {
+        let Some(statement) = self.parsed.clone() else {
+            self.fail("26000", "unnamed prepared statement does not exist", true);
+            return;
+        };
+        let nonce = nonce_of(frontend::BIND, body);
+        if nonce.is_some_and(|nonce| nonce.app != statement.nonce.app) {
+            let text = format!("server {} binds {nonce:?} to the statement of {}", self.number, statement.nonce);
+            witness.accuse(Charge::LoanEndedEarly, text);
+        }
+        self.portal = Some(Portal { statement, sent: 0 });
+        write::bare(&mut self.out, backend::BIND_COMPLETE);
+    }
+
+    fn describe(&mut self) {
+        match self.portal.as_ref().map(|portal| &portal.statement.verb) {
+            Some(Verb::Rows { .. }) => self.row_description(),
+            _ => write::bare(&mut self.out, backend::NO_DATA),
+        }
+    }
+
+    fn row_description(&mut self) {
+        write::row_description(&mut self.out, &[write::Column { name: "row", type_oid: 25, type_bytes: -1 }]);
+    }
+
+    fn ready(&mut self) {
+        write::ready_for_query(&mut self.out, self.tx);
+        self.is_flushed = true;
+        if self.tx == TxStatus::Idle {
+            self.owner = None;
+        }
+    }
+
+    fn fail(&mut self, sqlstate: &str, message: &str, is_extended: bool) {
+        write::error(&mut self.out, write::Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
+        if self.tx == TxStatus::Open {
+            self.tx = TxStatus::Failed;
+        }
+        self.is_skipping = is_extended;
+        if is_extended {
+            self.portal = None;
+            self.is_flushed = true;
+        }
+    }
+
+    /// The work is done.
+    pub(crate) fn worked(&mut self, alarm: u32, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        if alarm != self.alarm {
+            return Wish::Nothing;
+        }
+        match self.work.take() {
+            Some(Work::Query { rest, is_first }) => self.query(rest, is_first, manner, dice, witness),
+            Some(Work::Execute { rows_max }) => self.execute(rows_max, witness),
+            Some(Work::Function { nonce }) => {
+                if self.tx == TxStatus::Failed {
+                    self.fail("25P02", &format!("{nonce} current transaction is aborted"), false);
+                } else {
+                    write::message(&mut self.out, backend::FUNCTION_CALL_RESPONSE, |out| {
+                        let text = nonce.to_string();
+                        out.extend((text.len() as u32).to_be_bytes());
+                        out.extend(text.as_bytes());
+                    });
+                }
+                self.ready();
+            }
+            None => return Wish::Nothing,
+        }
+        self.go_on(manner, dice, witness)
+    }
+
+    /// After a cancel or an end of work: goes on with what was asked meanwhile.
+    pub(crate) fn resume(&mut self, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        if self.work.is_some() { Wish::Nothing } else { self.go_on(manner, dice, witness) }
+    }
+
+    /// Whether it runs a statement of this request.
+    pub(crate) fn runs(&self, app: u32, range: (u32, u32)) -> bool {
+        let is_here = !matches!(self.life, Life::Dead) && self.work.is_some();
+        let running = if is_here { self.running() } else { None };
+        matches!(running, Some(Ok(nonce)) if nonce.app == app && (range.0..=range.1).contains(&nonce.number))
+    }
+
+    /// Whether it works on something, and so hears nothing.
+    pub(crate) fn is_working(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// An administrator ends it.
+    pub(crate) fn terminate(&mut self) -> Wish {
+        self.alarm += 1;
+        self.refuse("57P01", "terminating connection due to administrator command")
+    }
+}
+
+/// The nonce that a message carries, if it carries one.
+fn nonce_of(kind: u8, body: &[u8]) -> Option<Nonce> {
+    let text = match kind {
+        frontend::QUERY => body,
+        frontend::PARSE => body.split(|&byte| byte == 0).nth(1)?,
+        // The one value of a Bind and of a function call is the nonce.
+        frontend::BIND => return Nonce::read(first_value(body.splitn(3, |&byte| byte == 0).nth(2)?)?),
+        frontend::FUNCTION_CALL => return Nonce::read(first_value(body.get(4..)?)?),
+        _ => return None,
+    };
+    let text = std::str::from_utf8(text).ok()?;
+    Nonce::read(text.split_once(" n=")?.1)
+}
+
+/// The first value behind the counts of formats (none) and of values.
+fn first_value(body: &[u8]) -> Option<&str> {
+    let length = u32::from_be_bytes(*body.get(4..8)?.first_chunk::<4>()?) as usize;
+    std::str::from_utf8(body.get(8..8 + length)?).ok()
+}
+
+fn notify(out: &mut Vec<u8>, nonce: Nonce) {
+    write::message(out, backend::NOTIFICATION_RESPONSE, |out| {
+        out.extend(7_u32.to_be_bytes());
+        write::c_string(out, "channel");
+        write::c_string(out, &nonce.to_string());
+    });
+}

@@ -1,0 +1,196 @@
+//! What statements do in a session, and what is checked of whoever says them.
+
+use std::collections::VecDeque;
+
+use wire::backend::{self, TxStatus};
+use wire::{frontend, write};
+
+use super::{Manner, Portal, Session, notify};
+use crate::dice::Dice;
+use crate::sql::{Nonce, Statement, Verb, row_text};
+use crate::witness::{Charge, Witness};
+
+impl Session {
+    /// Runs what is left of a simple query.
+    pub(super) fn query(
+        &mut self,
+        mut rest: VecDeque<String>,
+        is_first: bool,
+        manner: &Manner,
+        dice: &mut Dice,
+        witness: &mut Witness,
+    ) {
+        if rest.is_empty() && is_first {
+            write::bare(&mut self.out, backend::EMPTY_QUERY_RESPONSE);
+        }
+        while let Some(text) = rest.pop_front() {
+            let Some(statement) = Statement::read(&text) else {
+                if !self.run_own(&text, witness) {
+                    break;
+                }
+                continue;
+            };
+            self.check(&statement, witness);
+            if dice.chance(manner.notifies) {
+                notify(&mut self.out, statement.nonce);
+            }
+            if let Verb::CopyIn { is_bad } = statement.verb
+                && self.tx != TxStatus::Failed
+            {
+                self.copy_begins(statement.nonce, is_bad, false);
+                // What follows in the same query waits for the end of the COPY.
+                self.work = None;
+                return;
+            }
+            let is_done = self.run(&statement, u32::MAX, 0, true).is_some();
+            if !is_done {
+                break;
+            }
+        }
+        self.ready();
+    }
+
+    pub(super) fn execute(&mut self, rows_max: u32, witness: &mut Witness) {
+        let Some(Portal { statement, sent }) = self.portal.take() else {
+            self.fail("34000", "portal \"\" does not exist", true);
+            return;
+        };
+        self.check(&statement, witness);
+        if let Verb::CopyIn { is_bad } = statement.verb
+            && self.tx != TxStatus::Failed
+        {
+            self.copy_begins(statement.nonce, is_bad, true);
+            return;
+        }
+        let rows_max = if rows_max == 0 { u32::MAX } else { rows_max };
+        match self.run(&statement, rows_max, sent, false) {
+            Some(sent) => self.portal = Some(Portal { statement, sent }),
+            None => self.is_skipping = true,
+        }
+    }
+
+    /// What whoever speaks believes of the session must be so.
+    pub(super) fn check(&mut self, statement: &Statement, witness: &mut Witness) {
+        let (nonce, number) = (statement.nonce, self.number);
+        witness.count("statements");
+        if let Some(owner) = self.owner.filter(|&owner| owner != nonce.app) {
+            let text = format!("server {number} runs {nonce} in the transaction of application {owner}");
+            witness.accuse(Charge::LoanEndedEarly, text);
+        }
+        if let Some(other) = self.dirty.filter(|&other| other != nonce.app) {
+            let text = format!("server {number} runs {nonce} with what application {other} left in the session");
+            witness.accuse(Charge::LeftOver, text);
+        }
+        if self.unsure.is_some_and(|unsure| unsure != nonce.app) {
+            self.unsure = None;
+        }
+        if *statement.zone != *self.zone && self.unsure.is_none() {
+            let text = format!("server {number} runs {nonce} with TimeZone {}, not {}", self.zone, statement.zone);
+            witness.accuse(Charge::LeftOver, text);
+        }
+        let named = self.application_name.strip_prefix("app").and_then(|name| name.parse().ok());
+        if named.is_some_and(|named: u32| named != nonce.app) {
+            let text = format!("server {number} runs {nonce} under the name {}", self.application_name);
+            witness.accuse(Charge::LeftOver, text);
+        }
+    }
+
+    /// Runs a statement that is not a COPY from the client, from row `from` on; how many rows have been sent, or `None` if it
+    /// failed.
+    pub(super) fn run(&mut self, statement: &Statement, rows_max: u32, from: u32, describes: bool) -> Option<u32> {
+        let nonce = statement.nonce;
+        let ends = matches!(statement.verb, Verb::Commit | Verb::Rollback);
+        if self.tx == TxStatus::Failed && !ends {
+            self.fail("25P02", &format!("{nonce} current transaction is aborted"), !describes);
+            return None;
+        }
+        let mut sent = from;
+        match &statement.verb {
+            Verb::Rows { rows, size } => {
+                if describes {
+                    self.row_description();
+                }
+                let until = from.saturating_add(rows_max).min(*rows);
+                for at in from..until {
+                    let text = row_text(nonce, at, *rows, *size);
+                    write::data_row(&mut self.out, [Some(&*text)].into_iter());
+                }
+                sent = until;
+                if until < *rows {
+                    write::bare(&mut self.out, backend::PORTAL_SUSPENDED);
+                    return Some(sent);
+                }
+            }
+            Verb::Fail => {
+                self.fail("22012", &format!("{nonce} failed"), !describes);
+                return None;
+            }
+            Verb::Begin => {
+                self.tx = TxStatus::Open;
+                self.owner = Some(nonce.app);
+            }
+            Verb::Commit | Verb::Rollback => self.tx = TxStatus::Idle,
+            Verb::CopyOut { rows, size } => {
+                write::message(&mut self.out, backend::COPY_OUT_RESPONSE, |out| out.extend([0, 0, 0]));
+                for at in 0..*rows {
+                    let text = row_text(nonce, at, *rows, *size);
+                    write::message(&mut self.out, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
+                }
+                write::bare(&mut self.out, frontend::COPY_DONE);
+            }
+            Verb::Notice => {
+                let message = format!("{nonce} notices");
+                let says =
+                    write::Says { severity: "NOTICE", sqlstate: "00000", message: &message, detail: None, hint: None };
+                write::notice(&mut self.out, says);
+            }
+            Verb::Zone { value } => {
+                self.zone.clone_from(value);
+                write::parameter_status(&mut self.out, "TimeZone", value);
+            }
+            Verb::Dirty => self.dirty = self.is_session_mode.then_some(nonce.app),
+            Verb::Sleep { .. } | Verb::CopyIn { .. } => {}
+        }
+        self.complete(nonce);
+        Some(sent)
+    }
+
+    pub(super) fn complete(&mut self, nonce: Nonce) {
+        write::command_complete(&mut self.out, &format!("DONE {nonce}"));
+    }
+
+    /// The pooler's own statements; whether it went well.
+    pub(super) fn run_own(&mut self, text: &str, witness: &mut Witness) -> bool {
+        witness.count("own statements");
+        if let Some(rest) = text.strip_prefix("SET ") {
+            let (name, value) = rest.split_once('=').unwrap_or_default();
+            let value = value.trim_matches('\'');
+            let is_known = match name {
+                "TimeZone" if value == "Nowhere" => false,
+                "TimeZone" => {
+                    self.zone = value.to_owned();
+                    true
+                }
+                "application_name" => {
+                    self.application_name = value.to_owned();
+                    true
+                }
+                _ => true,
+            };
+            if !is_known {
+                self.fail("22023", "invalid value for parameter", false);
+                return false;
+            }
+            write::parameter_status(&mut self.out, name, value);
+        } else if text == "DISCARD ALL" {
+            self.dirty = None;
+        } else if text == "ROLLBACK" {
+            self.tx = TxStatus::Idle;
+        } else if text == "broken" {
+            self.fail("42601", "syntax error", false);
+            return false;
+        }
+        write::command_complete(&mut self.out, "OURS");
+        true
+    }
+}

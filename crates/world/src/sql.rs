@@ -1,0 +1,177 @@
+//! The little language that fake applications speak and fake servers understand. Every statement carries its nonce.
+//!
+//! Always true: what is written can be read back; whatever is not of this language is the pooler's own.
+//! Not here: what a statement does (`postgres`), who says it when (`app`).
+
+use std::fmt;
+
+/// Whose request it is, and which of theirs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct Nonce {
+    pub(crate) app: u32,
+    pub(crate) number: u32,
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.app, self.number)
+    }
+}
+
+impl Nonce {
+    /// Reads it from the beginning of a text.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let word = text.split([' ', ';']).next()?;
+        let (app, number) = word.split_once('.')?;
+        Some(Self { app: app.parse().ok()?, number: number.parse().ok()? })
+    }
+}
+
+/// What a statement does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    /// Answers so many rows, each with so many bytes beside its nonce.
+    Rows {
+        rows: u32,
+        size: u32,
+    },
+    /// Fails.
+    Fail,
+    Begin,
+    Commit,
+    Rollback,
+    /// Works for so long, unless it is cancelled.
+    Sleep {
+        millis: u32,
+    },
+    /// Reads rows from the client; one that is bad fails at the first.
+    CopyIn {
+        is_bad: bool,
+    },
+    /// Sends rows.
+    CopyOut {
+        rows: u32,
+        size: u32,
+    },
+    /// Says something beside its answer.
+    Notice,
+    /// Sets TimeZone.
+    Zone {
+        value: String,
+    },
+    /// Leaves something behind in the session.
+    Dirty,
+}
+
+/// A statement and what its author believes of the session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Statement {
+    pub(crate) nonce: Nonce,
+    /// The TimeZone that must be in force.
+    pub(crate) zone: Box<str>,
+    pub(crate) verb: Verb,
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nonce, zone, verb } = self;
+        match verb {
+            Verb::Rows { rows, size } => write!(f, "ROWS n={nonce} tz={zone} rows={rows} size={size}"),
+            Verb::Fail => write!(f, "FAIL n={nonce} tz={zone}"),
+            Verb::Begin => write!(f, "BEGIN n={nonce} tz={zone}"),
+            Verb::Commit => write!(f, "COMMIT n={nonce} tz={zone}"),
+            Verb::Rollback => write!(f, "ROLLBACK n={nonce} tz={zone}"),
+            Verb::Sleep { millis } => write!(f, "SLEEP n={nonce} tz={zone} ms={millis}"),
+            Verb::CopyIn { is_bad } => write!(f, "COPYIN n={nonce} tz={zone} bad={}", u8::from(*is_bad)),
+            Verb::CopyOut { rows, size } => write!(f, "COPYOUT n={nonce} tz={zone} rows={rows} size={size}"),
+            Verb::Notice => write!(f, "NOTICE n={nonce} tz={zone}"),
+            Verb::Zone { value } => write!(f, "ZONE n={nonce} tz={zone} value={value}"),
+            Verb::Dirty => write!(f, "DIRTY n={nonce} tz={zone}"),
+        }
+    }
+}
+
+impl Statement {
+    /// Reads a statement; `None` if it is not of this language.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let verb = words.next()?;
+        let (mut nonce, mut zone, mut rows, mut size, mut millis, mut is_bad, mut value) =
+            (None, "", 0, 0, 0, false, "");
+        for word in words {
+            let (key, text) = word.split_once('=')?;
+            match key {
+                "n" => nonce = Some(Nonce::read(text)?),
+                "tz" => zone = text,
+                "rows" => rows = text.parse().ok()?,
+                "size" => size = text.parse().ok()?,
+                "ms" => millis = text.parse().ok()?,
+                "bad" => is_bad = text == "1",
+                "value" => value = text,
+                _ => return None,
+            }
+        }
+        let verb = match verb {
+            "ROWS" => Verb::Rows { rows, size },
+            "FAIL" => Verb::Fail,
+            "BEGIN" => Verb::Begin,
+            "COMMIT" => Verb::Commit,
+            "ROLLBACK" => Verb::Rollback,
+            "SLEEP" => Verb::Sleep { millis },
+            "COPYIN" => Verb::CopyIn { is_bad },
+            "COPYOUT" => Verb::CopyOut { rows, size },
+            "NOTICE" => Verb::Notice,
+            "ZONE" => Verb::Zone { value: value.to_owned() },
+            "DIRTY" => Verb::Dirty,
+            _ => return None,
+        };
+        Some(Self { nonce: nonce?, zone: zone.into(), verb })
+    }
+}
+
+/// The first nonce of a statement in these bytes.
+pub(crate) fn first_nonce(bytes: &[u8]) -> Option<Nonce> {
+    let at = bytes.windows(3).position(|window| window == b" n=")? + 3;
+    let end = bytes[at..].iter().position(|&byte| byte == b' ')? + at;
+    Nonce::read(std::str::from_utf8(&bytes[at..end]).ok()?)
+}
+
+/// The text of a row: which of how many rows of which request it is.
+pub(crate) fn row_text(nonce: Nonce, at: u32, of: u32, size: u32) -> String {
+    let mut text = format!("{nonce} {at}/{of} ");
+    text.extend(std::iter::repeat_n('x', size as usize));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read_back() {
+        let verbs = [
+            Verb::Rows { rows: 3, size: 9 },
+            Verb::Fail,
+            Verb::Begin,
+            Verb::Commit,
+            Verb::Rollback,
+            Verb::Sleep { millis: 5 },
+            Verb::CopyIn { is_bad: true },
+            Verb::CopyOut { rows: 1, size: 2 },
+            Verb::Notice,
+            Verb::Zone { value: "UTC".to_owned() },
+            Verb::Dirty,
+        ];
+        for verb in verbs {
+            let statement = Statement { nonce: Nonce { app: 4, number: 7 }, zone: "UTC".into(), verb };
+            assert_eq!(Statement::read(&statement.to_string()), Some(statement));
+        }
+    }
+
+    #[test]
+    fn the_poolers_own_words_are_not_of_this_language() {
+        for text in ["ROLLBACK", "DISCARD ALL", "select 1", "SET TimeZone='UTC';", ""] {
+            assert_eq!(Statement::read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A seed's story from the draw to the verdict, and how a bad one is made shorter.
+//!
+//! Always true: an assertion of the pooler is a verdict like any other.
+//! Not here: what is printed (`main`).
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+
+use reactor::Buffers;
+
+use crate::plan::Plan;
+use crate::witness::{Charge, Witness};
+use crate::world::World;
+
+/// What became of a world.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What must not be and was seen.
+    pub accusation: Option<(Charge, String)>,
+    /// The same for two runs of one seed.
+    pub sum: u64,
+    /// How often each thing happened.
+    pub tally: Vec<(&'static str, u64)>,
+    /// The last moments, if they were kept.
+    pub moments: Vec<String>,
+    /// The configuration it began with.
+    pub configuration: String,
+    /// Applications and faults that were part of it.
+    pub parts: (usize, usize),
+    /// Microseconds of its time that have passed.
+    pub lasted: u64,
+}
+
+/// Tells stories, one after the other.
+#[derive(Debug)]
+pub struct Teller {
+    buffers: Buffers,
+}
+
+thread_local! {
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+impl Default for Teller {
+    fn default() -> Self {
+        Self { buffers: Buffers::new(BUFFERS) }
+    }
+}
+
+impl Teller {
+    /// Tells the story of a seed; `moments` of its last moments are kept.
+    pub fn tell(&mut self, seed: u64, moments: usize) -> Outcome {
+        self.live(Plan::draw(seed), moments)
+    }
+
+    /// The shortest story that can be found of a seed whose whole story is bad: faults and applications are left out one
+    /// after the other, as long as it stays bad.
+    pub fn shorten(&mut self, seed: u64, moments: usize) -> Outcome {
+        let mut plan = Plan::draw(seed);
+        let charge = self.live(plan.clone(), 0).accusation.map(|(charge, _)| charge);
+        let mut is_bad = |plan: &Plan| {
+            let seen = self.live(plan.clone(), 0).accusation.map(|(charge, _)| charge);
+            seen.is_some() && seen == charge
+        };
+        for part in [Part::Faults, Part::People] {
+            let mut step = part.len(&plan).div_ceil(2);
+            while step > 0 {
+                let mut at = 0;
+                while at < part.len(&plan) {
+                    let mut shorter = plan.clone();
+                    part.cut(&mut shorter, at, step);
+                    let was = part.len(&plan);
+                    if is_bad(&shorter) {
+                        plan = shorter;
+                    }
+                    if part.len(&plan) == was {
+                        at += step;
+                    }
+                }
+                step /= 2;
+            }
+        }
+        self.live(plan, moments)
+    }
+
+    fn live(&mut self, plan: Plan, moments: usize) -> Outcome {
+        let parts = (plan.people.len(), plan.faults.len());
+        let configuration = plan.shape.text();
+        let mut world = World::new(plan, &self.buffers, moments);
+        let start = world.witness.now.0;
+        let lived = panic::catch_unwind(AssertUnwindSafe(|| world.live()));
+        if lived.is_err() {
+            let text = LAST_PANIC.with(|text| text.borrow().clone());
+            world.witness.accuse(Charge::Panic, text);
+        }
+        let lasted = world.witness.now.0 - start;
+        let mut witness = std::mem::replace(&mut world.witness, Witness::new(0));
+        drop(world);
+        if self.buffers.free() != self.buffers.count() {
+            // Buffers that a bad world has lost do not come back.
+            self.buffers = Buffers::new(BUFFERS);
+        }
+        let mut tally: Vec<_> = witness.tally.drain().collect();
+        tally.sort_unstable();
+        Outcome {
+            accusation: witness.accusation.take(),
+            sum: witness.sum,
+            tally,
+            parts,
+            lasted,
+            configuration,
+            moments: witness.into_moments(),
+        }
+    }
+}
+
+/// What can be left out of a story.
+#[derive(Clone, Copy)]
+enum Part {
+    Faults,
+    People,
+}
+
+impl Part {
+    fn len(self, plan: &Plan) -> usize {
+        match self {
+            Self::Faults => plan.faults.len(),
+            Self::People => plan.people.len(),
+        }
+    }
+
+    fn cut(self, plan: &mut Plan, at: usize, count: usize) {
+        match self {
+            Self::Faults => drop(plan.faults.drain(at..(at + count).min(plan.faults.len()))),
+            Self::People => {
+                // The others keep their numbers, and so their stories.
+                for (_, person, _) in plan.people.iter_mut().skip(at).take(count) {
+                    person.errands = 0;
+                }
+            }
+        }
+    }
+}
+
+/// From now on an assertion that fails is kept for the verdict and not printed.
+pub fn keep_panics() {
+    panic::set_hook(Box::new(|info| {
+        let text = info.to_string();
+        LAST_PANIC.with(|last| *last.borrow_mut() = text);
+    }));
+}
+
+/// Receive buffers of all workers of a world together.
+const BUFFERS: u16 = 512;

@@ -1,0 +1,486 @@
+//! A world: workers, people, servers and faults, lived from its first moment to its last.
+//!
+//! Always true: everything that happens is an event of the agenda; the same plan is lived the same way every time.
+//! Not here: what is drawn (`plan`), what must not happen (`checkers`).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use auth::UserFile;
+use base::{Time, WorkerId};
+use config::{Homes, Loaded, Overrides, Settings};
+use protocol::vars::Tracked;
+use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
+use worker::Worker;
+use worker::letters::{Force, Post, Posts, ToControl, ToWorker};
+
+use crate::agenda::Event;
+use crate::app::{App, Ended};
+use crate::checkers::{Checkers, Phase};
+use crate::dice::Dice;
+use crate::fairness::Fairness;
+use crate::faults::What;
+use crate::hands::{Desk, Hands, Plug};
+use crate::net::{Holder, Net};
+use crate::plan::{Plan, Shape};
+use crate::postgres::{Host, Mood, Postgres};
+use crate::witness::{Charge, Witness};
+
+/// A letter on its way.
+#[derive(Debug)]
+pub(crate) enum Envelope {
+    ToWorker { from: u8, to: u8, letter: ToWorker<Plug> },
+    ToControl(ToControl),
+}
+
+/// Everything there is.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) net: Rc<RefCell<Net>>,
+    workers: Vec<Worker<Hands>>,
+    inboxes: Vec<Sender<ToWorker<Plug>>>,
+    mail: Arc<Mutex<Vec<Envelope>>>,
+    /// Letters that wait for their moment, by sender and receiver.
+    bags: Vec<std::collections::VecDeque<ToWorker<Plug>>>,
+    /// When the last letter from one to another arrives.
+    bag_ends: Vec<Time>,
+    pub(crate) apps: Vec<App>,
+    pub(crate) postgres: Postgres,
+    pub(crate) witness: Witness,
+    pub(crate) force: Arc<Force>,
+    pub(crate) checkers: Checkers,
+    pub(crate) are_names_known: bool,
+    fairness: Fairness,
+    post_dice: Dice,
+}
+
+impl World {
+    /// A world before its first moment.
+    pub(crate) fn new(plan: Plan, buffers: &Buffers, moments_max: usize) -> Self {
+        let net = Rc::new(RefCell::new(Net::new(Time(1_000_000), Dice::new(plan.seed, 2), plan.pace.clone())));
+        let force = Arc::new(first_force(&plan));
+        let mail = Arc::new(Mutex::new(Vec::new()));
+        let (mut workers, mut inboxes) = (Vec::new(), Vec::new());
+        for worker in 0..plan.workers {
+            let desk = Desk::new(Dice::new(plan.seed, 100 + u64::from(worker)), buffers.clone(), plan.buffers);
+            net.borrow_mut().desks.push(desk);
+        }
+        for worker in 0..plan.workers {
+            let (sender, inbox) = mpsc::channel();
+            inboxes.push(sender);
+            let hands = Hands { net: net.clone(), worker };
+            let posts = posts(worker, plan.workers, &mail);
+            workers.push(Worker::new(WorkerId(worker), hands, inbox, posts, force.clone(), plan.seed));
+        }
+        let hosts = (0..plan.hosts).map(|_| Host { mood: Mood::Well, manner: plan.manner.clone() }).collect();
+        let postgres = Postgres::new(hosts, plan.secrets.clone(), Dice::new(plan.seed, 3));
+        let apps = plan.people.iter().map(|(number, person, habits)| {
+            let secret = plan.passwords[&person.user].clone();
+            App::new(*number, person.clone(), habits.clone(), secret, Dice::new(plan.seed, 1000 + u64::from(*number)))
+        });
+        let apps: Vec<App> = apps.collect();
+        let bags = usize::from(plan.workers) + 1;
+        // With parameters to take over, or with pools that a reload moves, the order of sends is not that of service.
+        let is_reloaded = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Reload { .. }));
+        let is_fairness_known = !is_reloaded && plan.people.iter().all(|(_, _, habits)| habits.is_plain);
+        let mut world = Self {
+            checkers: Checkers::new(&plan, &force),
+            post_dice: Dice::new(plan.seed, 4),
+            workers,
+            inboxes,
+            mail,
+            bags: (0..bags * bags).map(|_| std::collections::VecDeque::new()).collect(),
+            bag_ends: vec![Time(0); bags * bags],
+            apps,
+            postgres,
+            witness: Witness::new(moments_max),
+            force,
+            are_names_known: true,
+            fairness: Fairness::new(is_fairness_known),
+            net,
+            plan,
+        };
+        world.witness.now = Time(1_000_000);
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        let start = net.agenda.now().0;
+        for worker in 0..self.plan.workers {
+            net.wake(worker, Time(start));
+        }
+        for at in 0..self.apps.len() {
+            self.apps[at].begin(net);
+        }
+        for (index, (_, fault)) in self.plan.faults.iter().enumerate() {
+            let index = index as u32;
+            net.agenda.at(Time(start + fault.at), Event::Fault { index });
+            net.agenda.at(Time(start + (fault.at + fault.lasts).min(self.plan.heals_at)), Event::Mended { index });
+        }
+        net.agenda.at(Time(start + self.plan.heals_at), Event::Heals);
+        net.agenda.after(LOOK, Event::Look);
+    }
+
+    /// Lives until it is over or something is seen that must not be.
+    pub(crate) fn live(&mut self) {
+        let mut events = 0_u64;
+        while self.witness.accusation.is_none() && self.checkers.phase != Phase::Over {
+            events += 1;
+            if events > EVENTS_MAX {
+                let text = "this world goes on and on: somebody is woken for nothing, again and again".to_owned();
+                self.witness.accuse(Charge::NotServed, text);
+            }
+            let Some(event) = self.next_event() else {
+                self.witness.accuse(Charge::NotServed, "nothing happens any more".to_owned());
+                return;
+            };
+            self.happen(event);
+            self.pass_news_on();
+            self.check();
+        }
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        let net = &mut self.net.borrow_mut();
+        let event = net.agenda.next();
+        self.witness.now = net.agenda.now();
+        event
+    }
+
+    fn happen(&mut self, event: Event) {
+        self.witness.fold(self.witness.now.0);
+        let net = self.net.clone();
+        match event {
+            Event::Turn { worker } => self.turn(worker),
+            Event::Arrives { end, what } => {
+                self.witness.fold(u64::from(end));
+                net.borrow_mut().arrive(end, what);
+            }
+            Event::Lingered { end } => net.borrow_mut().lingered(end),
+            Event::Knocks { end } => self.knock(end),
+            Event::Answered { end, is_welcome } => self.answered(end, is_welcome),
+            Event::Letter { from, to } => {
+                let bag = self.bag(from, to);
+                if let Some(letter) = self.bags[bag].pop_front() {
+                    // A worker whose world has ended reads nothing.
+                    let _ = self.inboxes[usize::from(to)].send(letter);
+                    net.borrow_mut().complete(to, Completion::Woken);
+                }
+            }
+            Event::App { app, number } => {
+                let net = &mut net.borrow_mut();
+                self.apps[app as usize].ring(net, number, &mut self.witness);
+            }
+            Event::Session { session, number } => {
+                self.postgres.worked(&mut net.borrow_mut(), session, number, &mut self.witness);
+            }
+            Event::Fault { index } => {
+                let what = self.plan.faults[index as usize].1.what.clone();
+                self.begin_fault(&what);
+            }
+            Event::Mended { index } => {
+                let what = self.plan.faults[index as usize].1.what.clone();
+                self.end_fault(&what);
+            }
+            Event::Heals => self.heal(),
+            Event::Look => {
+                self.look();
+                let is_last = matches!(self.checkers.phase, Phase::Last { .. });
+                net.borrow_mut().agenda.after(if is_last { LOOK_LAST } else { LOOK }, Event::Look);
+            }
+        }
+    }
+
+    /// A worker has its turn.
+    fn turn(&mut self, worker: u8) {
+        {
+            let net = &mut self.net.borrow_mut();
+            let now = net.agenda.now();
+            let desk = net.desk(worker);
+            if desk.turn_at != Some(now) {
+                return;
+            }
+            desk.turn_at = None;
+            if desk.busy_until > now {
+                let until = desk.busy_until;
+                net.wake(worker, until);
+                return;
+            }
+            desk.busy_until = now + TURN;
+        }
+        let mut done = Vec::new();
+        self.workers[usize::from(worker)].turn(&mut done);
+        self.net.borrow_mut().flush(worker);
+        if self.fairness.is_on() {
+            let net = &mut self.net.borrow_mut();
+            let sent = net.desk(worker).sent.replace(Vec::new()).unwrap_or_default();
+            self.fairness.look(&self.apps, net, &sent, &mut self.witness);
+        }
+        self.mind(worker);
+        self.send_mail();
+    }
+
+    /// Plans the turn that a worker must have even if nothing happens.
+    fn mind(&mut self, worker: u8) {
+        let Some(deadline) = self.workers[usize::from(worker)].next_deadline() else { return };
+        let net = &mut self.net.borrow_mut();
+        let ahead = net.desk(worker).ahead;
+        net.wake(worker, Time(deadline.0.saturating_sub(ahead)));
+    }
+
+    /// Whether a worker waits for a time.
+    pub(crate) fn deadline_of(&self, worker: u8) -> Option<Time> {
+        self.workers[usize::from(worker)].next_deadline()
+    }
+
+    fn bag(&self, from: u8, to: u8) -> usize {
+        usize::from(from) * (usize::from(self.plan.workers) + 1) + usize::from(to)
+    }
+
+    /// Gives a letter to the post: letters from one to another arrive in order.
+    pub(crate) fn post(&mut self, from: u8, to: u8, letter: ToWorker<Plug>) {
+        let bag = self.bag(from, to);
+        let (low, high) = self.plan.post;
+        let at = (self.witness.now + self.post_dice.micros(low..=high)).max(self.bag_ends[bag]);
+        self.bag_ends[bag] = at;
+        self.bags[bag].push_back(letter);
+        self.net.borrow_mut().agenda.at(at, Event::Letter { from, to });
+    }
+
+    fn send_mail(&mut self) {
+        let written = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        let control = self.plan.workers;
+        for envelope in written {
+            match envelope {
+                Envelope::ToWorker { from, to, letter } => self.post(from, to, letter),
+                Envelope::ToControl(ToControl::Resolve { from, name }) => {
+                    let found = match name.strip_prefix("host").filter(|_| self.are_names_known) {
+                        Some(host) => Ok(vec![std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)])]),
+                        None => Err("Name or service not known".into()),
+                    };
+                    self.post(control, from.0, ToWorker::Resolved { name, found });
+                }
+                Envelope::ToControl(ToControl::Shown { from, snapshot, .. }) => {
+                    self.checkers.shown.push((from.0, *snapshot));
+                }
+                Envelope::ToControl(ToControl::Console { .. } | ToControl::Drained { .. }) => {}
+            }
+        }
+    }
+
+    fn knock(&mut self, far: u32) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        match net.aims[far as usize].clone() {
+            None => {
+                let is_welcome = net.accept(far);
+                net.answer(far, is_welcome);
+            }
+            Some(Address::Tcp(address)) => {
+                let host = match address.ip() {
+                    std::net::IpAddr::V4(ip) => usize::from(ip.octets()[3]),
+                    std::net::IpAddr::V6(_) => 0,
+                };
+                self.postgres.knocked(net, far, host);
+            }
+            Some(_) => net.answer(far, false),
+        }
+    }
+
+    fn answered(&mut self, near: u32, is_welcome: bool) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        if net.end(near).is_closed {
+            return;
+        }
+        match net.end(near).holder {
+            Holder::Worker { worker, line } => net.line_answered(worker, line, is_welcome),
+            Holder::App(app) => drop(self.apps[app as usize].connected(net, is_welcome, &mut self.witness)),
+            Holder::Canceller(app) => {
+                let app = &mut self.apps[app as usize];
+                let (number, range) = (app.number, app.cancel_range);
+                app.was_running = self.postgres.sessions.iter().any(|session| session.runs(number, range));
+                app.cancel_connected(net, is_welcome);
+            }
+            Holder::Nobody | Holder::Session(_) => {}
+        }
+    }
+
+    /// Tells applications and sessions what has happened at their ends.
+    fn pass_news_on(&mut self) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        while let Some(end) = net.news.pop_front() {
+            match net.end(end).holder {
+                Holder::App(app) => {
+                    if self.apps[app as usize].end == Some(end) {
+                        let ended = self.apps[app as usize].listen(net, &mut self.witness);
+                        if let Some(ended) = ended {
+                            self.checkers.client_ended(app, &ended, &mut self.witness);
+                        }
+                    }
+                }
+                Holder::Canceller(app) => {
+                    let app = &mut self.apps[app as usize];
+                    if app.cancel_end == Some(end) {
+                        app.cancel_heard(net);
+                        let (number, range) = (app.number, app.cancel_range);
+                        let is_over = app.cancel_end.is_none() && self.plan.is_calm && app.was_running;
+                        if is_over && self.postgres.sessions.iter().any(|session| session.runs(number, range)) {
+                            let text = format!(
+                                "application {number} is told that its cancel is done, and its request runs on"
+                            );
+                            self.witness.accuse(Charge::StrayCancel, text);
+                        }
+                    } else {
+                        net.close(end);
+                    }
+                }
+                Holder::Session(session) => self.postgres.heard(net, session, &mut self.witness),
+                Holder::Nobody | Holder::Worker { .. } => {}
+            }
+        }
+    }
+
+    /// New settings come into force.
+    pub(crate) fn reload(&mut self, net: &mut Net, shape: &Shape) {
+        let text = shape.text();
+        let Ok(loaded) = load(&text, Some(&self.force.settings)) else {
+            self.witness.accuse(Charge::NoReason, format!("the configuration is refused:\n{text}"));
+            return;
+        };
+        let old = &self.force;
+        let homes = Homes::assign(&loaded.settings, self.plan.workers, Some(&old.homes));
+        let force = Arc::new(Force {
+            settings: loaded.settings,
+            homes,
+            users: old.users.clone(),
+            tracked: old.tracked.clone(),
+            mock_key: old.mock_key,
+            tuning: old.tuning,
+            log: old.log.clone(),
+            own_uid: old.own_uid,
+        });
+        self.force = force.clone();
+        self.checkers.in_force(&force, self.witness.now);
+        let _ = net;
+        self.pending_forces(force);
+    }
+
+    fn pending_forces(&mut self, force: Arc<Force>) {
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        for to in 0..self.plan.workers {
+            let letter = ToWorker::Force(force.clone());
+            mail.push(Envelope::ToWorker { from: self.plan.workers, to, letter });
+        }
+    }
+
+    /// The faults are over: everything is well, and everybody may finish.
+    fn heal(&mut self) {
+        self.witness.note(|| "HEALS".to_owned());
+        let healed = self.plan.shape.healed();
+        let net = self.net.clone();
+        {
+            let net = &mut net.borrow_mut();
+            self.reload(net, &healed);
+            for app in &mut self.apps {
+                app.calm_down(net, HEALED_ERRANDS);
+            }
+        }
+        self.send_mail();
+        self.checkers.phase = Phase::Healing { since: self.witness.now };
+    }
+
+    /// Somebody new, at the end of a world.
+    pub(crate) fn arrive(&mut self, mut app: App, net: &mut Net) {
+        app.is_gentle = true;
+        app.begin(net);
+        self.apps.push(app);
+    }
+
+    /// Asks every worker to show itself, or gives other orders.
+    pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<Plug>) {
+        for to in 0..self.plan.workers {
+            self.post(self.plan.workers, to, letter());
+        }
+    }
+
+    /// Sends what was written outside a worker's turn.
+    pub(crate) fn collect_mail(&mut self) {
+        self.send_mail();
+    }
+}
+
+fn posts(from: u8, workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>) -> Posts<Plug> {
+    let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
+        mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
+    };
+    let boxes = (0..workers).map(|to| {
+        let mail = mail.clone();
+        let post: Post<ToWorker<Plug>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { from, to, letter }));
+        post
+    });
+    let workers = boxes.collect();
+    let mail = mail.clone();
+    Posts { workers, control: Arc::new(move |letter| put(&mail, Envelope::ToControl(letter))) }
+}
+
+/// Reads a configuration as the product does.
+fn load(text: &str, previous: Option<&Settings>) -> Result<Loaded, Vec<config::Mistake>> {
+    let read = |_: &str| Ok(text.as_bytes().to_vec());
+    match previous {
+        None => config::load("world.ini", &read, &Overrides::default()),
+        Some(previous) => config::load_over(previous, "world.ini", &read, &Overrides::default()),
+    }
+}
+
+fn first_force(plan: &Plan) -> Force {
+    let text = plan.shape.text();
+    let settings = match load(&text, None) {
+        Ok(loaded) => loaded.settings,
+        Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
+    };
+    let mut file = String::new();
+    for (user, secret) in &plan.secrets {
+        file.push_str(&format!("\"{user}\" \"{}\"\n", String::from_utf8_lossy(&secret.text())));
+    }
+    let homes = Homes::assign(&settings, plan.workers, None);
+    let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
+    Force {
+        homes,
+        users: UserFile::parse(file.as_bytes()).0,
+        tracked,
+        mock_key: [9; 32],
+        tuning: TcpTuning {
+            keepalive: false,
+            keepidle_secs: 0,
+            keepintvl_secs: 0,
+            keepcnt: 0,
+            user_timeout_ms: 0,
+            socket_buffer: 0,
+        },
+        log: Arc::new(LogTarget::new(false, None)),
+        own_uid: 0,
+        settings,
+    }
+}
+
+/// What is told of a client's end.
+pub(crate) type ClientEnd = Ended;
+
+/// How often the world looks at itself.
+const LOOK: Duration = Duration::from_millis(200);
+/// The same when nobody is left.
+const LOOK_LAST: Duration = Duration::from_secs(100);
+/// More than happens in the busiest of worlds, many times over.
+const EVENTS_MAX: u64 = 5_000_000;
+/// What a turn takes.
+const TURN: Duration = Duration::from_micros(5);
+/// What an application may still do when the world has healed.
+const HEALED_ERRANDS: u32 = 8;

@@ -1,0 +1,61 @@
+//! `cargo xtask world`: simulated days of whole workers, out of seeds; and the proof that they would show a bug.
+//!
+//! Always true: the binary is the same for all of it, with the bugs of `base::planted` built in and none planted unless
+//! `--planted` asks for them, so that what is proven to be caught is what looks.
+//! Not here: the world itself (`crates/world`).
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::house::House;
+
+/// Passes on to the world what is asked of it.
+pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    let program = build(house)?;
+    tell(&program, arguments)
+}
+
+/// What every change has to pass: the seeds that were bad once, many new ones, the same story told twice, every planted bug.
+pub(crate) fn prove(house: &House) -> Result<(), String> {
+    let program = build(house)?;
+    let known = house.root().join("crates/world/seeds.txt");
+    tell(&program, &["--known".into(), known.into()])?;
+    tell(&program, &["--seeds".into(), SEEDS.into()])?;
+    for seed in TOLD_TWICE {
+        let [first, second] = [(), ()].map(|()| story(&program, seed));
+        if first? != second? {
+            return Err(format!("world: seed {seed} tells two different stories"));
+        }
+    }
+    println!("seeds {TOLD_TWICE:?} tell the same story twice, byte for byte");
+    tell(&program, &["--planted".into()])
+}
+
+fn build(house: &House) -> Result<PathBuf, String> {
+    let mut command = house.cargo_command();
+    command.args(["build", "--quiet", "--profile", "world", "--package", "world", "--features", "planted"]);
+    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        return Err("world: it does not build".to_owned());
+    }
+    Ok(house.target().join("world").join("world"))
+}
+
+fn tell(program: &PathBuf, arguments: &[OsString]) -> Result<(), String> {
+    let status = Command::new(program).args(arguments).status().map_err(|error| format!("cannot start: {error}"))?;
+    status.success().then_some(()).ok_or_else(|| "world: failed".to_owned())
+}
+
+/// A whole story, every moment of it.
+fn story(program: &PathBuf, seed: &str) -> Result<Vec<u8>, String> {
+    let mut command = Command::new(program);
+    command.args(["--seed", seed, "--whole", "--moments", "10000000"]);
+    let output = command.output().map_err(|error| format!("cannot start: {error}"))?;
+    output.status.success().then_some(output.stdout).ok_or_else(|| format!("world: seed {seed} is bad"))
+}
+
+/// Seeds of every run of the tests.
+const SEEDS: &str = "2000";
+/// Stories that are told twice and compared.
+const TOLD_TWICE: [&str; 3] = ["2", "7", "40"];

@@ -47,6 +47,19 @@ pub(crate) fn max_user_client_connections_counts_by_user(house: &House) {
     assert_eq!(refused(&pooler, "v", "postgres").text, text);
 }
 
+/// The limit of a line that had been taken out of `[users]` held until the next start.
+pub(crate) fn a_user_without_a_line_of_its_own_has_the_limit_of_all(house: &House) {
+    let ini = house.ini("limit_inherited", &["max_user_client_connections = 2"]);
+    let pooler = house.start(&ini.clone().user("v = max_user_client_connections=1"));
+    let _one = pooler.client("v", "limit_inherited");
+    let text = "client connections exceeded (max_user_client_connections)";
+    assert_eq!(refused(&pooler, "v", "limit_inherited").text, text);
+    pooler.rewrite(&ini);
+    assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
+    let _two = pooler.client("v", "limit_inherited");
+    assert_eq!(refused(&pooler, "v", "limit_inherited").text, text);
+}
+
 pub(crate) fn default_pool_size_is_never_exceeded(house: &House) {
     let pooler = house.pooler("limit_pool", &["default_pool_size = 3"]);
     assert_eq!(most_servers(house, &pooler, &[("u", "limit_pool")], 12), 3);

@@ -94,6 +94,7 @@ fn list() -> Vec<Entry> {
         limits::a_place_is_free_again_when_a_client_has_gone,
         limits::max_db_client_connections_counts_by_database,
         limits::max_user_client_connections_counts_by_user,
+        limits::a_user_without_a_line_of_its_own_has_the_limit_of_all,
         limits::default_pool_size_is_never_exceeded,
         limits::a_pool_size_of_a_database_goes_before_the_default,
         limits::max_db_connections_holds_over_all_users,

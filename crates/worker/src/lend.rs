@@ -23,11 +23,13 @@ pub(crate) struct Lending {
     purse: Purse,
     /// On worker 0.
     ledger: Option<Ledger>,
+    /// Users whose limits are their own, because they stand in `[users]`.
+    own: Vec<Arc<str>>,
 }
 
 impl Lending {
     pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
-        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)) }
+        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)), own: Vec::new() }
     }
 }
 
@@ -37,8 +39,7 @@ impl<I: Io> Worker<I> {
         let settings = &self.force.settings;
         let mut answers = Vec::new();
         let mut keyed = vec![(LedgerKey::Clients, settings.max_client_conn)];
-        for (name, user) in &settings.users {
-            let _ = user;
+        for name in settings.users.keys() {
             let clients = settings.max_user_client_connections(name).unwrap_or(0);
             let servers = settings.max_user_connections(name).unwrap_or(0);
             keyed.push((LedgerKey::UserClients(name.clone()), clients));
@@ -54,6 +55,16 @@ impl<I: Io> Worker<I> {
                 ledger.set_default(kind, slots_max, &mut answers);
             }
         }
+        // Who stands in [users] no longer has what everybody has.
+        for name in std::mem::take(&mut self.lending.own).iter().filter(|name| !settings.users.contains_key(*name)) {
+            for key in [LedgerKey::UserClients(name.clone()), LedgerKey::UserServers(name.clone())] {
+                self.lending.purse.inherit_limit(&key);
+                if let Some(ledger) = &mut self.lending.ledger {
+                    ledger.inherit_limit(&key, &mut answers);
+                }
+            }
+        }
+        self.lending.own = settings.users.keys().cloned().collect();
         for (key, slots_max) in keyed {
             self.lending.purse.set_limit(key.clone(), slots_max);
             if let Some(ledger) = &mut self.lending.ledger {

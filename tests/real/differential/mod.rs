@@ -52,6 +52,6 @@ pub(crate) fn as_many_random_programs_as_wanted(house: &House) {
 
 /// The seed of the bounded run, and how many programs it plays.
 const FIXED: u64 = 3;
-const FIXED_PROGRAMS: u64 = 600;
+const FIXED_PROGRAMS: u64 = 450;
 /// How often a round is played again: some differences need luck.
 const REPLAYS: usize = 20;

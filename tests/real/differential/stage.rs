@@ -82,7 +82,8 @@ impl Way {
     pub(super) fn all(confinement: Confinement, turn: u64) -> Vec<Self> {
         let fits = |pool: &str| confinement == Confinement::Transaction || pool == SESSION;
         let pools = POOLS.iter().map(|(pool, _)| *pool).filter(|pool| fits(pool));
-        let way = |(place, pool)| Self { pooler: (turn as usize + place) % KERNELS.len(), pool };
+        let first = (turn % KERNELS.len() as u64) as usize;
+        let way = |(place, pool)| Self { pooler: (first + place) % KERNELS.len(), pool };
         pools.enumerate().map(way).collect()
     }
 

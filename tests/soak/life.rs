@@ -10,7 +10,7 @@ use tests::message;
 
 use super::ledger::Ledger;
 use super::ops;
-use super::session::{Diary, End, Fuse, Session, Who};
+use super::session::{Diary, End, Fuse, Haste, Session, Who};
 use super::skewed;
 use super::world::{Phase, World};
 
@@ -47,7 +47,7 @@ fn come_and_go(
     random: &mut Random,
 ) -> Result<(), End> {
     let zone = ops::draw_zone(random);
-    let mut session = Session::open(world, who, diary, zone, login_fuse(random))?;
+    let mut session = Session::open(world, who, diary, zone, login_fuse(random), draw_haste(random))?;
     session.fuse = None;
     ops::begin_life(&mut session)?;
     let count = 1 + random.below(40);
@@ -76,7 +76,7 @@ fn come_and_go(
 /// One connection when everything is well.
 fn prove(world: &World, who: &Who, diary: &mut Diary, ledger: &mut Ledger, random: &mut Random) -> Result<(), End> {
     let zone = ops::draw_zone(random);
-    let mut session = Session::open(world, who, diary, zone, None)?;
+    let mut session = Session::open(world, who, diary, zone, None, draw_haste(random))?;
     ops::begin_life(&mut session)?;
     for _ in 0..PROOFS {
         ops::perform(&mut session, random, ledger)?;
@@ -97,6 +97,13 @@ fn note_end(world: &World, who: &Who, diary: &mut Diary, end: Result<(), End>) {
             diary.note(format!("VIOLATION: {what}"));
             world.accuse(format!("client {} ({}): {what}\n\nits last steps:\n{}", who.id, who.database, diary.show()));
         }
+    }
+}
+
+fn draw_haste(random: &mut Random) -> Haste {
+    match random.below(8) {
+        0 => Haste::QueryAtOnce,
+        _ => Haste::Patient,
     }
 }
 

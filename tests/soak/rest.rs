@@ -157,8 +157,7 @@ fn unrest(stage: &Stage<'_>) -> Vec<String> {
     found
 }
 
-const SERVER_COLUMNS: [&str; 6] =
-    ["sv_active", "sv_active_cancel", "sv_being_canceled", "sv_idle", "sv_used", "sv_tested"];
+const SERVER_COLUMNS: [&str; 6] = ["sv_active", "sv_being_canceled", "sv_idle", "sv_used", "sv_tested", "sv_login"];
 const BUSY_COLUMNS: [&str; 9] = [
     "cl_active",
     "cl_waiting",

@@ -58,6 +58,13 @@ pub(crate) enum End {
     Wrong(String),
 }
 
+/// Whether a client waits for its welcome before it asks something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Haste {
+    Patient,
+    QueryAtOnce,
+}
+
 /// How a client leaves in the middle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fuse {
@@ -113,13 +120,17 @@ impl<'a> Session<'a> {
         diary: &'a mut Diary,
         zone: &'static str,
         fuse: Option<Fuse>,
+        haste: Haste,
     ) -> Result<Self, End> {
         diary.note(format!("connects to {} as {}, {zone}", who.database, who.user));
         let peer = Peer::tcp(world.front).map_err(|error| End::Gone(error.to_string()))?;
         let (who, since) = (who.clone(), Instant::now());
         let mut session = Self { world, who, diary, status: ' ', fuse, peer, zone, next_zone: None, since };
-        session.log_in()?;
+        session.log_in(haste)?;
         world.tally.logins.add(1);
+        if haste == Haste::QueryAtOnce {
+            session.hear(&Want::one_row(&["early"], &[&session.who.name()]), 'I')?;
+        }
         Ok(session)
     }
 
@@ -260,7 +271,7 @@ impl<'a> Session<'a> {
         End::Wrong(format!("{what}\n{}", self.world.board.show(self.who.id)))
     }
 
-    fn log_in(&mut self) -> Result<(), End> {
+    fn log_in(&mut self, haste: Haste) -> Result<(), End> {
         let name = self.who.name();
         let parameters = [
             ("user", self.who.user),
@@ -268,7 +279,11 @@ impl<'a> Session<'a> {
             ("application_name", &name),
             ("TimeZone", self.zone),
         ];
-        self.send("startup", &message::startup(0, &parameters))?;
+        let mut bytes = message::startup(0, &parameters);
+        if haste == Haste::QueryAtOnce {
+            bytes.extend(message::query("select current_setting('application_name') as early"));
+        }
+        self.send(&format!("startup, {haste:?}"), &bytes)?;
         loop {
             let frame = self.frame()?;
             match frame.tag {

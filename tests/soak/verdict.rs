@@ -45,7 +45,7 @@ pub(crate) fn is_notice_of_the_pooler(complaint: &Complaint) -> bool {
 }
 
 /// How the pooler's own errors begin that proxies, terminations and the settings of `chaos` cause.
-const ENDS: [&str; 9] = [
+const ENDS: [&str; 10] = [
     "server conn crashed?",
     "query_wait_timeout",
     "query_timeout",
@@ -55,4 +55,6 @@ const ENDS: [&str; 9] = [
     "client_login_timeout",
     "server login failed",
     "server login has been failing",
+    // PostgreSQL, when its half-closed connection or a cancel request ends a COPY within a message.
+    "terminating connection because protocol synchronization was lost",
 ];

@@ -48,8 +48,8 @@ pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) ->
     let stage = Stage::raise(place, postgres, options)?;
     let addresses = [stage.front.address(), stage.pooler.address(), postgres.address()];
     let world = World::new(addresses, options.clients);
-    let descriptors = stage.pooler.descriptors();
-    let outcome = play(&stage, &world, options, descriptors);
+    let before = Reference::take(&stage);
+    let outcome = play(&stage, &world, options, before);
     println!("\n{}", world.tally.table(stage.front.counts(), stage.back.counts()));
     match outcome {
         Ok(words) => {
@@ -61,8 +61,8 @@ pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) ->
     }
 }
 
-fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize) -> Result<String, String> {
-    let (memory_kb, log, healed, ledgers) = std::thread::scope(|scope| {
+fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) -> Result<String, String> {
+    let (log, healed, ledgers) = std::thread::scope(|scope| {
         let random = |number: u64| Random::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
         let clients: Vec<ScopedJoinHandle<'_, Ledger>> = (0..options.clients)
             .map(|id| {
@@ -78,7 +78,7 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize)
         let cancellers = (1_000_003..1_000_003 + CANCELLERS)
             .map(|number| spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(number))));
         others.extend(cancellers);
-        let memory_kb = or_accuse(world, || watch(stage, world, options)).unwrap_or(i64::MAX);
+        or_accuse(world, || watch(stage, world, options));
         // The lines that explain it, before those of the farewells.
         let log = world.violation().map(|_| end_of_log(stage));
         give_up_after_violation(stage, world);
@@ -89,7 +89,7 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize)
         give_up_after_violation(stage, world);
         world.enter(Phase::Over);
         let ledgers: Vec<Ledger> = clients.into_iter().filter_map(|client| client.join().ok()).collect();
-        (memory_kb, log, healed, ledgers)
+        (log, healed, ledgers)
     });
     if let Some(violation) = world.violation() {
         return Err(format!("{violation}\n{}", log.unwrap_or_else(|| end_of_log(stage))));
@@ -97,8 +97,8 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, descriptors: usize)
     if ledgers.len() < options.clients {
         return Err(format!("{} clients panicked", options.clients - ledgers.len()));
     }
-    rest::check_tables(stage, &ledgers)?;
-    let at_rest = rest::check(stage, Reference { descriptors, memory_kb })?;
+    let at_rest = rest::check_tables(stage, &ledgers).and_then(|()| rest::check(stage, before));
+    let at_rest = at_rest.map_err(|reason| format!("{reason}\n{}", end_of_log(stage)))?;
     let healed = healed.ok_or("nothing healed")??;
     Ok(format!("  healed in {:.1} s\n{at_rest}", healed.as_secs_f64()))
 }
@@ -120,19 +120,15 @@ fn give_up_after_violation(stage: &Stage<'_>, world: &World) {
     }
 }
 
-/// Looks on during the chaos, with a line every ten seconds. The most memory that the pooler
-/// had in the first half, its receive buffers aside.
-fn watch(stage: &Stage<'_>, world: &World, options: &Options) -> i64 {
-    let (mut memory_kb, mut told) = (i64::MIN, 0);
+/// Looks on during the chaos, with a line every ten seconds.
+fn watch(stage: &Stage<'_>, world: &World, options: &Options) {
+    let mut told = 0;
     while world.pause(Phase::Chaos, LOOK.min(options.time / 4)) {
         if stage.pooler.descriptors() == 0 {
             world.accuse("the pooler has ended".to_string());
             break;
         }
         let passed = world.begun.elapsed();
-        if passed < options.time / 2 || memory_kb == i64::MIN {
-            memory_kb = memory_kb.max(rest::memory_kb(stage));
-        }
         if let Err(reason) = rest::check_sizes(&stage.pooler.console("SHOW POOLS")) {
             world.accuse(reason);
         }
@@ -145,7 +141,6 @@ fn watch(stage: &Stage<'_>, world: &World, options: &Options) -> i64 {
             world.enter(Phase::Calm);
         }
     }
-    memory_kb
 }
 
 /// Ends the chaos, waits for rest, and has every client served once more. How long it took until all was at rest.

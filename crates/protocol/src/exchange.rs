@@ -216,6 +216,11 @@ impl Exchange {
     fn failed(&mut self) {
         self.drop_paid_batch();
         self.is_copying_in = false;
+        if self.stray_syncs > 0 {
+            // What was sent behind the COPY is skipped up to a Sync, and which one that is depends on how far the COPY has read.
+            let is_alone = self.owed.len() == 1 && !matches!(self.owed[0], Owed::Batch { answers: 2.. });
+            self.count = if is_alone && self.count != Count::Lost { Count::Doubtful } else { Count::Lost };
+        }
         if planted::is(Planted::ErrorPaidTwice) && self.owed.len() > 1 {
             self.owed.pop_front();
         }
@@ -227,10 +232,6 @@ impl Exchange {
                 self.owed.drain(..self.owed.iter().rposition(|owed| *owed == Owed::Sync).unwrap_or(0));
             }
             self.is_skipping = self.owed.is_empty();
-        }
-        if self.stray_syncs > 0 {
-            let is_alone = self.owed.is_empty() && self.count != Count::Lost;
-            self.count = if is_alone { Count::Doubtful } else { Count::Lost };
         }
     }
 

@@ -146,6 +146,15 @@ fn a_failed_copy_with_a_sync_on_its_way_is_never_proven_again() {
     ends(">PBES <12G >d <E <ZI >Q <TDC <ZI");
 }
 
+/// What stands behind the Sync is executed if the COPY did not read it; it was taken for skipped, and the server was lent
+/// with all of its answers still to come.
+#[test]
+fn what_was_sent_behind_a_failed_copy_is_not_taken_for_skipped() {
+    for story in [">ESdcF <G <E <ZI", ">ESdcPBE <G <E <ZI", ">E <G >dScPBE <E <ZI"] {
+        assert!(!play(story).is_proven(), "{story}");
+    }
+}
+
 /// The end that was sent for the first COPY ended the second one, because the first had failed; the Sync behind it was taken
 /// for one that a COPY reads, and the server was lent with its ReadyForQuery still to come.
 #[test]

@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
                 return Err(self.wrong(format!("expected FATAL {words}")));
             }
             self.world.tally.error(&complaint.code, &complaint.text);
-            return Err(self.await_end(complaint.code));
+            return Err(self.await_end(&complaint));
         }
     }
 
@@ -346,7 +346,7 @@ impl<'a> Session<'a> {
         self.world.tally.error(&complaint.code, &complaint.text);
         if complaint.severity == "FATAL" {
             return Err(match verdict::may_end(&complaint) {
-                true => self.await_end(complaint.code),
+                true => self.await_end(&complaint),
                 false => self.wrong(format!("nothing gave a reason for {complaint:?}")),
             });
         }
@@ -363,12 +363,12 @@ impl<'a> Session<'a> {
     }
 
     /// Behind a FATAL the connection ends; if it was the server's, the pooler may add its own reason.
-    fn await_end(&mut self, code: String) -> End {
+    fn await_end(&mut self, told: &Complaint) -> End {
         loop {
             match self.peer.frame_within(ANSWERED) {
-                Err(Lost::Closed) => return End::Gone(code),
+                Err(Lost::Closed) => return End::Gone(told.code.clone()),
                 Err(lost) => return self.wrong(format!("behind a FATAL: {lost}")),
-                Ok(frame) if code == verdict::TERMINATED && verdict::is_end_by_pooler(&frame) => {}
+                Ok(frame) if verdict::is_end_by_server(told) && verdict::is_end_by_pooler(&frame) => {}
                 Ok(frame) => return self.wrong(format!("behind a FATAL came {}", show(&frame))),
             }
         }

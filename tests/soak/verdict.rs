@@ -9,13 +9,15 @@ use tests::peer::Frame;
 /// `query_canceled`.
 pub(crate) const CANCELLED: &str = "57014";
 
-/// `admin_shutdown`.
-pub(crate) const TERMINATED: &str = "57P01";
+/// Whether it is PostgreSQL that ends a connection here.
+pub(crate) fn is_end_by_server(complaint: &Complaint) -> bool {
+    complaint.text.starts_with("terminating connection")
+}
 
 /// Whether the pooler says here why it ends a connection, and may do so.
 pub(crate) fn is_end_by_pooler(frame: &Frame) -> bool {
     let complaint = Complaint::read(frame);
-    frame.tag == b'E' && complaint.code == "08P01" && may_end(&complaint)
+    frame.tag == b'E' && !is_end_by_server(&complaint) && may_end(&complaint)
 }
 
 /// Whether a session may fail a request with this and go on.
@@ -33,7 +35,7 @@ pub(crate) fn may_fail(complaint: &Complaint) -> bool {
 /// Whether a connection may end with this.
 pub(crate) fn may_end(complaint: &Complaint) -> bool {
     match complaint.code.as_str() {
-        TERMINATED => complaint.text == "terminating connection due to administrator command",
+        "57P01" => complaint.text == "terminating connection due to administrator command",
         "08P01" => ENDS.iter().any(|start| complaint.text.starts_with(start)),
         _ => false,
     }

@@ -24,6 +24,9 @@ fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target exchange")
 coverage: ## which lines the unit tests and the world reach; below 90 % it fails
 	cargo xtask coverage $(ARGS)
 
+world: ## simulated days out of seeds (SEEDS=100000, or ARGS="--seed 17", ARGS="--planted")
+	cargo xtask world $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
@@ -33,4 +36,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test soak differential fuzz coverage bench check build
+.PHONY: help setup demo test world soak differential fuzz coverage bench check build

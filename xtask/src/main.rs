@@ -85,6 +85,7 @@ usage: cargo xtask CHORE
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
+  world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known)
   coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)
   check                     formatting, lints, tidy, generated pages
   tidy                      the rules of the house that a machine can check

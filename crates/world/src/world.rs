@@ -479,7 +479,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The same when nobody is left.
 const LOOK_LAST: Duration = Duration::from_secs(100);
 /// More than happens in the busiest of worlds, many times over.
-const EVENTS_MAX: u64 = 5_000_000;
+const EVENTS_MAX: u64 = 30_000_000;
 /// What a turn takes.
 const TURN: Duration = Duration::from_micros(5);
 /// What an application may still do when the world has healed.

@@ -264,7 +264,9 @@ impl App {
             self.asked.push_back(request);
         }
         self.waits_since = Some(witness.now);
-        self.is_hungry = was_outside;
+        // A request that does not show its nonce is not seen when it is sent on.
+        let is_seen = crate::sql::first_nonce(&bytes[..bytes.len().min(100)]).is_some();
+        self.is_hungry = was_outside && is_seen;
         witness.note(|| {
             let asked = self.asked.iter().map(|request| request.nonce.to_string()).collect::<Vec<_>>();
             format!("application {} asks {}", self.number, asked.join(", "))
@@ -554,7 +556,8 @@ impl App {
 
     /// Whether it waits for its first server of a transaction.
     pub(crate) fn is_waiting(&self) -> bool {
-        let is_lent_anew = self.habits.is_plain && !self.person.database.starts_with("session");
+        // One that does not read its answers seems to wait and does not.
+        let is_lent_anew = !self.is_deaf && self.habits.is_plain && !self.person.database.starts_with("session");
         is_lent_anew && self.is_hungry && !self.asked.is_empty() && self.rest.is_empty()
     }
 

@@ -21,13 +21,14 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let tools = Tools::find()?;
     let stage = Stage::new(house)?;
     let programs = stage.build(&wanted)?;
-    stage.play(&wanted, &programs)?;
+    let failed = stage.play(&wanted, &programs)?;
     let report = stage.report(house, &tools, &programs)?;
     println!("{report}");
     let low = report.below(AT_LEAST);
-    match low.is_empty() {
-        true => Ok(()),
-        false => Err(format!("coverage: below {AT_LEAST} %: {}", low.join(", "))),
+    match (low.is_empty(), failed.is_empty()) {
+        (true, true) => Ok(()),
+        (false, _) => Err(format!("coverage: below {AT_LEAST} %: {}", low.join(", "))),
+        (true, false) => Err(format!("coverage: high enough, but {} failed", failed.join(", "))),
     }
 }
 
@@ -160,8 +161,9 @@ impl Stage {
         Ok(messages.lines().filter_map(program).collect())
     }
 
-    /// Runs every program. Each writes down what it has been through.
-    fn play(&self, wanted: &Wanted, programs: &[Program]) -> Result<(), String> {
+    /// Runs every program. Each writes down what it has been through, also one that fails; those are returned.
+    fn play(&self, wanted: &Wanted, programs: &[Program]) -> Result<Vec<String>, String> {
+        let mut failed = Vec::new();
         for program in programs {
             let name = program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let mut command = Command::new(&program.path);
@@ -173,10 +175,10 @@ impl Stage {
             let played = command.output().map_err(|error| format!("cannot start {name}: {error}"))?;
             if !played.status.success() {
                 print!("{}{}", String::from_utf8_lossy(&played.stdout), String::from_utf8_lossy(&played.stderr));
-                return Err(format!("coverage: {name} failed"));
+                failed.push(name);
             }
         }
-        Ok(())
+        Ok(failed)
     }
 
     fn report(&self, house: &House, tools: &Tools, programs: &[Program]) -> Result<Report, String> {

@@ -1,7 +1,7 @@
 //! When a login may begin: never a stampede.
 //!
 //! Always true: until a login has succeeded, and again after one has failed, a single attempt is on its way at a time;
-//! after a failure the next begins `retry_after` and up to a tenth of it after the failed one began.
+//! after a failure the next begins `retry_after` and up to a tenth of it after the failed one began, and never in the same turn.
 //! Not here: how many logins are wished for (`pool`), whether there is room for one (`limits`, `bank`).
 
 use std::time::Duration;
@@ -94,9 +94,13 @@ impl Logins {
 }
 
 fn pause(retry_after: Duration, jitter: u32) -> Duration {
+    let retry_after = retry_after.max(RETRY_AT_LEAST);
     retry_after.saturating_add(retry_after.saturating_mul(jitter) / 1000)
 }
 
+/// However short the operator's pause: a dial that fails at once, such as for a name that is not found, would otherwise be tried
+/// again and again within one turn, and nobody else would be served.
+const RETRY_AT_LEAST: Duration = Duration::from_millis(100);
 /// The largest jitter, in thousandths of the pause.
 const JITTER_MAX: u64 = 100;
 
@@ -144,6 +148,14 @@ mod tests {
         let due = logins.retry_at(&limits());
         logins.failed(Failure::unreachable("x"), Time::from_secs(1), &mut Random::new(1));
         assert_eq!(logins.retry_at(&limits()), due);
+    }
+
+    #[test]
+    fn a_login_that_fails_at_once_is_not_tried_again_at_once_even_without_a_pause() {
+        let (mut logins, limits) = (Logins::default(), Limits { retry_after: Duration::ZERO, ..limits() });
+        logins.failed(Failure::unreachable("DNS"), Time(7), &mut Random::new(1));
+        assert!(!logins.may_begin(0, &limits, Time(7)));
+        assert!(logins.may_begin(0, &limits, Time::from_secs(1)));
     }
 
     #[test]

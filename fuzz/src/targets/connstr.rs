@@ -23,6 +23,7 @@ pub const TARGET: Target = Target {
         b"user=",
         b"password=",
         b"password='",
+        b"s3cret77",
         b"pool_size=",
         b"pool_mode=",
         b"' ",
@@ -153,7 +154,8 @@ fn told(pairs: &[(String, String)], mistakes: &[Mistake]) {
         let line = mistake.to_string();
         assert!(!line.contains(char::is_control), "{line:?}");
         assert_eq!(mistake.place.line, 3, "{line}");
-        for (_, password) in pairs.iter().filter(|(key, value)| key == "password" && value.len() > 5) {
+        // One with these digits in it is in none of our words by chance.
+        for (_, password) in pairs.iter().filter(|(key, value)| key == "password" && value.contains("77")) {
             let is_elsewhere = |(key, value): &(String, String)| {
                 key.contains(password.as_str()) || key != "password" && value.contains(password.as_str())
             };

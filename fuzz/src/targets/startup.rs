@@ -53,6 +53,7 @@ pub fn run(input: &[u8]) {
     for end in 0..bytes.len().min(PREFIXES_MAX) {
         is_stable(&greeting::open(&bytes[..end]), &opening);
     }
+    is_bounded(bytes, &opening);
     match opening {
         Opening::Session { bytes: length, minor, parameters } => {
             assert!(length <= bytes.len() && length <= STARTUP_BYTES_MAX as usize);
@@ -68,6 +69,15 @@ pub fn run(input: &[u8]) {
         Opening::Bad(fault) => tells(&fault),
         Opening::More => assert!(bytes.len() < STARTUP_BYTES_MAX as usize, "it waits for ever"),
         Opening::DirectTls => {}
+    }
+}
+
+/// A packet has 8 to 10,000 bytes; what begins otherwise is no packet, unless it is TLS.
+fn is_bounded(bytes: &[u8], opening: &Opening) {
+    if let [first, b, c, d, ..] = *bytes {
+        let is_packet = (8..=10_000).contains(&u32::from_be_bytes([first, b, c, d]));
+        let is_refused = matches!(opening, Opening::Bad(Fault::BadHeader { .. } | Fault::PasswordBeforeStartup));
+        assert!(is_refused != is_packet || *opening == Opening::DirectTls, "{opening:?}");
     }
 }
 

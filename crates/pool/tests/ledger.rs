@@ -390,3 +390,17 @@ fn a_key_without_a_limit_of_its_own_has_that_of_its_kind() {
     purse.inherit_limit(&LedgerKey::UserServers("free".into()));
     assert_eq!(purse.take(&LedgerKey::UserServers("free".into()), 3, Patience::Wait, &mut letters), Taken::Asked);
 }
+
+#[test]
+fn who_waits_under_a_limit_of_its_own_is_served_when_that_is_given_up() {
+    let (mut ledger, mut answers) = (Ledger::new(1), Vec::new());
+    let ask = || Letter::Ask { key: user_servers(), patience: Patience::Wait, spare: 0 };
+    ledger.set_default(LedgerKind::UserServers, 2, &mut answers);
+    ledger.set_limit(user_servers(), 1, &mut answers);
+    ledger.handle(WorkerId(0), ask(), &mut answers);
+    ledger.handle(WorkerId(0), ask(), &mut answers);
+    let granted = |answers: &[(WorkerId, Answer)]| answers.iter().map(|(_, answer)| granted_slots(answer)).sum::<u32>();
+    assert_eq!(granted(&answers), 1);
+    ledger.inherit_limit(&user_servers(), &mut answers);
+    assert_eq!(granted(&answers), 2);
+}

@@ -3,8 +3,7 @@
 //! Always true: time never goes back.
 //! Not here: what comes of an event (`world`).
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::Time;
@@ -46,45 +45,24 @@ pub(crate) enum Arrival {
     Reset,
 }
 
-#[derive(Debug)]
-struct Entry {
-    at: Time,
-    number: u64,
-    event: Event,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
-/// The queue of events.
+/// The queue of events: a radix heap, which is cheap because time never goes back.
+///
+/// An event waits in the slot of the highest bit in which its time differs from the present, so that events of the same
+/// time are always in the same slot, in the order in which they were planned.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    heap: BinaryHeap<Entry>,
-    planned: u64,
+    /// What happens now.
+    due: VecDeque<Event>,
+    slots: [Vec<(Time, Event)>; u64::BITS as usize],
+    /// A bit for each slot that is not empty.
+    used: u64,
     now: Time,
 }
 
 impl Agenda {
     /// Nothing planned, at `now`.
     pub(crate) fn new(now: Time) -> Self {
-        Self { heap: BinaryHeap::new(), planned: 0, now }
+        Self { due: VecDeque::new(), slots: [const { Vec::new() }; u64::BITS as usize], used: 0, now }
     }
 
     /// The time.
@@ -94,8 +72,14 @@ impl Agenda {
 
     /// Plans an event; one in the past happens now.
     pub(crate) fn at(&mut self, at: Time, event: Event) {
-        self.planned += 1;
-        self.heap.push(Entry { at: at.max(self.now), number: self.planned, event });
+        let at = at.max(self.now);
+        match (at.0 ^ self.now.0).checked_ilog2() {
+            None => self.due.push_back(event),
+            Some(slot) => {
+                self.slots[slot as usize].push((at, event));
+                self.used |= 1 << slot;
+            }
+        }
     }
 
     /// Plans an event.
@@ -105,9 +89,16 @@ impl Agenda {
 
     /// Goes on to the next event.
     pub(crate) fn next(&mut self) -> Option<Event> {
-        let entry = self.heap.pop()?;
-        self.now = entry.at;
-        Some(entry.event)
+        if self.due.is_empty() && self.used != 0 {
+            let slot = self.used.trailing_zeros() as usize;
+            self.used &= !(1 << slot);
+            let mut events = std::mem::take(&mut self.slots[slot]);
+            self.now = events.iter().map(|&(at, _)| at).min()?;
+            // Each goes to a lower slot, or is due.
+            events.drain(..).for_each(|(at, event)| self.at(at, event));
+            self.slots[slot] = events;
+        }
+        self.due.pop_front()
     }
 }
 

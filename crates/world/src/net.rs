@@ -35,8 +35,8 @@ pub(crate) enum Holder {
 pub(crate) struct Pace {
     /// Microseconds from one end to the other.
     pub(crate) latency: (u64, u64),
-    /// The longest segment.
-    pub(crate) segment: usize,
+    /// How many of a thousand connections tear what they carry into small segments.
+    pub(crate) torn: u32,
     /// Bytes that may be under way and unread.
     pub(crate) window: usize,
     /// Bytes a millisecond.
@@ -67,6 +67,8 @@ pub(crate) struct End {
     /// Its holder has let it go.
     pub(crate) is_closed: bool,
     pace: Pace,
+    /// The longest segment.
+    segment: usize,
     /// Bytes that its holder has read so far.
     pub(crate) read_bytes: u64,
 }
@@ -114,6 +116,8 @@ impl Net {
     /// Dials; returns the near end. The far end gets a holder when the dial reaches its aim.
     pub(crate) fn dial(&mut self, holder: Holder, aim: Option<Address>) -> u32 {
         let near = self.ends.len() as u32;
+        let is_torn = self.dice.chance(self.pace.torn);
+        let segment = if is_torn { self.dice.pick(&SMALL_SEGMENTS) } else { WHOLE_SEGMENT };
         for holder in [holder, Holder::Nobody] {
             let end = End {
                 holder,
@@ -132,6 +136,7 @@ impl Net {
                 is_reset: false,
                 is_closed: false,
                 pace: self.pace.clone(),
+                segment,
                 read_bytes: 0,
             };
             self.ends.push(end);
@@ -188,9 +193,11 @@ impl Net {
                 return false;
             }
             let bytes = chunk.bytes();
-            let longest = (bytes.len() - row.outbox_at).min(room).min(row.pace.segment);
+            // What is long is torn at its start only: a byte at a time is slow enough.
+            let segment = if row.outbox_at < TORN_BYTES { row.segment } else { WHOLE_SEGMENT };
+            let longest = (bytes.len() - row.outbox_at).min(room).min(segment);
             // A segment is seldom as long as it may be when segments are torn at all.
-            let is_torn = row.pace.segment < WHOLE_SEGMENT;
+            let is_torn = segment < WHOLE_SEGMENT;
             let taken = if is_torn { self.dice.among(1..=longest as u64) as usize } else { longest };
             let piece = bytes[row.outbox_at..row.outbox_at + taken].to_vec();
             row.outbox_at += taken;
@@ -365,5 +372,9 @@ impl Net {
     }
 }
 
-/// A segment that may be so long is not torn further.
-pub(crate) const WHOLE_SEGMENT: usize = 16_384;
+/// The longest segment of a connection that tears nothing.
+const WHOLE_SEGMENT: usize = 16_384;
+/// The longest segments of connections that do.
+const SMALL_SEGMENTS: [usize; 5] = [1, 2, 7, 50, 400];
+/// So many bytes of a chunk are torn, and the rest goes whole.
+const TORN_BYTES: usize = 400;

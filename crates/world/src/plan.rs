@@ -12,7 +12,7 @@ use protocol::client::login::Method;
 
 use crate::dice::Dice;
 use crate::faults::{Fault, What};
-use crate::net::{Pace, WHOLE_SEGMENT};
+use crate::net::Pace;
 use crate::session::Manner;
 
 /// A whole story.
@@ -320,7 +320,7 @@ impl Plan {
         let mut dice = Dice::new(seed, 0);
         let is_calm = dice.chance(150);
         let hosts = dice.among(1..=3) as usize;
-        let is_torn = dice.chance(150);
+        let is_torn = dice.chance(300);
         let latency_most = dice.pick(&[50, 300, 3_000]);
         let workers = dice.pick(&[1, 1, 2, 3]);
         let mut plan = Self {
@@ -332,7 +332,7 @@ impl Plan {
             heals_at: dice.among(1_000_000..=8_000_000),
             pace: Pace {
                 latency: (10, latency_most),
-                segment: if is_torn { dice.pick(&[1, 3, 100]) } else { WHOLE_SEGMENT },
+                torn: if is_torn { dice.pick(&[100, 400, 1000]) } else { 0 },
                 window: dice.pick(&[2_000, 16_384, 65_536]),
                 bandwidth: dice.pick(&[2_000, 100_000, 1_000_000]),
             },
@@ -364,10 +364,6 @@ impl Plan {
             }
             if habits.is_plain {
                 habits.zones = false;
-            }
-            if plan.pace.segment < 50 {
-                // A byte at a time is slow enough.
-                (habits.big, habits.huge, habits.value_max) = (0, 0, 50);
             }
             let person = Person {
                 user: dice.pick(&USERS[..2]).to_owned(),

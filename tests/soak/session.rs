@@ -5,15 +5,18 @@
 //! Not here: what is asked (`ops`), when a client leaves (`life`).
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tests::client::read_key;
 use tests::message::{self, Complaint};
 use tests::peer::{Frame, Lost, Peer};
 
-use super::verdict;
+use super::era::{Era, Method};
+use super::eras::Moment;
 use super::want::{Want, show};
 use super::world::{Phase, World};
+use super::{secrets, verdict};
 
 /// A client that is connected.
 pub(crate) struct Session<'a> {
@@ -30,6 +33,38 @@ pub(crate) struct Session<'a> {
     pub(crate) next_zone: Option<&'static str>,
     /// When the present request began.
     pub(crate) since: Instant,
+    stage: Stage,
+    /// When it began to connect.
+    opened: Moment,
+    /// When the first request was sent that is not answered yet.
+    asked: Option<Moment>,
+}
+
+/// How far a client is.
+#[derive(Debug)]
+enum Stage {
+    /// It proves who it is, by the method that it was asked for, if it was.
+    Login { method: Method, password: String },
+    /// It is inside, since then.
+    Inside(Moment),
+}
+
+/// By which door a client comes, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entrance {
+    pub(crate) door: SocketAddr,
+    pub(crate) zone: &'static str,
+    pub(crate) fuse: Option<Fuse>,
+    pub(crate) haste: Haste,
+    pub(crate) memory: Memory,
+}
+
+/// Which password a client knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    Fresh,
+    /// The one before the last change.
+    Stale,
 }
 
 /// Who a client is.
@@ -118,14 +153,32 @@ impl<'a> Session<'a> {
         world: &'a World,
         who: &Who,
         diary: &'a mut Diary,
-        zone: &'static str,
-        fuse: Option<Fuse>,
-        haste: Haste,
+        entrance: &Entrance,
     ) -> Result<Self, End> {
-        diary.note(format!("connects to {} as {}, {zone}", who.database, who.user));
-        let peer = Peer::tcp(world.front).map_err(|error| End::Gone(error.to_string()))?;
-        let (who, since) = (who.clone(), Instant::now());
-        let mut session = Self { world, who, diary, status: ' ', fuse, peer, zone, next_zone: None, since };
+        let (opened, latest) = (world.eras.now(), world.eras.latest());
+        let Entrance { zone, fuse, memory, .. } = *entrance;
+        // Who is asked for a password must not have said anything else before.
+        let haste = if latest.method == Method::Trust { entrance.haste } else { Haste::Patient };
+        let password = match memory {
+            Memory::Fresh => latest.password(who.user),
+            Memory::Stale => latest.old_password(who.user),
+        };
+        diary.note(format!("connects to {} as {}, {zone}, {memory:?}", who.database, who.user));
+        let peer = Peer::tcp(entrance.door).map_err(|error| End::Gone(error.to_string()))?;
+        let mut session = Self {
+            world,
+            who: who.clone(),
+            diary,
+            status: ' ',
+            fuse,
+            peer,
+            zone,
+            next_zone: None,
+            since: Instant::now(),
+            stage: Stage::Login { method: Method::Trust, password },
+            opened,
+            asked: None,
+        };
         session.log_in(haste)?;
         world.tally.logins.add(1);
         if haste == Haste::QueryAtOnce {
@@ -143,6 +196,7 @@ impl<'a> Session<'a> {
     /// Sends a request, or the part of it after which the client leaves.
     pub(crate) fn send(&mut self, name: &str, bytes: &[u8]) -> Result<(), End> {
         self.since = Instant::now();
+        self.asked.get_or_insert(self.world.eras.now());
         self.diary.note(format!("> {name}"));
         if let Some(left) = self.fuse.as_mut().and_then(|fuse| fuse.burn(bytes)) {
             self.diary.note(format!("leaves after {left} of {} bytes", bytes.len()));
@@ -213,6 +267,7 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.world.tally.answers.add(1);
+            self.expect_database()?;
             self.status = frame.body.first().map_or('?', |status| *status as char);
             return match allowed.contains(self.status) {
                 true => Ok(()),
@@ -266,6 +321,30 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Stands by without a request, on a line without faults: nothing may come but the word that the database is gone, and
+    /// that must come when it is.
+    pub(crate) fn stand_by(&mut self, limit: Duration) -> Result<(), End> {
+        let before = self.world.eras.now();
+        match self.peer.frame_within(limit) {
+            Err(Lost::Late) if self.is_surely_removed(before) => {
+                Err(self.wrong(format!("the database is gone, and nobody told its client within {limit:?}")))
+            }
+            Err(Lost::Late) => Ok(()),
+            Err(lost) => Err(self.wrong(format!("a client that asked nothing was let go without a word: {lost}"))),
+            Ok(frame) if frame.tag == b'E' && Complaint::read(&frame).text == REMOVED => {
+                let code = self.fail(&frame)?;
+                Err(self.wrong(format!("{code} was not FATAL")))
+            }
+            Ok(frame) => Err(self.wrong(format!("to a client that asked nothing came {}", show(&frame)))),
+        }
+    }
+
+    /// Whether the pooler says here why it ends a connection, and may do so.
+    fn is_end_by_pooler(&self, frame: &Frame) -> bool {
+        let complaint = Complaint::read(frame);
+        frame.tag == b'E' && !verdict::is_end_by_server(&complaint) && self.may_end(&complaint)
+    }
+
     /// A violation, with what is known about it.
     pub(crate) fn wrong(&self, what: String) -> End {
         End::Wrong(format!("{what}\n{}", self.world.board.show(self.who.id)))
@@ -288,11 +367,12 @@ impl<'a> Session<'a> {
             let frame = self.frame()?;
             match frame.tag {
                 b'R' if frame.body == [0; 4] => {}
+                b'R' => self.prove(&frame, haste)?,
                 b'S' => self.parameter_at_login(&frame)?,
                 b'K' => self.world.board.login(self.who.id, read_key(&frame)),
                 b'Z' if frame.body == b"I" => {
                     self.status = 'I';
-                    return Ok(());
+                    return self.enter(haste);
                 }
                 b'E' => {
                     let code = self.fail(&frame)?;
@@ -300,6 +380,75 @@ impl<'a> Session<'a> {
                 }
                 _ => return Err(self.wrong(format!("in a login came {}", show(&frame)))),
             }
+        }
+    }
+
+    /// Answers the question for a password.
+    fn prove(&mut self, question: &Frame, haste: Haste) -> Result<(), End> {
+        let Stage::Login { method, password } = &mut self.stage else {
+            return Err(self.wrong(format!("a client inside was asked {}", show(question))));
+        };
+        let Some((asked, answer)) = secrets::answer(question, self.who.user, password) else {
+            return Err(self.wrong(format!("in a login came {}", show(question))));
+        };
+        *method = asked;
+        if haste == Haste::QueryAtOnce {
+            self.diary.note("is asked for a password though it has said more already".to_string());
+            return Err(End::Left);
+        }
+        self.send("password", &answer)
+    }
+
+    /// The pooler has let it in: some configuration of this time must have allowed that.
+    fn enter(&mut self, haste: Haste) -> Result<(), End> {
+        let now = self.world.eras.now();
+        if haste == Haste::Patient {
+            self.asked = None;
+        }
+        if !self.world.eras.may_be(self.opened, now, |era| era.has(self.who.database)) {
+            return Err(self.wrong("it was let in to a database that does not exist".to_string()));
+        }
+        if !self.may_be_judged(true) {
+            return Err(self.wrong(format!("it was let in by {:?}", self.stage)));
+        }
+        self.stage = Stage::Inside(now);
+        Ok(())
+    }
+
+    /// Whether a configuration of this time lets the client in, or keeps it out, by the method that it was asked for.
+    fn may_be_judged(&self, is_in: bool) -> bool {
+        let Stage::Login { method, password } = &self.stage else { return false };
+        let fits = |era: &Era| era.method == *method && era.lets_in(self.who.user, password) == is_in;
+        self.world.eras.may_be(self.opened, self.world.eras.now(), fits)
+    }
+
+    /// Whether the database has been taken away since the client is inside, at the latest at that moment.
+    fn is_surely_removed(&self, by: Moment) -> bool {
+        let Stage::Inside(entered) = self.stage else { return false };
+        self.world.eras.must_have_come(entered, by, |era| !era.has(self.who.database))
+    }
+
+    /// An answer has come: not to a request that was sent when the database was gone.
+    fn expect_database(&mut self) -> Result<(), End> {
+        let asked = self.asked.take();
+        match asked.is_some_and(|asked| self.is_surely_removed(asked)) {
+            true => Err(self.wrong("a request was answered though the database was gone before".to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a connection may end with this.
+    fn may_end(&self, complaint: &Complaint) -> bool {
+        let (eras, database) = (&self.world.eras, self.who.database);
+        let lacks = |era: &Era| !era.has(database);
+        match complaint.text.as_str() {
+            _ if complaint.code != "08P01" => verdict::may_end(complaint),
+            REMOVED => eras.may_have_come(self.opened, eras.now(), lacks),
+            "password authentication failed" | "\"trust\" authentication failed" => self.may_be_judged(false),
+            text if text.strip_prefix("no such database: ") == Some(database) => {
+                matches!(self.stage, Stage::Login { .. }) && eras.may_be(self.opened, eras.now(), lacks)
+            }
+            _ => verdict::may_end(complaint),
         }
     }
 
@@ -345,7 +494,7 @@ impl<'a> Session<'a> {
         let complaint = Complaint::read(frame);
         self.world.tally.error(&complaint.code, &complaint.text);
         if complaint.severity == "FATAL" {
-            return Err(match verdict::may_end(&complaint) {
+            return Err(match self.may_end(&complaint) {
                 true => self.await_end(&complaint),
                 false => self.wrong(format!("nothing gave a reason for {complaint:?}")),
             });
@@ -368,7 +517,7 @@ impl<'a> Session<'a> {
             match self.peer.frame_within(ANSWERED) {
                 Err(Lost::Closed) => return End::Gone(told.code.clone()),
                 Err(lost) => return self.wrong(format!("behind a FATAL: {lost}")),
-                Ok(frame) if verdict::is_end_by_server(told) && verdict::is_end_by_pooler(&frame) => {}
+                Ok(frame) if verdict::is_end_by_server(told) && self.is_end_by_pooler(&frame) => {}
                 Ok(frame) => return self.wrong(format!("behind a FATAL came {}", show(&frame))),
             }
         }
@@ -416,3 +565,5 @@ impl Diary {
 /// No answer takes longer, whatever the proxies do: queues, stalls and trickles included.
 const ANSWERED: Duration = Duration::from_secs(90);
 const DIARY_LINES: usize = 60;
+/// What clients of a database are told that is gone from the configuration.
+const REMOVED: &str = "database removed";

@@ -1,21 +1,28 @@
-//! What a soak stands on: a database with its tables, two fault proxies, and the pooler between them.
+//! What a soak stands on: databases with their tables, two fault proxies, and the pooler between them.
 //!
-//! Always true: with [`Weather::Fair`] the configuration is the one that the last checks count with.
-//! Not here: the clients.
+//! Always true: a configuration is in force when `reload` returns.
+//! Not here: the clients, what a configuration says (`era`).
 
+use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
-use base::Random;
 use nix::sys::signal::Signal;
+use tests::client::{Answer, Client};
+use tests::message;
+use tests::peer::Peer;
 use tests::place::Place;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
+use tests::wait::{LIMIT, try_wait_for};
 
+use super::cast::{DATABASES, MEMBER, USERS, who};
+use super::era::Era;
+use super::eras::Eras;
 use super::faults::Climate;
-use super::ops::{SESSIONS, SHARED, STATEMENTS, TRANSACTIONS};
 use super::options::Options;
 use super::proxy::Proxy;
-use super::session::Who;
+use super::{rest, secrets};
 
 /// Everything but the clients.
 pub(crate) struct Stage<'a> {
@@ -28,21 +35,26 @@ pub(crate) struct Stage<'a> {
     options: Options,
 }
 
-/// How the settings are drawn.
-pub(crate) enum Weather<'a> {
-    Fair,
-    Foul(&'a mut Random),
+/// How the pooler is told to read its configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    Signal,
+    Console,
 }
 
 impl<'a> Stage<'a> {
     pub(crate) fn raise(place: &Arc<Place>, postgres: &'a Postgres, options: &Options) -> Result<Self, String> {
-        postgres.database(DATABASE);
-        let mut owner = postgres.client(DATABASE);
-        owner.run(TABLES);
-        owner.run(&format!("insert into soak_counters select i, 0 from generate_series(0, {}) i", options.clients - 1));
-        owner.run(&format!("alter database {DATABASE} set lock_timeout = '2s'"));
+        postgres.query(&format!("create role {MEMBER} superuser login"));
+        for database in DATABASES {
+            postgres.database(database);
+            let mut owner = postgres.client(database);
+            owner.run(TABLES);
+            let ids = (0..options.clients).filter(|id| who(*id).database == database);
+            ids.for_each(|id| owner.run(&format!("insert into soak_counters values ({id}, 0)")));
+            owner.run(&format!("alter database {database} set lock_timeout = '2s'"));
+        }
         let back = Proxy::start(postgres.address(), BACK, options.seed ^ 0xbac).map_err(|e| e.to_string())?;
-        let pooler = Pooler::start(place, &ini(options, back.address().port(), Weather::Fair));
+        let pooler = Pooler::start(place, &ini(options, back.address().port(), 0, &Era::fair()));
         // What it opens at start is open when it says so and has answered.
         pooler.await_log("process up");
         pooler.console("SHOW LISTS");
@@ -50,32 +62,69 @@ impl<'a> Stage<'a> {
         Ok(Self { postgres, pooler, front, back, options: options.clone() })
     }
 
-    /// Another configuration, put in force by SIGHUP.
-    pub(crate) fn reload(&self, weather: Weather<'_>) {
-        self.pooler.rewrite(&ini(&self.options, self.back.address().port(), weather));
-        self.pooler.signal(Signal::SIGHUP);
+    /// Brings another configuration into force.
+    pub(crate) fn reload(&self, eras: &Eras, era: Era, way: Way) -> Result<(), String> {
+        let mut console = self.console_client();
+        let number = eras.begin(era);
+        self.pooler.rewrite(&ini(&self.options, self.back.address().port(), number, &eras.latest()));
+        let is_old_log = self.lay_log_aside();
+        match way {
+            Way::Console => {
+                let answer = console.query("RELOAD");
+                if answer.tags != ["RELOAD"] {
+                    return Err(format!("RELOAD was answered with {answer:?}"));
+                }
+            }
+            Way::Signal => {
+                self.pooler.signal(Signal::SIGHUP);
+                let most = clients_max(&self.options, number).to_string();
+                try_wait_for(RELOADED, || (setting(&mut console, "max_client_conn") == most).then_some(()))
+                    .ok_or_else(|| format!("SIGHUP: configuration {number} was not in force after {RELOADED:?}"))?;
+            }
+        }
+        // Every worker reads its letters in their order, and the question comes behind the configuration.
+        console.run("SHOW POOLS");
+        eras.is_in_force();
+        if is_old_log { rest::complaints_in(&self.old_log()) } else { Ok(()) }
+    }
+
+    /// A console command by the user `admin`, whatever is asked of him.
+    pub(crate) fn console(&self, command: &str) -> Answer {
+        self.console_client().query(command)
+    }
+
+    fn console_client(&self) -> Client {
+        let mut peer = Peer::tcp(self.pooler.address()).expect("the port answers");
+        peer.send(&message::startup(0, &[("user", ADMIN), ("database", "pgbouncer")]));
+        let first = peer.frame().expect("an answer to the console's login");
+        if let Some((_, answer)) = secrets::answer(&first, ADMIN, ADMIN_PASSWORD) {
+            peer.send(&answer);
+        }
+        Client::finish_login(peer, LIMIT).expect("the console lets its admin in")
+    }
+
+    /// The log of an hour is too long to be kept. Whether it was laid aside; the reload opens a new one.
+    fn lay_log_aside(&self) -> bool {
+        let log = self.pooler.directory().join("log");
+        fs::metadata(&log).is_ok_and(|file| file.len() > LOG_BYTES)
+            && fs::rename(log, self.pooler.directory().join("log.old")).is_ok()
+    }
+
+    fn old_log(&self) -> String {
+        fs::read_to_string(self.pooler.directory().join("log.old")).unwrap_or_default()
     }
 }
 
-/// The client with this number: most share the pool of transactions; a few are in each of the others.
-pub(crate) fn who(id: usize) -> Who {
-    let (user, database) = match id % 20 {
-        0 | 10 => ("u", SESSIONS),
-        1 => ("u", STATEMENTS),
-        2 => ("u", SHARED),
-        3 => ("v", SHARED),
-        _ => ("u", TRANSACTIONS),
-    };
-    Who { id, user, database }
-}
-
-fn ini(options: &Options, port: u16, weather: Weather<'_>) -> Ini {
-    let line = |name: &str, more: &str| format!("{name} = host=127.0.0.1 port={port} dbname={DATABASE} {more}");
-    let ini = Ini::new(&line(TRANSACTIONS, ""))
-        .database(&line(SESSIONS, "pool_mode=session"))
-        .database(&line(STATEMENTS, "pool_mode=statement"))
-        .database(&line(SHARED, &format!("max_db_connections={SHARED_SERVERS}")))
-        .set(&format!("max_client_conn = {}", 2 * options.clients + 100))
+fn ini(options: &Options, port: u16, number: usize, era: &Era) -> Ini {
+    let lines = DATABASES.iter().filter(|database| era.has(database)).map(|database| {
+        format!("{database} = host=127.0.0.1 port={port} dbname={database}{}", era.database_words(database))
+    });
+    let ini = lines.fold(Ini::default(), |ini, line| ini.database(&line));
+    let known = USERS.iter().filter(|user| era.knows(user));
+    let ini = known.fold(ini, |ini, user| ini.secret(user, &era.password(user)));
+    let ini = ini
+        .secret(ADMIN, ADMIN_PASSWORD)
+        .set(&format!("max_client_conn = {}", clients_max(options, number)))
         .set("listen_backlog = 1024")
         .set("workers = 2")
         .set("server_login_retry = 0")
@@ -83,49 +132,27 @@ fn ini(options: &Options, port: u16, weather: Weather<'_>) -> Ini {
         .set("client_login_timeout = 20")
         .set("server_connect_timeout = 5")
         .set("cancel_wait_timeout = 5")
-        .set("query_wait_notify = 2")
-        .set(&format!("default_pool_size = {POOL_SIZE}"));
+        .set("query_wait_notify = 2");
     let ini = options.kernel.iter().fold(ini, |ini, kernel| ini.set(&format!("io_backend = {kernel}")));
-    match weather {
-        Weather::Fair => ini,
-        Weather::Foul(random) => draw(random).iter().fold(ini, |ini, setting| ini.set(setting)),
-    }
+    era.settings().iter().fold(ini, |ini, setting| ini.set(setting))
 }
 
-/// Settings that may change at any moment.
-fn draw(random: &mut Random) -> Vec<String> {
-    let mut one_of = |name: &str, values: &[&str]| {
-        let value = values[random.below(values.len() as u64) as usize];
-        format!("{name} = {value}")
-    };
-    vec![
-        one_of("default_pool_size", &["1", "2", "3", "5", "5", "5", "8"]),
-        one_of("min_pool_size", &["0", "0", "2"]),
-        one_of("reserve_pool_size", &["0", "0", "2"]),
-        one_of("reserve_pool_timeout", &["1", "5"]),
-        one_of("query_timeout", &["0", "0", "0", "0", "2"]),
-        one_of("query_wait_timeout", &["20", "20", "3"]),
-        one_of("idle_transaction_timeout", &["0", "0", "1"]),
-        one_of("transaction_timeout", &["0", "0", "0", "1"]),
-        one_of("server_lifetime", &["3600", "3600", "5", "0"]),
-        one_of("server_idle_timeout", &["600", "1"]),
-        one_of("server_round_robin", &["0", "1"]),
-        one_of("server_check_delay", &["30", "0"]),
-        one_of("server_check_query", &["<empty>", "select 1", ""]),
-        one_of("server_mend_timeout", &["5", "1"]),
-        one_of("server_reset_query_always", &["0", "0", "1"]),
-        one_of("server_dials_max", &["4", "1"]),
-    ]
+/// The console shows by this which configuration is in force.
+fn clients_max(options: &Options, number: usize) -> usize {
+    2 * options.clients + 100 + number
 }
 
-/// The one database of PostgreSQL behind all of the pooler's.
-pub(crate) const DATABASE: &str = "soak";
-/// Servers of a pool in fair weather.
-pub(crate) const POOL_SIZE: usize = 5;
-/// The most that any configuration allows: 8, and 2 in reserve.
-pub(crate) const POOL_SIZE_MAX: usize = 10;
-/// Servers of the database that two users share.
-pub(crate) const SHARED_SERVERS: usize = 4;
+fn setting(console: &mut Client, name: &str) -> String {
+    let shown = console.query("SHOW CONFIG");
+    let rows = (0..shown.rows.len()).map(|at| shown.named(at));
+    rows.into_iter().find(|row| row["key"] == name).map_or(String::new(), |row| row["value"].clone())
+}
+
+const ADMIN: &str = "admin";
+const ADMIN_PASSWORD: &str = "admin's own";
+/// A reload takes milliseconds; this is for a machine that is busy with other things.
+const RELOADED: Duration = Duration::from_secs(30);
+const LOG_BYTES: u64 = 32 << 20;
 
 const FRONT: Climate = Climate { faults_percent: 20, bits_max: 19 };
 const BACK: Climate = Climate { faults_percent: 60, bits_max: 22 };

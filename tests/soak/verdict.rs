@@ -1,10 +1,9 @@
 //! Which errors have a reason in this soak.
 //!
 //! Always true: an error that would mean that the pooler misunderstood a peer is in none of these lists.
-//! Not here: whether the moment was right for one (`session`).
+//! Not here: whether the moment was right for one, and what only some configurations explain (`session`).
 
 use tests::message::Complaint;
-use tests::peer::Frame;
 
 /// `query_canceled`.
 pub(crate) const CANCELLED: &str = "57014";
@@ -12,12 +11,6 @@ pub(crate) const CANCELLED: &str = "57014";
 /// Whether it is PostgreSQL that ends a connection here.
 pub(crate) fn is_end_by_server(complaint: &Complaint) -> bool {
     complaint.text.starts_with("terminating connection")
-}
-
-/// Whether the pooler says here why it ends a connection, and may do so.
-pub(crate) fn is_end_by_pooler(frame: &Frame) -> bool {
-    let complaint = Complaint::read(frame);
-    frame.tag == b'E' && !is_end_by_server(&complaint) && may_end(&complaint)
 }
 
 /// Whether a session may fail a request with this and go on.

@@ -161,13 +161,23 @@ impl Exchange {
         if self.owed.front() == Some(&Owed::Ours) {
             return self.answered_ours(kind, body);
         }
-        match kind {
-            backend::NOTICE_RESPONSE | backend::PARAMETER_STATUS | backend::NOTIFICATION_RESPONSE => {}
-            backend::READY_FOR_QUERY => self.ready(body)?,
-            backend::ERROR_RESPONSE => self.failed(),
-            _ => self.progressed(kind)?,
+        let heard = match kind {
+            backend::NOTICE_RESPONSE | backend::PARAMETER_STATUS | backend::NOTIFICATION_RESPONSE => Ok(()),
+            backend::READY_FOR_QUERY => self.ready(body),
+            backend::ERROR_RESPONSE => {
+                self.failed();
+                Ok(())
+            }
+            _ => self.progressed(kind),
+        };
+        match heard {
+            // It cannot be told what answers what, but it is this client's in any case: the server is closed after this loan.
+            Err(_) if self.count == Count::Lost => {
+                self.is_copying_in |= matches!(kind, backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE);
+                Ok(Answered::Forward)
+            }
+            heard => heard.map(|()| Answered::Forward),
         }
-        Ok(Answered::Forward)
     }
 
     fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {

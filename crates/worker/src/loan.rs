@@ -13,6 +13,7 @@ use reactor::{Io, Level};
 use wire::write;
 
 use crate::client::{Client, Link, Stage as ClientStage};
+use crate::mend::UNPROVEN;
 use crate::server::Stage;
 use crate::turn::Worker;
 
@@ -110,7 +111,7 @@ impl<I: Io> Worker<I> {
         }
         if !server.exchange.is_proven() {
             self.unlink_flow(client_key, server_key);
-            self.lose_server(server_key, "unproven after a failed COPY");
+            self.lose_server(server_key, UNPROVEN);
         } else if server.cancels_sent > 0 {
             let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
             if is_reset {

@@ -19,6 +19,9 @@ use crate::turn::Worker;
 /// How long a query that nobody waits for may outlive the first cancel request before it gets another; doubled each time.
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
+/// Why a server is closed that may answer more than it was asked. See [`Exchange::is_proven`].
+pub(crate) const UNPROVEN: &str = "unproven after a failed COPY";
+
 /// Why and since when a server is made clean.
 #[derive(Debug)]
 pub(crate) struct Cleaning {
@@ -104,7 +107,8 @@ impl<I: Io> Worker<I> {
             self.io.send(server.conn, out.into());
         }
         if progress == Progress::Hopeless {
-            self.lose_server(key, "client disconnect before everything was sent to the server");
+            let why = hopeless(&server.exchange, "client disconnect before everything was sent to the server");
+            self.lose_server(key, why);
             return;
         }
         self.resume_server(key);
@@ -147,7 +151,10 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         match progress {
             Progress::Wait | Progress::WantsCancel => {}
-            Progress::Hopeless => self.lose_server(key, "could not be made clean"),
+            Progress::Hopeless => {
+                let why = hopeless(&server.exchange, "could not be made clean");
+                self.lose_server(key, why);
+            }
             Progress::Clean if server.cancels_sent > 0 => {
                 if let Stage::Cleaning(cleaning) = &mut server.stage {
                     cleaning.kind = Kind::AwaitCancels;
@@ -191,6 +198,11 @@ impl<I: Io> Worker<I> {
             _ => {}
         }
     }
+}
+
+/// Why a server cannot be mended: because of what it may still answer, or because of `otherwise`.
+fn hopeless(exchange: &Exchange, otherwise: &'static str) -> &'static str {
+    if exchange.is_proven() { otherwise } else { UNPROVEN }
 }
 
 /// A server that answered our one question is clean if it stands outside a transaction.

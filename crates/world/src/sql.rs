@@ -138,9 +138,7 @@ pub(crate) fn first_nonce(bytes: &[u8]) -> Option<Nonce> {
 
 /// The text of a row: which of how many rows of which request it is.
 pub(crate) fn row_text(nonce: Nonce, at: u32, of: u32, size: u32) -> String {
-    let mut text = format!("{nonce} {at}/{of} ");
-    text.extend(std::iter::repeat_n('x', size as usize));
-    text
+    format!("{nonce} {at}/{of} {}", "x".repeat(size as usize))
 }
 
 #[cfg(test)]

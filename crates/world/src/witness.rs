@@ -37,6 +37,23 @@ pub enum Charge {
     Panic,
 }
 
+impl Charge {
+    /// All that bugs are planted for; the pooler's own assertions need no proof.
+    pub const ALL: [Self; 11] = [
+        Self::ForeignBytes,
+        Self::TwoLoans,
+        Self::LoanEndedEarly,
+        Self::LimitExceeded,
+        Self::Slots,
+        Self::StrayCancel,
+        Self::NotServed,
+        Self::Memory,
+        Self::Counters,
+        Self::NoReason,
+        Self::LeftOver,
+    ];
+}
+
 impl fmt::Display for Charge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

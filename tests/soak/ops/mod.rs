@@ -11,6 +11,7 @@ mod writing;
 use base::Random;
 use tests::message;
 
+use super::cast::{self, Mode};
 use super::ledger::Ledger;
 use super::session::{End, Heard, Session};
 use super::want::Want;
@@ -18,11 +19,11 @@ use super::world::Phase;
 
 /// One request, or a transaction of several.
 pub(crate) fn perform(session: &mut Session<'_>, random: &mut Random, ledger: &mut Ledger) -> Result<(), End> {
-    match (session.who.database, random.below(100)) {
-        (STATEMENTS, 0..=3) if session.world.phase() < Phase::Proof => mixed::forbidden_transaction(session),
-        (STATEMENTS, 0..=39) => writing::in_one_request(session, random, ledger),
-        (STATEMENTS, _) => read(session, random),
-        (SESSIONS, 0..=39) => sessions::perform(session, random),
+    match (cast::mode(session.who.database), random.below(100)) {
+        (Mode::Statement, 0..=3) if session.world.phase() < Phase::Proof => mixed::forbidden_transaction(session),
+        (Mode::Statement, 0..=39) => writing::in_one_request(session, random, ledger),
+        (Mode::Statement, _) => read(session, random),
+        (Mode::Session, 0..=39) => sessions::perform(session, random),
         (_, 0..=29) => writing::perform(session, random, ledger),
         (_, 30..=37) => mixed::in_transaction(session, random),
         (_, 38) if session.world.phase() < Phase::Proof => mixed::abandoned_transaction(session, random),
@@ -32,8 +33,8 @@ pub(crate) fn perform(session: &mut Session<'_>, random: &mut Random, ledger: &m
 
 /// What a client looks at first: nothing of those who had this server before may be left.
 pub(crate) fn begin_life(session: &mut Session<'_>) -> Result<(), End> {
-    match session.who.database {
-        SESSIONS => sessions::expect_nothing(session),
+    match cast::mode(session.who.database) {
+        Mode::Session => sessions::expect_nothing(session),
         _ => Ok(()),
     }
 }
@@ -104,12 +105,6 @@ fn went_well(session: &mut Session<'_>, heard: Heard) -> Result<bool, End> {
         Heard::Failed(_) => settle(session).map(|()| false),
     }
 }
-
-/// The pooler's databases, one for each pool mode, and one that two users share.
-pub(crate) const TRANSACTIONS: &str = "soak";
-pub(crate) const SESSIONS: &str = "soak_sessions";
-pub(crate) const STATEMENTS: &str = "soak_statements";
-pub(crate) const SHARED: &str = "soak_shared";
 
 const ZONES: [&str; 6] =
     ["UTC", "Europe/Berlin", "Asia/Tokyo", "America/New_York", "Australia/Adelaide", "Asia/Kolkata"];

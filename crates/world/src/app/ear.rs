@@ -89,13 +89,16 @@ impl App {
             Some((nonce, Expect::Error(sqlstate))) if *sqlstate == &*notice.sqlstate && said == Some(*nonce)
         );
         if is_expected {
-            return self.expected(witness);
+            let heard = self.expected(witness);
+            self.mind_early_syncs();
+            return heard;
         }
         let is_cancelled = &*notice.sqlstate == "57014"
             && self.asked.front().is_some_and(|request| self.cancel_asked == Some(request.nonce));
         if is_cancelled {
             witness.count("requests cancelled");
             self.is_aborted = true;
+            self.mind_early_syncs();
             return self.sync_that_is_owed();
         }
         let text = format!("{} {} where {:?} was due", notice.sqlstate, notice.message, self.next_expected());
@@ -104,11 +107,17 @@ impl App {
         Heard::Nothing
     }
 
-    /// What it would have said next is void, but for the Sync at its end.
+    /// After an error a Sync that was sent early may be answered beside the last one.
+    fn mind_early_syncs(&mut self) {
+        self.readies_allowed = self.asked.front().map_or(0, |request| request.early_syncs);
+        self.is_uncountable |= self.readies_allowed > 0;
+    }
+
+    /// What it would have said next is void, but for the Sync at its end if none was sent before.
     fn sync_that_is_owed(&mut self) -> Heard {
         let mut sync = Vec::new();
         write::bare(&mut sync, frontend::SYNC);
-        let request = self.asked.front();
+        let request = self.asked.front().filter(|request| !request.bytes.ends_with(&sync));
         let owed = request.into_iter().flat_map(|request| &request.expects).any(|(_, expect)| match expect {
             Expect::Say(bytes) => bytes.ends_with(&sync),
             _ => false,
@@ -121,6 +130,12 @@ impl App {
             self.accuse(witness, Charge::ForeignBytes, "an unreadable ReadyForQuery");
             return Heard::Nothing;
         };
+        let is_due = self.is_aborted || matches!(self.next_expected(), Some(Expect::Ready(_)));
+        if !is_due && self.readies_allowed > 0 {
+            self.readies_allowed -= 1;
+            witness.count("early Syncs answered late");
+            return Heard::Nothing;
+        }
         let was_aborted = std::mem::take(&mut self.is_aborted);
         if was_aborted {
             self.tx = status;
@@ -184,6 +199,7 @@ impl App {
 
     /// What was due has come.
     fn expected(&mut self, _: &mut Witness) -> Heard {
+        self.readies_allowed = 0;
         let Some(request) = self.asked.front_mut() else { return Heard::Nothing };
         request.expects.pop_front();
         match request.expects.front() {

@@ -54,6 +54,10 @@ pub(crate) struct App {
     /// Whether its request was being run when it asked for the cancel.
     pub(crate) was_running: bool,
     is_aborted: bool,
+    /// So many `ReadyForQuery` beside the one that is due are no surprise.
+    readies_allowed: u32,
+    /// The pooler may count more requests than it does itself.
+    is_uncountable: bool,
     pub(crate) last_words: Option<(String, String)>,
     is_deaf: bool,
     alarms: Vec<(u32, Alarm)>,
@@ -130,6 +134,8 @@ impl App {
             cancel_range: (0, 0),
             was_running: false,
             is_aborted: false,
+            readies_allowed: 0,
+            is_uncountable: false,
             last_words: None,
             is_deaf: false,
             alarms: Vec::new(),
@@ -337,6 +343,7 @@ impl App {
         self.rest.clear();
         self.tx = TxStatus::Idle;
         self.is_aborted = false;
+        self.readies_allowed = 0;
         self.is_deaf = false;
         self.has_left_by_itself = false;
         self.is_hungry = false;
@@ -563,7 +570,7 @@ impl App {
 
     /// Whether the pooler counts its transactions as it does itself: it asks one thing after the other.
     pub(crate) fn is_countable(&self) -> bool {
-        self.habits.pipelines == 0 && self.habits.cancels == 0
+        self.habits.pipelines == 0 && self.habits.cancels == 0 && !self.is_uncountable
     }
 
     /// Whether it has gone for good.

@@ -48,6 +48,8 @@ pub(crate) struct Request {
     pub(crate) expects: VecDeque<(Nonce, Expect)>,
     /// Whether it goes on for long enough to be cancelled.
     pub(crate) is_long: bool,
+    /// Syncs of it that a COPY ignores, or that are answered beside the last one if the COPY fails.
+    pub(crate) early_syncs: u32,
     /// The number of its last statement.
     pub(crate) last: u32,
 }
@@ -136,7 +138,8 @@ impl Speaker<'_> {
     }
 
     fn blank(&self) -> Request {
-        Request { nonce: Nonce::default(), bytes: Vec::new(), expects: VecDeque::new(), is_long: false, last: 0 }
+        let (bytes, expects) = (Vec::new(), VecDeque::new());
+        Request { nonce: Nonce::default(), bytes, expects, is_long: false, early_syncs: 0, last: 0 }
     }
 
     fn named(&self, mut request: Request, statement: &Statement) -> Request {
@@ -434,17 +437,29 @@ impl Speaker<'_> {
         request.nonce = nonce;
         self.open(&mut request.bytes, &statement);
         execute(&mut request.bytes, 0);
-        write::bare(&mut request.bytes, frontend::FLUSH);
+        // As libpq, which says Sync in one go with whatever it executes, or as those who wait to be asked for data.
+        let is_as_libpq = self.dice.chance(500);
+        write::bare(&mut request.bytes, if is_as_libpq { frontend::SYNC } else { frontend::FLUSH });
+        request.early_syncs = is_as_libpq.into();
         for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
             request.expects.push_back((nonce, Expect::Bare(kind)));
         }
         let mut rest = Vec::new();
         if *self.tx == TxStatus::Failed {
             request.expects.push_back((nonce, Expect::Error("25P02")));
-            write::bare(&mut rest, frontend::SYNC);
-            request.expects.push_back((nonce, Expect::Say(rest)));
+            if !is_as_libpq {
+                write::bare(&mut rest, frontend::SYNC);
+                request.expects.push_back((nonce, Expect::Say(rest)));
+            }
         } else {
             request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
+            if *self.tx == TxStatus::Idle && self.dice.chance(200) {
+                // Where the COPY fails decides whether this Sync is ignored.
+                let text = row_text(nonce, 0, 1, 0);
+                write::message(&mut rest, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
+                write::bare(&mut rest, frontend::SYNC);
+                request.early_syncs += 1;
+            }
             let is_well = self.copy_data(nonce, is_bad, &mut rest);
             write::bare(&mut rest, frontend::SYNC);
             request.expects.push_back((nonce, Expect::Say(rest)));

@@ -1,0 +1,180 @@
+//! One configuration of the pooler, and what it means for those who come.
+//!
+//! Always true: the next one is drawn from the one before, so that some things change and others stay.
+//! Not here: when it has been in force (`eras`), the file (`stage`).
+
+use base::Random;
+
+use super::cast::{self, DATABASES, GUESTS, MEMBER, Mode, SHARED, USERS};
+
+/// A configuration, as far as it changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Era {
+    guests: [bool; GUESTS.len()],
+    /// `pool_size` of each database that has one of its own.
+    sizes: [Option<usize>; DATABASES.len()],
+    size: usize,
+    reserve: usize,
+    shared_servers: usize,
+    /// How clients prove who they are.
+    pub(crate) method: Method,
+    /// How often each user's password has been changed.
+    passwords: [u64; USERS.len()],
+    has_member: bool,
+    /// Settings that nothing here depends on.
+    more: Vec<String>,
+}
+
+/// `auth_type`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Method {
+    Trust,
+    Plain,
+    Md5,
+}
+
+impl Era {
+    /// The one that the last checks count with.
+    pub(crate) fn fair() -> Self {
+        Self {
+            guests: [true; GUESTS.len()],
+            sizes: [None; DATABASES.len()],
+            size: POOL_SIZE,
+            reserve: 0,
+            shared_servers: SHARED_SERVERS,
+            method: Method::Trust,
+            passwords: [0; USERS.len()],
+            has_member: true,
+            more: Vec::new(),
+        }
+    }
+
+    /// Another one.
+    pub(crate) fn next(&self, random: &mut Random) -> Self {
+        let mut next = Self { more: draw_settings(random), ..self.clone() };
+        for guest in next.guests.iter_mut().chain([&mut next.has_member]) {
+            *guest ^= random.below(3) == 0;
+        }
+        for version in &mut next.passwords {
+            *version += u64::from(random.below(4) == 0);
+        }
+        if random.below(3) == 0 {
+            next.method = *one_of(random, &[Method::Trust, Method::Trust, Method::Plain, Method::Md5]);
+        }
+        next.size = *one_of(random, &SIZES);
+        next.reserve = *one_of(random, &[0, 0, RESERVE_MAX]);
+        next.shared_servers = *one_of(random, &[2, SHARED_SERVERS, SHARED_SERVERS, 6]);
+        for size in &mut next.sizes {
+            *size = Some(*one_of(random, &SIZES)).filter(|_| random.below(4) == 0);
+        }
+        next
+    }
+
+    /// Whether it knows this database.
+    pub(crate) fn has(&self, database: &str) -> bool {
+        GUESTS.iter().position(|guest| *guest == database).is_none_or(|at| self.guests[at])
+    }
+
+    /// Whether it knows this user.
+    pub(crate) fn knows(&self, user: &str) -> bool {
+        user != MEMBER || self.has_member
+    }
+
+    /// Whether it lets this user in.
+    pub(crate) fn lets_in(&self, user: &str, password: &str) -> bool {
+        self.knows(user) && (self.method == Method::Trust || password == self.password(user))
+    }
+
+    /// The user's password, or what it would be if the user were known.
+    pub(crate) fn password(&self, user: &str) -> String {
+        format!("{user} is no. {}", self.version(user))
+    }
+
+    /// The one before.
+    pub(crate) fn old_password(&self, user: &str) -> String {
+        format!("{user} is no. {}", self.version(user).wrapping_sub(1))
+    }
+
+    /// How many servers a pool of this database may have.
+    pub(crate) fn pool_servers(&self, database: &str) -> usize {
+        let own = DATABASES.iter().position(|name| *name == database).and_then(|at| self.sizes[at]);
+        own.unwrap_or(self.size) + self.reserve
+    }
+
+    /// How many all pools of this database may have together.
+    pub(crate) fn database_servers(&self, database: &str) -> usize {
+        if database == SHARED { self.shared_servers } else { usize::MAX }
+    }
+
+    /// What the line of a database says beside where it is.
+    pub(crate) fn database_words(&self, database: &str) -> String {
+        let mode = match cast::mode(database) {
+            Mode::Transaction => "",
+            Mode::Session => " pool_mode=session",
+            Mode::Statement => " pool_mode=statement",
+        };
+        let own = DATABASES.iter().position(|name| *name == database).and_then(|at| self.sizes[at]);
+        let size = own.map_or(String::new(), |size| format!(" pool_size={size}"));
+        let most = match self.database_servers(database) {
+            usize::MAX => String::new(),
+            most => format!(" max_db_connections={most}"),
+        };
+        format!("{mode}{size}{most}")
+    }
+
+    /// The lines of `[pgbouncer]`.
+    pub(crate) fn settings(&self) -> Vec<String> {
+        let method = match self.method {
+            Method::Trust => "trust",
+            Method::Plain => "plain",
+            Method::Md5 => "md5",
+        };
+        let mut lines = vec![
+            format!("auth_type = {method}"),
+            format!("default_pool_size = {}", self.size),
+            format!("reserve_pool_size = {}", self.reserve),
+        ];
+        lines.extend(self.more.iter().cloned());
+        lines
+    }
+
+    fn version(&self, user: &str) -> u64 {
+        USERS.iter().position(|name| *name == user).map_or(0, |at| self.passwords[at])
+    }
+}
+
+/// Settings that may change at any moment.
+fn draw_settings(random: &mut Random) -> Vec<String> {
+    let mut draw = |name: &str, values: &[&str]| format!("{name} = {}", one_of(random, values));
+    vec![
+        draw("min_pool_size", &["0", "0", "2"]),
+        draw("reserve_pool_timeout", &["1", "5"]),
+        draw("query_timeout", &["0", "0", "0", "0", "2"]),
+        draw("query_wait_timeout", &["20", "20", "3"]),
+        draw("idle_transaction_timeout", &["0", "0", "1"]),
+        draw("transaction_timeout", &["0", "0", "0", "1"]),
+        draw("server_lifetime", &["3600", "3600", "5", "0"]),
+        draw("server_idle_timeout", &["600", "1"]),
+        draw("server_round_robin", &["0", "1"]),
+        draw("server_check_delay", &["30", "0"]),
+        draw("server_check_query", &["<empty>", "select 1", ""]),
+        draw("server_mend_timeout", &["5", "1"]),
+        draw("server_reset_query_always", &["0", "0", "1"]),
+        draw("server_dials_max", &["4", "1"]),
+    ]
+}
+
+fn one_of<'a, T>(random: &mut Random, values: &'a [T]) -> &'a T {
+    &values[random.below(values.len() as u64) as usize]
+}
+
+/// Servers of a pool in fair weather.
+pub(crate) const POOL_SIZE: usize = 5;
+/// The most that any configuration allows one pool.
+pub(crate) const POOL_SIZE_MAX: usize = SIZE_MAX + RESERVE_MAX;
+/// Servers of the database that two users share, in fair weather.
+pub(crate) const SHARED_SERVERS: usize = 4;
+
+const SIZE_MAX: usize = 8;
+const SIZES: [usize; 7] = [1, 2, 3, POOL_SIZE, POOL_SIZE, POOL_SIZE, SIZE_MAX];
+const RESERVE_MAX: usize = 2;

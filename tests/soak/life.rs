@@ -10,7 +10,7 @@ use tests::message;
 
 use super::ledger::Ledger;
 use super::ops;
-use super::session::{Diary, End, Fuse, Haste, Session, Who};
+use super::session::{Diary, End, Entrance, Fuse, Haste, Memory, Session, Who};
 use super::skewed;
 use super::world::{Phase, World};
 
@@ -21,7 +21,10 @@ pub(crate) fn live(world: &World, who: &Who, mut random: Random) -> Ledger {
         let end = come_and_go(world, who, &mut diary, &mut ledger, &mut random);
         world.board.leave(who.id);
         note_end(world, who, &mut diary, end);
-        let rest = Duration::from_micros(random.below(20_000));
+        let latest = world.eras.latest();
+        let is_welcome = latest.has(who.database) && latest.knows(who.user);
+        // Who is turned away would otherwise do nothing but knock.
+        let rest = Duration::from_micros(random.below(if is_welcome { 20_000 } else { 600_000 }));
         world.pause(Phase::Chaos, rest);
     }
     world.arrive(Phase::Calm);
@@ -46,8 +49,9 @@ fn come_and_go(
     ledger: &mut Ledger,
     random: &mut Random,
 ) -> Result<(), End> {
-    let zone = ops::draw_zone(random);
-    let mut session = Session::open(world, who, diary, zone, login_fuse(random), draw_haste(random))?;
+    let memory = if random.below(30) == 0 { Memory::Stale } else { Memory::Fresh };
+    let entrance = Entrance { fuse: login_fuse(random), memory, ..draw_entrance(world, random) };
+    let mut session = Session::open(world, who, diary, &entrance)?;
     session.fuse = None;
     ops::begin_life(&mut session)?;
     let count = 1 + random.below(40);
@@ -75,8 +79,7 @@ fn come_and_go(
 
 /// One connection when everything is well.
 fn prove(world: &World, who: &Who, diary: &mut Diary, ledger: &mut Ledger, random: &mut Random) -> Result<(), End> {
-    let zone = ops::draw_zone(random);
-    let mut session = Session::open(world, who, diary, zone, None, draw_haste(random))?;
+    let mut session = Session::open(world, who, diary, &draw_entrance(world, random))?;
     ops::begin_life(&mut session)?;
     for _ in 0..PROOFS {
         ops::perform(&mut session, random, ledger)?;
@@ -84,7 +87,8 @@ fn prove(world: &World, who: &Who, diary: &mut Diary, ledger: &mut Ledger, rando
     session.send("Terminate", &message::terminate())
 }
 
-fn note_end(world: &World, who: &Who, diary: &mut Diary, end: Result<(), End>) {
+/// What becomes of the end of a connection.
+pub(crate) fn note_end(world: &World, who: &Who, diary: &mut Diary, end: Result<(), End>) {
     match end {
         Ok(()) | Err(End::Left) => diary.note("has left".to_string()),
         Err(End::Gone(reason)) => {
@@ -100,11 +104,9 @@ fn note_end(world: &World, who: &Who, diary: &mut Diary, end: Result<(), End>) {
     }
 }
 
-fn draw_haste(random: &mut Random) -> Haste {
-    match random.below(8) {
-        0 => Haste::QueryAtOnce,
-        _ => Haste::Patient,
-    }
+fn draw_entrance(world: &World, random: &mut Random) -> Entrance {
+    let haste = if random.below(8) == 0 { Haste::QueryAtOnce } else { Haste::Patient };
+    Entrance { door: world.front, zone: ops::draw_zone(random), fuse: None, haste, memory: Memory::Fresh }
 }
 
 fn login_fuse(random: &mut Random) -> Option<Fuse> {

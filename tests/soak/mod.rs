@@ -10,19 +10,26 @@
 pub(crate) mod options;
 
 mod cancels;
+mod cast;
 mod chaos;
+mod era;
+mod eras;
 mod faults;
+mod fill;
 mod lane;
 mod ledger;
 mod life;
 mod ops;
 mod proxy;
 mod rest;
+mod secrets;
 mod session;
+mod sizes;
 mod stage;
 mod tally;
 mod verdict;
 mod want;
+mod witness;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,10 +42,13 @@ use nix::sys::signal::Signal;
 use tests::place::Place;
 use tests::postgres::Postgres;
 
+use cast::{POOLS, who};
+use era::Era;
 use ledger::Ledger;
 use options::Options;
 use rest::Reference;
-use stage::{Stage, Weather};
+use session::Who;
+use stage::{Stage, Way};
 use world::{Phase, World};
 
 /// Runs the whole soak; the evidence when something was wrong.
@@ -47,7 +57,7 @@ pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) ->
     println!("soak: seed {}, {} clients, {:?}, io_backend {kernel}", options.seed, options.clients, options.time);
     let stage = Stage::raise(place, postgres, options)?;
     let addresses = [stage.front.address(), stage.pooler.address(), postgres.address()];
-    let world = World::new(addresses, options.clients);
+    let world = World::new(addresses, options.clients + POOLS.len());
     let before = Reference::take(&stage);
     let outcome = play(&stage, &world, options, before);
     println!("\n{}", world.tally.table(stage.front.counts(), stage.back.counts()));
@@ -65,19 +75,23 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) 
     let (log, healed, ledgers) = std::thread::scope(|scope| {
         let random = |number: u64| Random::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
         let clients: Vec<ScopedJoinHandle<'_, Ledger>> = (0..options.clients)
-            .map(|id| {
-                spawn(scope, format!("client {id}"), move || life::live(world, &stage::who(id), random(id as u64)))
-            })
+            .map(|id| spawn(scope, format!("client {id}"), move || life::live(world, &who(id), random(id as u64))))
             .collect();
         let count = options.clients;
         let mut others = vec![
             spawn(scope, "terminator".to_string(), move || chaos::terminate(world, random(1_000_001))),
-            spawn(scope, "reloader".to_string(), move || chaos::reload(world, stage, random(1_000_002))),
+            spawn(scope, "reloader".to_string(), move || {
+                or_accuse(world, || chaos::reload(world, stage, random(1_000_002)));
+            }),
         ];
         // Each waits for the end of its request, which may take seconds.
         let cancellers = (1_000_003..1_000_003 + CANCELLERS)
             .map(|number| spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(number))));
         others.extend(cancellers);
+        others.extend(POOLS.iter().zip(count..).map(|((database, user), id)| {
+            let who = Who { id, user, database };
+            spawn(scope, format!("witness {id}"), move || witness::watch(world, &who, random(2_000_000 + id as u64)))
+        }));
         or_accuse(world, || watch(stage, world, options));
         // The lines that explain it, before those of the farewells.
         let log = world.violation().map(|_| end_of_log(stage));
@@ -97,7 +111,8 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) 
     if ledgers.len() < options.clients {
         return Err(format!("{} clients panicked", options.clients - ledgers.len()));
     }
-    let at_rest = rest::check_tables(stage, &ledgers).and_then(|()| rest::check(stage, before));
+    let tables = rest::check_tables(stage, &ledgers).and_then(|()| fill::check(stage));
+    let at_rest = tables.and_then(|()| rest::check(stage, before));
     let at_rest = at_rest.map_err(|reason| format!("{reason}\n{}", end_of_log(stage)))?;
     let healed = healed.ok_or("nothing healed")??;
     Ok(format!("  healed in {:.1} s\n{at_rest}", healed.as_secs_f64()))
@@ -129,8 +144,10 @@ fn watch(stage: &Stage<'_>, world: &World, options: &Options) {
             break;
         }
         let passed = world.begun.elapsed();
-        if let Err(reason) = rest::check_sizes(&stage.pooler.console("SHOW POOLS")) {
-            world.accuse(reason);
+        let sizes = rest::check_sizes(&stage.console("SHOW POOLS")).and_then(|()| sizes::check(stage, &world.eras));
+        match sizes {
+            Ok(most) => world.tally.servers.raise(most as u64),
+            Err(reason) => world.accuse(reason),
         }
         if passed.as_secs() / 10 > told {
             told = passed.as_secs() / 10;
@@ -159,7 +176,7 @@ fn heal(
     }
     stage.front.heal();
     stage.back.heal();
-    stage.reload(Weather::Fair);
+    stage.reload(&world.eras, Era::fair(), Way::Signal)?;
     match world.await_all(clients, ENDED) {
         0 => {}
         missing => return Err(format!("{missing} clients were still busy {ENDED:?} after the chaos")),

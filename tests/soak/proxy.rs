@@ -7,8 +7,8 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,11 +39,22 @@ pub(crate) struct Counts {
     pub(crate) cancels: AtomicU64,
 }
 
+/// A connection that passes now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passage {
+    /// The port of who connected to the proxy.
+    pub(crate) near: u16,
+    /// That of the proxy toward its target.
+    pub(crate) far: u16,
+    pub(crate) since: Instant,
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     is_fair: AtomicBool,
     is_over: AtomicBool,
     counts: Counts,
+    passages: Mutex<Vec<Passage>>,
 }
 
 impl Proxy {
@@ -66,6 +77,11 @@ impl Proxy {
         &self.shared.counts
     }
 
+    /// The connections that pass now.
+    pub(crate) fn passages(&self) -> Vec<Passage> {
+        self.shared.passages().clone()
+    }
+
     /// From now on nothing happens to anybody.
     pub(crate) fn heal(&self) {
         self.shared.is_fair.store(true, Ordering::Relaxed);
@@ -83,6 +99,12 @@ impl Drop for Proxy {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Shared {
+    fn passages(&self) -> MutexGuard<'_, Vec<Passage>> {
+        self.passages.lock().expect("nobody panics while he holds the passages")
     }
 }
 
@@ -124,16 +146,20 @@ impl Carrier {
             for at in (0..links.len()).rev() {
                 if !self.carry(&mut links[at], ready[at], now) {
                     links.swap_remove(at);
+                    self.shared.passages().swap_remove(at);
                 }
             }
             while let Ok((near, _)) = self.listener.accept() {
-                links.extend(self.open(near));
+                if let Some((link, passage)) = self.open(near) {
+                    self.shared.passages().push(passage);
+                    links.push(link);
+                }
             }
         }
     }
 
     /// Somebody has connected.
-    fn open(&mut self, near: TcpStream) -> Option<Link> {
+    fn open(&mut self, near: TcpStream) -> Option<(Link, Passage)> {
         let counts = &self.shared.counts;
         counts.links.fetch_add(1, Ordering::Relaxed);
         let plan = match self.shared.is_fair.load(Ordering::Relaxed) {
@@ -152,7 +178,9 @@ impl Carrier {
         }
         let begin = plan.opening.begin(Instant::now());
         let (up, down) = (Lane::new(plan.up, begin), Lane::new(plan.down, begin));
-        Some(Link { near, far, up, down, kind: Kind::Unknown })
+        let passage =
+            Passage { near: near.peer_addr().ok()?.port(), far: far.local_addr().ok()?.port(), since: Instant::now() };
+        Some((Link { near, far, up, down, kind: Kind::Unknown }, passage))
     }
 
     /// Moves bytes; whether the link lives on.

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
-use tests::client::Answer;
+use tests::client::{Answer, Client};
 use tests::wait::try_wait_for;
 
+use super::cast::{DATABASES, POOLS, SHARED, who};
+use super::era::{POOL_SIZE, POOL_SIZE_MAX, SHARED_SERVERS};
 use super::ledger::{Ledger, Outcome};
-use super::stage::{DATABASE, POOL_SIZE, POOL_SIZE_MAX, SHARED_SERVERS, Stage};
+use super::stage::Stage;
 
 /// What a pooler holds that has had no clients yet.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +40,12 @@ pub(crate) fn await_quiet(stage: &Stage<'_>) -> Result<(), String> {
 /// Everything that must hold when the last client has gone.
 pub(crate) fn check(stage: &Stage<'_>, before: Reference) -> Result<String, String> {
     await_quiet(stage)?;
-    let lists = stage.pooler.console("SHOW LISTS");
+    let lists = stage.console("SHOW LISTS");
     let surprises = (0..lists.rows.len()).map(|at| lists.named(at)).find(|row| row["list"] == "protocol_surprises");
     if surprises.as_ref().is_none_or(|row| row["items"] != "0") {
         return Err(format!("protocol_surprises: {surprises:?}"));
     }
-    let (servers, held) = (stage.pooler.console("SHOW SERVERS").rows.len(), stage.pooler.descriptors());
+    let (servers, held) = (stage.console("SHOW SERVERS").rows.len(), stage.pooler.descriptors());
     let allowed = before.descriptors + servers + DESCRIPTORS_MORE;
     if held > allowed {
         return Err(format!("the pooler holds {held} descriptors: {} at start, {servers} servers", before.descriptors));
@@ -53,7 +55,7 @@ pub(crate) fn check(stage: &Stage<'_>, before: Reference) -> Result<String, Stri
         let start = before.memory_kb;
         return Err(format!("the pooler has {memory} kB, {start} kB at start and {buffers} kB of receive buffers"));
     }
-    complaints_in_log(stage)?;
+    complaints_in(&stage.pooler.log())?;
     Ok(format!(
         "  at rest: {servers} servers, {held} descriptors ({} at start), {memory} kB ({} kB at start, {buffers} kB of \
          receive buffers in use at one time)\n",
@@ -63,7 +65,7 @@ pub(crate) fn check(stage: &Stage<'_>, before: Reference) -> Result<String, Stri
 
 /// Of the receive buffers the system gives memory for as many as have been in use together, and keeps it there.
 fn buffers_kb(stage: &Stage<'_>) -> u64 {
-    let tables = stage.pooler.console("SHOW MEM");
+    let tables = stage.console("SHOW MEM");
     let buffers = (0..tables.rows.len()).map(|at| tables.named(at)).find(|row| row["name"] == "iobuf_cache");
     buffers.and_then(|row| row["memtotal"].parse::<u64>().ok()).unwrap_or(0) / 1024
 }
@@ -81,44 +83,54 @@ pub(crate) fn check_sizes(pools: &Answer) -> Result<(), String> {
 
 /// What each transaction left is what its client was told.
 pub(crate) fn check_tables(stage: &Stage<'_>, ledgers: &[Ledger]) -> Result<(), String> {
-    let mut owner = stage.postgres.client(DATABASE);
+    DATABASES.iter().try_for_each(|database| {
+        let mut owner = stage.postgres.client(database);
+        check_strangers(&mut owner)?;
+        let clients = ledgers.iter().enumerate().filter(|(client, _)| who(*client).database == *database);
+        clients.into_iter().try_for_each(|(client, ledger)| check_ledger(&mut owner, client, ledger))
+    })
+}
+
+fn check_strangers(owner: &mut Client) -> Result<(), String> {
     let strangers = "select client, number, part, note, name, zone from soak_log where name <> 'soak-' || client \
-                     or note !~ ('^k' || client || '[.]') or split_part(note, '|', 2) <> zone limit 5";
+                     or note !~ ('^k' || client || '[.]') or split_part(note, '|', 2) <> zone \
+                     or not exists (select from soak_counters c where c.client = soak_log.client) limit 5";
     let strangers = owner.query(strangers).rows;
-    if !strangers.is_empty() {
-        return Err(format!("rows that were written under another client's name or settings: {strangers:?}"));
+    match strangers.is_empty() {
+        true => Ok(()),
+        false => Err(format!("rows that were written under another client's name or settings: {strangers:?}")),
     }
-    for (client, ledger) in ledgers.iter().enumerate() {
-        let sql = format!("select number, count(*) from soak_log where client = {client} group by 1 order by 1");
-        let mut found: Vec<Option<u64>> = vec![Some(0); ledger.entries().len()];
-        for row in owner.query(&sql).rows {
-            let number = |at: usize| row[at].as_ref().and_then(|text| text.parse::<u64>().ok());
-            let place = number(0).and_then(|number| found.get_mut(number as usize));
-            *place.ok_or_else(|| format!("client {client} never began transaction {row:?}"))? = number(1);
-        }
-        for (number, (entry, rows)) in ledger.entries().iter().zip(&found).enumerate() {
-            let all = u64::from(entry.parts);
-            let fits = match entry.outcome {
-                Outcome::Absent => *rows == Some(0),
-                Outcome::Committed => *rows == Some(all),
-                Outcome::Unknown => *rows == Some(0) || *rows == Some(all),
-            };
-            if !fits {
-                return Err(format!("transaction {number} of client {client}: {entry:?}, but {rows:?} rows are there"));
-            }
-        }
-        let there = found.iter().filter(|rows| **rows != Some(0)).count();
-        let counter = owner.value(&format!("select n from soak_counters where client = {client}"));
-        if counter != there.to_string() {
-            return Err(format!("client {client} counted {counter} transactions, and {there} left their rows"));
+}
+
+fn check_ledger(owner: &mut Client, client: usize, ledger: &Ledger) -> Result<(), String> {
+    let sql = format!("select number, count(*) from soak_log where client = {client} group by 1 order by 1");
+    let mut found: Vec<Option<u64>> = vec![Some(0); ledger.entries().len()];
+    for row in owner.query(&sql).rows {
+        let number = |at: usize| row[at].as_ref().and_then(|text| text.parse::<u64>().ok());
+        let place = number(0).and_then(|number| found.get_mut(number as usize));
+        *place.ok_or_else(|| format!("client {client} never began transaction {row:?}"))? = number(1);
+    }
+    for (number, (entry, rows)) in ledger.entries().iter().zip(&found).enumerate() {
+        let all = u64::from(entry.parts);
+        let fits = match entry.outcome {
+            Outcome::Absent => *rows == Some(0),
+            Outcome::Committed => *rows == Some(all),
+            Outcome::Unknown => *rows == Some(0) || *rows == Some(all),
+        };
+        if !fits {
+            return Err(format!("transaction {number} of client {client}: {entry:?}, but {rows:?} rows are there"));
         }
     }
-    Ok(())
+    let there = found.iter().filter(|rows| **rows != Some(0)).count();
+    let counter = owner.value(&format!("select n from soak_counters where client = {client}"));
+    match counter == there.to_string() {
+        true => Ok(()),
+        false => Err(format!("client {client} counted {counter} transactions, and {there} left their rows")),
+    }
 }
 
 /// Lines that no operator should ever read.
-pub(crate) fn complaints_in_log(stage: &Stage<'_>) -> Result<(), String> {
-    let log = stage.pooler.log();
+pub(crate) fn complaints_in(log: &str) -> Result<(), String> {
     let bad: Vec<_> =
         log.lines().filter(|line| ["] ERROR ", "] FATAL "].iter().any(|level| line.contains(level))).collect();
     match bad.is_empty() {
@@ -130,7 +142,7 @@ pub(crate) fn complaints_in_log(stage: &Stage<'_>) -> Result<(), String> {
 /// What is not at rest, one line each.
 fn unrest(stage: &Stage<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let pools = stage.pooler.console("SHOW POOLS");
+    let pools = stage.console("SHOW POOLS");
     for row in (0..pools.rows.len()).map(|at| pools.named(at)).filter(|row| row["database"] != "pgbouncer") {
         for name in BUSY_COLUMNS {
             if row.get(name).is_none_or(|value| value != "0") {
@@ -138,18 +150,18 @@ fn unrest(stage: &Stage<'_>) -> Vec<String> {
             }
         }
     }
-    let clients = stage.pooler.console("SHOW CLIENTS").rows.len();
+    let clients = stage.console("SHOW CLIENTS").rows.len();
     if clients > 1 {
         found.push(format!("{} clients beside the console's", clients - 1));
     }
-    let sql = format!("select pid, state, query from pg_stat_activity where datname = '{DATABASE}'");
-    let processes = stage.postgres.query(&sql).rows;
-    let servers = stage.pooler.console("SHOW SERVERS").rows.len();
+    let sql = "select pid, state, query from pg_stat_activity where datname like 'soak%'";
+    let processes = stage.postgres.query(sql).rows;
+    let servers = stage.console("SHOW SERVERS").rows.len();
     if processes.len() > servers {
         found.push(format!("{} processes of PostgreSQL for {servers} servers", processes.len()));
     }
-    if servers > SERVERS_MAX {
-        found.push(format!("{servers} servers, though {SERVERS_MAX} are allowed"));
+    if servers > servers_max() {
+        found.push(format!("{servers} servers, though {} are allowed", servers_max()));
     }
     found.extend(
         processes.iter().filter(|row| row[1].as_deref() != Some("idle")).map(|row| format!("at work: {row:?}")),
@@ -169,8 +181,11 @@ const BUSY_COLUMNS: [&str; 9] = [
     "sv_login",
     "maxwait",
 ];
-/// Of all pools in fair weather: three of one user, one of two.
-const SERVERS_MAX: usize = 3 * POOL_SIZE + SHARED_SERVERS;
+/// Of all pools in fair weather.
+fn servers_max() -> usize {
+    POOLS.iter().filter(|(database, _)| *database != SHARED).count() * POOL_SIZE + SHARED_SERVERS
+}
+
 const QUIET: Duration = Duration::from_secs(30);
 /// The console's own, and what a library may have opened.
 const DESCRIPTORS_MORE: usize = 4;

@@ -149,12 +149,7 @@ pub(crate) enum Heard {
 
 impl<'a> Session<'a> {
     /// Connects and logs in.
-    pub(crate) fn open(
-        world: &'a World,
-        who: &Who,
-        diary: &'a mut Diary,
-        entrance: &Entrance,
-    ) -> Result<Self, End> {
+    pub(crate) fn open(world: &'a World, who: &Who, diary: &'a mut Diary, entrance: &Entrance) -> Result<Self, End> {
         let (opened, latest) = (world.eras.now(), world.eras.latest());
         let Entrance { zone, fuse, memory, .. } = *entrance;
         // Who is asked for a password must not have said anything else before.
@@ -321,15 +316,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Stands by without a request, on a line without faults: nothing may come but the word that the database is gone, and
-    /// that must come when it is.
-    pub(crate) fn stand_by(&mut self, limit: Duration) -> Result<(), End> {
+    /// Stands by for a moment without a request, on a line without faults: nothing may come but the word that the database is
+    /// gone. Whether that is due.
+    pub(crate) fn stand_by(&mut self, limit: Duration) -> Result<bool, End> {
         let before = self.world.eras.now();
         match self.peer.frame_within(limit) {
-            Err(Lost::Late) if self.is_surely_removed(before) => {
-                Err(self.wrong(format!("the database is gone, and nobody told its client within {limit:?}")))
-            }
-            Err(Lost::Late) => Ok(()),
+            Err(Lost::Late) => Ok(self.is_surely_removed(before)),
             Err(lost) => Err(self.wrong(format!("a client that asked nothing was let go without a word: {lost}"))),
             Ok(frame) if frame.tag == b'E' && Complaint::read(&frame).text == REMOVED => {
                 let code = self.fail(&frame)?;

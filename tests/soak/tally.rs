@@ -29,6 +29,8 @@ pub(crate) struct Tally {
     pub(crate) cancelled: Count,
     pub(crate) terminated: Count,
     pub(crate) reloads: Count,
+    /// The most servers that a pool was seen with.
+    pub(crate) servers: Count,
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -39,6 +41,10 @@ pub(crate) struct Count(AtomicU64);
 impl Count {
     pub(crate) fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn raise(&self, least: u64) {
+        self.0.fetch_max(least, Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -90,6 +96,7 @@ impl Tally {
         line("queries that ended as cancelled", self.cancelled.now().to_string());
         line("servers terminated", self.terminated.now().to_string());
         line("reloads", self.reloads.now().to_string());
+        line("most servers of a pool", self.servers.now().to_string());
         for (name, counts) in [("clients' side", front), ("servers' side", back)] {
             line(&format!("proxy on the {name}"), counts.words());
         }

@@ -8,6 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::cancels::Board;
+use super::era::Era;
+use super::eras::Eras;
 use super::tally::Tally;
 
 /// What everybody sees.
@@ -20,6 +22,7 @@ pub(crate) struct World {
     pub(crate) postgres: SocketAddr,
     pub(crate) tally: Tally,
     pub(crate) board: Board,
+    pub(crate) eras: Eras,
     pub(crate) begun: Instant,
     state: Mutex<State>,
     changed: Condvar,
@@ -46,6 +49,7 @@ struct State {
 }
 
 impl World {
+    /// For so many clients and witnesses.
     pub(crate) fn new([front, direct, postgres]: [SocketAddr; 3], clients: usize) -> Self {
         let state = State { phase: Phase::Chaos, violation: None, arrived: 0 };
         Self {
@@ -54,6 +58,7 @@ impl World {
             postgres,
             tally: Tally::default(),
             board: Board::new(clients),
+            eras: Eras::new(Era::fair()),
             begun: Instant::now(),
             state: Mutex::new(state),
             changed: Condvar::new(),

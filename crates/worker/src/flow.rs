@@ -45,9 +45,10 @@ impl<I: Io> Worker<I> {
     /// After a server's bytes were given to its client.
     pub(crate) fn mind_flow_to_client(&mut self, client: Key, server: ServerKey) {
         let Some(row) = self.clients.get(client) else { return };
-        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK && !planted::is(Planted::NoBackPressure) {
+        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
             self.io.tell_when_drained(row.conn);
             if let Some(row) = self.servers.get_mut(server)
+                && !planted::is(Planted::NoBackPressure)
                 && !std::mem::replace(&mut row.is_paused, true)
             {
                 self.io.pause(row.conn);

@@ -99,7 +99,13 @@ impl<I: Io> Worker<I> {
         let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
         let reset = self.force.settings.server_reset_query.as_deref().filter(|_| is_reset);
         let mut out = Vec::new();
-        let (mend, progress) = Mend::begin(&mut server.exchange, is_torn, reset, &mut out);
+        // A cancel request that is still on its way would hit what we ask next.
+        let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing() && !is_torn;
+        let (mend, progress) = if is_aimed_at {
+            (Mend::new(reset), Progress::Wait)
+        } else {
+            Mend::begin(&mut server.exchange, is_torn, reset, &mut out)
+        };
         server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Mend(mend)));
         server.query_since = None;
         server.xact_since = None;

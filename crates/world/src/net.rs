@@ -41,6 +41,8 @@ pub(crate) struct Pace {
     pub(crate) window: usize,
     /// Bytes a millisecond.
     pub(crate) bandwidth: u64,
+    /// How many of a thousand connections carry far less than that.
+    pub(crate) narrow: u32,
 }
 
 /// One end of a connection. The other end is the same number with its last bit turned.
@@ -118,6 +120,10 @@ impl Net {
         let near = self.ends.len() as u32;
         let is_torn = self.dice.chance(self.pace.torn);
         let segment = if is_torn { self.dice.pick(&SMALL_SEGMENTS) } else { WHOLE_SEGMENT };
+        let mut pace = self.pace.clone();
+        if self.dice.chance(self.pace.narrow) {
+            pace.bandwidth = NARROW_BANDWIDTH;
+        }
         for holder in [holder, Holder::Nobody] {
             let end = End {
                 holder,
@@ -135,7 +141,7 @@ impl Net {
                 is_eof: false,
                 is_reset: false,
                 is_closed: false,
-                pace: self.pace.clone(),
+                pace: pace.clone(),
                 segment,
                 read_bytes: 0,
             };
@@ -372,6 +378,8 @@ impl Net {
     }
 }
 
+/// What a narrow connection carries, in bytes a millisecond.
+const NARROW_BANDWIDTH: u64 = 100;
 /// The longest segment of a connection that tears nothing.
 const WHOLE_SEGMENT: usize = 16_384;
 /// The longest segments of connections that do.

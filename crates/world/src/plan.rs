@@ -270,7 +270,7 @@ fn habits(dice: &mut Dice, is_calm: bool) -> Habits {
     if !is_calm {
         habits.vanishes = often(500, 5..=100);
         habits.deafness = often(300, 5..=50);
-        habits.huge = often(200, 2..=10);
+        habits.huge = often(200, 2..=20);
         habits.lost = often(150, 10..=100);
         habits.rests = often(200, 1..=20);
     }
@@ -335,6 +335,7 @@ impl Plan {
                 torn: if is_torn { dice.pick(&[100, 400, 1000]) } else { 0 },
                 window: dice.pick(&[2_000, 16_384, 65_536]),
                 bandwidth: dice.pick(&[2_000, 100_000, 1_000_000]),
+                narrow: if dice.chance(300) { 200 } else { 0 },
             },
             manner: Manner {
                 method: None,

@@ -79,7 +79,13 @@ impl Postgres {
             return;
         }
         let mut bytes = Vec::new();
-        net.read(end, usize::MAX, &mut bytes);
+        // Who works reads ahead a little, and no more.
+        let room = if self.sessions[number as usize].is_working() {
+            READ_AHEAD_BYTES.saturating_sub(self.sessions[number as usize].unread())
+        } else {
+            usize::MAX
+        };
+        net.read(end, room, &mut bytes);
         let is_over = net.end(end).is_reset || (net.end(end).is_eof && net.end(end).arrived_bytes == 0);
         let session = &mut self.sessions[number as usize];
         let host = &self.hosts[session.host];
@@ -139,6 +145,7 @@ impl Postgres {
             let session = &mut self.sessions[number as usize];
             let wish = session.resume(&self.hosts[host].manner, &mut self.dice, witness);
             self.settle(net, number, wish);
+            self.heard(net, number, witness);
         }
     }
 
@@ -150,12 +157,9 @@ impl Postgres {
         }
         let manner = &self.hosts[session.host].manner;
         let wish = session.worked(alarm, manner, &mut self.dice, witness);
-        let end = session.end;
         self.settle(net, number, wish);
-        let is_working = self.sessions[number as usize].is_working();
-        let is_over = net.end(end).is_reset || (net.end(end).is_eof && net.end(end).arrived_bytes == 0);
-        if is_over && !is_working && !net.end(end).is_closed {
-            net.close(end);
+        if !self.sessions[number as usize].is_working() {
+            self.heard(net, number, witness);
         }
     }
 
@@ -246,5 +250,7 @@ pub(crate) struct Limits {
     pub(crate) user: u32,
 }
 
+/// What a session that works takes from its connection; the rest waits on its way.
+const READ_AHEAD_BYTES: usize = 32_768;
 /// As PostgreSQL: what is written goes out when there is so much of it.
 const OUT_BYTES: usize = 8192;

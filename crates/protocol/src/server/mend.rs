@@ -39,11 +39,17 @@ pub enum Progress {
 }
 
 impl Mend {
+    /// One that has asked for nothing yet. `reset` is the query that ends every loan of this pool, if any.
+    #[must_use]
+    pub fn new(reset: Option<&str>) -> Self {
+        Self { stage: Stage::Draining, reset: reset.map(Into::into) }
+    }
+
     /// Begins to mend. What is to be sent is appended to `out`. `is_torn` says that the client left in the middle of a message,
     /// `reset` is the query that ends every loan of this pool, if any.
     #[must_use]
     pub fn begin(exchange: &mut Exchange, is_torn: bool, reset: Option<&str>, out: &mut Vec<u8>) -> (Self, Progress) {
-        let mut mend = Self { stage: Stage::Draining, reset: reset.map(Into::into) };
+        let mut mend = Self::new(reset);
         if is_torn {
             return (mend, Progress::Hopeless);
         }

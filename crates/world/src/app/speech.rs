@@ -382,9 +382,10 @@ impl Speaker<'_> {
 
     /// The rows of a COPY and how it ends; whether it goes well.
     fn copy_data(&mut self, nonce: Nonce, is_bad: bool, out: &mut Vec<u8>) -> bool {
-        let rows = self.dice.among(1..=5) as u32;
+        let is_huge = self.dice.chance(self.habits.huge * 5);
+        let rows = if is_huge { self.dice.among(10..=40) } else { self.dice.among(1..=5) } as u32;
         for at in 0..rows {
-            let size = if self.dice.chance(self.habits.big) { self.dice.among(1..=20_000) } else { 20 };
+            let size = if is_huge || self.dice.chance(self.habits.big) { self.dice.among(1..=20_000) } else { 20 };
             let text = row_text(nonce, at, rows, size as u32);
             write::message(out, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
         }

@@ -448,6 +448,11 @@ impl Session {
         self.work.is_some()
     }
 
+    /// Bytes that it has read ahead.
+    pub(crate) fn unread(&self) -> usize {
+        self.input.len() + self.queue.iter().map(|(_, body)| body.len() + 5).sum::<usize>()
+    }
+
     /// An administrator ends it.
     pub(crate) fn terminate(&mut self) -> Wish {
         self.alarm += 1;

@@ -1,0 +1,42 @@
+//! Clients that ask nothing: one in each pool, on a line without faults, to see what a reload does to those whom it does not
+//! concern, and to those whom it does.
+//!
+//! Always true: a witness is told that its database is gone, soon after it is, and nothing else ever.
+//! Not here: clients that are in the middle of something (`life`).
+
+use std::time::{Duration, Instant};
+
+use base::Random;
+
+use super::life;
+use super::ops;
+use super::session::{Diary, End, Entrance, Haste, Memory, Session, Who};
+use super::world::{Phase, World};
+
+/// Comes again and again until the chaos is over.
+pub(crate) fn watch(world: &World, who: &Who, mut random: Random) {
+    let mut diary = Diary::default();
+    while world.phase() == Phase::Chaos {
+        let end = stand_by(world, who, &mut diary, &mut random);
+        world.board.leave(who.id);
+        life::note_end(world, who, &mut diary, end);
+        world.pause(Phase::Chaos, Duration::from_millis(random.below(300)));
+    }
+}
+
+fn stand_by(world: &World, who: &Who, diary: &mut Diary, random: &mut Random) -> Result<(), End> {
+    let zone = ops::draw_zone(random);
+    let entrance = Entrance { door: world.direct, zone, fuse: None, haste: Haste::Patient, memory: Memory::Fresh };
+    let mut session = Session::open(world, who, diary, &entrance)?;
+    let mut due: Option<Instant> = None;
+    while world.phase() == Phase::Chaos {
+        if session.stand_by(LOOK)? && due.get_or_insert(Instant::now()).elapsed() > TOLD {
+            return Err(session.wrong("its database is gone, and nobody has told it".to_string()));
+        }
+    }
+    Ok(())
+}
+
+const LOOK: Duration = Duration::from_millis(200);
+/// It takes a turn of a worker; this is for a machine that is busy with other things.
+const TOLD: Duration = Duration::from_secs(10);

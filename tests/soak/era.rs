@@ -13,6 +13,8 @@ pub(crate) struct Era {
     guests: [bool; GUESTS.len()],
     /// `pool_size` of each database that has one of its own.
     sizes: [Option<usize>; DATABASES.len()],
+    /// Which databases have a `connect_query`: a change of it means new servers for all clients.
+    queries: [bool; DATABASES.len()],
     size: usize,
     reserve: usize,
     shared_servers: usize,
@@ -39,6 +41,7 @@ impl Era {
         Self {
             guests: [true; GUESTS.len()],
             sizes: [None; DATABASES.len()],
+            queries: [false; DATABASES.len()],
             size: POOL_SIZE,
             reserve: 0,
             shared_servers: SHARED_SERVERS,
@@ -58,7 +61,7 @@ impl Era {
         for version in &mut next.passwords {
             *version += u64::from(random.below(4) == 0);
         }
-        if random.below(3) == 0 {
+        if random.below(2) == 0 {
             next.method = *one_of(random, &[Method::Trust, Method::Trust, Method::Plain, Method::Md5]);
         }
         next.size = *one_of(random, &SIZES);
@@ -66,6 +69,9 @@ impl Era {
         next.shared_servers = *one_of(random, &[2, SHARED_SERVERS, SHARED_SERVERS, 6]);
         for size in &mut next.sizes {
             *size = Some(*one_of(random, &SIZES)).filter(|_| random.below(4) == 0);
+        }
+        for query in &mut next.queries {
+            *query ^= random.below(10) == 0;
         }
         next
     }
@@ -97,8 +103,7 @@ impl Era {
 
     /// How many servers a pool of this database may have.
     pub(crate) fn pool_servers(&self, database: &str) -> usize {
-        let own = DATABASES.iter().position(|name| *name == database).and_then(|at| self.sizes[at]);
-        own.unwrap_or(self.size) + self.reserve
+        self.own_size(database).unwrap_or(self.size) + self.reserve
     }
 
     /// How many all pools of this database may have together.
@@ -113,13 +118,13 @@ impl Era {
             Mode::Session => " pool_mode=session",
             Mode::Statement => " pool_mode=statement",
         };
-        let own = DATABASES.iter().position(|name| *name == database).and_then(|at| self.sizes[at]);
-        let size = own.map_or(String::new(), |size| format!(" pool_size={size}"));
+        let size = self.own_size(database).map_or(String::new(), |size| format!(" pool_size={size}"));
+        let query = if number(database).is_some_and(|at| self.queries[at]) { " connect_query='select 1'" } else { "" };
         let most = match self.database_servers(database) {
             usize::MAX => String::new(),
             most => format!(" max_db_connections={most}"),
         };
-        format!("{mode}{size}{most}")
+        format!("{mode}{size}{most}{query}")
     }
 
     /// The lines of `[pgbouncer]`.
@@ -138,9 +143,17 @@ impl Era {
         lines
     }
 
+    fn own_size(&self, database: &str) -> Option<usize> {
+        number(database).and_then(|at| self.sizes[at])
+    }
+
     fn version(&self, user: &str) -> u64 {
         USERS.iter().position(|name| *name == user).map_or(0, |at| self.passwords[at])
     }
+}
+
+fn number(database: &str) -> Option<usize> {
+    DATABASES.iter().position(|name| *name == database)
 }
 
 /// Settings that may change at any moment.

@@ -67,7 +67,10 @@ pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) ->
             println!("soak: passed (seed {})", options.seed);
             Ok(())
         }
-        Err(violation) => Err(format!("\nVIOLATION (seed {}): {violation}", options.seed)),
+        Err(violation) => {
+            let kept = keep_log(&stage, options.seed);
+            Err(format!("\nVIOLATION (seed {}): {violation}\n{kept}", options.seed))
+        }
     }
 }
 
@@ -202,6 +205,15 @@ fn spawn<'scope, T: Send + 'scope>(
 pub(crate) fn skewed(random: &mut Random, least: u64, most: u64) -> u64 {
     let bits = least + random.below(most - least + 1);
     random.below(1 << bits)
+}
+
+/// The scratch directory goes, and the cause of what was seen may stand far above the last lines.
+fn keep_log(stage: &Stage<'_>, seed: u64) -> String {
+    let path = std::env::temp_dir().join(format!("trunkline-soak-{seed}.log"));
+    match std::fs::write(&path, stage.whole_log()) {
+        Ok(()) => format!("the whole log: {}", path.display()),
+        Err(error) => format!("the log could not be kept: {error}"),
+    }
 }
 
 fn end_of_log(stage: &Stage<'_>) -> String {

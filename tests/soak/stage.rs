@@ -93,6 +93,11 @@ impl<'a> Stage<'a> {
         self.console_client().query(command)
     }
 
+    /// The pooler's log, as far as it is still there.
+    pub(crate) fn whole_log(&self) -> String {
+        self.old_log() + &self.pooler.log()
+    }
+
     fn console_client(&self) -> Client {
         let mut peer = Peer::tcp(self.pooler.address()).expect("the port answers");
         peer.send(&message::startup(0, &[("user", ADMIN), ("database", "pgbouncer")]));

@@ -170,15 +170,16 @@ fn heal(
     others: Vec<ScopedJoinHandle<'_, ()>>,
     clients: usize,
 ) -> Result<Duration, String> {
+    let begun = Instant::now();
+    // First of all: those of the chaos who are just logging in may wait for a server.
+    stage.front.heal();
+    stage.back.heal();
     if others.into_iter().map(ScopedJoinHandle::join).any(|ended| ended.is_err()) {
         return Err("a thread of the chaos panicked".to_string());
     }
-    let begun = Instant::now();
     if let Some(violation) = world.violation() {
         return Err(violation);
     }
-    stage.front.heal();
-    stage.back.heal();
     stage.reload(&world.eras, Era::fair(), Way::Signal)?;
     match world.await_all(clients, ENDED) {
         0 => {}

@@ -65,6 +65,10 @@ impl App {
         {
             return self.expected(witness);
         }
+        if name == "TimeZone" && self.is_aborted && value == self.belief.zone {
+            self.belief.told = value.to_owned();
+            return Heard::Nothing;
+        }
         if name == "TimeZone" || name == "application_name" {
             // Its own settings are changed by nobody else, and it is told only of changes.
             self.accuse(witness, Charge::LeftOver, &format!("{name} has become {value} by itself"));
@@ -98,6 +102,10 @@ impl App {
         if is_cancelled {
             witness.count("requests cancelled");
             self.is_aborted = true;
+            if let Some(request) = self.asked.front() {
+                self.belief.clone_from(&request.before);
+            }
+            self.belief.fails();
             self.mind_early_syncs();
             return self.sync_that_is_owed();
         }
@@ -138,12 +146,15 @@ impl App {
         }
         let was_aborted = std::mem::take(&mut self.is_aborted);
         if was_aborted {
-            self.tx = status;
+            if self.belief.tx != status || self.belief.told != self.belief.zone {
+                let text = format!("ReadyForQuery {status:?} after a cancel, where it believes {:?}", self.belief);
+                self.accuse(witness, Charge::ForeignBytes, &text);
+            }
         } else if !matches!(self.next_expected(), Some(Expect::Ready(expected)) if *expected == status) {
             let text = format!("ReadyForQuery {status:?} where {:?} was due", self.next_expected());
             self.accuse(witness, Charge::ForeignBytes, &text);
         }
-        if self.zone == super::NOWHERE && !was_aborted {
+        if self.belief.zone == super::NOWHERE && !was_aborted {
             self.accuse(witness, Charge::LeftOver, "it is served with a TimeZone that does not exist");
         }
         self.asked.pop_front();

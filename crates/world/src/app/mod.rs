@@ -23,7 +23,7 @@ use crate::sql::{Nonce, Verb};
 use crate::witness::{Charge, Witness};
 
 use ear::Heard;
-pub(crate) use speech::{Expect, Request, Speaker, ZONES};
+pub(crate) use speech::{Belief, Expect, Request, Speaker, ZONES};
 
 /// An application.
 #[derive(Debug)]
@@ -38,8 +38,7 @@ pub(crate) struct App {
     input: Vec<u8>,
     /// Requests that are not answered, the oldest first.
     pub(crate) asked: VecDeque<Request>,
-    zone: String,
-    tx: TxStatus,
+    belief: Belief,
     next: u32,
     key: Vec<u8>,
     /// What is left of the present transaction.
@@ -123,8 +122,7 @@ impl App {
             stage: Stage::Away,
             input: Vec::new(),
             asked: VecDeque::new(),
-            zone: String::new(),
-            tx: TxStatus::Idle,
+            belief: Belief::new(ZONES[0]),
             next: 0,
             key: Vec::new(),
             left_in_tx: 0,
@@ -215,7 +213,7 @@ impl App {
     fn ask(&mut self, net: &mut Net, witness: &mut Witness) {
         self.cancel_asked = None;
         self.cancel_range = (0, 0);
-        if self.tx == TxStatus::Idle {
+        if self.belief.tx == TxStatus::Idle {
             let is_weary = self.person.errands > 0 && self.dice.chance(self.habits.reconnects);
             if self.person.errands == 0 || is_weary {
                 self.part(net, witness);
@@ -223,23 +221,21 @@ impl App {
             }
             self.person.errands -= 1;
         }
-        let was_outside = self.tx == TxStatus::Idle;
+        let was_outside = self.belief.tx == TxStatus::Idle;
         let habits = self.habits.clone();
         let mut requests = Vec::new();
-        let (mut zone, mut tx, mut next, mut left) =
-            (std::mem::take(&mut self.zone), self.tx, self.next, self.left_in_tx);
+        let (mut next, mut left) = (self.next, self.left_in_tx);
         let is_pipelined = self.dice.chance(habits.pipelines);
         let mut speaker = Speaker {
             dice: &mut self.dice,
             habits: &habits,
             app: self.number,
             next: &mut next,
-            zone: &mut zone,
-            tx: &mut tx,
+            belief: &mut self.belief,
         };
         let steps = if is_pipelined { speaker.dice.among(2..=5) } else { 1 };
         for _ in 0..steps {
-            let request = match *speaker.tx {
+            let request = match speaker.belief.tx {
                 TxStatus::Idle if self.person.transactions && speaker.dice.chance(habits.transactions) => {
                     left = speaker.dice.among(0..=4) as u32;
                     speaker.word(Verb::Begin)
@@ -261,7 +257,7 @@ impl App {
                 break;
             }
         }
-        (self.zone, self.tx, self.next, self.left_in_tx) = (zone, tx, next, left);
+        (self.next, self.left_in_tx) = (next, left);
         let is_alone = requests.len() == 1;
         let mut bytes = Vec::new();
         for request in requests {
@@ -341,7 +337,6 @@ impl App {
         self.input.clear();
         self.asked.clear();
         self.rest.clear();
-        self.tx = TxStatus::Idle;
         self.is_aborted = false;
         self.readies_allowed = 0;
         self.is_deaf = false;
@@ -361,12 +356,13 @@ impl App {
         }
         let end = self.end?;
         let habits = self.habits.clone();
-        self.zone = if habits.is_plain { ZONES[0] } else { self.dice.pick(&ZONES) }.to_owned();
+        let mut zone = if habits.is_plain { ZONES[0] } else { self.dice.pick(&ZONES) };
         if !self.is_gentle && self.dice.chance(habits.lost) {
-            NOWHERE.clone_into(&mut self.zone);
+            zone = NOWHERE;
         }
+        self.belief = Belief::new(zone);
         let name = self.name();
-        let parameters = vec![("TimeZone", (*self.zone).into()), ("application_name", (*name).into())];
+        let parameters = vec![("TimeZone", zone.into()), ("application_name", (*name).into())];
         let identity = Identity {
             user: (*self.person.user).into(),
             database: (*self.person.database).into(),
@@ -398,8 +394,7 @@ impl App {
             habits,
             app: self.number,
             next: &mut self.next,
-            zone: &mut self.zone,
-            tx: &mut self.tx,
+            belief: &mut self.belief,
         };
         let request = speaker.early();
         out.extend_from_slice(&request.bytes);
@@ -469,7 +464,7 @@ impl App {
                     let name = self.name();
                     for (is, value) in &arrival.parameters {
                         let must = match &**is {
-                            "TimeZone" => &self.zone,
+                            "TimeZone" => &self.belief.zone,
                             "application_name" => &name,
                             _ => continue,
                         };

@@ -42,6 +42,8 @@ pub(crate) enum Expect {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) nonce: Nonce,
+    /// What is so before it is run.
+    pub(crate) before: Belief,
     /// What is said at once.
     pub(crate) bytes: Vec<u8>,
     /// The answers, each with the nonce of its statement.
@@ -54,22 +56,53 @@ pub(crate) struct Request {
     pub(crate) last: u32,
 }
 
+/// What an application knows of its session.
+#[derive(Clone, Debug)]
+pub(crate) struct Belief {
+    pub(crate) tx: TxStatus,
+    pub(crate) zone: String,
+    /// What the TimeZone falls back to if the transaction does not go well.
+    pub(crate) zone_before: String,
+    /// The TimeZone that it has been told, or will have been when everything is answered.
+    pub(crate) told: String,
+}
+
+impl Belief {
+    /// Outside a transaction.
+    pub(crate) fn new(zone: &str) -> Self {
+        Self { tx: TxStatus::Idle, zone: zone.to_owned(), zone_before: zone.to_owned(), told: zone.to_owned() }
+    }
+
+    /// Something has failed.
+    pub(crate) fn fails(&mut self) {
+        if self.tx != TxStatus::Idle {
+            self.tx = TxStatus::Failed;
+            self.zone.clone_from(&self.zone_before);
+        }
+    }
+
+    fn ends(&mut self, is_committed: bool) {
+        if !is_committed {
+            self.zone.clone_from(&self.zone_before);
+        }
+        self.tx = TxStatus::Idle;
+    }
+}
+
 /// Makes requests.
 pub(crate) struct Speaker<'a> {
     pub(crate) dice: &'a mut Dice,
     pub(crate) habits: &'a Habits,
     pub(crate) app: u32,
     pub(crate) next: &'a mut u32,
-    /// The TimeZone in force when the request is run.
-    pub(crate) zone: &'a mut String,
-    /// The transaction in which it is run; afterwards, the one that it leaves.
-    pub(crate) tx: &'a mut TxStatus,
+    /// What is so when the request is run; afterwards, what it leaves.
+    pub(crate) belief: &'a mut Belief,
 }
 
 impl Speaker<'_> {
     fn statement(&mut self, verb: Verb) -> Statement {
         *self.next += 1;
-        Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: (**self.zone).into(), verb }
+        Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: (*self.belief.zone).into(), verb }
     }
 
     fn rows(&mut self) -> Verb {
@@ -89,8 +122,7 @@ impl Speaker<'_> {
             request.last = *self.next;
             return request;
         }
-        let is_in = *self.tx != TxStatus::Idle;
-        let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
+                let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
         for (is_on, kind) in [
             (habits.extended, Self::batch as fn(&mut Self) -> Request),
             (habits.flush, Self::flushed),
@@ -100,7 +132,7 @@ impl Speaker<'_> {
             (habits.copies, Self::copy_out),
             (habits.copies && habits.extended, Self::copy_in_extended),
             (habits.several, Self::several),
-            (habits.zones && !is_in, Self::zone),
+            (habits.zones, Self::zone),
             (habits.cancels > 0, Self::sleep),
             (habits.dirty, Self::dirty),
         ] {
@@ -138,8 +170,15 @@ impl Speaker<'_> {
     }
 
     fn blank(&self) -> Request {
-        let (bytes, expects) = (Vec::new(), VecDeque::new());
-        Request { nonce: Nonce::default(), bytes, expects, is_long: false, early_syncs: 0, last: 0 }
+        Request {
+            nonce: Nonce::default(),
+            before: self.belief.clone(),
+            bytes: Vec::new(),
+            expects: VecDeque::new(),
+            is_long: false,
+            early_syncs: 0,
+            last: 0,
+        }
     }
 
     fn named(&self, mut request: Request, statement: &Statement) -> Request {
@@ -149,7 +188,11 @@ impl Speaker<'_> {
     }
 
     fn ready(&mut self, request: &mut Request) {
-        request.expects.push_back((request.nonce, Expect::Ready(*self.tx)));
+        if self.belief.told != self.belief.zone {
+            self.belief.told.clone_from(&self.belief.zone);
+            request.expects.push_back((request.nonce, Expect::Zone(self.belief.zone.clone())));
+        }
+        request.expects.push_back((request.nonce, Expect::Ready(self.belief.tx)));
     }
 
     fn sync(&mut self, request: &mut Request) {
@@ -162,7 +205,7 @@ impl Speaker<'_> {
         let nonce = statement.nonce;
         let mut expect = |expect| request.expects.push_back((nonce, expect));
         let ends = matches!(statement.verb, Verb::Commit | Verb::Rollback);
-        if *self.tx == TxStatus::Failed && !ends {
+        if self.belief.tx == TxStatus::Failed && !ends {
             expect(Expect::Error("25P02"));
             return false;
         }
@@ -175,23 +218,21 @@ impl Speaker<'_> {
             }
             Verb::Fail => {
                 expect(Expect::Error("22012"));
-                if *self.tx == TxStatus::Open {
-                    *self.tx = TxStatus::Failed;
-                }
+                self.belief.fails();
                 return false;
             }
-            Verb::Begin => *self.tx = TxStatus::Open,
-            Verb::Commit | Verb::Rollback => *self.tx = TxStatus::Idle,
+            Verb::Begin => {
+                self.belief.tx = TxStatus::Open;
+                self.belief.zone_before.clone_from(&self.belief.zone);
+            }
+            Verb::Commit | Verb::Rollback => self.belief.ends(statement.verb == Verb::Commit),
             Verb::CopyOut { rows, size } => {
                 expect(Expect::Bare(backend::COPY_OUT_RESPONSE));
                 (0..*rows).for_each(|at| expect(Expect::CopyRow { at, of: *rows, size: *size }));
                 expect(Expect::Bare(frontend::COPY_DONE));
             }
             Verb::Notice => expect(Expect::Notice),
-            Verb::Zone { value } => {
-                expect(Expect::Zone(value.clone()));
-                self.zone.clone_from(value);
-            }
+            Verb::Zone { value } => self.belief.zone.clone_from(value),
             Verb::Sleep { .. } => request.is_long = true,
             Verb::Dirty | Verb::CopyIn { .. } => {}
         }
@@ -347,7 +388,7 @@ impl Speaker<'_> {
             request.expects.push_back((statement.nonce, Expect::Bare(kind)));
         }
         execute(&mut request.bytes, 1);
-        if *self.tx == TxStatus::Failed {
+        if self.belief.tx == TxStatus::Failed {
             request.expects.push_back((statement.nonce, Expect::Error("25P02")));
         } else {
             execute(&mut request.bytes, 0);
@@ -373,7 +414,7 @@ impl Speaker<'_> {
             out.extend(value.as_bytes());
             out.extend([0, 0]);
         });
-        let is_failed = *self.tx == TxStatus::Failed;
+        let is_failed = self.belief.tx == TxStatus::Failed;
         let expect = if is_failed { Expect::Error("25P02") } else { Expect::Function };
         request.expects.push_back((request.nonce, expect));
         self.ready(&mut request);
@@ -404,7 +445,7 @@ impl Speaker<'_> {
         let nonce = statement.nonce;
         request.nonce = nonce;
         write::query(&mut request.bytes, &statement.to_string());
-        if *self.tx == TxStatus::Failed {
+        if self.belief.tx == TxStatus::Failed {
             request.expects.push_back((nonce, Expect::Error("25P02")));
             self.ready(&mut request);
             return request;
@@ -424,8 +465,8 @@ impl Speaker<'_> {
             (false, true) => Expect::Error("22P04"),
             (false, false) => Expect::Error("57014"),
         };
-        if !is_well && *self.tx == TxStatus::Open {
-            *self.tx = TxStatus::Failed;
+        if !is_well {
+            self.belief.fails();
         }
         request.expects.push_back((request.nonce, end));
     }
@@ -446,7 +487,7 @@ impl Speaker<'_> {
             request.expects.push_back((nonce, Expect::Bare(kind)));
         }
         let mut rest = Vec::new();
-        if *self.tx == TxStatus::Failed {
+        if self.belief.tx == TxStatus::Failed {
             request.expects.push_back((nonce, Expect::Error("25P02")));
             if !is_as_libpq {
                 write::bare(&mut rest, frontend::SYNC);
@@ -454,7 +495,7 @@ impl Speaker<'_> {
             }
         } else {
             request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
-            if *self.tx == TxStatus::Idle && self.dice.chance(200) {
+            if self.belief.tx == TxStatus::Idle && self.dice.chance(200) {
                 // Where the COPY fails decides whether this Sync is ignored.
                 let text = row_text(nonce, 0, 1, 0);
                 write::message(&mut rest, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));

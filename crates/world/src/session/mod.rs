@@ -36,14 +36,19 @@ pub(crate) struct Session {
     pub(crate) user: String,
     pub(crate) database: String,
     pub(crate) secret: u32,
-    zone: String,
-    application_name: String,
+    vars: Vars,
+    /// What it has told of its parameters.
+    told: Vars,
+    /// As it was started, and as a reset leaves it.
+    started: Vars,
+    /// What an error or a ROLLBACK brings back.
+    before: Option<Vars>,
     tx: TxStatus,
     /// The application that has begun the transaction.
     owner: Option<u32>,
     /// The application that left something behind.
     dirty: Option<u32>,
-    /// The application that does not know what its session is like since a cancel.
+    /// The application that has sent more requests behind one that was cancelled.
     unsure: Option<u32>,
     /// The application whose request is not answered.
     unanswered: Option<u32>,
@@ -64,6 +69,13 @@ pub(crate) enum Life {
     Login(Box<Login>),
     Ready,
     Dead,
+}
+
+/// Parameters that it tells of.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct Vars {
+    zone: String,
+    application_name: String,
 }
 
 #[derive(Debug)]
@@ -129,8 +141,10 @@ impl Session {
             user: String::new(),
             database: String::new(),
             secret,
-            zone: "UTC".to_owned(),
-            application_name: String::new(),
+            vars: Vars::default(),
+            told: Vars::default(),
+            started: Vars::default(),
+            before: None,
             tx: TxStatus::Idle,
             owner: None,
             dirty: None,
@@ -169,11 +183,13 @@ impl Session {
             match &**name {
                 "user" => self.user.clone_from(value),
                 "database" => self.database.clone_from(value),
-                "application_name" => self.application_name.clone_from(value),
-                "timezone" | "TimeZone" => self.zone.clone_from(value),
+                "application_name" => self.vars.application_name.clone_from(value),
+                "timezone" | "TimeZone" => self.vars.zone.clone_from(value),
                 _ => {}
             }
         }
+        self.started.clone_from(&self.vars);
+        self.told.clone_from(&self.vars);
         self.is_session_mode = self.database.starts_with("session");
         let Some(method) = manner.method else { return self.welcome() };
         let scram = match secret.as_deref() {
@@ -219,8 +235,8 @@ impl Session {
             ("DateStyle", "ISO, MDY"),
             ("IntervalStyle", "postgres"),
             ("standard_conforming_strings", "on"),
-            ("TimeZone", &*self.zone),
-            ("application_name", &*self.application_name),
+            ("TimeZone", &*self.vars.zone),
+            ("application_name", &*self.vars.application_name),
         ] {
             write::parameter_status(out, name, value);
         }
@@ -352,6 +368,7 @@ impl Session {
 
     fn parse(&mut self, body: &[u8]) {
         let text = body.split(|&byte| byte == 0).nth(1).unwrap_or_default();
+        self.transaction_begins();
         match Statement::read(&String::from_utf8_lossy(text)) {
             Some(statement) => {
                 self.parsed = Some(statement);
@@ -387,10 +404,32 @@ impl Session {
     }
 
     fn ready(&mut self) {
+        // As PostgreSQL since version 14: what has changed is told at the end.
+        if self.told.zone != self.vars.zone {
+            write::parameter_status(&mut self.out, "TimeZone", &self.vars.zone);
+        }
+        if self.told.application_name != self.vars.application_name {
+            write::parameter_status(&mut self.out, "application_name", &self.vars.application_name);
+        }
+        self.told.clone_from(&self.vars);
         write::ready_for_query(&mut self.out, self.tx);
         self.is_flushed = true;
         if self.tx == TxStatus::Idle {
             self.owner = None;
+            self.before = None;
+        }
+    }
+
+    /// From here on parameters fall back if it goes wrong.
+    fn transaction_begins(&mut self) {
+        if self.before.is_none() {
+            self.before = Some(self.vars.clone());
+        }
+    }
+
+    fn roll_back(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.vars = before;
         }
     }
 
@@ -399,6 +438,7 @@ impl Session {
         if self.tx == TxStatus::Open {
             self.tx = TxStatus::Failed;
         }
+        self.roll_back();
         self.is_skipping = is_extended;
         if is_extended {
             self.portal = None;

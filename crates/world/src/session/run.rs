@@ -20,6 +20,7 @@ impl Session {
         dice: &mut Dice,
         witness: &mut Witness,
     ) {
+        self.transaction_begins();
         if rest.is_empty() && is_first {
             write::bare(&mut self.out, backend::EMPTY_QUERY_RESPONSE);
         }
@@ -84,13 +85,13 @@ impl Session {
         if self.unsure.is_some_and(|unsure| unsure != nonce.app) {
             self.unsure = None;
         }
-        if *statement.zone != *self.zone && self.unsure.is_none() {
-            let text = format!("server {number} runs {nonce} with TimeZone {}, not {}", self.zone, statement.zone);
+        if *statement.zone != *self.vars.zone && self.unsure.is_none() {
+            let text = format!("server {number} runs {nonce} with TimeZone {}, not {}", self.vars.zone, statement.zone);
             witness.accuse(Charge::LeftOver, text);
         }
-        let named = self.application_name.strip_prefix("app").and_then(|name| name.parse().ok());
+        let named = self.vars.application_name.strip_prefix("app").and_then(|name| name.parse().ok());
         if named.is_some_and(|named: u32| named != nonce.app) {
-            let text = format!("server {number} runs {nonce} under the name {}", self.application_name);
+            let text = format!("server {number} runs {nonce} under the name {}", self.vars.application_name);
             witness.accuse(Charge::LeftOver, text);
         }
     }
@@ -129,7 +130,13 @@ impl Session {
                 self.tx = TxStatus::Open;
                 self.owner = Some(nonce.app);
             }
-            Verb::Commit | Verb::Rollback => self.tx = TxStatus::Idle,
+            Verb::Commit | Verb::Rollback => {
+                if statement.verb == Verb::Rollback {
+                    self.roll_back();
+                }
+                self.before = None;
+                self.tx = TxStatus::Idle;
+            }
             Verb::CopyOut { rows, size } => {
                 write::message(&mut self.out, backend::COPY_OUT_RESPONSE, |out| out.extend([0, 0, 0]));
                 for at in 0..*rows {
@@ -144,10 +151,7 @@ impl Session {
                     write::Says { severity: "NOTICE", sqlstate: "00000", message: &message, detail: None, hint: None };
                 write::notice(&mut self.out, says);
             }
-            Verb::Zone { value } => {
-                self.zone.clone_from(value);
-                write::parameter_status(&mut self.out, "TimeZone", value);
-            }
+            Verb::Zone { value } => self.vars.zone.clone_from(value),
             Verb::Dirty => self.dirty = self.is_session_mode.then_some(nonce.app),
             Verb::Sleep { .. } | Verb::CopyIn { .. } => {}
         }
@@ -168,11 +172,11 @@ impl Session {
             let is_known = match name {
                 "TimeZone" if value == "Nowhere" => false,
                 "TimeZone" => {
-                    self.zone = value.to_owned();
+                    self.vars.zone = value.to_owned();
                     true
                 }
                 "application_name" => {
-                    self.application_name = value.to_owned();
+                    self.vars.application_name = value.to_owned();
                     true
                 }
                 _ => true,
@@ -181,10 +185,11 @@ impl Session {
                 self.fail("22023", "invalid value for parameter", false);
                 return false;
             }
-            write::parameter_status(&mut self.out, name, value);
         } else if text == "DISCARD ALL" {
             self.dirty = None;
+            self.vars.clone_from(&self.started);
         } else if text == "ROLLBACK" {
+            self.roll_back();
             self.tx = TxStatus::Idle;
         } else if text == "broken" {
             self.fail("42601", "syntax error", false);

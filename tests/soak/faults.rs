@@ -111,7 +111,10 @@ impl LanePlan {
             3..=4 => (4_000, millis(random, 8), 1_000_000),
             _ => return Self::default(),
         };
-        Self { pieces: Some(Pieces { length_max: 1 + random.below(length), pause_max, until }), event: None }
+        let length_max = 1 + random.below(length);
+        // A row of a megabyte byte by byte would take longer than any answer may.
+        let until = until.min(length_max * PIECES_MAX);
+        Self { pieces: Some(Pieces { length_max, pause_max, until }), event: None }
     }
 }
 
@@ -135,3 +138,6 @@ impl Fault {
 fn millis(random: &mut Random, most: u64) -> Duration {
     Duration::from_millis(1 + random.below(most))
 }
+
+/// Behind so many pieces a direction is whole again: a few seconds of pauses.
+const PIECES_MAX: u64 = 2_000;

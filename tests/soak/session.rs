@@ -190,8 +190,10 @@ impl<'a> Session<'a> {
 
     /// Sends a request, or the part of it after which the client leaves.
     pub(crate) fn send(&mut self, name: &str, bytes: &[u8]) -> Result<(), End> {
-        self.since = Instant::now();
-        self.asked.get_or_insert(self.world.eras.now());
+        // What follows before the ReadyForQuery, such as the rows of a COPY, belongs to the same request.
+        if self.asked.is_none() {
+            (self.since, self.asked) = (Instant::now(), Some(self.world.eras.now()));
+        }
         self.diary.note(format!("> {name}"));
         if let Some(left) = self.fuse.as_mut().and_then(|fuse| fuse.burn(bytes)) {
             self.diary.note(format!("leaves after {left} of {} bytes", bytes.len()));

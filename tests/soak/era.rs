@@ -10,7 +10,7 @@ use super::cast::{self, DATABASES, GUESTS, MEMBER, Mode, SHARED, USERS};
 /// A configuration, as far as it changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Era {
-    guests: [bool; GUESTS.len()],
+    guests: [Guest; GUESTS.len()],
     /// `pool_size` of each database that has one of its own.
     sizes: [Option<usize>; DATABASES.len()],
     /// Which databases have a `connect_query`: a change of it means new servers for all clients.
@@ -27,6 +27,16 @@ pub(crate) struct Era {
     more: Vec<String>,
 }
 
+/// A database that comes and goes.
+#[derive(Clone, Copy, Default, Debug)]
+struct Guest {
+    is_away: bool,
+    /// Whether all its clients share the servers of one user.
+    is_forced: bool,
+    /// How often all its clients have been sent away, because it went or its servers belong to somebody else.
+    tenure: u64,
+}
+
 /// `auth_type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Method {
@@ -39,7 +49,7 @@ impl Era {
     /// The one that the last checks count with.
     pub(crate) fn fair() -> Self {
         Self {
-            guests: [true; GUESTS.len()],
+            guests: [Guest::default(); GUESTS.len()],
             sizes: [None; DATABASES.len()],
             queries: [false; DATABASES.len()],
             size: POOL_SIZE,
@@ -52,12 +62,19 @@ impl Era {
         }
     }
 
+    /// The fair one that follows this one.
+    pub(crate) fn cleared(&self) -> Self {
+        Self { guests: self.guests.map(|guest| guest.becomes(false, false)), ..Self::fair() }
+    }
+
     /// Another one.
     pub(crate) fn next(&self, random: &mut Random) -> Self {
         let mut next = Self { more: draw_settings(random), ..self.clone() };
-        for guest in next.guests.iter_mut().chain([&mut next.has_member]) {
-            *guest ^= random.below(3) == 0;
-        }
+        next.guests = next.guests.map(|guest| {
+            let (moves, changes) = (random.below(3) == 0, random.below(5) == 0);
+            guest.becomes(guest.is_away ^ moves, guest.is_forced ^ changes)
+        });
+        next.has_member ^= random.below(3) == 0;
         for version in &mut next.passwords {
             *version += u64::from(random.below(4) == 0);
         }
@@ -78,7 +95,12 @@ impl Era {
 
     /// Whether it knows this database.
     pub(crate) fn has(&self, database: &str) -> bool {
-        GUESTS.iter().position(|guest| *guest == database).is_none_or(|at| self.guests[at])
+        self.guest(database).is_none_or(|guest| !guest.is_away)
+    }
+
+    /// How often all clients of this database have been sent away until now.
+    pub(crate) fn tenure(&self, database: &str) -> u64 {
+        self.guest(database).map_or(0, |guest| guest.tenure)
     }
 
     /// Whether it knows this user.
@@ -120,11 +142,12 @@ impl Era {
         };
         let size = self.own_size(database).map_or(String::new(), |size| format!(" pool_size={size}"));
         let query = if number(database).is_some_and(|at| self.queries[at]) { " connect_query='select 1'" } else { "" };
+        let user = if self.guest(database).is_some_and(|guest| guest.is_forced) { " user=v" } else { "" };
         let most = match self.database_servers(database) {
             usize::MAX => String::new(),
             most => format!(" max_db_connections={most}"),
         };
-        format!("{mode}{size}{most}{query}")
+        format!("{mode}{user}{size}{most}{query}")
     }
 
     /// The lines of `[pgbouncer]`.
@@ -143,12 +166,23 @@ impl Era {
         lines
     }
 
+    fn guest(&self, database: &str) -> Option<Guest> {
+        GUESTS.iter().position(|guest| *guest == database).map(|at| self.guests[at])
+    }
+
     fn own_size(&self, database: &str) -> Option<usize> {
         number(database).and_then(|at| self.sizes[at])
     }
 
     fn version(&self, user: &str) -> u64 {
         USERS.iter().position(|name| *name == user).map_or(0, |at| self.passwords[at])
+    }
+}
+
+impl Guest {
+    fn becomes(self, is_away: bool, is_forced: bool) -> Self {
+        let is_end = !self.is_away && (is_away || is_forced != self.is_forced);
+        Self { is_away, is_forced, tenure: self.tenure + u64::from(is_end) }
     }
 }
 

@@ -70,15 +70,21 @@ impl Eras {
         self.inner().eras[from.in_force..=until.begun].iter().any(|era| kind(era))
     }
 
-    /// Whether one of this kind may have taken another's place between two moments.
-    pub(crate) fn may_have_come(&self, from: Moment, until: Moment, kind: impl Fn(&Era) -> bool) -> bool {
-        self.inner().eras[from.in_force + 1..=until.begun].iter().any(|era| kind(era))
+    /// Whether the clients of a database may have been sent away between two moments.
+    pub(crate) fn may_have_sent_away(&self, from: Moment, until: Moment, database: &str) -> bool {
+        let inner = self.inner();
+        inner.eras[until.begun].tenure(database) > inner.eras[from.in_force].tenure(database)
     }
 
-    /// Whether one of this kind has come into force between two moments, without any doubt.
-    pub(crate) fn must_have_come(&self, from: Moment, until: Moment, kind: impl Fn(&Era) -> bool) -> bool {
-        from.in_force < until.in_force
-            && self.inner().eras[from.in_force + 1..=until.in_force].iter().any(|era| kind(era))
+    /// Whether those who were inside at the first moment have been sent away before the second, without any doubt.
+    pub(crate) fn must_have_sent_away(&self, from: Moment, until: Moment, database: &str) -> bool {
+        let inner = self.inner();
+        if until.in_force <= from.in_force {
+            return false;
+        }
+        // Who came in meanwhile may have done so under what was begun; but nobody under one that does not know the database.
+        let has_gone = inner.eras[from.in_force + 1..=until.in_force].iter().any(|era| !era.has(database));
+        has_gone || inner.eras[until.in_force].tenure(database) > inner.eras[from.begun].tenure(database)
     }
 
     /// Since when all that have been in force are of this kind; `None` when the last one is not, or is still on its way.

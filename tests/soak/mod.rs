@@ -43,7 +43,6 @@ use tests::place::Place;
 use tests::postgres::Postgres;
 
 use cast::{POOLS, who};
-use era::Era;
 use ledger::Ledger;
 use options::Options;
 use rest::Reference;
@@ -180,7 +179,7 @@ fn heal(
     if let Some(violation) = world.violation() {
         return Err(violation);
     }
-    stage.reload(&world.eras, Era::fair(), Way::Signal)?;
+    stage.reload(&world.eras, world.eras.latest().cleared(), Way::Signal)?;
     match world.await_all(clients, ENDED) {
         0 => {}
         missing => return Err(format!("{missing} clients were still busy {ENDED:?} after the chaos")),

@@ -319,11 +319,11 @@ impl<'a> Session<'a> {
     }
 
     /// Stands by for a moment without a request, on a line without faults: nothing may come but the word that the database is
-    /// gone. Whether that is due.
+    /// removed. Whether that is due.
     pub(crate) fn stand_by(&mut self, limit: Duration) -> Result<bool, End> {
         let before = self.world.eras.now();
         match self.peer.frame_within(limit) {
-            Err(Lost::Late) => Ok(self.is_surely_removed(before)),
+            Err(Lost::Late) => Ok(self.is_surely_sent_away(before)),
             Err(lost) => Err(self.wrong(format!("a client that asked nothing was let go without a word: {lost}"))),
             Ok(frame) if frame.tag == b'E' && Complaint::read(&frame).text == REMOVED => {
                 let code = self.fail(&frame)?;
@@ -416,17 +416,17 @@ impl<'a> Session<'a> {
         self.world.eras.may_be(self.opened, self.world.eras.now(), fits)
     }
 
-    /// Whether the database has been taken away since the client is inside, at the latest at that moment.
-    fn is_surely_removed(&self, by: Moment) -> bool {
+    /// Whether all clients of the database have been sent away since this one is inside, at the latest at that moment.
+    fn is_surely_sent_away(&self, by: Moment) -> bool {
         let Stage::Inside(entered) = self.stage else { return false };
-        self.world.eras.must_have_come(entered, by, |era| !era.has(self.who.database))
+        self.world.eras.must_have_sent_away(entered, by, self.who.database)
     }
 
-    /// An answer has come: not to a request that was sent when the database was gone.
+    /// An answer has come: not to a request that was sent when the client had no place here any more.
     fn expect_database(&mut self) -> Result<(), End> {
         let asked = self.asked.take();
-        match asked.is_some_and(|asked| self.is_surely_removed(asked)) {
-            true => Err(self.wrong("a request was answered though the database was gone before".to_string())),
+        match asked.is_some_and(|asked| self.is_surely_sent_away(asked)) {
+            true => Err(self.wrong("a request was answered though its client had been sent away before".to_string())),
             false => Ok(()),
         }
     }
@@ -437,7 +437,7 @@ impl<'a> Session<'a> {
         let lacks = |era: &Era| !era.has(database);
         match complaint.text.as_str() {
             _ if complaint.code != "08P01" => verdict::may_end(complaint),
-            REMOVED => eras.may_have_come(self.opened, eras.now(), lacks),
+            REMOVED => eras.may_have_sent_away(self.opened, eras.now(), database),
             "password authentication failed" | "\"trust\" authentication failed" => self.may_be_judged(false),
             text if text.strip_prefix("no such database: ") == Some(database) => {
                 matches!(self.stage, Stage::Login { .. }) && eras.may_be(self.opened, eras.now(), lacks)
@@ -559,5 +559,5 @@ impl Diary {
 /// No answer takes longer, whatever the proxies do: queues, stalls and trickles included.
 const ANSWERED: Duration = Duration::from_secs(90);
 const DIARY_LINES: usize = 60;
-/// What clients of a database are told that is gone from the configuration.
+/// What clients of a database are told that is gone from the configuration, or whose servers belong to another user now.
 const REMOVED: &str = "database removed";

@@ -1,7 +1,7 @@
 //! Clients that ask nothing: one in each pool, on a line without faults, to see what a reload does to those whom it does not
 //! concern, and to those whom it does.
 //!
-//! Always true: a witness is told that its database is gone, soon after it is, and nothing else ever.
+//! Always true: a witness is told that its database is removed, soon after it is, and nothing else ever.
 //! Not here: clients that are in the middle of something (`life`).
 
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ fn stand_by(world: &World, who: &Who, diary: &mut Diary, random: &mut Random) ->
     let mut due: Option<Instant> = None;
     while world.phase() == Phase::Chaos {
         if session.stand_by(LOOK)? && due.get_or_insert(Instant::now()).elapsed() > TOLD {
-            return Err(session.wrong("its database is gone, and nobody has told it".to_string()));
+            return Err(session.wrong("its database is removed, and nobody has told it".to_string()));
         }
     }
     Ok(())

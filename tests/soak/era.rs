@@ -43,6 +43,7 @@ pub(crate) enum Method {
     Trust,
     Plain,
     Md5,
+    Scram,
 }
 
 impl Era {
@@ -79,7 +80,7 @@ impl Era {
             *version += u64::from(random.below(4) == 0);
         }
         if random.below(2) == 0 {
-            next.method = *one_of(random, &[Method::Trust, Method::Trust, Method::Plain, Method::Md5]);
+            next.method = *one_of(random, &[Method::Trust, Method::Plain, Method::Md5, Method::Scram]);
         }
         next.size = *one_of(random, &SIZES);
         next.reserve = *one_of(random, &[0, 0, RESERVE_MAX]);
@@ -156,6 +157,7 @@ impl Era {
             Method::Trust => "trust",
             Method::Plain => "plain",
             Method::Md5 => "md5",
+            Method::Scram => "scram-sha-256",
         };
         let mut lines = vec![
             format!("auth_type = {method}"),

@@ -22,6 +22,7 @@ mod life;
 mod ops;
 mod proxy;
 mod rest;
+mod scram;
 mod secrets;
 mod session;
 mod sizes;

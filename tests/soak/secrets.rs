@@ -1,24 +1,31 @@
 //! How a client proves who it is when it is asked.
 //!
 //! Always true: it is worked out here and not with the pooler's own code, which a mistake would make agree with itself.
-//! Not here: which answer the pooler must accept (`era`). SCRAM: its rules are tried in `real/logins.rs`.
+//! Not here: which answer the pooler must accept (`era`), SCRAM (`scram`).
 
 use tests::message;
 use tests::peer::Frame;
 
 use super::era::Method;
+use super::scram;
 
-/// The answer to a question for a password, and the method by which it is asked; `None` for anything else.
+/// The answer to a question for a password, if one is due, and the method by which it is asked; `None` for anything else.
 pub(crate) fn answer(question: &Frame, user: &str, password: &str) -> Option<(Method, Vec<u8>)> {
-    let (method, text) = match (question.tag, question.body.as_slice()) {
-        (b'R', [0, 0, 0, 3]) => (Method::Plain, password.to_string()),
+    let (method, body) = match (question.tag, question.body.as_slice()) {
+        (b'R', [0, 0, 0, 3]) => (Method::Plain, message::strings(&[password])),
         (b'R', [0, 0, 0, 5, salt @ ..]) => {
             let inner = hex(md5(format!("{password}{user}").as_bytes()));
-            (Method::Md5, format!("md5{}", hex(md5(&[inner.as_bytes(), salt].concat()))))
+            let outer = hex(md5(&[inner.as_bytes(), salt].concat()));
+            (Method::Md5, message::strings(&[&format!("md5{outer}")]))
         }
+        (b'R', [0, 0, 0, 10, ..]) => (Method::Scram, scram::first()),
+        (b'R', [0, 0, 0, 11, challenge @ ..]) => {
+            (Method::Scram, scram::last(std::str::from_utf8(challenge).ok()?, password)?)
+        }
+        (b'R', [0, 0, 0, 12, ..]) => return Some((Method::Scram, Vec::new())),
         _ => return None,
     };
-    Some((method, message::frame(b'p', &message::strings(&[&text]))))
+    Some((method, message::frame(b'p', &body)))
 }
 
 fn hex(hash: [u8; 16]) -> String {

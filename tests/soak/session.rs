@@ -438,7 +438,9 @@ impl<'a> Session<'a> {
         match complaint.text.as_str() {
             _ if complaint.code != "08P01" => verdict::may_end(complaint),
             REMOVED => eras.may_have_sent_away(self.opened, eras.now(), database),
-            "password authentication failed" | "\"trust\" authentication failed" => self.may_be_judged(false),
+            "password authentication failed" | "SASL authentication failed" | "\"trust\" authentication failed" => {
+                self.may_be_judged(false)
+            }
             text if text.strip_prefix("no such database: ") == Some(database) => {
                 matches!(self.stage, Stage::Login { .. }) && eras.may_be(self.opened, eras.now(), lacks)
             }

@@ -101,8 +101,9 @@ impl<'a> Stage<'a> {
     fn console_client(&self) -> Client {
         let mut peer = Peer::tcp(self.pooler.address()).expect("the port answers");
         peer.send(&message::startup(0, &[("user", ADMIN), ("database", "pgbouncer")]));
-        let first = peer.frame().expect("an answer to the console's login");
-        if let Some((_, answer)) = secrets::answer(&first, ADMIN, ADMIN_PASSWORD) {
+        loop {
+            let frame = peer.frame().expect("an answer to the console's login");
+            let Some((_, answer)) = secrets::answer(&frame, ADMIN, ADMIN_PASSWORD) else { break };
             peer.send(&answer);
         }
         Client::finish_login(peer, LIMIT).expect("the console lets its admin in")

@@ -2,6 +2,8 @@
 //!
 //! Always true: an event about somebody who is not there (a stale key, a client that does not wait) is harmless.
 
+use base::Time;
+
 use crate::{ClientKey, Failure, Need, PoolKey, ServerKey};
 
 /// Something that happened.
@@ -14,6 +16,16 @@ pub enum Event {
         pool: PoolKey,
         /// Who.
         client: ClientKey,
+    },
+    /// The client needs another server, for the one that it got was lost before it was asked anything: it takes the place in
+    /// the queue that it had.
+    WantsAgain {
+        /// Where.
+        pool: PoolKey,
+        /// Who.
+        client: ClientKey,
+        /// Since when it has waited in all.
+        since: Time,
     },
     /// The client waits for the parameters of a first login, which it is greeted with.
     Greets {

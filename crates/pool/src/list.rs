@@ -12,6 +12,13 @@ pub(crate) struct Links {
     newer: Option<Key>,
 }
 
+impl Links {
+    /// The neighbour that came before.
+    pub(crate) fn older(&self) -> Option<Key> {
+        self.older
+    }
+}
+
 /// A row that can be in a list.
 pub(crate) trait Linked {
     fn links(&self) -> &Links;
@@ -35,6 +42,20 @@ impl List {
             None => self.oldest = Some(key),
         }
         self.newest = Some(key);
+        self.len += 1;
+    }
+
+    /// Puts a row behind this one of the list, or before all others.
+    pub(crate) fn insert<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key, older: Option<Key>) {
+        let newer = match older {
+            Some(older) => links(rows, older).newer.replace(key),
+            None => self.oldest.replace(key),
+        };
+        match newer {
+            Some(newer) => links(rows, newer).older = Some(key),
+            None => self.newest = Some(key),
+        }
+        *links(rows, key) = Links { older, newer };
         self.len += 1;
     }
 
@@ -117,6 +138,24 @@ mod tests {
         let (rows, list, keys) = three();
         assert_eq!(list.iter(&rows).map(|(key, _)| key).collect::<Vec<_>>(), keys);
         assert_eq!((list.oldest(), list.newest(), list.len()), (Some(keys[0]), Some(keys[2]), 3));
+    }
+
+    #[test]
+    fn a_row_is_put_anywhere() {
+        for place in 0_usize..=3 {
+            let mut rows = Slab::with_capacity(4);
+            let mut list = List::default();
+            let mut keys = [(); 4].map(|()| rows.insert(Row(Links::default())).ok().expect("room")).to_vec();
+            let new = keys.pop().expect("four");
+            keys.iter().for_each(|key| list.push(&mut rows, *key));
+            list.insert(&mut rows, new, place.checked_sub(1).map(|behind| keys[behind]));
+            keys.insert(place, new);
+            assert_eq!(list.iter(&rows).map(|(key, _)| key).collect::<Vec<_>>(), keys);
+            assert_eq!((list.oldest(), list.newest(), list.len()), (Some(keys[0]), Some(keys[3]), 4));
+            list.remove(&mut rows, new);
+            keys.remove(place);
+            assert_eq!(list.iter(&rows).map(|(key, _)| key).collect::<Vec<_>>(), keys);
+        }
     }
 
     #[test]

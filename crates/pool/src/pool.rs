@@ -99,13 +99,20 @@ impl Pool {
         }
     }
 
-    /// A client needs a server. It must not wait anywhere.
-    pub(crate) fn wants(&mut self, now: Time, tables: &mut Tables, client: ClientKey, out: &mut Vec<Command>) {
+    /// A client needs a server, and has needed it `since` then. It must not wait anywhere.
+    pub(crate) fn wants(
+        &mut self,
+        now: Time,
+        tables: &mut Tables,
+        client: ClientKey,
+        since: Time,
+        out: &mut Vec<Command>,
+    ) {
         if let Some(why) = self.refusal(now) {
             out.push(Command::Refuse { client, why });
             return;
         }
-        self.waiting.join(&mut tables.seats, client, self.key, Wish::Server, now);
+        self.waiting.join(&mut tables.seats, client, self.key, Wish::Server, since);
     }
 
     /// A client waits to be greeted. It must not wait anywhere.

@@ -89,8 +89,9 @@ impl Pools {
     /// The world tells the pools something; the pools say what must be done about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
         match event {
-            Event::Wants { pool, client } => self.wishes(now, pool, client, Wish::Server, out),
-            Event::Greets { pool, client } => self.wishes(now, pool, client, Wish::Welcome, out),
+            Event::Wants { pool, client } => self.wishes(now, pool, client, Wish::Server, now, out),
+            Event::WantsAgain { pool, client, since } => self.wishes(now, pool, client, Wish::Server, since, out),
+            Event::Greets { pool, client } => self.wishes(now, pool, client, Wish::Welcome, now, out),
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
             Event::DialFailed { server, failure } => self.dial_failed(now, server, failure, out),
@@ -164,7 +165,15 @@ impl Pools {
     }
 
     /// A client waits for something. It waits in one place only, the latest.
-    fn wishes(&mut self, now: Time, key: PoolKey, client: ClientKey, wish: Wish, out: &mut Vec<Command>) {
+    fn wishes(
+        &mut self,
+        now: Time,
+        key: PoolKey,
+        client: ClientKey,
+        wish: Wish,
+        since: Time,
+        out: &mut Vec<Command>,
+    ) {
         if let Some(seat) = self.tables.seats.at(client) {
             if (seat.client, seat.pool, seat.wish) == (client, key, wish) {
                 return;
@@ -176,7 +185,7 @@ impl Pools {
             return;
         }
         self.with(key, |pool, tables| match wish {
-            Wish::Server => pool.wants(now, tables, client, out),
+            Wish::Server => pool.wants(now, tables, client, since, out),
             Wish::Welcome => pool.greets(now, tables, client, out),
         });
     }

@@ -71,11 +71,16 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Lets a client wait behind all others. It must not wait anywhere.
+    /// Lets a client wait behind all who have waited as long or longer: behind all others, unless it had its turn already and
+    /// got nothing of it. It must not wait anywhere.
     pub(crate) fn join(&mut self, seats: &mut Seats, client: ClientKey, pool: PoolKey, wish: Wish, since: Time) {
         let seat = Seat { client, pool, wish, since, links: Links::default() };
         let key = seats.rows.insert(seat).expect("the table of seats is as large as keys can count");
-        self.list.push(&mut seats.rows, key);
+        let mut behind = self.list.newest();
+        while let Some(seat) = behind.and_then(|behind| seats.rows.get(behind)).filter(|seat| seat.since > since) {
+            behind = seat.links.older();
+        }
+        self.list.insert(&mut seats.rows, key, behind);
         let index = client.index as usize;
         if index >= seats.by_client.len() {
             seats.by_client.resize(index + 1, None);
@@ -131,6 +136,15 @@ mod tests {
         let (mut seats, mut queue) = (Seats::new(), Queue::default());
         (0..size).for_each(|index| queue.join(&mut seats, client(index), POOL, Wish::Server, Time(u64::from(index))));
         (seats, queue)
+    }
+
+    #[test]
+    fn who_has_waited_before_does_not_begin_anew() {
+        let (mut seats, mut queue) = crowd(3);
+        queue.join(&mut seats, client(7), POOL, Wish::Server, Time(1));
+        queue.join(&mut seats, client(8), POOL, Wish::Server, Time(0));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
+        assert_eq!(order, [0, 8, 1, 7, 2]);
     }
 
     #[test]

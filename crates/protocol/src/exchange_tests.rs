@@ -58,6 +58,14 @@ fn an_open_transaction_keeps_the_loan() {
 }
 
 #[test]
+fn what_cannot_be_told_apart_is_the_clients_and_proves_nothing() {
+    for story in [">PBES <12G >dSdcS <E <ZI <ZI", ">PBES <12G >dSdcS <E <ZI >Q <ZI <TDC <ZI"] {
+        let exchange = play(story);
+        assert!(exchange.is_beyond_proof() && !exchange.is_proven(), "{story}: {exchange:?}");
+    }
+}
+
+#[test]
 fn several_queries_in_one_packet_are_all_waited_for() {
     goes_on(">QQQ <C <ZI <C <ZI");
     ends(">QQQ <C <ZI <C <ZI <E <ZI");

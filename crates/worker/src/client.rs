@@ -319,14 +319,26 @@ impl<I: Io> Worker<I> {
         if here <= length as usize && here < COLLECTED_BYTES_MAX {
             return;
         }
+        ready.is_notified = false;
+        let pool = ready.pool;
+        self.want(key, self.now, Event::Wants { pool, client: key });
+    }
+
+    /// The client's server was lost before it was asked anything: what is held is for another one.
+    pub(crate) fn want_again(&mut self, key: Key, since: Time) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let pool = ready.pool;
+        self.want(key, since, Event::WantsAgain { pool, client: key, since });
+    }
+
+    fn want(&mut self, key: Key, since: Time, event: Event) {
         if self.shutdown == Some(crate::letters::Shutdown::WaitForServers) {
             self.fail_client(key, &Fault::ServersShuttingDown);
             return;
         }
-        ready.link = Link::Waiting(self.now);
-        ready.is_notified = false;
-        let pool = ready.pool;
-        self.tell_pools(Event::Wants { pool, client: key });
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        ready.link = Link::Waiting(since);
+        self.tell_pools(event);
         self.arm_client(key);
     }
 
@@ -445,11 +457,11 @@ impl<I: Io> Worker<I> {
     }
 
     /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
-    /// data of a COPY that has failed: then the loan is over now.
+    /// data of a COPY that has failed: then the loan is over now. Not while more is held, which may be the rest of a header.
     fn end_loan_after(&mut self, key: Key, server_key: ServerKey) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.exchange.may_end());
-        if is_at_rest && !ready.is_torn() && ready.has_loan_of(server_key) {
+        if is_at_rest && !ready.is_torn() && ready.held.is_none() && ready.has_loan_of(server_key) {
             self.end_loan_if_over(server_key, key);
         } else {
             self.arm_server(server_key);

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Mode, Return, ServerKey};
 use protocol::fault::Fault;
@@ -20,6 +21,7 @@ use crate::turn::Worker;
 impl<I: Io> Worker<I> {
     /// Lends a server to a client.
     pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
+        let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
         let ready = match self.clients.get_mut(client_key) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) if matches!(ready.link, Link::Waiting(_)) => ready,
             _ => {
@@ -30,8 +32,7 @@ impl<I: Io> Worker<I> {
         };
         let Some(server) = self.servers.get_mut(server_key) else {
             // The server has gone in this very turn: the client, whose request is still held, asks for another.
-            ready.link = Link::None;
-            self.want_when_whole(client_key);
+            self.want_again(client_key, since);
             return;
         };
         // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
@@ -46,7 +47,7 @@ impl<I: Io> Worker<I> {
         let name = self.force.tracked.application_name();
         let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == ready.vars.get(name);
         let sql = (differs && !is_namesake).then(|| server.vars.catch_up(&ready.vars, &self.force.tracked)).flatten();
-        server.stage = Stage::Lent { client: client_key, is_catching_up: sql.is_some() };
+        server.stage = Stage::Lent { client: client_key, catching_up: sql.as_ref().map(|_| since) };
         match sql {
             Some(sql) => {
                 let mut out = Vec::new();
@@ -65,7 +66,7 @@ impl<I: Io> Worker<I> {
         if !server.exchange.owes_nothing() {
             return;
         }
-        server.stage = Stage::Lent { client: client_key, is_catching_up: false };
+        server.stage = Stage::Lent { client: client_key, catching_up: None };
         let server_vars = server.vars.clone();
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
             let mut vars = (*ready.vars).clone();
@@ -83,7 +84,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return false };
         // A cancel request that is still on its way must not meet the client's next query.
         let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing();
-        matches!(server.stage, Stage::Lent { is_catching_up: false, .. }) && !is_aimed_at
+        matches!(server.stage, Stage::Lent { catching_up: None, .. }) && !is_aimed_at
     }
 
     /// Ends the loan if it is over by the rules of its pool.
@@ -154,16 +155,16 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server is lost before its client's request was sent to it: the request is still held, and is served by another one.
-    pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, why: &str) {
+    pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
         self.lose_server(server, why);
-        self.want_when_whole(client);
+        self.want_again(client, since);
     }
 
     /// A query of our own failed.
     pub(crate) fn ours_failed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            Stage::Lent { client, is_catching_up: true } if !planted::is(Planted::FailedSetIgnored) => {
+            Stage::Lent { client, catching_up: Some(_) } if !planted::is(Planted::FailedSetIgnored) => {
                 self.lose_server(key, "invalid server parameter");
                 self.fail_client(client, &Fault::InvalidServerParameter);
             }

@@ -78,8 +78,8 @@ pub(crate) enum Stage {
     Lent {
         /// To whom.
         client: ClientKey,
-        /// Whether it first takes over the client's parameters.
-        is_catching_up: bool,
+        /// Since when that client has waited, while the server first takes over its parameters.
+        catching_up: Option<Time>,
     },
     /// It is made clean.
     Cleaning(Cleaning),
@@ -363,7 +363,7 @@ impl<I: Io> Worker<I> {
         let vars = self.share_vars(vars);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.vars = vars.clone();
-        if let Stage::Lent { client, is_catching_up: false } = server.stage
+        if let Stage::Lent { client, catching_up: None } = server.stage
             && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
         {
             ready.vars = vars;
@@ -378,7 +378,7 @@ impl<I: Io> Worker<I> {
             server.count_ends(self.now, totals);
         }
         match server.stage {
-            Stage::Lent { client, is_catching_up: true } => self.caught_up(key, client),
+            Stage::Lent { client, catching_up: Some(_) } => self.caught_up(key, client),
             Stage::Lent { client, .. } => self.end_loan_if_over(key, client),
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Introducing => self.introduced(key),
@@ -434,7 +434,7 @@ impl<I: Io> Worker<I> {
     fn server_gone(&mut self, key: ServerKey) {
         let why = "server conn crashed?";
         match self.servers.get(key).map(|server| &server.stage) {
-            Some(&Stage::Lent { client, is_catching_up: true }) => self.lose_before_use(key, client, why),
+            Some(&Stage::Lent { client, catching_up: Some(since) }) => self.lose_before_use(key, client, since, why),
             Some(&Stage::Lent { client, .. }) => {
                 self.lose_server(key, why);
                 self.fail_client(client, &Fault::ServerCrashed);

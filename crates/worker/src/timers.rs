@@ -181,7 +181,7 @@ impl<I: Io> Worker<I> {
                 let end = cleaning.since + settings.server_mend_timeout;
                 Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
-            Stage::Lent { is_catching_up: true, .. } => {
+            Stage::Lent { catching_up: Some(_), .. } => {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
@@ -210,8 +210,8 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
-            Stage::Lent { client, is_catching_up } => {
-                let (client, is_catching_up) = (*client, *is_catching_up);
+            Stage::Lent { client, catching_up } => {
+                let (client, is_catching_up) = (*client, catching_up.is_some());
                 if is_catching_up {
                     self.lose_server(key, "var change failed");
                 }

@@ -68,6 +68,8 @@ struct Line {
     life: Life,
     is_in_ready: bool,
     is_ours: bool,
+    /// The end of what was given to a server, where a nonce may have begun.
+    tail: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -290,7 +292,7 @@ impl Net {
 
     fn new_line(&mut self, worker: u8, end: u32, owner: u64, life: Life) -> Conn {
         let is_ours = life == Life::Dialing;
-        let line = Line { end, owner, wish: Wish::Nothing, life, is_in_ready: false, is_ours };
+        let line = Line { end, owner, wish: Wish::Nothing, life, is_in_ready: false, is_ours, tail: Vec::new() };
         let Ok(key) = self.desk(worker).lines.insert(line) else { unreachable!("the table has no end") };
         self.end_mut(end).holder = Holder::Worker { worker, line: key };
         key
@@ -354,14 +356,23 @@ impl Io for Hands {
 
     fn send(&mut self, conn: Conn, chunk: Chunk) {
         let mut net = self.net.borrow_mut();
-        let Some(row) = net.desk(self.worker).lines.get(conn) else { return };
+        let desk = net.desk(self.worker);
+        let Some(row) = desk.lines.get_mut(conn) else { return };
         if row.life == Life::Ended {
             return;
         }
-        let (end, is_ours) = (row.end, row.is_ours);
-        if let Some(sent) = net.desk(self.worker).sent.as_mut().filter(|_| is_ours) {
+        let end = row.end;
+        if let Some(sent) = desk.sent.as_mut().filter(|_| row.is_ours) {
+            // What a client says may come in pieces.
             let bytes = chunk.bytes();
-            sent.extend(crate::sql::first_nonce(&bytes[..bytes.len().min(100)]).map(|nonce| nonce.app));
+            row.tail.extend(&bytes[..bytes.len().min(NONCE_WITHIN)]);
+            match crate::sql::first_nonce(&row.tail) {
+                Some(nonce) => {
+                    sent.push(nonce.app);
+                    row.tail.clear();
+                }
+                None => drop(row.tail.drain(..row.tail.len().saturating_sub(NONCE_WITHIN))),
+            }
         }
         net.give(end, chunk);
         let unsent = net.unsent(end);
@@ -459,6 +470,9 @@ pub(crate) fn address_of(end: u32) -> SocketAddr {
     let [_, b, c, d] = end.to_be_bytes();
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, b, c, d)), 5000)
 }
+
+/// A request shows its nonce within so many bytes.
+const NONCE_WITHIN: usize = 100;
 
 /// The day on which every world begins, in microseconds since 1970.
 const CALENDAR: i64 = 1_767_225_600_000_000;

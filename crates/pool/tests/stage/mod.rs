@@ -73,6 +73,10 @@ impl Stage {
     fn event(&mut self, words: &[&str]) -> Event {
         match words {
             ["wants", who, pool @ ..] => Event::Wants { client: client(who), pool: self.pool(pool) },
+            ["wants-again", who, since, pool @ ..] => {
+                let since = Time::from_secs(since.parse().expect("seconds"));
+                Event::WantsAgain { client: client(who), pool: self.pool(pool), since }
+            }
             ["greets", who, pool @ ..] => Event::Greets { client: client(who), pool: self.pool(pool) },
             ["left", who, pool @ ..] => Event::Left { client: client(who), pool: self.pool(pool) },
             ["ready", server] => Event::Ready { server: self.server(server) },

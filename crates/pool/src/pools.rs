@@ -165,15 +165,7 @@ impl Pools {
     }
 
     /// A client waits for something. It waits in one place only, the latest.
-    fn wishes(
-        &mut self,
-        now: Time,
-        key: PoolKey,
-        client: ClientKey,
-        wish: Wish,
-        since: Time,
-        out: &mut Vec<Command>,
-    ) {
+    fn wishes(&mut self, now: Time, key: PoolKey, client: ClientKey, wish: Wish, since: Time, out: &mut Vec<Command>) {
         if let Some(seat) = self.tables.seats.at(client) {
             if (seat.client, seat.pool, seat.wish) == (client, key, wish) {
                 return;

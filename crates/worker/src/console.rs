@@ -10,7 +10,7 @@ use protocol::cancel::{CancelKey, KEY_BYTES};
 use protocol::client::greeting::write_welcome;
 use protocol::fault::PROTOCOL_VIOLATION;
 use protocol::vars::Vars;
-use reactor::{Io, Level, Peer, Receive, Span};
+use reactor::{Io, Level, Peer, Receive};
 use wire::{Scanner, Step, frontend, write};
 
 use crate::client::{Client, Stage};
@@ -63,7 +63,9 @@ impl<I: Io> Worker<I> {
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
         let Some(client) = self.clients.get_mut(key) else { return };
         let console = ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy: false };
-        client.stage = Stage::Console(Box::new(console));
+        let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
+            return;
+        };
         if let Some((timer, _)) = client.timer.take() {
             self.timers.remove(timer);
         }
@@ -72,15 +74,16 @@ impl<I: Io> Worker<I> {
         let database = self.places.database(&CONSOLE.into(), None);
         let totals = &mut self.places.databases[database as usize].totals;
         totals.client_login_count += 1;
+        self.said_early(key, login.into_said());
     }
 
     /// A client of the console has said something.
-    pub(crate) fn console_received(&mut self, key: Key, span: &Span) {
+    pub(crate) fn console_received(&mut self, key: Key, bytes: &[u8]) {
         let mut at = 0;
-        while at < span.len() {
+        while at < bytes.len() {
             let Some(client) = self.clients.get_mut(key) else { return };
             let Stage::Console(console) = &mut client.stage else { return };
-            let piece = match console.scanner.next(span, at, COMMAND_BYTES_MAX) {
+            let piece = match console.scanner.next(bytes, at, COMMAND_BYTES_MAX) {
                 Step::Piece(piece) => piece,
                 Step::More => return,
                 Step::Bad { .. } => {
@@ -106,7 +109,7 @@ impl<I: Io> Worker<I> {
                     return;
                 }
             }
-            console.body.extend_from_slice(&span[piece.body.clone()]);
+            console.body.extend_from_slice(&bytes[piece.body.clone()]);
             if piece.is_last() {
                 let body = std::mem::take(&mut console.body);
                 let text = String::from_utf8_lossy(body.strip_suffix(b"\0").unwrap_or(&body)).into_owned();

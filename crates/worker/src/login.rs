@@ -69,6 +69,11 @@ impl LoggingIn {
         }
     }
 
+    /// What it said before it was let in.
+    pub(crate) fn into_said(self) -> Vec<u8> {
+        self.said
+    }
+
     /// The pool whose first server it waits for.
     pub(crate) fn waits_for(&self) -> Option<PoolKey> {
         self.waits_since().map(|(pool, _)| pool)
@@ -223,11 +228,19 @@ impl<I: Io> Worker<I> {
         let mut at = 0;
         while at < bytes.len() {
             let Some(client) = self.clients.get_mut(key) else { return };
-            let Stage::Login(login) = &mut client.stage else { return };
-            let Waits::Proof(proof) = &mut login.waits else {
-                // The proof was complete; the rest is for later.
-                self.login_received(key, &bytes[at..]);
-                return;
+            let proof = match &mut client.stage {
+                Stage::Login(login) => match &mut login.waits {
+                    Waits::Proof(proof) => proof,
+                    _ => {
+                        // The proof was complete; the rest is for later.
+                        self.login_received(key, &bytes[at..]);
+                        return;
+                    }
+                },
+                _ => {
+                    self.said_early(key, bytes[at..].to_vec());
+                    return;
+                }
             };
             let piece = match proof.scanner.next(bytes, at, PASSWORD_MESSAGE_BYTES_MAX) {
                 Found::Piece(piece) => piece,
@@ -254,6 +267,15 @@ impl<I: Io> Worker<I> {
             if piece.is_last() {
                 self.check_proof(key);
             }
+        }
+    }
+
+    /// What a client said before it was let in is its first request.
+    pub(crate) fn said_early(&mut self, key: Key, said: Vec<u8>) {
+        match self.clients.get(key).map(|client| &client.stage) {
+            Some(Stage::Ready(_)) if !said.is_empty() => self.hear(key, said.into()),
+            Some(Stage::Console(_)) => self.console_received(key, &said),
+            _ => {}
         }
     }
 
@@ -289,8 +311,9 @@ impl<I: Io> Worker<I> {
         let Stage::Login(login) = &client.stage else { return };
         let (peer, user, name) = (client.peer, login.request.user.clone(), login.request.database.clone());
         if *name == *CONSOLE {
-            if let Some(Entry::Open(right) | Entry::ByProof(right)) = self.console_right(&user, peer) {
-                self.enter_console(key, right);
+            match self.console_right(&user, peer) {
+                Some(Entry::Open(right) | Entry::ByProof(right)) => self.enter_console(key, right),
+                None => self.fail_client(key, &Fault::ConsoleForbidden),
             }
             return;
         }
@@ -409,9 +432,7 @@ impl<I: Io> Worker<I> {
         }
         self.io.send(client.conn, out.into());
         self.io.receive(client.conn, Receive::Stream);
-        if !login.said.is_empty() {
-            self.hear(key, login.said.into());
-        }
+        self.said_early(key, login.said);
         if self.places.has_idle_timeouts {
             self.arm_client(key);
         }

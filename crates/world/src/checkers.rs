@@ -3,16 +3,17 @@
 //! Always true: each check by itself is enough to accuse.
 //! Not here: what applications (1, 11) and sessions (2, 3, 11) see by themselves (`app::ear`, `session`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::Time;
 use reactor::Level;
-use worker::letters::{Force, Parts, Snapshot, ToWorker};
+use worker::letters::{Force, Parts, Shutdown, Snapshot, ToWorker};
 
 use crate::app::{App, Stage};
 use crate::dice::Dice;
+use crate::net::Holder;
 use crate::plan::{Habits, Person, Plan, USERS};
 use crate::postgres::Limits;
 use crate::witness::{Charge, Witness};
@@ -23,6 +24,10 @@ use crate::world::{ClientEnd, World};
 pub(crate) enum Phase {
     Faults,
     Healing {
+        since: Time,
+    },
+    /// The pooler was told to go down when nothing is left to wait for.
+    GoingDown {
         since: Time,
     },
     /// Everybody has left.
@@ -54,6 +59,8 @@ pub(crate) struct Checkers {
     pub(crate) phase: Phase,
     /// Workers that have shown themselves.
     pub(crate) shown: Vec<(u8, Snapshot)>,
+    /// Workers that have nothing left that a shutdown waits for.
+    pub(crate) drained: BTreeSet<u8>,
     /// The configurations in force lately, the newest last.
     forces: Vec<(Time, Arc<Force>)>,
     /// How often the log says why a client is closed.
@@ -70,6 +77,7 @@ impl Checkers {
         Self {
             phase: Phase::Faults,
             shown: Vec::new(),
+            drained: BTreeSet::new(),
             forces: vec![(Time(0), force.clone())],
             logged: HashMap::new(),
             told: HashMap::new(),
@@ -113,19 +121,24 @@ impl Checkers {
             Phase::Healing { since } => witness.now.since(since),
             _ => Duration::MAX,
         };
-        let is_excused = !self.is_calm && since_healed < GRACE;
+        let is_going_down = matches!(self.phase, Phase::GoingDown { .. } | Phase::Over);
+        let is_excused = is_going_down || !self.is_calm && since_healed < GRACE;
         match ended {
             ClientEnd::Wanted => {}
             ClientEnd::Silent if is_excused => witness.count("silent ends"),
             ClientEnd::Silent => {
                 witness.accuse(Charge::NotServed, format!("application {app} is closed without a word"));
             }
-            ClientEnd::Refused { sqlstate, text } => {
+            ClientEnd::Refused { sqlstate, text, is_due } => {
                 let is_servers = sqlstate == "57P01";
                 let told = self.told.entry(text.clone()).or_default();
                 *told += 1;
                 if !is_servers && self.logged.get(text).is_none_or(|logged| logged < told) {
                     witness.accuse(Charge::NoReason, format!("application {app} is told {text:?}, the log is not"));
+                }
+                if *is_due {
+                    witness.count("refusals that were due");
+                    return;
                 }
                 let is_reloaded = self.was_reloaded;
                 if text == "database removed" && !is_reloaded {
@@ -159,7 +172,8 @@ impl Checkers {
         } else if who.starts_with("S-") {
             let is_calm_reason = CALM_REASONS.contains(&why);
             let is_known = is_calm_reason || REASONS.iter().any(|known| why.starts_with(known));
-            if !is_known || (self.is_calm && !is_calm_reason) {
+            let is_calm = self.is_calm && !matches!(self.phase, Phase::GoingDown { .. });
+            if !is_known || (is_calm && !is_calm_reason) {
                 witness.accuse(Charge::NoReason, format!("a server is closed because: {why}"));
             }
             witness.count("servers closed");
@@ -210,6 +224,7 @@ impl World {
         match self.checkers.phase {
             Phase::Faults | Phase::Over => {}
             Phase::Healing { since } => self.look_at_the_healing(since),
+            Phase::GoingDown { since } => self.look_at_who_goes_down(since),
             Phase::Resting { since, is_asked } => self.look_at_rest(since, is_asked),
             Phase::Census { pool, since, has_begun } => self.look_at_the_census(pool, since, has_begun),
             Phase::Crowd { since, has_begun } => self.look_at_the_crowd(since, has_begun),
@@ -263,14 +278,36 @@ impl World {
         }
     }
 
+    fn look_at_who_goes_down(&mut self, since: Time) {
+        let now = self.witness.now;
+        if self.checkers.drained.len() == usize::from(self.plan.workers) {
+            let net = self.net.borrow();
+            let is_ours =
+                |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
+            let left = match self.plan.shutdown {
+                Some(Shutdown::WaitForServers) => {
+                    self.postgres.sessions.iter().filter(|session| is_ours(session.end)).count()
+                }
+                _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
+            };
+            if left > 0 {
+                self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
+            }
+            self.witness.count("shutdowns");
+            self.checkers.phase = Phase::Over;
+        } else if now.since(since) > HEALING_MAX {
+            let drained = &self.checkers.drained;
+            self.witness.accuse(Charge::NotServed, format!("only {drained:?} of the workers have come to their end"));
+        }
+    }
+
     fn look_at_rest(&mut self, since: Time, is_asked: bool) {
         let now = self.witness.now;
         if now.since(since) < REST {
             return;
         }
         if !is_asked {
-            let what = Parts { clients: true, servers: true, pools: true, stats: true, memory: true };
-            self.order(|| ToWorker::Show { question: 0, what });
+            self.order(|| ToWorker::Show { question: AT_REST, what: EVERYTHING });
             self.checkers.phase = Phase::Resting { since, is_asked: true };
             return;
         }
@@ -285,6 +322,30 @@ impl World {
         }
         self.check_buffers();
         self.checkers.phase = Phase::Census { pool: 0, since: now, has_begun: false };
+    }
+
+    /// What a worker shows at any moment: who has a server is whom the server has.
+    pub(crate) fn check_shown(&mut self, worker: u8, snapshot: &Snapshot) {
+        self.witness.count("snapshots");
+        let servers: HashMap<u64, Option<u64>> = snapshot.servers.iter().map(|row| (row.id, row.link)).collect();
+        let clients: HashMap<u64, Option<u64>> = snapshot.clients.iter().map(|row| (row.id, row.link)).collect();
+        for (here, there, who) in [(&clients, &servers, "client"), (&servers, &clients, "server")] {
+            for (&id, link) in here {
+                if link.is_some_and(|link| there.get(&link) != Some(&Some(id))) {
+                    let text = format!("worker {worker} shows {who} {id} with {link:?}, who is without it");
+                    self.witness.accuse(Charge::Counters, text);
+                }
+            }
+        }
+        for pool in &snapshot.pools {
+            let there = snapshot.servers.iter().filter(|row| row.database == pool.database && row.user == pool.user);
+            let states =
+                [pool.sv_active, pool.sv_being_canceled, pool.sv_idle, pool.sv_used, pool.sv_tested, pool.sv_login];
+            let (rows, sum) = (there.count() as u32, states.iter().sum::<u32>());
+            if rows != sum {
+                self.witness.accuse(Charge::Counters, format!("worker {worker} shows {rows} servers of {pool:?}"));
+            }
+        }
     }
 
     /// Nobody is here: so nobody is counted.
@@ -346,7 +407,13 @@ impl World {
 
     fn newcomer(&self, user: &str, database: &str, habits: Habits) -> App {
         let number = self.apps.len() as u32;
-        let person = Person { user: user.to_owned(), database: database.to_owned(), errands: 1, transactions: false };
+        let person = Person {
+            user: user.to_owned(),
+            database: database.to_owned(),
+            errands: 1,
+            transactions: false,
+            proof: self.plan.proof,
+        };
         let secret = self.plan.passwords[user].clone();
         App::new(number, person, habits, secret, Dice::new(self.plan.seed, 1000 + u64::from(number)))
     }
@@ -442,8 +509,14 @@ impl World {
     }
 }
 
+/// All that a worker shows.
+pub(crate) const EVERYTHING: Parts = Parts { clients: true, servers: true, pools: true, stats: true, memory: true };
+/// The question that is asked when everybody has left.
+pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused while something is wrong.
-const REFUSALS: [&str; 19] = [
+const REFUSALS: [&str; 21] = [
+    "pooler is shutting down",
+    "server shutting down",
     "query_wait_timeout",
     "query_timeout",
     "query timeout",

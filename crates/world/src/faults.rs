@@ -4,7 +4,9 @@
 //! Not here: which ones a seed draws (`plan`).
 
 use reactor::BUFFER_BYTES;
+use worker::letters::ToWorker;
 
+use crate::checkers::EVERYTHING;
 use crate::dice::Dice;
 use crate::plan::Plan;
 use crate::postgres::Mood;
@@ -45,13 +47,15 @@ pub(crate) enum What {
     TinyPieces { worker: u8, bytes: usize },
     /// Names are not found.
     NoNames,
+    /// Nothing goes wrong: somebody looks.
+    Show,
     /// Servers take their time.
     SlowServers { factor: u64 },
 }
 
 impl What {
     /// How many kinds there are.
-    pub(crate) const KINDS: u64 = 13;
+    pub(crate) const KINDS: u64 = 14;
 
     /// One of a kind.
     pub(crate) fn draw(kind: u64, dice: &mut Dice, plan: &Plan) -> Self {
@@ -73,6 +77,7 @@ impl What {
             9 => Self::NoDescriptors,
             10 => Self::TinyPieces { worker, bytes: dice.pick(&[1, 5, 200]) },
             11 => Self::NoNames,
+            12 => Self::Show,
             _ => Self::SlowServers { factor: dice.among(2..=200) },
         }
     }
@@ -81,9 +86,12 @@ impl What {
 impl World {
     /// A fault begins.
     pub(crate) fn begin_fault(&mut self, what: &What) {
+        self.witness.note(|| format!("FAULT {what:?}"));
+        if let What::Show = what {
+            self.order(|| ToWorker::Show { question: 1, what: EVERYTHING });
+        }
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
-        self.witness.note(|| format!("FAULT {what:?}"));
         match *what {
             What::Mood { host, mood } => self.postgres.hosts[host].mood = mood,
             What::Terminate { which } => {
@@ -132,6 +140,7 @@ impl World {
             What::NoDescriptors => net.descriptors_max = net.descriptors,
             What::TinyPieces { worker, bytes } => net.desk(worker).piece_max = bytes,
             What::NoNames => self.are_names_known = false,
+            What::Show => {}
             What::SlowServers { factor } => {
                 for host in &mut self.postgres.hosts {
                     host.manner.work.1 = self.plan.manner.work.1 * factor;

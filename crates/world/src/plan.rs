@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use auth::{ScramSecret, Secret};
 use protocol::client::login::Method;
+use worker::letters::Shutdown;
 
 use crate::dice::Dice;
 use crate::faults::{Fault, What};
@@ -34,6 +35,9 @@ pub(crate) struct Plan {
     pub(crate) post: (u64, u64),
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
+    pub(crate) proof: Proof,
+    /// The world ends with this.
+    pub(crate) shutdown: Option<Shutdown>,
 }
 
 /// A configuration, before it is text.
@@ -63,6 +67,23 @@ pub(crate) struct Person {
     pub(crate) errands: u32,
     /// Whether it may begin transactions.
     pub(crate) transactions: bool,
+    /// What it is asked for at the door.
+    pub(crate) proof: Proof,
+}
+
+impl Person {
+    /// Whether it talks to the console.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.database == CONSOLE
+    }
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Proof {
+    None,
+    Password,
+    Scram,
 }
 
 /// What an application does, and how often. Frequencies are out of a thousand, times in microseconds.
@@ -100,6 +121,10 @@ pub(crate) struct Habits {
     pub(crate) is_plain: bool,
     /// All it does is to keep a server for so many milliseconds.
     pub(crate) sleeps: u32,
+    /// It comes to the door in a way that is not the usual one.
+    pub(crate) strange: u32,
+    /// In statement mode it tries to begin a transaction.
+    pub(crate) stubborn: u32,
 }
 
 impl Shape {
@@ -115,7 +140,9 @@ impl Shape {
             }
             text.push('\n');
         }
-        text.push_str("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\n");
+        text.push_str(
+            "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n",
+        );
         for (name, value) in &self.settings {
             let _ = writeln!(text, "{name} = {value}");
         }
@@ -274,6 +301,8 @@ fn habits(dice: &mut Dice, is_calm: bool) -> Habits {
         habits.lost = often(150, 10..=100);
         habits.rests = often(200, 1..=20);
     }
+    habits.strange = if dice.chance(300) { dice.among(20..=300) as u32 } else { 0 };
+    habits.stubborn = if dice.chance(200) { 20 } else { 0 };
     habits.extended = dice.chance(700);
     habits.flush = dice.chance(300);
     habits.suspend = dice.chance(300);
@@ -302,6 +331,11 @@ fn users(dice: &mut Dice, plan: &mut Plan) {
         ("scram-sha-256", 's', None),
     ]);
     plan.shape.set("auth_type", auth_type);
+    plan.proof = match auth_type {
+        "trust" => Proof::None,
+        "scram-sha-256" => Proof::Scram,
+        _ => Proof::Password,
+    };
     plan.manner.method = method;
     for user in USERS {
         let password = format!("secret of {user}");
@@ -348,12 +382,13 @@ impl Plan {
             post: (1, dice.pick(&[50, 5_000])),
             secrets: BTreeMap::new(),
             passwords: BTreeMap::new(),
+            proof: Proof::None,
+            shutdown: None,
         };
         users(&mut dice, &mut plan);
         let mut common = habits(&mut dice, is_calm);
         common.is_plain = dice.chance(300);
-        let is_open = plan.shape.settings["auth_type"] == "trust";
-        common.hasty = if is_open && dice.chance(300) { 300 } else { 0 };
+        common.hasty = if dice.chance(300) { 300 } else { 0 };
         common.value_max = 3000;
         let count = dice.among(20..=32) as u32;
         for number in 0..count {
@@ -371,13 +406,57 @@ impl Plan {
                 database: db.name.clone(),
                 errands: (1200 / count) + dice.among(1..=10) as u32,
                 transactions: db.mode != "statement",
+                proof: plan.proof,
             };
             plan.people.push((number, person, habits));
         }
+        if dice.chance(250) {
+            plan.draw_operators(&mut dice, &common);
+        }
+        plan.shutdown = dice.pick(&[
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            Some(Shutdown::WaitForClients),
+            Some(Shutdown::WaitForServers),
+        ]);
         if !is_calm {
             plan.draw_faults(&mut dice);
         }
         plan
+    }
+
+    /// People who ask the console.
+    fn draw_operators(&mut self, dice: &mut Dice, common: &Habits) {
+        for _ in 0..dice.among(1..=3) {
+            let person = Person {
+                user: dice.pick(&[ADMIN, WATCHER]).to_owned(),
+                database: CONSOLE.to_owned(),
+                errands: dice.among(1..=30) as u32,
+                transactions: false,
+                proof: self.proof,
+            };
+            let habits = Habits {
+                errors: common.errors,
+                big: common.big,
+                pipelines: common.pipelines,
+                vanishes: common.vanishes,
+                deafness: common.deafness,
+                dawdles: common.dawdles,
+                reconnects: common.reconnects,
+                think: common.think,
+                arrival: common.arrival,
+                hasty: common.hasty,
+                strange: common.strange,
+                ..Habits::default()
+            };
+            self.people.push((self.people.len() as u32, person, habits));
+        }
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {
@@ -395,5 +474,10 @@ impl Plan {
     }
 }
 
-/// Everybody who has a secret. The last one is for the count at the end of a world.
-pub(crate) const USERS: [&str; 3] = ["ann", "bob", "cyd"];
+/// Everybody who has a secret.
+pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
+/// They may ask the console for anything; may look.
+const ADMIN: &str = "admin";
+const WATCHER: &str = "watcher";
+/// The database that is the console.
+pub(crate) const CONSOLE: &str = "pgbouncer";

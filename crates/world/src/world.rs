@@ -19,7 +19,7 @@ use worker::letters::{Force, Post, Posts, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::{App, Ended};
-use crate::checkers::{Checkers, Phase};
+use crate::checkers::{AT_REST, Checkers, Phase};
 use crate::dice::Dice;
 use crate::fairness::Fairness;
 use crate::faults::What;
@@ -27,6 +27,7 @@ use crate::hands::{Desk, Hands, Plug};
 use crate::net::{Holder, Net};
 use crate::plan::{Plan, Shape};
 use crate::postgres::{Host, Mood, Postgres};
+use crate::session::answer_of_the_console;
 use crate::witness::{Charge, Witness};
 
 /// A letter on its way.
@@ -266,10 +267,19 @@ impl World {
                     };
                     self.post(control, from.0, ToWorker::Resolved { name, found });
                 }
-                Envelope::ToControl(ToControl::Shown { from, snapshot, .. }) => {
-                    self.checkers.shown.push((from.0, *snapshot));
+                Envelope::ToControl(ToControl::Shown { from, question, snapshot }) => {
+                    self.check_shown(from.0, &snapshot);
+                    if question == AT_REST {
+                        self.checkers.shown.push((from.0, *snapshot));
+                    }
                 }
-                Envelope::ToControl(ToControl::Console { .. } | ToControl::Drained { .. }) => {}
+                Envelope::ToControl(ToControl::Console { from, client, text, .. }) => {
+                    let bytes = answer_of_the_console(&text);
+                    self.post(control, from.0, ToWorker::ConsoleAnswer { client, bytes, closes: false });
+                }
+                Envelope::ToControl(ToControl::Drained { from }) => {
+                    self.checkers.drained.insert(from.0);
+                }
             }
         }
     }
@@ -394,7 +404,14 @@ impl World {
             }
         }
         self.send_mail();
-        self.checkers.phase = Phase::Healing { since: self.witness.now };
+        let since = self.witness.now;
+        self.checkers.phase = match self.plan.shutdown {
+            None => Phase::Healing { since },
+            Some(way) => {
+                self.order(|| ToWorker::Shutdown(way));
+                Phase::GoingDown { since }
+            }
+        };
     }
 
     /// Somebody new, at the end of a world.

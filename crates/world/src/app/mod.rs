@@ -4,6 +4,7 @@
 //! Not here: what it may say (`speech`), how it compares (`ear`), what is drawn of its habits (`plan`).
 
 mod ear;
+mod guise;
 mod speech;
 
 use std::collections::VecDeque;
@@ -13,16 +14,17 @@ use auth::Secret;
 use base::Time;
 use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
 use wire::backend::TxStatus;
-use wire::{frontend, write};
+use wire::{backend, frontend, write};
 
 use crate::agenda::Event;
 use crate::dice::Dice;
 use crate::net::{Holder, Net};
-use crate::plan::{Habits, Person};
+use crate::plan::{Habits, Person, Proof};
 use crate::sql::{Nonce, Verb};
 use crate::witness::{Charge, Witness};
 
 use ear::Heard;
+use guise::Guise;
 pub(crate) use speech::{Belief, Expect, Request, Speaker, ZONES};
 
 /// An application.
@@ -55,6 +57,11 @@ pub(crate) struct App {
     is_aborted: bool,
     /// So many `ReadyForQuery` beside the one that is due are no surprise.
     readies_allowed: u32,
+    guise: Guise,
+    /// What it will say when it has been told that nothing is encrypted here.
+    after_encryption: Option<Vec<u8>>,
+    /// What it must be told, in one of these words, before it is closed.
+    refusal_due: Option<&'static [&'static str]>,
     /// The pooler may count more requests than it does itself.
     is_uncountable: bool,
     pub(crate) last_words: Option<(String, String)>,
@@ -105,7 +112,7 @@ pub(crate) enum Ended {
     /// As the application wanted.
     Wanted,
     /// The pooler said why.
-    Refused { sqlstate: String, text: String },
+    Refused { sqlstate: String, text: String, is_due: bool },
     /// Without a word.
     Silent,
 }
@@ -133,6 +140,9 @@ impl App {
             was_running: false,
             is_aborted: false,
             readies_allowed: 0,
+            guise: Guise::Own,
+            after_encryption: None,
+            refusal_due: None,
             is_uncountable: false,
             last_words: None,
             is_deaf: false,
@@ -226,6 +236,7 @@ impl App {
         let mut requests = Vec::new();
         let (mut next, mut left) = (self.next, self.left_in_tx);
         let is_pipelined = self.dice.chance(habits.pipelines);
+        let is_stubborn = self.person.database.starts_with("statement") && self.dice.chance(habits.stubborn);
         let mut speaker = Speaker {
             dice: &mut self.dice,
             habits: &habits,
@@ -240,6 +251,11 @@ impl App {
                     left = speaker.dice.among(0..=4) as u32;
                     speaker.word(Verb::Begin)
                 }
+                TxStatus::Idle if is_stubborn => {
+                    self.is_uncountable = true;
+                    self.refusal_due = Some(&["transaction blocks not allowed in statement pooling mode"]);
+                    speaker.word(Verb::Begin)
+                }
                 TxStatus::Idle => speaker.any(),
                 _ if left == 0 => {
                     let verb = if speaker.dice.chance(200) { Verb::Rollback } else { Verb::Commit };
@@ -250,7 +266,8 @@ impl App {
                     speaker.any()
                 }
             };
-            let goes_on = !request.is_long && !request.expects.iter().any(|(_, is)| matches!(is, Expect::Say(_)));
+            let goes_on =
+                !is_stubborn && !request.is_long && !request.expects.iter().any(|(_, is)| matches!(is, Expect::Say(_)));
             requests.push(request);
             if !goes_on {
                 // What waits for an answer cannot have anything behind it.
@@ -339,6 +356,8 @@ impl App {
         self.rest.clear();
         self.is_aborted = false;
         self.readies_allowed = 0;
+        self.after_encryption = None;
+        self.refusal_due = None;
         self.is_deaf = false;
         self.has_left_by_itself = false;
         self.is_hungry = false;
@@ -360,10 +379,19 @@ impl App {
         if !self.is_gentle && self.dice.chance(habits.lost) {
             zone = NOWHERE;
         }
+        if self.person.is_operator() {
+            zone = ZONE_OF_THE_CONSOLE;
+        }
+        self.guise = Guise::Own;
+        if !self.is_gentle && self.dice.chance(habits.strange) {
+            self.guise = Guise::draw(&mut self.dice, &self.person);
+            witness.count("strange guises");
+        }
+        self.refusal_due = self.guise.refusal(self.person.proof);
         self.belief = Belief::new(zone);
         let name = self.name();
         let parameters = vec![("TimeZone", zone.into()), ("application_name", (*name).into())];
-        let identity = Identity {
+        let mut identity = Identity {
             user: (*self.person.user).into(),
             database: (*self.person.database).into(),
             secret: self.secret.clone(),
@@ -371,27 +399,35 @@ impl App {
             salted: None,
             parameters,
         };
+        self.guise.dress(&mut identity);
         let mut nonce = [0; auth::scram::NONCE_BYTES];
         nonce.iter_mut().for_each(|byte| *byte = self.dice.any() as u8);
         let mut out = Vec::new();
         let login = ServerLogin::begin(identity, nonce, &mut out);
         self.stage = Stage::Login(Box::new(login));
-        if self.dice.chance(habits.hasty) {
-            self.say_early(&habits, &mut out, witness);
+        self.guise.disguise(&mut out);
+        let is_open = self.person.proof == Proof::None && self.refusal_due.is_none();
+        if is_open && self.dice.chance(habits.hasty) {
+            self.say_early(&mut out, witness);
         }
-        if !self.is_gentle && self.dice.chance(self.habits.vanishes) {
-            let after = self.dice.among(0..=5_000);
+        let is_mute = self.guise == Guise::Silent;
+        if is_mute || !self.is_gentle && self.dice.chance(self.habits.vanishes) {
+            let after = self.dice.among(0..=if is_mute { 2_000_000 } else { 5_000 });
             self.set_alarm(net, after, Alarm::Vanish);
+        }
+        if let Guise::Encrypting(code) = self.guise {
+            self.after_encryption = Some(out);
+            out = [8_u32, code].into_iter().flat_map(u32::to_be_bytes).collect();
         }
         net.say(end, out);
         None
     }
 
     /// Its first request, before it is let in.
-    fn say_early(&mut self, habits: &Habits, out: &mut Vec<u8>, witness: &mut Witness) {
+    fn say_early(&mut self, out: &mut Vec<u8>, witness: &mut Witness) {
         let mut speaker = Speaker {
             dice: &mut self.dice,
-            habits,
+            habits: &self.habits,
             app: self.number,
             next: &mut self.next,
             belief: &mut self.belief,
@@ -419,17 +455,34 @@ impl App {
             return None;
         }
         net.close(end);
-        let was_wanted = self.has_left_by_itself;
+        let due = self.refusal_due;
+        // Who goes on speaking when it is refused may lose the words to the reset of its connection, as on a real network.
+        let was_wanted = self.has_left_by_itself || due.is_some();
         let words = self.last_words.take();
         self.gone(net, witness, "is left");
         match words {
-            Some((sqlstate, text)) => Some(Ended::Refused { sqlstate, text }),
+            Some((sqlstate, text)) => {
+                let is_due = due.is_some_and(|due| due.iter().any(|due| text.starts_with(due)));
+                Some(Ended::Refused { sqlstate, text, is_due })
+            }
             None if was_wanted => Some(Ended::Wanted),
             None => Some(Ended::Silent),
         }
     }
 
     fn understand(&mut self, net: &mut Net, witness: &mut Witness) {
+        if let Some(startup) = self.after_encryption.take_if(|_| !self.input.is_empty()) {
+            match (self.input[0], self.end) {
+                (b'N', Some(end)) => {
+                    self.input.remove(0);
+                    net.say(end, startup);
+                }
+                (backend::ERROR_RESPONSE, _) => {}
+                (answer, _) => {
+                    self.accuse(witness, Charge::ForeignBytes, &format!("{answer} to its request for encryption"));
+                }
+            }
+        }
         let mut at = 0;
         while let Some(header) = self.input.get(at..at + 5) {
             let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
@@ -450,10 +503,22 @@ impl App {
         match &mut self.stage {
             Stage::Login(login) => match login.hear(kind, body) {
                 Ok(Step::Wait) => {}
-                Ok(Step::Send(out)) => {
+                Ok(Step::Send(mut out)) => {
+                    // The last word of a proof, with which the first request may go along.
+                    let is_last = !body.starts_with(&[0, 0, 0, SASL]);
+                    if self.guise == Guise::WrongMessage {
+                        out.clear();
+                        write::query(&mut out, "no password");
+                    } else if is_last && self.refusal_due.is_none() && self.dice.chance(self.habits.hasty) {
+                        self.say_early(&mut out, witness);
+                    }
                     if let Some(end) = self.end {
                         net.say(end, out);
                     }
+                }
+                Ok(Step::Ready(_)) if self.refusal_due.is_some() => {
+                    let text = format!("it is let in as {:?}", self.guise);
+                    self.accuse(witness, Charge::ForeignBytes, &text);
                 }
                 Ok(Step::Ready(arrival)) => {
                     self.key = arrival.key.to_vec();
@@ -550,7 +615,9 @@ impl App {
         self.habits.deafness = 0;
         self.habits.rests = 0;
         self.is_deaf = false;
-        self.alarms.retain(|(_, alarm)| matches!(alarm, Alarm::Rest));
+        // Who says nothing goes when it would have gone.
+        let is_mute = self.guise == Guise::Silent;
+        self.alarms.retain(|(_, alarm)| matches!(alarm, Alarm::Rest) || is_mute && *alarm == Alarm::Vanish);
         self.set_alarm(net, 0, Alarm::Rest);
         self.set_alarm(net, 1, Alarm::Listen);
         self.set_alarm(net, 2, Alarm::Act);
@@ -574,5 +641,9 @@ impl App {
     }
 }
 
+/// The TimeZone of the console.
+const ZONE_OF_THE_CONSOLE: &str = "GMT";
+/// The code of `AuthenticationSASL`, its last byte: the first answer to it is not the last.
+const SASL: u8 = 10;
 /// A TimeZone that no server knows.
 pub(crate) const NOWHERE: &str = "Nowhere";

@@ -122,7 +122,7 @@ impl Speaker<'_> {
             request.last = *self.next;
             return request;
         }
-                let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
+        let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
         for (is_on, kind) in [
             (habits.extended, Self::batch as fn(&mut Self) -> Request),
             (habits.flush, Self::flushed),

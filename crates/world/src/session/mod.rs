@@ -500,6 +500,18 @@ impl Session {
     }
 }
 
+/// The console answers as a session would, out of the same words.
+pub(crate) fn answer_of_the_console(text: &str) -> Vec<u8> {
+    let mut session = Session::new(0, 0, 0, 0);
+    match Statement::read(text) {
+        Some(statement) => drop(session.run(&statement, u32::MAX, 0, true)),
+        None if text.trim().is_empty() => write::bare(&mut session.out, backend::EMPTY_QUERY_RESPONSE),
+        None => session.fail("42601", "syntax error", false),
+    }
+    session.ready();
+    session.out
+}
+
 /// The nonce that a message carries, if it carries one.
 fn nonce_of(kind: u8, body: &[u8]) -> Option<Nonce> {
     let text = match kind {

@@ -1,0 +1,123 @@
+//! How an application comes to the door: as it should, on a detour, or with something that must be refused.
+//!
+//! Always true: who must be refused is told why, in known words, and is never let in.
+//! Not here: what is said once it is in (`speech`).
+
+use protocol::server::login::Identity;
+
+use crate::dice::Dice;
+use crate::plan::{Person, Proof};
+
+/// How it comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Guise {
+    /// As itself.
+    Own,
+    /// It first asks for this kind of encryption, which is not offered.
+    Encrypting(u32),
+    /// It speaks a later minor version, with an option that nobody knows.
+    Newer,
+    /// It knows another password.
+    OtherPassword,
+    /// It answers the question for its password with a query.
+    WrongMessage,
+    /// Its name is unknown.
+    Nobody,
+    /// Its database is unknown.
+    NoDatabase,
+    /// It is no administrator and wants into the console.
+    Curious,
+    /// It has a parameter that is not supported.
+    OddParameter,
+    /// It wants to replicate.
+    Replica,
+    /// It speaks version 2 of the protocol.
+    Old,
+    /// It speaks another protocol.
+    Web,
+    /// It speaks TLS at once.
+    Tls,
+    /// It says nothing.
+    Silent,
+}
+
+impl Guise {
+    /// One for this person.
+    pub(crate) fn draw(dice: &mut Dice, person: &Person) -> Self {
+        let guise = dice.pick(&[
+            Self::Encrypting(SSL_REQUEST),
+            Self::Encrypting(GSS_REQUEST),
+            Self::Newer,
+            Self::OtherPassword,
+            Self::WrongMessage,
+            Self::Nobody,
+            Self::NoDatabase,
+            Self::Curious,
+            Self::OddParameter,
+            Self::Replica,
+            Self::Old,
+            Self::Web,
+            Self::Tls,
+            Self::Silent,
+        ]);
+        match guise {
+            Self::OtherPassword | Self::WrongMessage if person.proof == Proof::None => Self::Own,
+            Self::Curious | Self::Nobody if person.is_operator() => Self::Own,
+            _ => guise,
+        }
+    }
+
+    /// What it must be told, if it must not be let in. No text is no word at all.
+    pub(crate) fn refusal(self, proof: Proof) -> Option<&'static [&'static str]> {
+        Some(match self {
+            Self::Own | Self::Encrypting(_) | Self::Newer => return None,
+            Self::OtherPassword => match proof {
+                Proof::Scram => &["SASL authentication failed"],
+                _ => &["password authentication failed"],
+            },
+            Self::Nobody => match proof {
+                Proof::None => &["\"trust\" authentication failed"],
+                Proof::Scram => &["SASL authentication failed"],
+                Proof::Password => &["password authentication failed"],
+            },
+            Self::WrongMessage => &["unknown pkt"],
+            Self::NoDatabase => &["no such database: "],
+            Self::Curious => &["not allowed"],
+            Self::OddParameter => &["unsupported startup parameter: odd"],
+            Self::Replica => &["replication connections are not supported"],
+            Self::Old => &["old V2 protocol not supported"],
+            Self::Web => &["bad packet header", "invalid startup packet layout"],
+            Self::Tls | Self::Silent => &[],
+        })
+    }
+
+    /// Puts it on: who it says that it is.
+    pub(crate) fn dress(self, identity: &mut Identity) {
+        match self {
+            Self::OtherPassword => identity.secret = std::sync::Arc::new(auth::Secret::parse("mistaken")),
+            Self::Nobody => identity.user = "nobody".into(),
+            Self::NoDatabase => identity.database = "nowhere".into(),
+            Self::Curious => identity.database = "pgbouncer".into(),
+            Self::OddParameter => identity.parameters.push(("odd", "1".into())),
+            Self::Replica => identity.parameters.push(("replication", "database".into())),
+            Self::Newer => identity.parameters.push(("_pq_.odd", "1".into())),
+            _ => {}
+        }
+    }
+
+    /// Puts it on: what it says first, which was a usual startup packet.
+    pub(crate) fn disguise(self, startup: &mut Vec<u8>) {
+        match self {
+            Self::Newer => startup[7] = 2,
+            Self::Old => startup[5] = 2,
+            Self::Web => *startup = b"GET / HTTP/1.1\r\nHost: pooler\r\n\r\n".to_vec(),
+            Self::Tls => *startup = vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc],
+            Self::Silent => startup.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// A request for encryption by TLS, by GSSAPI: the codes of `pqcomm.h`.
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;

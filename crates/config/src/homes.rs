@@ -15,12 +15,15 @@ use crate::catalog::Settings;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Homes {
     workers: u8,
+    /// Whether a database of any name may be in use.
+    has_fallback: bool,
     assigned: BTreeMap<Arc<str>, WorkerId>,
 }
 
 impl Homes {
-    /// Gives every configured database a home among `workers` (0 counts as 1). Those of `previous` keep theirs; a new one
-    /// goes to the worker with the fewest, the first of them in a tie.
+    /// Gives every configured database a home among `workers` (0 counts as 1). Those of `previous` keep theirs, also when only
+    /// the fallback names them from now on; a new one goes to the worker with the fewest, the first of them in a tie, unless
+    /// it may be in use already as one made from the fallback: then it stays where such a one is.
     #[must_use]
     pub fn assign(settings: &Settings, workers: u8, previous: Option<&Self>) -> Self {
         let workers = workers.max(1);
@@ -28,19 +31,26 @@ impl Homes {
             let home = previous.and_then(|homes| homes.assigned.get(name)).filter(|home| home.0 < workers)?;
             Some((Arc::clone(name), *home))
         };
-        let mut assigned: BTreeMap<_, _> = settings.databases.keys().filter_map(kept).collect();
+        let has_fallback = settings.fallback.is_some();
+        let unnamed = previous.filter(|_| has_fallback).into_iter().flat_map(|homes| homes.assigned.keys());
+        let mut assigned: BTreeMap<_, _> = settings.databases.keys().chain(unnamed).filter_map(kept).collect();
+        let by_name = Self { workers, has_fallback, assigned: BTreeMap::new() };
+        let may_be_in_use = previous.is_some_and(|homes| homes.has_fallback && homes.workers == workers);
         let mut counts = vec![0_usize; usize::from(workers)];
         for home in assigned.values() {
             counts[usize::from(home.0)] += 1;
         }
         for name in settings.databases.keys() {
             assigned.entry(Arc::clone(name)).or_insert_with(|| {
+                if may_be_in_use {
+                    return by_name.home_of(name);
+                }
                 let fewest = (0..workers).min_by_key(|worker| counts[usize::from(*worker)]).unwrap_or(0);
                 counts[usize::from(fewest)] += 1;
                 WorkerId(fewest)
             });
         }
-        Self { workers, assigned }
+        Self { workers, has_fallback, assigned }
     }
 
     /// The home of a database, configured or not.
@@ -90,6 +100,25 @@ mod tests {
         assert_eq!(homes(&first, &["b", "c", "d"]), [0, 1, 0]);
         let second = Homes::assign(&settings(&["a", "b", "d"]), 2, Some(&first));
         assert_eq!(homes(&second, &["a", "b", "d"]), [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_database_that_only_the_fallback_names_keeps_its_home() {
+        let with_fallback = |names: &[&str]| Settings {
+            fallback: Some(Arc::new(Database::named("*".into()))),
+            ..settings(names)
+        };
+        let names = ["a", "b", "c", "d"];
+        let first = Homes::assign(&with_fallback(&names), 4, None);
+        assert_eq!(homes(&first, &names), [0, 1, 2, 3]);
+        let second = Homes::assign(&with_fallback(&["b"]), 4, Some(&first));
+        assert_eq!(homes(&second, &names), [0, 1, 2, 3]);
+        let third = Homes::assign(&with_fallback(&names), 4, Some(&second));
+        assert_eq!(homes(&third, &names), [0, 1, 2, 3]);
+        // One that was made from the fallback, and is configured now, stays where it is.
+        let new = ["x1", "x2", "x3", "x4", "x5"];
+        let fourth = Homes::assign(&with_fallback(&new), 4, Some(&third));
+        assert_eq!(homes(&fourth, &new), homes(&third, &new));
     }
 
     #[test]

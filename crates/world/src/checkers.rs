@@ -13,9 +13,10 @@ use worker::letters::{Force, Parts, Shutdown, Snapshot, ToWorker};
 
 use crate::app::{App, Stage};
 use crate::dice::Dice;
+use crate::faults::What;
 use crate::net::Holder;
 use crate::plan::{Habits, Person, Plan, USERS};
-use crate::postgres::Limits;
+use crate::postgres::{Limits, Mood};
 use crate::witness::{Charge, Witness};
 use crate::world::{ClientEnd, World};
 
@@ -67,6 +68,8 @@ pub(crate) struct Checkers {
     logged: HashMap<String, u64>,
     told: HashMap<String, u64>,
     is_calm: bool,
+    /// Servers that speak nonsense are among the faults.
+    is_mad: bool,
     was_reloaded: bool,
     census_most: usize,
     census_from: usize,
@@ -82,6 +85,7 @@ impl Checkers {
             logged: HashMap::new(),
             told: HashMap::new(),
             is_calm: plan.is_calm,
+            is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_reloaded: false,
             census_most: 0,
             census_from: 0,
@@ -103,12 +107,12 @@ impl Checkers {
         let mut limits = Limits { pool: 1, database: 1, user: 1 };
         for (_, force) in &self.forces {
             let settings = &force.settings;
-            let Some(entry) = settings.databases.get(database) else { continue };
-            let pool = settings.pool_limits(entry, user);
+            let Some(entry) = settings.database(database) else { continue };
+            let pool = settings.pool_limits(&entry, user);
             let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
             limits.pool =
                 widest(limits.pool, if pool.servers_max == 0 { 0 } else { pool.servers_max + pool.reserve_max });
-            limits.database = widest(limits.database, settings.max_db_connections(entry).unwrap_or(0));
+            limits.database = widest(limits.database, settings.max_db_connections(&entry).unwrap_or(0));
             limits.user = widest(limits.user, settings.max_user_connections(user).unwrap_or(0));
         }
         limits
@@ -162,7 +166,8 @@ impl Checkers {
     /// What a worker has written to its log.
     fn read_log(&mut self, level: Level, line: &str, witness: &mut Witness) {
         witness.note(|| format!("log: {level:?} {line}"));
-        if line.contains("protocol surprise") || line.contains("nonsense during login") {
+        let is_nonsense = !self.is_mad && line.contains("nonsense during login");
+        if line.contains("protocol surprise") || is_nonsense {
             witness.accuse(Charge::NoReason, line.to_owned());
         }
         let Some((who, why)) = line.split_once("closing because: ") else { return };
@@ -369,7 +374,7 @@ impl World {
         for database in snapshot.databases.iter().filter(|database| database.clients > 0) {
             accuse(format!("{} clients of {}", database.clients, database.name));
         }
-        if snapshot.protocol_surprises > 0 {
+        if snapshot.protocol_surprises > 0 && !self.checkers.is_mad {
             self.witness.accuse(Charge::NoReason, format!("{} protocol surprises", snapshot.protocol_surprises));
         }
     }
@@ -413,6 +418,7 @@ impl World {
             errands: 1,
             transactions: false,
             proof: self.plan.proof,
+            knows_any_database: false,
         };
         let secret = self.plan.passwords[user].clone();
         App::new(number, person, habits, secret, Dice::new(self.plan.seed, 1000 + u64::from(number)))
@@ -514,7 +520,9 @@ pub(crate) const EVERYTHING: Parts = Parts { clients: true, servers: true, pools
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused while something is wrong.
-const REFUSALS: [&str; 21] = [
+const REFUSALS: [&str; 23] = [
+    "server login failed",
+    "password authentication failed",
     "pooler is shutting down",
     "server shutting down",
     "query_wait_timeout",
@@ -541,7 +549,9 @@ const REFUSALS: [&str; 21] = [
 const LIMITS: [&str; 3] =
     ["no more connections allowed (max_client_conn)", "client connections exceeded", "client_login_timeout"];
 /// Why a server may be closed while something is wrong.
-const REASONS: [&str; 19] = [
+const REASONS: [&str; 21] = [
+    "server login failed",
+    "password authentication failed",
     "server conn crashed?",
     "connect failed",
     "connect timeout",

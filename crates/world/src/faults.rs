@@ -63,7 +63,16 @@ impl What {
         let worker = dice.among(0..=u64::from(plan.workers) - 1) as u8;
         match kind {
             0 => {
-                let moods = [Mood::Refusing, Mood::Hanging, Mood::Starting, Mood::Full, Mood::Dying];
+                let moods = [
+                    Mood::Refusing,
+                    Mood::Hanging,
+                    Mood::Starting,
+                    Mood::Full,
+                    Mood::Dying,
+                    Mood::Mad,
+                    Mood::Odd,
+                    Mood::Forgetful,
+                ];
                 Self::Mood { host, mood: dice.pick(&moods) }
             }
             1 => Self::Terminate { which: dice.any() },

@@ -45,6 +45,8 @@ pub(crate) struct Plan {
 pub(crate) struct Shape {
     pub(crate) settings: BTreeMap<&'static str, String>,
     pub(crate) databases: Vec<Db>,
+    /// Where databases are that nobody has written down.
+    pub(crate) autodb: Option<usize>,
 }
 
 /// A line of `[databases]`.
@@ -56,6 +58,7 @@ pub(crate) struct Db {
     pub(crate) mode: &'static str,
     pub(crate) pool_size: u32,
     pub(crate) connections_max: u32,
+    pub(crate) connect_query: Option<&'static str>,
 }
 
 /// Who an application is.
@@ -69,6 +72,8 @@ pub(crate) struct Person {
     pub(crate) transactions: bool,
     /// What it is asked for at the door.
     pub(crate) proof: Proof,
+    /// No name of a database is unknown.
+    pub(crate) knows_any_database: bool,
 }
 
 impl Person {
@@ -123,6 +128,8 @@ pub(crate) struct Habits {
     pub(crate) sleeps: u32,
     /// It comes to the door in a way that is not the usual one.
     pub(crate) strange: u32,
+    /// It says what nobody may say.
+    pub(crate) rude: u32,
     /// In statement mode it tries to begin a transaction.
     pub(crate) stubborn: u32,
 }
@@ -138,7 +145,13 @@ impl Shape {
             if db.connections_max > 0 {
                 let _ = write!(text, " max_db_connections={}", db.connections_max);
             }
+            if let Some(query) = db.connect_query {
+                let _ = write!(text, " connect_query='{query}'");
+            }
             text.push('\n');
+        }
+        if let Some(host) = self.autodb {
+            let _ = writeln!(text, "* = host=10.200.0.{host} pool_mode=transaction pool_size=2");
         }
         text.push_str(
             "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n",
@@ -245,9 +258,20 @@ fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
             mode,
             pool_size: dice.among(1..=5) as u32,
             connections_max: if dice.chance(250) { dice.among(1..=5) as u32 } else { 0 },
+            connect_query: dice.pick(&[None, None, None, None, None, None, Some("select 1"), Some("broken")]),
         });
     }
-    let mut shape = Shape { settings: BTreeMap::new(), databases };
+    let autodb = if dice.chance(150) { Some(dice.among(0..=hosts as u64 - 1) as usize) } else { None };
+    let mut shape = Shape { settings: BTreeMap::new(), databases, autodb };
+    if autodb.is_some() {
+        shape.set("autodb_idle_timeout", dice.among(1..=5));
+    }
+    if dice.chance(100) {
+        shape.set("server_reset_query_always", 1);
+    }
+    if dice.chance(100) {
+        shape.set("application_name_add_host", 1);
+    }
     shape.set("max_client_conn", if is_calm { 1000 } else { dice.among(15..=60) });
     if dice.chance(250) {
         shape.set("max_user_connections", dice.among(2..=8));
@@ -302,6 +326,7 @@ fn habits(dice: &mut Dice, is_calm: bool) -> Habits {
         habits.rests = often(200, 1..=20);
     }
     habits.strange = if dice.chance(300) { dice.among(20..=300) as u32 } else { 0 };
+    habits.rude = if dice.chance(200) { 10 } else { 0 };
     habits.stubborn = if dice.chance(200) { 20 } else { 0 };
     habits.extended = dice.chance(700);
     habits.flush = dice.chance(300);
@@ -329,8 +354,10 @@ fn users(dice: &mut Dice, plan: &mut Plan) {
         ("md5", 'p', None),
         ("scram-sha-256", 's', Some(Method::Scram)),
         ("scram-sha-256", 's', None),
+        ("scram-sha-256", 'p', Some(Method::Plain)),
     ]);
     plan.shape.set("auth_type", auth_type);
+    plan.shape.set("scram_iterations", 8);
     plan.proof = match auth_type {
         "trust" => Proof::None,
         "scram-sha-256" => Proof::Scram,
@@ -393,6 +420,7 @@ impl Plan {
         let count = dice.among(20..=32) as u32;
         for number in 0..count {
             let db = &plan.shape.databases[dice.among(0..=plan.shape.databases.len() as u64 - 1) as usize];
+            let is_auto = plan.shape.autodb.is_some() && dice.chance(300);
             let mut habits = common.clone();
             if dice.chance(200) {
                 let own = self::habits(&mut dice, is_calm);
@@ -403,10 +431,11 @@ impl Plan {
             }
             let person = Person {
                 user: dice.pick(&USERS[..2]).to_owned(),
-                database: db.name.clone(),
+                database: if is_auto { AUTODB.to_owned() } else { db.name.clone() },
                 errands: (1200 / count) + dice.among(1..=10) as u32,
-                transactions: db.mode != "statement",
+                transactions: is_auto || db.mode != "statement",
                 proof: plan.proof,
+                knows_any_database: plan.shape.autodb.is_some(),
             };
             plan.people.push((number, person, habits));
         }
@@ -440,6 +469,7 @@ impl Plan {
                 errands: dice.among(1..=30) as u32,
                 transactions: false,
                 proof: self.proof,
+                knows_any_database: self.shape.autodb.is_some(),
             };
             let habits = Habits {
                 errors: common.errors,
@@ -453,6 +483,7 @@ impl Plan {
                 arrival: common.arrival,
                 hasty: common.hasty,
                 strange: common.strange,
+                rude: common.rude * 5,
                 ..Habits::default()
             };
             self.people.push((self.people.len() as u32, person, habits));
@@ -479,5 +510,7 @@ pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 /// They may ask the console for anything; may look.
 const ADMIN: &str = "admin";
 const WATCHER: &str = "watcher";
+/// A database that nobody has written down.
+const AUTODB: &str = "transaction_auto";
 /// The database that is the console.
 pub(crate) const CONSOLE: &str = "pgbouncer";

@@ -31,6 +31,12 @@ pub(crate) enum Mood {
     Full,
     /// Sessions end before they say a word.
     Dying,
+    /// Sessions speak nonsense.
+    Mad,
+    /// A proof is wanted that nobody can give.
+    Odd,
+    /// No password is right.
+    Forgetful,
 }
 
 /// A PostgreSQL.
@@ -113,9 +119,12 @@ impl Postgres {
             Some(Startup::Session { parameters, .. }) => match host.mood {
                 Mood::Starting => session.refuse("57P03", "the database system is starting up"),
                 Mood::Full => session.refuse("53300", "sorry, too many clients already"),
+                Mood::Mad => session.rave(),
+                Mood::Odd => session.ask_for_gss(),
                 _ => {
                     let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| &**user);
-                    let secret = self.secrets.get(user.unwrap_or_default()).cloned();
+                    let is_known = host.mood != Mood::Forgetful;
+                    let secret = self.secrets.get(user.unwrap_or_default()).filter(|_| is_known).cloned();
                     let wish = session.begin(&parameters, secret, &host.manner, &mut self.dice);
                     self.newcomers.push(number);
                     wish

@@ -84,6 +84,10 @@ impl App {
             return Heard::Nothing;
         }
         let said = Nonce::read(&notice.message);
+        if self.refusal_due.is_some() && said.is_none() && &*notice.sqlstate != "57014" {
+            // What it has done wrong; that it is closed for it comes next.
+            return Heard::Nothing;
+        }
         if said.is_some_and(|nonce| nonce.app != self.number) {
             self.accuse(witness, Charge::ForeignBytes, &format!("an error for {said:?}"));
             return Heard::Nothing;
@@ -102,6 +106,7 @@ impl App {
         if is_cancelled {
             witness.count("requests cancelled");
             self.is_aborted = true;
+            self.refusal_due = None;
             if let Some(request) = self.asked.front() {
                 self.belief.clone_from(&request.before);
             }

@@ -15,6 +15,8 @@ pub(crate) enum Guise {
     Own,
     /// It first asks for this kind of encryption, which is not offered.
     Encrypting(u32),
+    /// It asks for encryption and does not wait for the answer.
+    Impatient,
     /// It speaks a later minor version, with an option that nobody knows.
     Newer,
     /// It knows another password.
@@ -47,6 +49,7 @@ impl Guise {
         let guise = dice.pick(&[
             Self::Encrypting(SSL_REQUEST),
             Self::Encrypting(GSS_REQUEST),
+            Self::Impatient,
             Self::Newer,
             Self::OtherPassword,
             Self::WrongMessage,
@@ -63,6 +66,7 @@ impl Guise {
         match guise {
             Self::OtherPassword | Self::WrongMessage if person.proof == Proof::None => Self::Own,
             Self::Curious | Self::Nobody if person.is_operator() => Self::Own,
+            Self::NoDatabase if person.knows_any_database => Self::Own,
             _ => guise,
         }
     }
@@ -71,6 +75,7 @@ impl Guise {
     pub(crate) fn refusal(self, proof: Proof) -> Option<&'static [&'static str]> {
         Some(match self {
             Self::Own | Self::Encrypting(_) | Self::Newer => return None,
+            Self::Impatient => &["received unencrypted data after"],
             Self::OtherPassword => match proof {
                 Proof::Scram => &["SASL authentication failed"],
                 _ => &["password authentication failed"],
@@ -108,6 +113,7 @@ impl Guise {
     /// Puts it on: what it says first, which was a usual startup packet.
     pub(crate) fn disguise(self, startup: &mut Vec<u8>) {
         match self {
+            Self::Impatient => drop(startup.splice(..0, encryption_request(SSL_REQUEST))),
             Self::Newer => startup[7] = 2,
             Self::Old => startup[5] = 2,
             Self::Web => *startup = b"GET / HTTP/1.1\r\nHost: pooler\r\n\r\n".to_vec(),
@@ -116,6 +122,11 @@ impl Guise {
             _ => {}
         }
     }
+}
+
+/// A request for encryption of this kind.
+pub(crate) fn encryption_request(code: u32) -> Vec<u8> {
+    [8, code].into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
 /// A request for encryption by TLS, by GSSAPI: the codes of `pqcomm.h`.

@@ -232,6 +232,10 @@ impl App {
             self.person.errands -= 1;
         }
         let was_outside = self.belief.tx == TxStatus::Idle;
+        if was_outside && !self.is_gentle && self.dice.chance(self.habits.rude) {
+            self.be_rude(net, witness);
+            return;
+        }
         let habits = self.habits.clone();
         let mut requests = Vec::new();
         let (mut next, mut left) = (self.next, self.left_in_tx);
@@ -304,6 +308,27 @@ impl App {
             let after = self.dice.among(1_000..=3_000_000);
             self.set_alarm(net, after, Alarm::Listen);
         }
+    }
+
+    /// Says what nobody may say, and is shown the door.
+    fn be_rude(&mut self, net: &mut Net, witness: &mut Witness) {
+        witness.count("rude words");
+        let mut bytes = Vec::new();
+        let due: &[&str] = if self.person.is_operator() {
+            write::bare(&mut bytes, self.dice.pick(&[frontend::PARSE, frontend::BIND, frontend::COPY_DONE, b'?']));
+            &["bad packet"]
+        } else {
+            match self.dice.among(0..=3) {
+                0 => bytes.extend(b"?\0\0\0\x04"),
+                1 => bytes.extend(b"Q\0\0\0\x01"),
+                2 => bytes.extend(b"Q\x7f\0\0\0never comes"),
+                _ => bytes.extend(b"d\0\0\0\x01"),
+            }
+            &["unknown pkt", "bad packet header"]
+        };
+        self.refusal_due = Some(due);
+        self.waits_since = Some(witness.now);
+        self.utter(net, bytes);
     }
 
     /// Says something, at once or in two goes.
@@ -388,6 +413,7 @@ impl App {
             witness.count("strange guises");
         }
         self.refusal_due = self.guise.refusal(self.person.proof);
+        witness.note(|| format!("application {} comes as {:?}", self.number, self.guise));
         self.belief = Belief::new(zone);
         let name = self.name();
         let parameters = vec![("TimeZone", zone.into()), ("application_name", (*name).into())];
@@ -415,9 +441,12 @@ impl App {
             let after = self.dice.among(0..=if is_mute { 2_000_000 } else { 5_000 });
             self.set_alarm(net, after, Alarm::Vanish);
         }
+        if self.guise == Guise::Impatient {
+            self.after_encryption = Some(Vec::new());
+        }
         if let Guise::Encrypting(code) = self.guise {
             self.after_encryption = Some(out);
-            out = [8_u32, code].into_iter().flat_map(u32::to_be_bytes).collect();
+            out = guise::encryption_request(code);
         }
         net.say(end, out);
         None
@@ -475,6 +504,8 @@ impl App {
             match (self.input[0], self.end) {
                 (b'N', Some(end)) => {
                     self.input.remove(0);
+                    // Its impatience may have gone unnoticed.
+                    self.refusal_due = None;
                     net.say(end, startup);
                 }
                 (backend::ERROR_RESPONSE, _) => {}
@@ -533,7 +564,9 @@ impl App {
                             "application_name" => &name,
                             _ => continue,
                         };
-                        if **value != **must {
+                        // The host is added to it if the operator wants that.
+                        let is_longer = **is == *"application_name" && value.starts_with(&format!("{must} - "));
+                        if **value != **must && !is_longer {
                             self.accuse(witness, Charge::LeftOver, &format!("welcomed with {is} {value}, not {must}"));
                         }
                     }

@@ -225,6 +225,20 @@ impl Session {
         Wish::Close
     }
 
+    /// Says what nobody says in a login.
+    pub(crate) fn rave(&mut self) -> Wish {
+        self.row_description();
+        self.is_flushed = true;
+        Wish::Nothing
+    }
+
+    /// Wants a proof by GSSAPI.
+    pub(crate) fn ask_for_gss(&mut self) -> Wish {
+        write::authentication(&mut self.out, GSS, &[]);
+        self.is_flushed = true;
+        Wish::Nothing
+    }
+
     fn welcome(&mut self) -> Wish {
         let out = &mut self.out;
         write::authentication(out, 0, &[]);
@@ -499,6 +513,9 @@ impl Session {
         self.refuse("57P01", "terminating connection due to administrator command")
     }
 }
+
+/// The code of `AuthenticationGSS`.
+const GSS: u32 = 7;
 
 /// The console answers as a session would, out of the same words.
 pub(crate) fn answer_of_the_console(text: &str) -> Vec<u8> {

@@ -68,6 +68,8 @@ pub(crate) struct Checkers {
     logged: HashMap<String, u64>,
     told: HashMap<String, u64>,
     is_calm: bool,
+    /// Pools compete for servers.
+    has_shared_limits: bool,
     /// Servers that speak nonsense are among the faults.
     is_mad: bool,
     was_reloaded: bool,
@@ -85,6 +87,7 @@ impl Checkers {
             logged: HashMap::new(),
             told: HashMap::new(),
             is_calm: plan.is_calm,
+            has_shared_limits: plan.shape.has_shared_limits(),
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_reloaded: false,
             census_most: 0,
@@ -150,6 +153,11 @@ impl Checkers {
                         Charge::NoReason,
                         format!("application {app} is told {text:?}, and nobody removed any"),
                     );
+                }
+                // A pool that is never without waiting clients keeps its servers, and one that shares a limit with it may starve.
+                if self.has_shared_limits && text.starts_with("query_wait_timeout") {
+                    witness.count("starved beside a busy pool");
+                    return;
                 }
                 let is_known = is_servers || REFUSALS.iter().any(|known| text.starts_with(known));
                 let is_limit = LIMITS.iter().any(|known| text.starts_with(known));

@@ -166,11 +166,16 @@ impl Shape {
         self.settings.insert(name, value.to_string());
     }
 
+    /// Whether pools compete for servers.
+    pub(crate) fn has_shared_limits(&self) -> bool {
+        self.databases.iter().any(|db| db.connections_max > 0) || self.settings.contains_key("max_user_connections")
+    }
+
     /// The same limits, and time for everybody: in force when the faults are over.
     pub(crate) fn healed(&self) -> Self {
         let mut healed = self.clone();
         for (name, value) in [
-            ("query_wait_timeout", "100"),
+            ("query_wait_timeout", "80"),
             ("server_login_retry", "1"),
             ("server_idle_timeout", "600"),
             ("server_connect_timeout", "15"),
@@ -211,7 +216,10 @@ impl Shape {
         }
         if dice.chance(150) && next.databases.len() > 1 {
             let gone = dice.among(0..=next.databases.len() as u64 - 1) as usize;
-            next.databases.remove(gone);
+            // What only the fallback names has the mode of the fallback.
+            if next.autodb.is_none() || next.databases[gone].mode == "transaction" {
+                next.databases.remove(gone);
+            }
         }
         if dice.chance(300) {
             next.set("max_client_conn", dice.among(5..=60));
@@ -432,7 +440,7 @@ impl Plan {
             let person = Person {
                 user: dice.pick(&USERS[..2]).to_owned(),
                 database: if is_auto { AUTODB.to_owned() } else { db.name.clone() },
-                errands: (1200 / count) + dice.among(1..=10) as u32,
+                errands: (1100 / count) + dice.among(1..=10) as u32,
                 transactions: is_auto || db.mode != "statement",
                 proof: plan.proof,
                 knows_any_database: plan.shape.autodb.is_some(),

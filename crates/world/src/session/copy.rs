@@ -55,7 +55,7 @@ impl Session {
     /// A cancel request has reached it: what it hits, if anything. `Err` is a statement of the pooler's own.
     pub(crate) fn cancel(&mut self) -> Option<Result<Nonce, String>> {
         let hit = self.running()?;
-        self.unsure = hit.as_ref().ok().map(|nonce| nonce.app).filter(|_| !self.queue.is_empty());
+        self.unsure = hit.as_ref().ok().map(|nonce| nonce.app);
         let text = match &hit {
             Ok(nonce) => format!("{nonce} canceling statement due to user request"),
             Err(text) => text.clone(),

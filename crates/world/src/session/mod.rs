@@ -48,7 +48,7 @@ pub(crate) struct Session {
     owner: Option<u32>,
     /// The application that left something behind.
     dirty: Option<u32>,
-    /// The application that has sent more requests behind one that was cancelled.
+    /// The application that may have sent more requests behind one that was cancelled.
     unsure: Option<u32>,
     /// The application whose request is not answered.
     unanswered: Option<u32>,

@@ -85,7 +85,7 @@ pub trait Io {
     /// Writes lines to the log before it returns.
     fn write_log(&mut self, lines: &Lines);
 
-    /// Receive buffers: (all, free).
+    /// Receive buffers: (all, those in which nothing is).
     fn buffers(&self) -> (usize, usize);
 
     /// Receive buffers that have ever been used; the others cost no memory.

@@ -35,8 +35,12 @@ pub struct Uring {
     ring: IoUring,
     given: BufferRing,
     buffers: Buffers,
-    /// How many buffers the kernel is given; doubled when it ran out.
+    /// How many buffers the kernel is given; doubled when it ran out, halved when that has not happened for a while.
     given_wanted: u16,
+    /// The kernel has run out of them since they were given last.
+    is_short: bool,
+    /// When that number was changed last.
+    given_changed: Time,
     lines: Slab<Line>,
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry>,
@@ -72,6 +76,8 @@ impl Uring {
             given,
             buffers,
             given_wanted: GIVEN_AT_FIRST.min(equipment.buffers),
+            is_short: false,
+            given_changed: Time(0),
             lines: Slab::with_capacity(u32::MAX),
             backlog: VecDeque::new(),
             starved: Vec::new(),
@@ -232,7 +238,7 @@ impl Uring {
                 self.arm(conn);
             }
             _ if result == -libc::ENOBUFS => {
-                self.given_wanted = self.given_wanted.saturating_mul(2).min(self.buffers.count() as u16);
+                self.is_short = true;
                 self.starved.push(conn);
             }
             _ if matches!(-result, libc::ECANCELED | libc::EINTR | libc::EAGAIN) => self.arm(conn),
@@ -308,6 +314,7 @@ impl Uring {
             self.accept_again = None;
         }
         self.mind_doors();
+        self.mind_given();
         self.given.top_up(&self.buffers, self.given_wanted);
         if self.given.lent > 0 {
             for conn in std::mem::take(&mut self.starved) {
@@ -322,6 +329,18 @@ impl Uring {
             }
         }
         self.flush_backlog();
+    }
+
+    /// However many connections found no buffer in a turn, it is one shortage.
+    fn mind_given(&mut self) {
+        let now = self.desk.clock.now;
+        if std::mem::take(&mut self.is_short) {
+            self.given_wanted = self.given_wanted.saturating_mul(2).min(self.buffers.count() as u16);
+            self.given_changed = now;
+        } else if self.given_wanted > GIVEN_AT_FIRST && now.since(self.given_changed) >= GIVEN_LESS_AFTER {
+            self.given_wanted = (self.given_wanted / 2).max(GIVEN_AT_FIRST);
+            self.given_changed = now;
+        }
     }
 
     fn enter(&mut self, until: Option<Time>) {
@@ -466,7 +485,8 @@ impl Io for Uring {
     }
 
     fn buffers(&self) -> (usize, usize) {
-        (self.buffers.count(), self.buffers.free())
+        // One that the kernel has been given, and has not written to, is as good as free.
+        (self.buffers.count(), self.buffers.free() + usize::from(self.given.lent))
     }
 
     fn buffers_touched(&self) -> usize {
@@ -540,5 +560,7 @@ const QUEUE_ENTRIES: u32 = 1024;
 const COMPLETIONS_PER_TURN: usize = 2048;
 /// Vectored sends whose memory is kept for the next ones.
 const SPENT_GATHERS_MAX: usize = 64;
+/// The kernel is given half as many buffers when it has not run out of them for so long.
+const GIVEN_LESS_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// Buffers that the kernel is given at first: few, so that they stay in the cache.
 const GIVEN_AT_FIRST: u16 = 64;

@@ -134,6 +134,7 @@ impl World {
                 net.desk(worker).busy_until = until;
             }
             What::Jump { micros } => {
+                self.jumped = net.agenda.now();
                 for worker in 0..self.plan.workers {
                     net.desk(worker).ahead += micros;
                     net.desk(worker).turn_at = None;

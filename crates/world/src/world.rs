@@ -55,6 +55,8 @@ pub(crate) struct World {
     pub(crate) checkers: Checkers,
     pub(crate) are_names_known: bool,
     fairness: Fairness,
+    /// When a clock jumped last.
+    pub(crate) jumped: Time,
     post_dice: Dice,
 }
 
@@ -101,6 +103,7 @@ impl World {
             force,
             are_names_known: true,
             fairness: Fairness::new(is_fairness_known),
+            jumped: Time(0),
             net,
             plan,
         };
@@ -339,7 +342,7 @@ impl World {
                 Holder::Canceller(app) => {
                     let app = &mut self.apps[app as usize];
                     if app.cancel_end == Some(end) {
-                        app.cancel_heard(net);
+                        app.cancel_heard(net, self.jumped);
                         let (number, range) = (app.number, app.cancel_range);
                         let is_over = app.cancel_end.is_none() && self.plan.is_calm && app.was_running;
                         if is_over && self.postgres.sessions.iter().any(|session| session.runs(number, range)) {

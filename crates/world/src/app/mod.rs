@@ -50,6 +50,9 @@ pub(crate) struct App {
     pub(crate) cancel_end: Option<u32>,
     /// The request that it wants cancelled.
     cancel_asked: Option<Nonce>,
+    /// It has sent a cancel request of which it does not know what became.
+    pub(crate) is_cancel_loose: bool,
+    cancel_since: Time,
     /// The statements that its cancel may hit.
     pub(crate) cancel_range: (u32, u32),
     /// Whether its request was being run when it asked for the cancel.
@@ -136,6 +139,8 @@ impl App {
             rest: Vec::new(),
             cancel_end: None,
             cancel_asked: None,
+            is_cancel_loose: false,
+            cancel_since: Time(0),
             cancel_range: (0, 0),
             was_running: false,
             is_aborted: false,
@@ -222,7 +227,9 @@ impl App {
     /// The next errand, or the next step of it.
     fn ask(&mut self, net: &mut Net, witness: &mut Witness) {
         self.cancel_asked = None;
-        self.cancel_range = (0, 0);
+        if !self.is_cancel_loose {
+            self.cancel_range = (0, 0);
+        }
         if self.belief.tx == TxStatus::Idle {
             let is_weary = self.person.errands > 0 && self.dice.chance(self.habits.reconnects);
             if self.person.errands == 0 || is_weary {
@@ -381,6 +388,7 @@ impl App {
         self.rest.clear();
         self.is_aborted = false;
         self.readies_allowed = 0;
+        self.is_cancel_loose = false;
         self.after_encryption = None;
         self.refusal_due = None;
         self.is_deaf = false;
@@ -605,8 +613,11 @@ impl App {
             return;
         }
         self.cancel_asked = Some(request.nonce);
-        self.cancel_range = (request.nonce.number, request.last);
+        if !self.is_cancel_loose {
+            self.cancel_range = (request.nonce.number, request.last);
+        }
         witness.count("cancels");
+        self.cancel_since = witness.now;
         self.cancel_end = Some(net.dial(Holder::Canceller(self.number), None));
     }
 
@@ -622,10 +633,15 @@ impl App {
     }
 
     /// Something has happened at its second connection: it ends.
-    pub(crate) fn cancel_heard(&mut self, net: &mut Net) {
+    pub(crate) fn cancel_heard(&mut self, net: &mut Net, jumped: Time) {
         let Some(end) = self.cancel_end else { return };
         let row = net.end(end);
         if row.is_eof || row.is_reset {
+            if row.is_reset || jumped >= self.cancel_since {
+                // Cut, or given up for lack of time. Nobody knows how far it has come: it may hit whatever it asks on this connection.
+                self.is_cancel_loose = true;
+                self.cancel_range = (0, u32::MAX);
+            }
             net.close(end);
             self.cancel_over(net);
         }

@@ -104,10 +104,8 @@ mod tests {
 
     #[test]
     fn a_database_that_only_the_fallback_names_keeps_its_home() {
-        let with_fallback = |names: &[&str]| Settings {
-            fallback: Some(Arc::new(Database::named("*".into()))),
-            ..settings(names)
-        };
+        let with_fallback =
+            |names: &[&str]| Settings { fallback: Some(Arc::new(Database::named("*".into()))), ..settings(names) };
         let names = ["a", "b", "c", "d"];
         let first = Homes::assign(&with_fallback(&names), 4, None);
         assert_eq!(homes(&first, &names), [0, 1, 2, 3]);

@@ -81,12 +81,16 @@ impl<I: Io> Worker<I> {
     /// asked for new questions.
     pub(crate) fn unlink_flow(&mut self, client: Key, server: ServerKey) {
         self.resume_server(server);
-        let Some(row) = self.clients.get(client) else { return };
-        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
+        if self.is_behind(client) {
             self.pause_client(client);
         } else {
             self.resume_client(client);
         }
+    }
+
+    /// Whether a client has so many answers to take that it gets no server for new questions. It is told when it has taken them.
+    pub(crate) fn is_behind(&self, client: Key) -> bool {
+        self.clients.get(client).is_some_and(|row| self.io.unsent(row.conn) > QUEUE_BYTES_MARK)
     }
 
     /// A client has taken everything that it was given.
@@ -103,7 +107,11 @@ impl<I: Io> Worker<I> {
         match ready.link {
             Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}
             Link::Loan(server) => self.resume_server(server),
-            Link::None => self.resume_client(key),
+            Link::None => {
+                self.resume_client(key);
+                // What it had asked meanwhile.
+                self.forward_held(key);
+            }
             Link::Waiting(_) => {}
         }
     }

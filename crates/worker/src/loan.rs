@@ -126,8 +126,10 @@ impl<I: Io> Worker<I> {
             self.unlink_flow(client_key, server_key);
             self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
         }
-        // What the client said meanwhile begins its next request.
-        self.forward_held(client_key);
+        // What the client said meanwhile begins its next request, if it has taken most of its answers.
+        if !self.is_behind(client_key) {
+            self.forward_held(client_key);
+        }
         if self.places.has_idle_timeouts {
             self.arm_client(client_key);
         }

@@ -9,50 +9,15 @@ use std::time::Duration;
 
 use base::Time;
 use reactor::Level;
-use worker::letters::{Force, Parts, Shutdown, Snapshot, ToWorker};
+use worker::letters::{Force, Parts, Snapshot};
 
 use crate::app::{App, Stage};
-use crate::dice::Dice;
 use crate::faults::What;
-use crate::net::Holder;
-use crate::plan::{Habits, Person, Plan, USERS};
+use crate::phases::Phase;
+use crate::plan::Plan;
 use crate::postgres::{Limits, Mood};
 use crate::witness::{Charge, Witness};
 use crate::world::{ClientEnd, World};
-
-/// Where a world is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    Faults,
-    Healing {
-        since: Time,
-    },
-    /// The pooler was told to go down when nothing is left to wait for.
-    GoingDown {
-        since: Time,
-    },
-    /// Everybody has left.
-    Resting {
-        since: Time,
-        is_asked: bool,
-    },
-    /// As many as a pool has servers want one at once; pool after pool.
-    Census {
-        pool: usize,
-        since: Time,
-        has_begun: bool,
-    },
-    /// As many as may come in want in at once.
-    Crowd {
-        since: Time,
-        has_begun: bool,
-    },
-    /// Nobody is left, and nothing must be.
-    Last {
-        since: Time,
-    },
-    Over,
-}
 
 /// What the checkers remember.
 #[derive(Debug)]
@@ -73,8 +38,8 @@ pub(crate) struct Checkers {
     /// Servers that speak nonsense are among the faults.
     is_mad: bool,
     was_reloaded: bool,
-    census_most: usize,
-    census_from: usize,
+    /// The most that had a server at once in the present census.
+    pub(crate) census_most: usize,
 }
 
 impl Checkers {
@@ -91,7 +56,6 @@ impl Checkers {
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_reloaded: false,
             census_most: 0,
-            census_from: 0,
         }
     }
 
@@ -231,22 +195,7 @@ impl World {
         self.postgres.check_limits(net, limits, &mut self.witness);
     }
 
-    /// Now and then.
-    pub(crate) fn look(&mut self) {
-        self.look_at_memory();
-        match self.checkers.phase {
-            Phase::Faults | Phase::Over => {}
-            Phase::Healing { since } => self.look_at_the_healing(since),
-            Phase::GoingDown { since } => self.look_at_who_goes_down(since),
-            Phase::Resting { since, is_asked } => self.look_at_rest(since, is_asked),
-            Phase::Census { pool, since, has_begun } => self.look_at_the_census(pool, since, has_begun),
-            Phase::Crowd { since, has_begun } => self.look_at_the_crowd(since, has_begun),
-            Phase::Last { since } => self.look_at_what_is_left(since),
-        }
-        self.collect_mail();
-    }
-
-    fn look_at_memory(&mut self) {
+    pub(crate) fn look_at_memory(&mut self) {
         let net = self.net.borrow();
         for (worker, desk) in net.desks.iter().enumerate() {
             if desk.backlog_most > BACKLOG_MAX {
@@ -254,87 +203,6 @@ impl World {
                 self.witness.accuse(Charge::Memory, text);
             }
         }
-    }
-
-    fn is_everybody_done(&mut self) -> bool {
-        let late = self.apps.iter().find(|app| {
-            app.waits_since.is_some_and(|since| self.witness.now.since(since.max(self.healed_at())) > PATIENCE)
-        });
-        if let Some(app) = late {
-            let (number, database, user) = (app.number, &app.person.database, &app.person.user);
-            let doing = match &app.stage {
-                Stage::Ready => {
-                    format!("{:?}", app.asked.front().map(|request| (request.nonce, request.expects.front())))
-                }
-                other => format!("{other:?}").chars().take(40).collect(),
-            };
-            let text = format!("application {number} of {database}/{user} waits too long: {doing}");
-            self.witness.accuse(Charge::NotServed, text);
-        }
-        self.apps.iter().all(App::is_done)
-    }
-
-    fn healed_at(&self) -> Time {
-        match self.checkers.phase {
-            Phase::Healing { since } => since,
-            _ => Time(0),
-        }
-    }
-
-    fn look_at_the_healing(&mut self, since: Time) {
-        let now = self.witness.now;
-        if self.is_everybody_done() {
-            self.checkers.phase = Phase::Resting { since: now, is_asked: false };
-        } else if now.since(since) > HEALING_MAX {
-            let left: Vec<u32> = self.apps.iter().filter(|app| !app.is_done()).map(|app| app.number).collect();
-            self.witness.accuse(Charge::NotServed, format!("applications {left:?} never come to an end"));
-        }
-    }
-
-    fn look_at_who_goes_down(&mut self, since: Time) {
-        let now = self.witness.now;
-        if self.checkers.drained.len() == usize::from(self.plan.workers) {
-            let net = self.net.borrow();
-            let is_ours =
-                |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
-            let left = match self.plan.shutdown {
-                Some(Shutdown::WaitForServers) => {
-                    self.postgres.sessions.iter().filter(|session| is_ours(session.end)).count()
-                }
-                _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
-            };
-            if left > 0 {
-                self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
-            }
-            self.witness.count("shutdowns");
-            self.checkers.phase = Phase::Over;
-        } else if now.since(since) > HEALING_MAX {
-            let drained = &self.checkers.drained;
-            self.witness.accuse(Charge::NotServed, format!("only {drained:?} of the workers have come to their end"));
-        }
-    }
-
-    fn look_at_rest(&mut self, since: Time, is_asked: bool) {
-        let now = self.witness.now;
-        if now.since(since) < REST {
-            return;
-        }
-        if !is_asked {
-            self.order(|| ToWorker::Show { question: AT_REST, what: EVERYTHING });
-            self.checkers.phase = Phase::Resting { since, is_asked: true };
-            return;
-        }
-        if self.checkers.shown.len() < usize::from(self.plan.workers) {
-            return;
-        }
-        for (worker, snapshot) in std::mem::take(&mut self.checkers.shown) {
-            self.check_rest(worker, &snapshot);
-            if self.plan.is_calm {
-                self.check_counters(&snapshot);
-            }
-        }
-        self.check_buffers();
-        self.checkers.phase = Phase::Census { pool: 0, since: now, has_begun: false };
     }
 
     /// What a worker shows at any moment: who has a server is whom the server has.
@@ -362,7 +230,7 @@ impl World {
     }
 
     /// Nobody is here: so nobody is counted.
-    fn check_rest(&mut self, worker: u8, snapshot: &Snapshot) {
+    pub(crate) fn check_rest(&mut self, worker: u8, snapshot: &Snapshot) {
         let mut accuse = |text: String| {
             self.witness.accuse(Charge::Slots, format!("worker {worker} at rest: {text}"));
         };
@@ -388,7 +256,7 @@ impl World {
     }
 
     /// Where nothing went wrong, the counters say exactly what happened.
-    fn check_counters(&mut self, snapshot: &Snapshot) {
+    pub(crate) fn check_counters(&mut self, snapshot: &Snapshot) {
         for (name, totals) in &snapshot.stats {
             let there = |app: &&App| *app.person.database == **name;
             let people: Vec<&App> = self.apps.iter().filter(there).collect();
@@ -409,117 +277,13 @@ impl World {
         }
     }
 
-    fn check_buffers(&mut self) {
+    pub(crate) fn check_buffers(&mut self) {
         let net = self.net.borrow();
         let desk = &net.desks[0];
         if desk.buffers.free() != desk.buffers.count() {
             let lost = desk.buffers.count() - desk.buffers.free();
             self.witness.accuse(Charge::Memory, format!("{lost} receive buffers are not at home"));
         }
-    }
-
-    fn newcomer(&self, user: &str, database: &str, habits: Habits) -> App {
-        let number = self.apps.len() as u32;
-        let person = Person {
-            user: user.to_owned(),
-            database: database.to_owned(),
-            errands: 1,
-            transactions: false,
-            proof: self.plan.proof,
-            knows_any_database: false,
-        };
-        let secret = self.plan.passwords[user].clone();
-        App::new(number, person, habits, secret, Dice::new(self.plan.seed, 1000 + u64::from(number)))
-    }
-
-    fn look_at_the_census(&mut self, pool: usize, since: Time, has_begun: bool) {
-        let now = self.witness.now;
-        let (db, user) = (pool / 2, USERS[pool % 2]);
-        let Some(database) = self.plan.shape.databases.get(db).map(|db| db.name.clone()) else {
-            self.checkers.phase = Phase::Crowd { since: now, has_begun: false };
-            return;
-        };
-        let settings = &self.force.settings;
-        let Some(entry) = settings.databases.get(&*database).cloned() else { return };
-        let unlimited = |limit: Option<u32>| limit.filter(|&limit| limit > 0).unwrap_or(u32::MAX);
-        let wanted = settings
-            .pool_limits(&entry, user)
-            .servers_max
-            .min(unlimited(settings.max_db_connections(&entry)))
-            .min(unlimited(settings.max_user_connections(user)))
-            .min(unlimited(settings.max_user_client_connections(user)))
-            .min(settings.max_client_conn) as usize;
-        if !has_begun {
-            self.checkers.census_from = self.apps.len();
-            self.checkers.census_most = 0;
-            for _ in 0..wanted {
-                let app = self.newcomer(user, &database, Habits { sleeps: CENSUS_MILLIS, ..Habits::default() });
-                let net = self.net.clone();
-                self.arrive(app, &mut net.borrow_mut());
-            }
-            self.checkers.phase = Phase::Census { pool, since: now, has_begun: true };
-            return;
-        }
-        let busy = self.postgres.sessions.iter().filter(|session| session.is_working()).count();
-        self.checkers.census_most = self.checkers.census_most.max(busy);
-        if self.is_everybody_done() {
-            if self.checkers.census_most < wanted {
-                let most = self.checkers.census_most;
-                let text = format!("{wanted} clients of {database}/{user} may have servers at once, {most} got them");
-                self.witness.accuse(Charge::Slots, text);
-            }
-            self.checkers.phase = Phase::Census { pool: pool + 1, since: now, has_begun: false };
-        } else if now.since(since) > HEALING_MAX {
-            self.witness.accuse(Charge::NotServed, format!("the census of {database}/{user} does not end"));
-        }
-    }
-
-    fn look_at_the_crowd(&mut self, since: Time, has_begun: bool) {
-        let now = self.witness.now;
-        if !has_begun {
-            let settings = &self.force.settings;
-            let user = USERS[0];
-            let unlimited = |limit: Option<u32>| limit.filter(|&limit| limit > 0).unwrap_or(u32::MAX);
-            let most = settings.max_client_conn.min(unlimited(settings.max_user_client_connections(user))).min(60);
-            let database = self.plan.shape.databases[0].name.clone();
-            for _ in 0..most {
-                let habits = Habits { think: (500_000, 500_000), ..Habits::default() };
-                let app = self.newcomer(user, &database, habits);
-                let net = self.net.clone();
-                self.arrive(app, &mut net.borrow_mut());
-            }
-            self.checkers.phase = Phase::Crowd { since: now, has_begun: true };
-        } else if self.is_everybody_done() {
-            let last = self.plan.shape.last();
-            let net = self.net.clone();
-            self.reload(&mut net.borrow_mut(), &last);
-            self.checkers.phase = Phase::Last { since: now };
-        } else if now.since(since) > HEALING_MAX {
-            self.witness.accuse(Charge::NotServed, "the crowd does not come to an end".to_owned());
-        }
-    }
-
-    fn look_at_what_is_left(&mut self, since: Time) {
-        if self.witness.now.since(since) < LAST {
-            return;
-        }
-        self.check_buffers();
-        for worker in 0..self.plan.workers {
-            let lines = self.net.borrow().desks[usize::from(worker)].lines();
-            if lines > 0 {
-                self.witness
-                    .accuse(Charge::Slots, format!("worker {worker} has {lines} connections, and nobody is here"));
-            }
-            if let Some(deadline) = self.deadline_of(worker) {
-                let text = format!("worker {worker} waits for {deadline:?}, and nobody is here");
-                self.witness.accuse(Charge::Memory, text);
-            }
-        }
-        if self.net.borrow().descriptors > 0 {
-            let text = format!("{} descriptors are open, and nobody is here", self.net.borrow().descriptors);
-            self.witness.accuse(Charge::Slots, text);
-        }
-        self.checkers.phase = Phase::Over;
     }
 }
 
@@ -592,14 +356,5 @@ const CALM_REASONS: [&str; 5] = [
 const FORGOTTEN: Duration = Duration::from_secs(30);
 /// How long after the healing a fault may still be felt.
 const GRACE: Duration = Duration::from_secs(20);
-/// How long anybody may wait once the world has healed.
-const PATIENCE: Duration = Duration::from_secs(90);
-const HEALING_MAX: Duration = Duration::from_secs(600);
-/// Longer than a dial that began before the healing may hang.
-const REST: Duration = Duration::from_secs(20);
-/// Longer than any default: alarms that ring for nothing, which are no leak, have rung by then.
-const LAST: Duration = Duration::from_secs(7300);
-/// How long each of a census keeps its server.
-const CENSUS_MILLIS: u32 = 4000;
 /// More bytes than any one connection may have in its queue.
 const BACKLOG_MAX: usize = 1 << 18;

@@ -14,6 +14,7 @@ mod fairness;
 mod faults;
 mod hands;
 mod net;
+mod phases;
 mod plan;
 mod postgres;
 mod session;

@@ -19,12 +19,13 @@ use worker::letters::{Force, Post, Posts, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::{App, Ended};
-use crate::checkers::{AT_REST, Checkers, Phase};
+use crate::checkers::{AT_REST, Checkers};
 use crate::dice::Dice;
 use crate::fairness::Fairness;
 use crate::faults::What;
 use crate::hands::{Desk, Hands, Plug};
 use crate::net::{Holder, Net};
+use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
 use crate::postgres::{Host, Mood, Postgres};
 use crate::session::answer_of_the_console;
@@ -86,9 +87,11 @@ impl World {
         });
         let apps: Vec<App> = apps.collect();
         let bags = usize::from(plan.workers) + 1;
-        // With parameters to take over, or with pools that a reload moves, the order of sends is not that of service.
-        let is_reloaded = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Reload { .. }));
-        let is_fairness_known = !is_reloaded && plan.people.iter().all(|(_, _, habits)| habits.is_plain);
+        // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
+        // service.
+        let is_unclear = |what: &What| matches!(what, What::Reload { .. } | What::SlowServers { .. });
+        let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
+            && plan.people.iter().all(|(_, _, habits)| habits.is_plain);
         let mut world = Self {
             checkers: Checkers::new(&plan, &force),
             post_dice: Dice::new(plan.seed, 4),

@@ -102,7 +102,10 @@ impl App {
             return heard;
         }
         let is_cancelled = &*notice.sqlstate == "57014"
-            && self.asked.front().is_some_and(|request| self.is_cancel_loose || self.cancel_asked == Some(request.nonce));
+            && self
+                .asked
+                .front()
+                .is_some_and(|request| self.is_cancel_loose || self.cancel_asked == Some(request.nonce));
         if is_cancelled {
             witness.count("requests cancelled");
             self.is_aborted = true;

@@ -1,8 +1,11 @@
 //! A fake application: it connects, makes requests, compares the answers, and leaves, politely or not.
 //!
 //! Always true: it knows what it is owed; everything it says carries its number.
-//! Not here: what it may say (`speech`), how it compares (`ear`), what is drawn of its habits (`plan`).
+//! Not here: how it comes in (`door`), what it may say (`speech`), how it compares (`ear`), how it cancels (`cancel`), what is
+//! drawn of its habits (`plan`).
 
+mod cancel;
+mod door;
 mod ear;
 mod guise;
 mod speech;
@@ -12,16 +15,16 @@ use std::sync::Arc;
 
 use auth::Secret;
 use base::Time;
-use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
+use protocol::server::login::ServerLogin;
 use wire::backend::TxStatus;
-use wire::{backend, frontend, write};
+use wire::{frontend, write};
 
 use crate::agenda::Event;
 use crate::dice::Dice;
 use crate::net::{Holder, Net};
-use crate::plan::{Habits, Person, Proof};
+use crate::plan::{Habits, Person};
 use crate::sql::{Nonce, Verb};
-use crate::witness::{Charge, Witness};
+use crate::witness::Witness;
 
 use ear::Heard;
 use guise::Guise;
@@ -400,86 +403,6 @@ impl App {
         self.set_alarm(net, after, Alarm::Act);
     }
 
-    /// Its dial was answered.
-    pub(crate) fn connected(&mut self, net: &mut Net, is_welcome: bool, witness: &mut Witness) -> Option<Ended> {
-        if !is_welcome {
-            self.gone(net, witness, "is not let in");
-            return Some(Ended::Silent);
-        }
-        let end = self.end?;
-        let habits = self.habits.clone();
-        let mut zone = if habits.is_plain { ZONES[0] } else { self.dice.pick(&ZONES) };
-        if !self.is_gentle && self.dice.chance(habits.lost) {
-            zone = NOWHERE;
-        }
-        if self.person.is_operator() {
-            zone = ZONE_OF_THE_CONSOLE;
-        }
-        self.guise = Guise::Own;
-        if !self.is_gentle && self.dice.chance(habits.strange) {
-            self.guise = Guise::draw(&mut self.dice, &self.person);
-            witness.count("strange guises");
-        }
-        self.refusal_due = self.guise.refusal(self.person.proof);
-        witness.note(|| format!("application {} comes as {:?}", self.number, self.guise));
-        self.belief = Belief::new(zone);
-        let name = self.name();
-        let parameters = vec![("TimeZone", zone.into()), ("application_name", (*name).into())];
-        let mut identity = Identity {
-            user: (*self.person.user).into(),
-            database: (*self.person.database).into(),
-            secret: self.secret.clone(),
-            keys: None,
-            salted: None,
-            parameters,
-        };
-        self.guise.dress(&mut identity);
-        let mut nonce = [0; auth::scram::NONCE_BYTES];
-        nonce.iter_mut().for_each(|byte| *byte = self.dice.any() as u8);
-        let mut out = Vec::new();
-        let login = ServerLogin::begin(identity, nonce, &mut out);
-        self.stage = Stage::Login(Box::new(login));
-        self.guise.disguise(&mut out);
-        let is_open = self.person.proof == Proof::None && self.refusal_due.is_none();
-        if is_open && self.dice.chance(habits.hasty) {
-            self.say_early(&mut out, witness);
-        }
-        let is_mute = self.guise == Guise::Silent;
-        if is_mute || !self.is_gentle && self.dice.chance(self.habits.vanishes) {
-            let after = self.dice.among(0..=if is_mute { 2_000_000 } else { 5_000 });
-            self.set_alarm(net, after, Alarm::Vanish);
-        }
-        if self.guise == Guise::Impatient {
-            self.after_encryption = Some(Vec::new());
-        }
-        if let Guise::Encrypting(code) = self.guise {
-            self.after_encryption = Some(out);
-            out = guise::encryption_request(code);
-        }
-        net.say(end, out);
-        None
-    }
-
-    /// Its first request, before it is let in.
-    fn say_early(&mut self, out: &mut Vec<u8>, witness: &mut Witness) {
-        let mut speaker = Speaker {
-            dice: &mut self.dice,
-            habits: &self.habits,
-            app: self.number,
-            next: &mut self.next,
-            belief: &mut self.belief,
-        };
-        let request = speaker.early();
-        out.extend_from_slice(&request.bytes);
-        self.asked.push_back(request);
-        witness.count("early requests");
-    }
-
-    /// Its `application_name`.
-    fn name(&self) -> String {
-        if self.habits.is_plain { "app".to_owned() } else { format!("app{}", self.number) }
-    }
-
     /// Something has happened at its end.
     pub(crate) fn listen(&mut self, net: &mut Net, witness: &mut Witness) -> Option<Ended> {
         let end = self.end.filter(|_| !self.is_deaf)?;
@@ -508,20 +431,7 @@ impl App {
     }
 
     fn understand(&mut self, net: &mut Net, witness: &mut Witness) {
-        if let Some(startup) = self.after_encryption.take_if(|_| !self.input.is_empty()) {
-            match (self.input[0], self.end) {
-                (b'N', Some(end)) => {
-                    self.input.remove(0);
-                    // Its impatience may have gone unnoticed.
-                    self.refusal_due = None;
-                    net.say(end, startup);
-                }
-                (backend::ERROR_RESPONSE, _) => {}
-                (answer, _) => {
-                    self.accuse(witness, Charge::ForeignBytes, &format!("{answer} to its request for encryption"));
-                }
-            }
-        }
+        self.mind_encryption(net, witness);
         let mut at = 0;
         while let Some(header) = self.input.get(at..at + 5) {
             let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
@@ -539,55 +449,8 @@ impl App {
     }
 
     fn message(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
-        match &mut self.stage {
-            Stage::Login(login) => match login.hear(kind, body) {
-                Ok(Step::Wait) => {}
-                Ok(Step::Send(mut out)) => {
-                    // The last word of a proof, with which the first request may go along.
-                    let is_last = !body.starts_with(&[0, 0, 0, SASL]);
-                    if self.guise == Guise::WrongMessage {
-                        out.clear();
-                        write::query(&mut out, "no password");
-                    } else if is_last && self.refusal_due.is_none() && self.dice.chance(self.habits.hasty) {
-                        self.say_early(&mut out, witness);
-                    }
-                    if let Some(end) = self.end {
-                        net.say(end, out);
-                    }
-                }
-                Ok(Step::Ready(_)) if self.refusal_due.is_some() => {
-                    let text = format!("it is let in as {:?}", self.guise);
-                    self.accuse(witness, Charge::ForeignBytes, &text);
-                }
-                Ok(Step::Ready(arrival)) => {
-                    self.key = arrival.key.to_vec();
-                    self.stage = Stage::Ready;
-                    self.waits_since = None;
-                    witness.count("logins");
-                    self.logins += 1;
-                    let name = self.name();
-                    for (is, value) in &arrival.parameters {
-                        let must = match &**is {
-                            "TimeZone" => &self.belief.zone,
-                            "application_name" => &name,
-                            _ => continue,
-                        };
-                        // The host is added to it if the operator wants that.
-                        let is_longer = **is == *"application_name" && value.starts_with(&format!("{must} - "));
-                        if **value != **must && !is_longer {
-                            self.accuse(witness, Charge::LeftOver, &format!("welcomed with {is} {value}, not {must}"));
-                        }
-                    }
-                    match self.asked.is_empty() {
-                        true => self.act_soon(net),
-                        false => self.waits_since = Some(witness.now),
-                    }
-                }
-                Err(LoginFault::Refused(notice)) => {
-                    self.last_words = Some((notice.sqlstate.to_string(), notice.message.to_string()));
-                }
-                Err(fault) => self.accuse(witness, Charge::ForeignBytes, &format!("a login of nonsense: {fault:?}")),
-            },
+        match self.stage {
+            Stage::Login(_) => self.hear_at_the_door(net, kind, body, witness),
             Stage::Ready => match self.hear(kind, body, witness) {
                 Heard::Nothing => {}
                 Heard::Say(bytes) if self.rest.is_empty() => self.utter(net, bytes),
@@ -600,57 +463,6 @@ impl App {
                 }
             },
             Stage::Away | Stage::Connecting | Stage::Done => {}
-        }
-    }
-
-    /// Asks for the request that is not answered to be cancelled.
-    fn cancel(&mut self, net: &mut Net, witness: &mut Witness) {
-        let Some(request) = self.asked.front().filter(|_| self.asked.len() == 1 && self.cancel_end.is_none()) else {
-            return;
-        };
-        if request.expects.iter().any(|(_, expect)| matches!(expect, Expect::Zone(_))) {
-            // It could not tell afterwards which TimeZone is in force.
-            return;
-        }
-        self.cancel_asked = Some(request.nonce);
-        if !self.is_cancel_loose {
-            self.cancel_range = (request.nonce.number, request.last);
-        }
-        witness.count("cancels");
-        self.cancel_since = witness.now;
-        self.cancel_end = Some(net.dial(Holder::Canceller(self.number), None));
-    }
-
-    /// Its second connection was answered.
-    pub(crate) fn cancel_connected(&mut self, net: &mut Net, is_welcome: bool) {
-        let Some(end) = self.cancel_end.filter(|_| is_welcome) else {
-            self.cancel_over(net);
-            return;
-        };
-        let mut out = Vec::new();
-        write::cancel_request(&mut out, &self.key);
-        net.say(end, out);
-    }
-
-    /// Something has happened at its second connection: it ends.
-    pub(crate) fn cancel_heard(&mut self, net: &mut Net, jumped: Time) {
-        let Some(end) = self.cancel_end else { return };
-        let row = net.end(end);
-        if row.is_eof || row.is_reset {
-            if row.is_reset || jumped >= self.cancel_since {
-                // Cut, or given up for lack of time. Nobody knows how far it has come: it may hit whatever it asks on this connection.
-                self.is_cancel_loose = true;
-                self.cancel_range = (0, u32::MAX);
-            }
-            net.close(end);
-            self.cancel_over(net);
-        }
-    }
-
-    fn cancel_over(&mut self, net: &mut Net) {
-        self.cancel_end = None;
-        if matches!(self.stage, Stage::Ready) && self.asked.is_empty() {
-            self.act_soon(net);
         }
     }
 
@@ -690,9 +502,5 @@ impl App {
     }
 }
 
-/// The TimeZone of the console.
-const ZONE_OF_THE_CONSOLE: &str = "GMT";
-/// The code of `AuthenticationSASL`, its last byte: the first answer to it is not the last.
-const SASL: u8 = 10;
 /// A TimeZone that no server knows.
 pub(crate) const NOWHERE: &str = "Nowhere";

@@ -1,0 +1,172 @@
+//! How an application comes in: from the answer to its dial to the first `ReadyForQuery`.
+//!
+//! Always true: it is welcomed with the parameters that it has asked for; who comes in a guise that must be refused is not let
+//! in.
+//! Not here: which guises there are (`guise`).
+
+use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
+use wire::{backend, write};
+
+use super::guise::{self, Guise};
+use super::{Alarm, App, Belief, Ended, NOWHERE, Speaker, Stage, ZONES};
+use crate::net::Net;
+use crate::plan::Proof;
+use crate::witness::{Charge, Witness};
+
+impl App {
+    /// Its dial was answered.
+    pub(crate) fn connected(&mut self, net: &mut Net, is_welcome: bool, witness: &mut Witness) -> Option<Ended> {
+        if !is_welcome {
+            self.gone(net, witness, "is not let in");
+            return Some(Ended::Silent);
+        }
+        let end = self.end?;
+        let habits = self.habits.clone();
+        let mut zone = if habits.is_plain { ZONES[0] } else { self.dice.pick(&ZONES) };
+        if !self.is_gentle && self.dice.chance(habits.lost) {
+            zone = NOWHERE;
+        }
+        if self.person.is_operator() {
+            zone = ZONE_OF_THE_CONSOLE;
+        }
+        self.guise = Guise::Own;
+        if !self.is_gentle && self.dice.chance(habits.strange) {
+            self.guise = Guise::draw(&mut self.dice, &self.person);
+            witness.count("strange guises");
+        }
+        self.refusal_due = self.guise.refusal(self.person.proof);
+        witness.note(|| format!("application {} comes as {:?}", self.number, self.guise));
+        self.belief = Belief::new(zone);
+        let name = self.name();
+        let parameters = vec![("TimeZone", zone.into()), ("application_name", (*name).into())];
+        let mut identity = Identity {
+            user: (*self.person.user).into(),
+            database: (*self.person.database).into(),
+            secret: self.secret.clone(),
+            keys: None,
+            salted: None,
+            parameters,
+        };
+        self.guise.dress(&mut identity);
+        let mut nonce = [0; auth::scram::NONCE_BYTES];
+        nonce.iter_mut().for_each(|byte| *byte = self.dice.any() as u8);
+        let mut out = Vec::new();
+        let login = ServerLogin::begin(identity, nonce, &mut out);
+        self.stage = Stage::Login(Box::new(login));
+        self.guise.disguise(&mut out);
+        let is_open = self.person.proof == Proof::None && self.refusal_due.is_none();
+        if is_open && self.dice.chance(habits.hasty) {
+            self.say_early(&mut out, witness);
+        }
+        let is_mute = self.guise == Guise::Silent;
+        if is_mute || !self.is_gentle && self.dice.chance(self.habits.vanishes) {
+            let after = self.dice.among(0..=if is_mute { 2_000_000 } else { 5_000 });
+            self.set_alarm(net, after, Alarm::Vanish);
+        }
+        if self.guise == Guise::Impatient {
+            self.after_encryption = Some(Vec::new());
+        }
+        if let Guise::Encrypting(code) = self.guise {
+            self.after_encryption = Some(out);
+            out = guise::encryption_request(code);
+        }
+        net.say(end, out);
+        None
+    }
+
+    /// Its first request, before it is let in.
+    fn say_early(&mut self, out: &mut Vec<u8>, witness: &mut Witness) {
+        let mut speaker = Speaker {
+            dice: &mut self.dice,
+            habits: &self.habits,
+            app: self.number,
+            next: &mut self.next,
+            belief: &mut self.belief,
+        };
+        let request = speaker.early();
+        out.extend_from_slice(&request.bytes);
+        self.asked.push_back(request);
+        witness.count("early requests");
+    }
+
+    /// Its `application_name`.
+    fn name(&self) -> String {
+        if self.habits.is_plain { "app".to_owned() } else { format!("app{}", self.number) }
+    }
+
+    /// The answer to its request for encryption is one byte, unless it is refused.
+    pub(super) fn mind_encryption(&mut self, net: &mut Net, witness: &mut Witness) {
+        if let Some(startup) = self.after_encryption.take_if(|_| !self.input.is_empty()) {
+            match (self.input[0], self.end) {
+                (b'N', Some(end)) => {
+                    self.input.remove(0);
+                    // Its impatience may have gone unnoticed.
+                    self.refusal_due = None;
+                    net.say(end, startup);
+                }
+                (backend::ERROR_RESPONSE, _) => {}
+                (answer, _) => {
+                    self.accuse(witness, Charge::ForeignBytes, &format!("{answer} to its request for encryption"));
+                }
+            }
+        }
+    }
+
+    /// Something has come while it is logging in.
+    pub(super) fn hear_at_the_door(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
+        let Stage::Login(login) = &mut self.stage else { return };
+        match login.hear(kind, body) {
+            Ok(Step::Wait) => {}
+            Ok(Step::Send(mut out)) => {
+                // The last word of a proof, with which the first request may go along.
+                let is_last = !body.starts_with(&[0, 0, 0, SASL]);
+                if self.guise == Guise::WrongMessage {
+                    out.clear();
+                    write::query(&mut out, "no password");
+                } else if is_last && self.refusal_due.is_none() && self.dice.chance(self.habits.hasty) {
+                    self.say_early(&mut out, witness);
+                }
+                if let Some(end) = self.end {
+                    net.say(end, out);
+                }
+            }
+            Ok(Step::Ready(_)) if self.refusal_due.is_some() => {
+                let text = format!("it is let in as {:?}", self.guise);
+                self.accuse(witness, Charge::ForeignBytes, &text);
+            }
+            Ok(Step::Ready(arrival)) => {
+                self.key = arrival.key.to_vec();
+                self.stage = Stage::Ready;
+                self.waits_since = None;
+                witness.count("logins");
+                self.logins += 1;
+                let name = self.name();
+                for (is, value) in &arrival.parameters {
+                    let must = match &**is {
+                        "TimeZone" => &self.belief.zone,
+                        "application_name" => &name,
+                        _ => continue,
+                    };
+                    // The host is added to it if the operator wants that.
+                    let is_longer = **is == *"application_name" && value.starts_with(&format!("{must} - "));
+                    if **value != **must && !is_longer {
+                        self.accuse(witness, Charge::LeftOver, &format!("welcomed with {is} {value}, not {must}"));
+                    }
+                }
+                match self.asked.is_empty() {
+                    true => self.act_soon(net),
+                    false => self.waits_since = Some(witness.now),
+                }
+            }
+            Err(LoginFault::Refused(notice)) => {
+                self.last_words = Some((notice.sqlstate.to_string(), notice.message.to_string()));
+            }
+            Err(fault) => self.accuse(witness, Charge::ForeignBytes, &format!("a login of nonsense: {fault:?}")),
+        }
+    }
+}
+
+/// The TimeZone of the console.
+const ZONE_OF_THE_CONSOLE: &str = "GMT";
+/// The code of `AuthenticationSASL`, its last byte: the first answer to it is not the last.
+const SASL: u8 = 10;

@@ -1,6 +1,7 @@
 //! Clients of the console, the database `pgbouncer`: they are heard here and answered by the control thread.
 //!
-//! Always true: one command of a client is under way at a time; each gets exactly one answer.
+//! Always true: one command of a client is under way at a time; each gets exactly one answer, and the next is asked for when
+//! that has been taken.
 //! Not here: what a command means (`control::console`).
 
 use std::collections::VecDeque;
@@ -131,9 +132,14 @@ impl<I: Io> Worker<I> {
         totals.xact_count += 1;
     }
 
-    fn ask_control(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
-        if console.is_busy {
+    /// Asks for the next answer once the client has taken the one before: who does not read fills nobody's memory.
+    pub(crate) fn ask_control(&mut self, key: Key) {
+        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        if console.is_busy || console.waiting.is_empty() {
+            return;
+        }
+        if self.io.unsent(*conn) > 0 {
+            self.io.tell_when_drained(*conn);
             return;
         }
         let Some(text) = console.waiting.pop_front() else { return };

@@ -102,7 +102,11 @@ impl<I: Io> Worker<I> {
                 self.depart(key);
                 return;
             }
-            Stage::Greeting(_) | Stage::Cancelling | Stage::Console(_) => return,
+            Stage::Console(_) => {
+                self.ask_control(key);
+                return;
+            }
+            Stage::Greeting(_) | Stage::Cancelling => return,
         };
         match ready.link {
             Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}

@@ -359,6 +359,8 @@ impl Session {
                 Some(b'P') if self.portal.is_some() => self.describe(),
                 _ => write::bare(&mut self.out, backend::NO_DATA),
             },
+            // Nobody here opens a portal with a name.
+            frontend::EXECUTE if body.first() != Some(&0) => self.fail("34000", "portal does not exist", true),
             frontend::EXECUTE => {
                 let rows_max = body.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 self.work = Some(Work::Execute { rows_max });

@@ -213,9 +213,7 @@ impl<I: Io> Worker<I> {
     /// A client in the queue takes its first request back: it is answered as a cancelled one.
     fn cancel_waiting(&mut self, key: Key) {
         let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        if !ready.drop_first_request() {
-            return;
-        }
+        let Some(syncs) = ready.drop_first_request() else { return };
         ready.link = Link::None;
         let (conn, pool, rest) = (*conn, ready.pool, ready.held.take());
         let mut out = Vec::new();
@@ -226,6 +224,8 @@ impl<I: Io> Worker<I> {
             detail: Some("The request was waiting for a server connection."),
             hint: None,
         };
+        // A Sync alone, such as the rest of a COPY that has failed, is nothing to cancel: it has its answer.
+        (0..syncs).for_each(|_| write::ready_for_query(&mut out, TxStatus::Idle));
         write::error(&mut out, says);
         write::ready_for_query(&mut out, TxStatus::Idle);
         self.io.send(conn, out.into());
@@ -236,10 +236,18 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// How many of these bytes are the first request: up to and with the message that is answered by `ReadyForQuery`. `None`
-/// while that message has not come whole.
-pub(crate) fn first_request_bytes(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
+/// The first request of a client that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FirstRequest {
+    /// How many Syncs stand alone before it.
+    pub(crate) syncs: usize,
+    /// Where it ends: with the message that is answered by `ReadyForQuery`.
+    pub(crate) end: usize,
+}
+
+/// The first request of these bytes. `None` while its last message has not come whole.
+pub(crate) fn first_request(bytes: &[u8]) -> Option<FirstRequest> {
+    let (mut at, mut syncs, mut has_begun) = (0, 0, false);
     loop {
         let (&kind, rest) = bytes.get(at..)?.split_first()?;
         let length = u32::from_be_bytes(*rest.first_chunk::<4>()?) as usize;
@@ -247,8 +255,10 @@ pub(crate) fn first_request_bytes(bytes: &[u8]) -> Option<usize> {
         if end > bytes.len() {
             return None;
         }
-        if matches!(kind, frontend::QUERY | frontend::SYNC | frontend::FUNCTION_CALL) {
-            return Some(end);
+        match kind {
+            frontend::SYNC if !has_begun => syncs += 1,
+            frontend::QUERY | frontend::SYNC | frontend::FUNCTION_CALL => return Some(FirstRequest { syncs, end }),
+            _ => has_begun = true,
         }
         at = end;
     }
@@ -264,13 +274,23 @@ mod tests {
         write::query(&mut bytes, "select 1");
         let first = bytes.len();
         write::query(&mut bytes, "select 2");
-        assert_eq!(first_request_bytes(&bytes), Some(first));
+        assert_eq!(first_request(&bytes), Some(FirstRequest { syncs: 0, end: first }));
         let mut batch = Vec::new();
         write::bare(&mut batch, frontend::EXECUTE);
-        assert_eq!(first_request_bytes(&batch), None);
+        assert_eq!(first_request(&batch), None);
         write::bare(&mut batch, frontend::SYNC);
-        assert_eq!(first_request_bytes(&batch), Some(batch.len()));
-        assert_eq!(first_request_bytes(&batch[..batch.len() - 1]), None);
-        assert_eq!(first_request_bytes(b""), None);
+        assert_eq!(first_request(&batch), Some(FirstRequest { syncs: 0, end: batch.len() }));
+        assert_eq!(first_request(&batch[..batch.len() - 1]), None);
+        assert_eq!(first_request(b""), None);
+    }
+
+    #[test]
+    fn a_sync_alone_is_no_request() {
+        let mut bytes = Vec::new();
+        write::bare(&mut bytes, frontend::SYNC);
+        write::bare(&mut bytes, frontend::SYNC);
+        assert_eq!(first_request(&bytes), None);
+        write::query(&mut bytes, "select 1");
+        assert_eq!(first_request(&bytes), Some(FirstRequest { syncs: 2, end: bytes.len() }));
     }
 }

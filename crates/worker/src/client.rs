@@ -19,7 +19,7 @@ use wire::frame::Part;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
-use crate::cancel::first_request_bytes;
+use crate::cancel::first_request;
 use crate::console::ConsoleClient;
 use crate::login::LoggingIn;
 use crate::turn::Worker;
@@ -162,20 +162,20 @@ impl Ready {
         chunk
     }
 
-    /// Forgets the first request that is held; whether it was there whole.
-    pub(crate) fn drop_first_request(&mut self) -> bool {
-        let Some(held) = &self.held else { return false };
+    /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
+    pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
+        let held = self.held.as_ref()?;
         let mut bytes: Vec<u8> = self.scanner.torn_header().to_vec();
         bytes.extend(held.bytes());
-        let Some(end) = first_request_bytes(&bytes) else { return false };
-        bytes.drain(..end);
+        let first = first_request(&bytes)?;
+        bytes.drain(..first.end);
         self.scanner = Scanner::default();
         self.held = (!bytes.is_empty()).then(|| {
             let mut held = Held::default();
             held.push(bytes.into());
             Box::new(held)
         });
-        true
+        Some(first.syncs)
     }
 
     /// Whether this is the server it has.

@@ -229,10 +229,13 @@ impl App {
 
     /// The next errand, or the next step of it.
     fn ask(&mut self, net: &mut Net, witness: &mut Witness) {
-        self.cancel_asked = None;
-        if !self.is_cancel_loose {
-            self.cancel_range = (0, 0);
+        if self.is_cancel_loose {
+            // What it asks from now on might be hit: it comes back with another key.
+            self.part(net, witness);
+            return;
         }
+        self.cancel_asked = None;
+        self.cancel_range = (0, 0);
         if self.belief.tx == TxStatus::Idle {
             let is_weary = self.person.errands > 0 && self.dice.chance(self.habits.reconnects);
             if self.person.errands == 0 || is_weary {

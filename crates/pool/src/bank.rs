@@ -103,6 +103,8 @@ pub(crate) struct Database {
     pub(crate) servers_max: u32,
     pub(crate) pools: BTreeSet<PoolKey>,
     pub(crate) line: Line,
+    /// One of them has to give a server up.
+    pub(crate) is_pressed: bool,
 }
 
 /// The pools of one user.

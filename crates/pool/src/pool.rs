@@ -51,6 +51,8 @@ pub(crate) struct Pool {
     expiry_look: Option<Time>,
     /// No login for the minimum begins before this.
     minimum_from: Time,
+    /// The next server that comes back is given up for a pool of the same database that starves.
+    pub(crate) has_to_yield: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +98,7 @@ impl Pool {
             expiry_from: Time(0),
             expiry_look: None,
             minimum_from: Time(0),
+            has_to_yield: false,
         }
     }
 
@@ -324,6 +327,7 @@ impl Pool {
             retry,
             minimum,
             ahead(self.reserve_from(tables)),
+            ahead(self.starves_from(tables)),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -337,6 +341,22 @@ impl Pool {
     /// back.
     pub(crate) fn may_be_evicted(&self) -> bool {
         self.waiting.is_empty() && self.shelf.count(State::Idle) > 0
+    }
+
+    /// Whether it has nothing, and its first client has waited for so long that another pool of its database has to give way.
+    pub(crate) fn starves(&self, now: Time, tables: &Tables) -> bool {
+        self.starves_from(tables).is_some_and(|from| from <= now)
+    }
+
+    fn starves_from(&self, tables: &Tables) -> Option<Time> {
+        let is_in_line = matches!(self.hunger, Hunger::Room { .. }) && self.shelf.staying() == 0;
+        let first = self.waiting.first(&tables.seats).filter(|_| is_in_line)?;
+        Some(first.since + STARVING)
+    }
+
+    /// Whether it could give a server to a pool that starves: one that has none to spare, or it would be evicted.
+    pub(crate) fn may_yield(&self) -> bool {
+        self.shelf.staying() > 0
     }
 
     /// Since when its longest idle server has been idle.
@@ -395,6 +415,7 @@ impl Pool {
     }
 
     fn expire(&mut self, now: Time, tables: &mut Tables, server: ServerKey, why: CloseReason, out: &mut Vec<Command>) {
+        self.has_to_yield &= why != CloseReason::Evicted;
         if why == CloseReason::LifetimeOver && !self.limits.is_single_use() {
             self.expiry_from = now + self.expiry_gap();
         }
@@ -455,6 +476,8 @@ impl Pool {
             Some(CloseReason::CloseNeeded)
         } else if self.is_over_ceiling() {
             Some(CloseReason::TooManyServers)
+        } else if self.has_to_yield && now.since(slot.born) >= STARVING {
+            Some(CloseReason::Evicted)
         } else {
             None
         }
@@ -510,6 +533,10 @@ impl Pool {
         Some(self.idle_since(tables)? + idle_max)
     }
 }
+
+/// A pool without a server whose first client has waited for so long gets one of a busy pool; and so long that one keeps it at
+/// least. Pools that share too few servers take turns, and a server is logged in to once in that time at most.
+const STARVING: Duration = Duration::from_secs(1);
 
 /// The time between two logins for a minimum, so that a server which ends every connection is not asked in a circle;
 /// PgBouncer looks after its minimum as often.

@@ -2,7 +2,7 @@
 //!
 //! Always true: a login begins only when its user has a grant (if the user is limited) and its database has room (if the
 //! database is limited); a server is evicted only for a waiting client, never to reach a minimum, and only from a pool
-//! in which nobody waits.
+//! in which nobody waits, unless the other pool starves: then pools of a database take turns.
 //! Not here: whether a pool wishes for a login (`pool`), how grants are shared among workers (`ledger`).
 
 use base::Time;
@@ -22,6 +22,7 @@ impl Pools {
             self.fill_database(now, database, out);
             self.evict_for_database(now, database, out);
         }
+        self.press(now, database);
         if self.bank.user(user).owes_one {
             self.evict_for_ledger(now, user, out);
         }
@@ -175,6 +176,28 @@ impl Pools {
                 return;
             };
             self.with(victim, |pool, tables| pool.evict(now, tables, out));
+        }
+    }
+
+    /// Has the largest pool of a database give up the next server that comes back, if a pool starves beside it and no room is
+    /// on its way.
+    fn press(&mut self, now: Time, number: u32) {
+        let database = self.bank.database(number);
+        let first = database.line.first().filter(|(_, need)| *need == Need::Client);
+        if first.is_none() && !database.is_pressed {
+            return;
+        }
+        let starves = |key: PoolKey| self.pools.get(key).is_some_and(|pool| pool.starves(now, &self.tables));
+        let pools = || database.pools.iter().filter_map(|key| self.pools.get(*key));
+        let is_full = pools().map(|pool| pool.shelf.staying()).sum::<u32>() >= database.servers_max;
+        let is_needed = is_full && first.is_some_and(|(key, _)| starves(key));
+        let largest = pools().filter(|pool| pool.may_yield()).max_by_key(|pool| (pool.shelf.staying(), pool.key));
+        let victim = largest.map(|pool| pool.key).filter(|_| is_needed);
+        database.is_pressed = victim.is_some();
+        for key in &database.pools {
+            if let Some(pool) = self.pools.get_mut(*key) {
+                pool.has_to_yield = Some(*key) == victim;
+            }
         }
     }
 

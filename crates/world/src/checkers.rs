@@ -118,7 +118,7 @@ impl Checkers {
                         format!("application {app} is told {text:?}, and nobody removed any"),
                     );
                 }
-                // A pool that is never without waiting clients keeps its servers, and one that shares a limit with it may starve.
+                // A pool that is never without waiting clients keeps its servers, and one of the same user's may starve beside it.
                 if self.has_shared_limits && text.starts_with("query_wait_timeout") {
                     witness.count("starved beside a busy pool");
                     return;

@@ -166,9 +166,9 @@ impl Shape {
         self.settings.insert(name, value.to_string());
     }
 
-    /// Whether pools compete for servers.
+    /// Whether pools of several databases compete for the servers of a user.
     pub(crate) fn has_shared_limits(&self) -> bool {
-        self.databases.iter().any(|db| db.connections_max > 0) || self.settings.contains_key("max_user_connections")
+        self.settings.contains_key("max_user_connections")
     }
 
     /// The same limits, and time for everybody: in force when the faults are over.

@@ -199,7 +199,7 @@ impl<I: Io> Worker<I> {
             let is_counted = if piece.kind == backend::READY_FOR_QUERY { piece.is_last() } else { is_first };
             let was_ours = server.exchange.is_ours();
             if piece.kind == backend::ERROR_RESPONSE && server.client().is_none() && server.exchange.owes_nothing() {
-                let body = if piece.is_whole() { &chunk.bytes()[piece.body] } else { &[] };
+                let body = piece.is_whole().then(|| &chunk.bytes()[piece.body]);
                 self.farewell(key, body);
                 return;
             }
@@ -393,12 +393,16 @@ impl<I: Io> Worker<I> {
         is_statement && server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle
     }
 
-    /// A server that says goodbye while nobody uses it: an administrator ended it, or PostgreSQL shuts down.
-    fn farewell(&mut self, key: ServerKey, body: &[u8]) {
+    /// A server says goodbye while nobody uses it: an administrator ended it, or PostgreSQL shuts down. `body` is `None` when
+    /// the message has not come whole; it is not waited for, since the server must not be lent meanwhile.
+    fn farewell(&mut self, key: ServerKey, body: Option<&[u8]>) {
         let line = self.server_prefix(key);
-        let notice = Notice::parse(body);
-        let (severity, message) = (&notice.severity, &notice.message);
-        self.log.add(Level::Warning, format_args!("{line}server said: {severity}: {message}"));
+        match body.map(Notice::parse) {
+            Some(Notice { severity, message, .. }) => {
+                self.log.add(Level::Warning, format_args!("{line}server said: {severity}: {message}"));
+            }
+            None => self.log.add(Level::Warning, format_args!("{line}server said an error that has not come whole")),
+        }
         self.lose_server(key, "idle server got dirty");
     }
 

@@ -190,6 +190,10 @@ impl Net {
 
     /// Lets the network take what it can; whether everything has been taken.
     pub(crate) fn push(&mut self, end: u32) -> bool {
+        if self.end(end).is_reset {
+            // Nothing leaves a connection that is broken, its end neither.
+            return true;
+        }
         let now = self.agenda.now();
         loop {
             let row = &mut self.ends[end as usize];

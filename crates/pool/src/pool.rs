@@ -354,7 +354,7 @@ impl Pool {
         Some(first.since + STARVING)
     }
 
-    /// Whether it could give a server to a pool that starves: one that has none to spare, or it would be evicted.
+    /// Whether it has a server that a pool that starves could have instead.
     pub(crate) fn may_yield(&self) -> bool {
         self.shelf.staying() > 0
     }

@@ -11,13 +11,13 @@ use base::Time;
 use reactor::Level;
 use worker::letters::{Force, Parts, Snapshot};
 
-use crate::app::{App, Stage};
+use crate::app::{App, Ended, Stage};
 use crate::faults::What;
 use crate::phases::Phase;
 use crate::plan::Plan;
 use crate::postgres::{Limits, Mood};
 use crate::witness::{Charge, Witness};
-use crate::world::{ClientEnd, World};
+use crate::world::World;
 
 /// What the checkers remember.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Checkers {
     }
 
     /// A client's connection has ended from the other side.
-    pub(crate) fn client_ended(&mut self, app: u32, ended: &ClientEnd, witness: &mut Witness) {
+    pub(crate) fn client_ended(&mut self, app: u32, ended: &Ended, witness: &mut Witness) {
         let since_healed = match self.phase {
             Phase::Faults => Duration::ZERO,
             Phase::Healing { since } => witness.now.since(since),
@@ -95,12 +95,12 @@ impl Checkers {
         let is_going_down = matches!(self.phase, Phase::GoingDown { .. } | Phase::Over);
         let is_excused = is_going_down || !self.is_calm && since_healed < GRACE;
         match ended {
-            ClientEnd::Wanted => {}
-            ClientEnd::Silent if is_excused => witness.count("silent ends"),
-            ClientEnd::Silent => {
+            Ended::Wanted => {}
+            Ended::Silent if is_excused => witness.count("silent ends"),
+            Ended::Silent => {
                 witness.accuse(Charge::NotServed, format!("application {app} is closed without a word"));
             }
-            ClientEnd::Refused { sqlstate, text, is_due } => {
+            Ended::Refused { sqlstate, text, is_due } => {
                 let is_servers = sqlstate == "57P01";
                 let told = self.told.entry(text.clone()).or_default();
                 *told += 1;

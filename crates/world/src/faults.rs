@@ -144,7 +144,7 @@ impl World {
             }
             What::Reload { dice } => {
                 let shape = self.plan.shape.redrawn(&mut Dice::new(dice, 1));
-                self.reload(net, &shape);
+                self.reload(&shape);
             }
             What::FewBuffers { worker } => net.desk(worker).buffers_max = 2,
             What::NoDescriptors => net.descriptors_max = net.descriptors,

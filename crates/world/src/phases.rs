@@ -63,7 +63,7 @@ impl World {
             Phase::Crowd { since, has_begun } => self.look_at_the_crowd(since, has_begun),
             Phase::Last { since } => self.look_at_what_is_left(since),
         }
-        self.collect_mail();
+        self.send_mail();
     }
 
     fn is_everybody_done(&mut self) -> bool {
@@ -219,8 +219,7 @@ impl World {
             self.checkers.phase = Phase::Crowd { since: now, has_begun: true };
         } else if self.is_everybody_done() {
             let last = self.plan.shape.last();
-            let net = self.net.clone();
-            self.reload(&mut net.borrow_mut(), &last);
+            self.reload(&last);
             self.checkers.phase = Phase::Last { since: now };
         } else if now.since(since) > HEALING_MAX {
             self.witness.accuse(Charge::NotServed, "the crowd does not come to an end".to_owned());

@@ -18,7 +18,7 @@ use worker::Worker;
 use worker::letters::{Force, Post, Posts, ToControl, ToWorker};
 
 use crate::agenda::Event;
-use crate::app::{App, Ended};
+use crate::app::App;
 use crate::checkers::{AT_REST, Checkers};
 use crate::dice::Dice;
 use crate::fairness::Fairness;
@@ -260,7 +260,8 @@ impl World {
         self.net.borrow_mut().agenda.at(at, Event::Letter { from, to });
     }
 
-    fn send_mail(&mut self) {
+    /// Posts what has been written.
+    pub(crate) fn send_mail(&mut self) {
         let written = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
         let control = self.plan.workers;
         for envelope in written {
@@ -365,7 +366,7 @@ impl World {
     }
 
     /// New settings come into force.
-    pub(crate) fn reload(&mut self, net: &mut Net, shape: &Shape) {
+    pub(crate) fn reload(&mut self, shape: &Shape) {
         let text = shape.text();
         let Ok(loaded) = load(&text, Some(&self.force.settings)) else {
             self.witness.accuse(Charge::NoReason, format!("the configuration is refused:\n{text}"));
@@ -385,7 +386,6 @@ impl World {
         });
         self.force = force.clone();
         self.checkers.in_force(&force, self.witness.now);
-        let _ = net;
         self.pending_forces(force);
     }
 
@@ -404,7 +404,7 @@ impl World {
         let net = self.net.clone();
         {
             let net = &mut net.borrow_mut();
-            self.reload(net, &healed);
+            self.reload(&healed);
             for app in &mut self.apps {
                 app.calm_down(net, HEALED_ERRANDS);
             }
@@ -432,11 +432,6 @@ impl World {
         for to in 0..self.plan.workers {
             self.post(self.plan.workers, to, letter());
         }
-    }
-
-    /// Sends what was written outside a worker's turn.
-    pub(crate) fn collect_mail(&mut self) {
-        self.send_mail();
     }
 }
 
@@ -493,9 +488,6 @@ fn first_force(plan: &Plan) -> Force {
         settings,
     }
 }
-
-/// What is told of a client's end.
-pub(crate) type ClientEnd = Ended;
 
 /// How often the world looks at itself.
 const LOOK: Duration = Duration::from_millis(200);

@@ -63,7 +63,7 @@ impl App {
             && name == "TimeZone"
             && zone == value
         {
-            return self.expected(witness);
+            return self.expected();
         }
         if name == "TimeZone" && self.is_aborted && value == self.belief.zone {
             self.belief.told = value.to_owned();
@@ -97,7 +97,7 @@ impl App {
             Some((nonce, Expect::Error(sqlstate))) if *sqlstate == &*notice.sqlstate && said == Some(*nonce)
         );
         if is_expected {
-            let heard = self.expected(witness);
+            let heard = self.expected();
             self.mind_early_syncs();
             return heard;
         }
@@ -213,11 +213,11 @@ impl App {
             self.accuse(witness, Charge::ForeignBytes, &text);
             return Heard::Nothing;
         }
-        self.expected(witness)
+        self.expected()
     }
 
     /// What was due has come.
-    fn expected(&mut self, _: &mut Witness) -> Heard {
+    fn expected(&mut self) -> Heard {
         self.readies_allowed = 0;
         let Some(request) = self.asked.front_mut() else { return Heard::Nothing };
         request.expects.pop_front();

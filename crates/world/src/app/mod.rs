@@ -436,13 +436,8 @@ impl App {
     fn understand(&mut self, net: &mut Net, witness: &mut Witness) {
         self.mind_encryption(net, witness);
         let mut at = 0;
-        while let Some(header) = self.input.get(at..at + 5) {
-            let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-            if self.input.len() < at + 1 + length {
-                break;
-            }
-            let (kind, body) = (self.input[at], self.input[at + 5..at + 1 + length].to_vec());
-            at += 1 + length;
+        while let Some((kind, body, next)) = crate::message_at(&self.input, at) {
+            at = next;
             self.message(net, kind, &body, witness);
             if self.end.is_none() {
                 return;

@@ -267,13 +267,8 @@ impl Session {
     pub(crate) fn hear(&mut self, bytes: &[u8], manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
         self.input.extend_from_slice(bytes);
         let mut at = 0;
-        while let Some(header) = self.input.get(at..at + 5) {
-            let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-            if self.input.len() < at + 1 + length {
-                break;
-            }
-            let (kind, body) = (self.input[at], self.input[at + 5..at + 1 + length].to_vec());
-            at += 1 + length;
+        while let Some((kind, body, next)) = crate::message_at(&self.input, at) {
+            at = next;
             if kind == frontend::TERMINATE {
                 self.life = Life::Dead;
                 return Wish::Close;

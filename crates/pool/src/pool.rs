@@ -354,11 +354,6 @@ impl Pool {
         Some(first.since + STARVING)
     }
 
-    /// Whether it has a server that a pool that starves could have instead.
-    pub(crate) fn may_yield(&self) -> bool {
-        self.shelf.staying() > 0
-    }
-
     /// Since when its longest idle server has been idle.
     pub(crate) fn idle_since(&self, tables: &Tables) -> Option<Time> {
         let oldest = self.shelf.list(State::Idle).oldest()?;

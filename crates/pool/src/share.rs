@@ -18,11 +18,15 @@ impl Pools {
     pub(crate) fn share(&mut self, now: Time, key: PoolKey, out: &mut Vec<Command>) {
         self.seek(now, key, out);
         let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return };
-        if !self.bank.database(database).line.is_empty() {
+        let place = self.bank.database(database);
+        let (is_hungry, is_pressed) = (!place.line.is_empty(), place.is_pressed);
+        if is_hungry {
             self.fill_database(now, database, out);
             self.evict_for_database(now, database, out);
         }
-        self.press(now, database);
+        if is_hungry || is_pressed {
+            self.press(now, database);
+        }
         if self.bank.user(user).owes_one {
             self.evict_for_ledger(now, user, out);
         }
@@ -183,15 +187,12 @@ impl Pools {
     /// on its way.
     fn press(&mut self, now: Time, number: u32) {
         let database = self.bank.database(number);
-        let first = database.line.first().filter(|(_, need)| *need == Need::Client);
-        if first.is_none() && !database.is_pressed {
-            return;
-        }
+        let first = database.line.first();
         let starves = |key: PoolKey| self.pools.get(key).is_some_and(|pool| pool.starves(now, &self.tables));
         let pools = || database.pools.iter().filter_map(|key| self.pools.get(*key));
         let is_full = pools().map(|pool| pool.shelf.staying()).sum::<u32>() >= database.servers_max;
         let is_needed = is_full && first.is_some_and(|(key, _)| starves(key));
-        let largest = pools().filter(|pool| pool.may_yield()).max_by_key(|pool| (pool.shelf.staying(), pool.key));
+        let largest = pools().max_by_key(|pool| (pool.shelf.staying(), pool.key));
         let victim = largest.map(|pool| pool.key).filter(|_| is_needed);
         database.is_pressed = victim.is_some();
         for key in &database.pools {

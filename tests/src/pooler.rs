@@ -4,6 +4,7 @@
 //! a test that fails shows the end of its log.
 //! Not here: which settings make sense.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -262,13 +263,15 @@ impl Pooler {
         let held: Vec<_> = files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).collect();
         let table = fs::read_to_string("/proc/net/tcp").expect("the kernel tells its connections");
         let wanted = format!(":{port:04X}");
-        // What was held before and is established now has been both in between.
-        table
+        // What was held before and is established now has been both in between. The kernel tells its table in pieces,
+        // and may tell a connection twice where others come and go: each is counted once, by its inode.
+        let established: BTreeSet<_> = table
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>())
             .filter(|words| words.len() > 9 && words[2].ends_with(&wanted) && words[3] == "01")
-            .filter(|words| held.iter().any(|file| file.as_os_str() == format!("socket:[{}]", words[9]).as_str()))
-            .count()
+            .map(|words| format!("socket:[{}]", words[9]))
+            .collect();
+        held.iter().filter(|file| file.to_str().is_some_and(|file| established.contains(file))).count()
     }
 
     fn launch(place: &Arc<Place>, ini: &Ini, port: u16) -> Self {

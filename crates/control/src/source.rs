@@ -12,7 +12,7 @@ use auth::UserFile;
 use config::{Homes, Loaded, Mistake, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, TcpTuning};
-use worker::letters::Force;
+use worker::letters::{Force, Standing};
 
 /// The configuration file and what the command line says on top of it.
 #[derive(Clone, Debug)]
@@ -86,15 +86,16 @@ pub fn first_force(
     let homes = Homes::assign(&settings, workers, None);
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     let tuning = tuning(&settings);
-    Force { settings, homes, users, tracked, mock_key, tuning, log, own_uid }
+    Force { settings, homes, users, tracked, mock_key, tuning, log, own_uid, standing: Standing::default() }
 }
 
 /// What replaces `old` after a reload.
 pub(crate) fn next_force(settings: Settings, users: UserFile, log: Arc<LogTarget>, old: &Force) -> Force {
     let homes = Homes::assign(&settings, old.homes.workers(), Some(&old.homes));
     let tuning = tuning(&settings);
-    let tracked = old.tracked.clone();
-    Force { settings, homes, users, tracked, mock_key: old.mock_key, tuning, log, own_uid: old.own_uid }
+    let (tracked, mut standing) = (old.tracked.clone(), old.standing.clone());
+    standing.keep(|name| settings.database(name).is_some());
+    Force { settings, homes, users, tracked, mock_key: old.mock_key, tuning, log, own_uid: old.own_uid, standing }
 }
 
 /// The settings of TCP sockets.

@@ -17,8 +17,10 @@ use protocol::client::greeting::Request;
 use protocol::vars::Tracked;
 use reactor::{LogTarget, Peer, TcpTuning};
 
+pub use crate::orders::{Order, Standing, Whose};
+
 /// Everything that is in force: replaced as a whole, between two turns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Force {
     /// The configuration.
     pub settings: Settings,
@@ -36,6 +38,8 @@ pub struct Force {
     pub log: Arc<LogTarget>,
     /// The user id of this process, who may enter the console by the unix socket.
     pub own_uid: u32,
+    /// What operators have ordered and not undone.
+    pub standing: Standing,
 }
 
 /// A way to post letters to somebody, from any thread. It never blocks.
@@ -109,6 +113,18 @@ pub enum ToWorker<S> {
         /// Whether the connection ends with it.
         closes: bool,
     },
+    /// Do this once.
+    Order {
+        /// Control's number for it.
+        question: u64,
+        /// What.
+        order: Order,
+    },
+    /// Nobody waits any longer for what this order waits for.
+    ForgetOrder {
+        /// Control's number for it.
+        question: u64,
+    },
     /// Go down this way.
     Shutdown(Shutdown),
 }
@@ -167,6 +183,29 @@ pub enum ToControl {
         /// What it said.
         text: String,
     },
+    /// A client of the console is gone, before its answer.
+    ConsoleLeft {
+        /// Where the client was.
+        from: WorkerId,
+        /// Which it was.
+        client: ClientKey,
+    },
+    /// A client of the console no longer wants what it waits for.
+    ConsoleCancel {
+        /// Where the client is.
+        from: WorkerId,
+        /// Which it is.
+        client: ClientKey,
+    },
+    /// What was ordered with [`ToWorker::Order`] is done, or what it waited for has come.
+    Obeyed {
+        /// Who answers.
+        from: WorkerId,
+        /// Control's number for the order.
+        question: u64,
+        /// Whether there was anything to do it to.
+        is_done: bool,
+    },
     /// What was asked for with [`ToWorker::Show`].
     Shown {
         /// Who answers.
@@ -176,10 +215,12 @@ pub enum ToControl {
         /// What is to be seen.
         snapshot: Box<Snapshot>,
     },
-    /// This worker has nothing left that the shutdown waits for.
+    /// Whether this worker has anything left that the shutdown waits for has changed.
     Drained {
         /// Which.
         from: WorkerId,
+        /// Whether nothing is left.
+        is_drained: bool,
     },
 }
 

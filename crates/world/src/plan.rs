@@ -72,6 +72,8 @@ pub(crate) struct Person {
     pub(crate) transactions: bool,
     /// What it is asked for at the door.
     pub(crate) proof: Proof,
+    /// It may be asked for something else.
+    pub(crate) is_proof_unsure: bool,
     /// No name of a database is unknown.
     pub(crate) knows_any_database: bool,
 }
@@ -162,7 +164,7 @@ impl Shape {
         text
     }
 
-    fn set(&mut self, name: &'static str, value: impl ToString) {
+    pub(crate) fn set(&mut self, name: &'static str, value: impl ToString) {
         self.settings.insert(name, value.to_string());
     }
 
@@ -443,6 +445,7 @@ impl Plan {
                 errands: (1100 / count) + dice.among(1..=10) as u32,
                 transactions: is_auto || db.mode != "statement",
                 proof: plan.proof,
+                is_proof_unsure: false,
                 knows_any_database: plan.shape.autodb.is_some(),
             };
             plan.people.push((number, person, habits));
@@ -465,6 +468,8 @@ impl Plan {
         if !is_calm {
             plan.draw_faults(&mut dice);
         }
+        let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
+        plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
         plan
     }
 
@@ -477,6 +482,7 @@ impl Plan {
                 errands: dice.among(1..=30) as u32,
                 transactions: false,
                 proof: self.proof,
+                is_proof_unsure: false,
                 knows_any_database: self.shape.autodb.is_some(),
             };
             let habits = Habits {
@@ -519,6 +525,6 @@ pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 const ADMIN: &str = "admin";
 const WATCHER: &str = "watcher";
 /// A database that nobody has written down.
-const AUTODB: &str = "transaction_auto";
+pub(crate) const AUTODB: &str = "transaction_auto";
 /// The database that is the console.
 pub(crate) const CONSOLE: &str = "pgbouncer";

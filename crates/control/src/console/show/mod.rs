@@ -20,7 +20,7 @@ use auth::UserFile;
 use base::{Time, Wall};
 use config::{LoadBalance, Settings};
 use pool::Mode;
-use worker::letters::{Parts, Snapshot};
+use worker::letters::{Parts, Snapshot, Standing};
 
 use super::table::{Cell, Column, Table, text};
 use crate::history::History;
@@ -43,6 +43,8 @@ pub(crate) struct View<'v> {
     pub(crate) settings: &'v Settings,
     /// The file of secrets in force.
     pub(crate) users: &'v UserFile,
+    /// What operators have ordered and not undone.
+    pub(crate) standing: &'v Standing,
     /// The workers, as far as [`Subject::parts`] asked for them.
     pub(crate) snapshots: &'v [Snapshot],
     /// The counters at the latest boundaries.
@@ -192,10 +194,22 @@ pub(crate) mod tests {
 
     /// The table of a subject from these snapshots.
     pub(crate) fn table_of(name: &str, settings: &Settings, users: &str, snapshots: &[Snapshot]) -> Table {
+        table_under(&Standing::default(), name, settings, users, snapshots)
+    }
+
+    /// The same under these orders.
+    pub(crate) fn table_under(
+        standing: &Standing,
+        name: &str,
+        settings: &Settings,
+        users: &str,
+        snapshots: &[Snapshot],
+    ) -> Table {
         let (users, _) = UserFile::parse(users.as_bytes());
         let history = History::new(Time::from_secs(1));
         let now = Time::from_secs(11);
-        find(name).expect("a subject").table(&View { settings, users: &users, snapshots, history: &history, now })
+        let view = View { settings, users: &users, standing, snapshots, history: &history, now };
+        find(name).expect("a subject").table(&view)
     }
 
     /// The rows, their cells separated by bars, NULL written as such.

@@ -66,7 +66,7 @@ impl Checkers {
     /// Other settings are on their way to the workers.
     pub(crate) fn in_force(&mut self, force: &Arc<Force>, now: Time) {
         self.forces.push((now, force.clone()));
-        self.was_removed |= self.phase == Phase::Faults;
+        self.was_removed |= matches!(self.phase, Phase::Faults | Phase::GoingDown { .. });
         // What was replaced a while ago is in force nowhere.
         while self.forces.len() > 1 && now.since(self.forces[1].0) > FORGOTTEN {
             self.forces.remove(0);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use auth::UserFile;
-use worker::letters::{Force, Order, ToWorker, Whose};
+use worker::letters::{Force, Order, Standing, ToWorker, Whose};
 
 use crate::dice::Dice;
 use crate::net::Net;
@@ -36,6 +36,21 @@ struct Given {
     done: usize,
 }
 
+impl Operator {
+    /// Pauses that do not stand any more, such as those of databases that are gone, hold nobody.
+    pub(crate) fn mind(&mut self, standing: &Standing) {
+        self.held.retain(|whose| stands(standing, whose));
+    }
+}
+
+/// Whether a pause stands.
+fn stands(standing: &Standing, whose: &Whose) -> bool {
+    match whose {
+        Some(name) => standing.paused.contains(name),
+        None => standing.is_paused,
+    }
+}
+
 impl World {
     /// Changes what is in force.
     fn change_force(&mut self, change: impl FnOnce(&mut Force)) {
@@ -60,7 +75,6 @@ impl World {
 
     /// RESUME.
     pub(crate) fn resume(&mut self, whose: &Whose) {
-        self.operator.held.retain(|held| held != whose);
         self.change_force(|force| force.standing.resume(whose));
         let undone = Order::AwaitUnused(whose.clone());
         let open = self.operator.open.iter();
@@ -114,11 +128,7 @@ impl World {
         match order {
             Order::AwaitUnused(whose) | Order::Kill(whose) => {
                 // It may have been ended before it was complete.
-                let is_in_force = match &whose {
-                    Some(name) => self.force.standing.paused.contains(name),
-                    None => self.force.standing.is_paused,
-                };
-                if is_in_force {
+                if stands(&self.force.standing, &whose) {
                     self.operator.held.push(whose);
                     let sessions: Vec<u32> = (0..self.postgres.sessions.len() as u32).collect();
                     let net = self.net.clone();

@@ -108,7 +108,7 @@ impl World {
             let is_ours =
                 |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
             let left = match self.plan.shutdown {
-                Some(Shutdown::WaitForServers) => {
+                Some((_, Shutdown::WaitForServers)) => {
                     self.postgres.sessions.iter().filter(|session| is_ours(session.end)).count()
                 }
                 _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),

@@ -36,8 +36,8 @@ pub(crate) struct Plan {
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
     pub(crate) proof: Proof,
-    /// The world ends with this.
-    pub(crate) shutdown: Option<Shutdown>,
+    /// The world ends with this, from then on, microseconds.
+    pub(crate) shutdown: Option<(u64, Shutdown)>,
 }
 
 /// A configuration, before it is text.
@@ -453,18 +453,12 @@ impl Plan {
         if dice.chance(250) {
             plan.draw_operators(&mut dice, &common);
         }
-        plan.shutdown = dice.pick(&[
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            Some(Shutdown::WaitForClients),
-            Some(Shutdown::WaitForServers),
-        ]);
+        if dice.chance(200) {
+            let way = dice.pick(&[Shutdown::WaitForClients, Shutdown::WaitForServers]);
+            let is_early = !is_calm && dice.chance(500);
+            let at = if is_early { dice.among(0..=plan.heals_at) } else { plan.heals_at };
+            plan.shutdown = Some((at, way));
+        }
         if !is_calm {
             plan.draw_faults(&mut dice);
         }

@@ -133,6 +133,9 @@ impl World {
             net.agenda.at(Time(start + (fault.at + fault.lasts).min(self.plan.heals_at)), Event::Mended { index });
         }
         net.agenda.at(Time(start + self.plan.heals_at), Event::Heals);
+        if let Some((at, _)) = self.plan.shutdown {
+            net.agenda.at(Time(start + at), Event::GoesDown);
+        }
         net.agenda.after(LOOK, Event::Look);
     }
 
@@ -198,6 +201,7 @@ impl World {
                 self.end_fault(&what);
             }
             Event::Heals => self.heal(),
+            Event::GoesDown => self.go_down(),
             Event::Look => {
                 self.look();
                 let is_last = matches!(self.checkers.phase, Phase::Last { .. });
@@ -394,6 +398,7 @@ impl World {
     /// This comes into force.
     pub(crate) fn enforce(&mut self, force: Force) {
         let force = Arc::new(force);
+        self.operator.mind(&force.standing);
         self.force = force.clone();
         self.checkers.in_force(&force, self.witness.now);
         self.order(|| ToWorker::Force(force.clone()));
@@ -411,14 +416,18 @@ impl World {
                 app.calm_down(net, HEALED_ERRANDS);
             }
         }
-        let since = self.witness.now;
-        self.checkers.phase = match self.plan.shutdown {
-            None => Phase::Healing { since },
-            Some(way) => {
-                self.order(|| ToWorker::Shutdown(way));
-                Phase::GoingDown { since }
-            }
-        };
+        if self.checkers.phase == Phase::Faults {
+            self.checkers.phase = Phase::Healing { since: self.witness.now };
+        }
+        self.send_mail();
+    }
+
+    /// The pooler is told to go down when nothing is left to wait for.
+    fn go_down(&mut self) {
+        let Some((_, way)) = self.plan.shutdown else { return };
+        self.witness.note(|| format!("GOES DOWN {way:?}"));
+        self.order(|| ToWorker::Shutdown(way));
+        self.checkers.phase = Phase::GoingDown { since: self.witness.now };
         self.send_mail();
     }
 

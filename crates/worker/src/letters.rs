@@ -246,6 +246,10 @@ pub struct Parts {
     pub stats: bool,
     /// [`Snapshot::tables`].
     pub memory: bool,
+    /// [`Snapshot::logins`].
+    pub logins: bool,
+    /// [`Snapshot::hosts`].
+    pub hosts: bool,
 }
 
 /// One worker at one moment.
@@ -253,6 +257,8 @@ pub struct Parts {
 pub struct Snapshot {
     /// Its clients that are logged in, those of the console included.
     pub clients: Vec<Row>,
+    /// Its clients that are not logged in.
+    pub logins: Vec<Row>,
     /// Its servers, those being dialed included.
     pub servers: Vec<Row>,
     /// Its pools, in no order that means anything.
@@ -265,6 +271,8 @@ pub struct Snapshot {
     pub stats: Vec<(Arc<str>, Totals)>,
     /// Its tables.
     pub tables: Vec<TableRow>,
+    /// The names whose addresses it remembers.
+    pub hosts: Vec<HostRow>,
     /// Clients that are logging in.
     pub login_clients: u32,
     /// Names whose addresses are remembered.
@@ -308,6 +316,21 @@ pub struct Row {
     pub remote_pid: u32,
     /// Its application_name.
     pub application_name: Box<str>,
+    /// Bytes that it has said and nobody has looked at.
+    pub held: usize,
+    /// Bytes that it has been given and has not taken.
+    pub unsent: usize,
+}
+
+/// A name of hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostRow {
+    /// The name.
+    pub name: Arc<str>,
+    /// How long its addresses are believed.
+    pub ttl: Duration,
+    /// Its addresses; none if there are none.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A pool.

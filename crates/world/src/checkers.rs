@@ -293,7 +293,8 @@ impl World {
 }
 
 /// All that a worker shows.
-pub(crate) const EVERYTHING: Parts = Parts { clients: true, servers: true, pools: true, stats: true, memory: true };
+pub(crate) const EVERYTHING: Parts =
+    Parts { clients: true, servers: true, pools: true, stats: true, memory: true, logins: true, hosts: true };
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused while something is wrong.

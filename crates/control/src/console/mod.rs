@@ -276,7 +276,7 @@ mod tests {
     fn what_comes_later_says_so() {
         let later = |command: &str| ("0A000", format!("{command} is not available in this version"));
         assert_eq!(refused("suspend", Right::Admin), later("SUSPEND"));
-        assert_eq!(refused("SHOW sockets", Right::Stats), later("SHOW SOCKETS"));
+        assert_eq!(refused("SHOW fds", Right::Admin), later("SHOW FDS"));
     }
 
     #[test]

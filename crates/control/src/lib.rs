@@ -19,7 +19,7 @@ mod waits;
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use names::{Found, LOOKUPS_MAX};
 pub use run::{Clock, Signals, run, wall_now};
-pub use source::{Source, first_force, open_log, read_users, tuning, words_of};
+pub use source::{Rules, Source, first_force, open_log, read_rules, read_users, tuning, words_of};
 
 /// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.
 pub const PGBOUNCER_VERSION: &str = "1.25.2";

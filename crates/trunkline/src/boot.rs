@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use auth::UserFile;
 use config::{Loaded, Settings};
-use control::{Clock, Control, LOOKUPS_MAX, PGBOUNCER_VERSION, Signals, Source, Speaker};
+use control::{Clock, Control, LOOKUPS_MAX, PGBOUNCER_VERSION, Rules, Signals, Source, Speaker};
 use reactor::{Level, LogTarget};
 use tokio::runtime::Runtime;
 use worker::letters::{Force, Post, ToControl};
@@ -47,6 +47,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
     }
     // As in PgBouncer before the user is switched: the secrets may be for root's eyes only.
     let users = control::read_users(&settings);
+    let rules = control::read_rules(&settings)?;
     identity::become_user(settings.user.as_deref())?;
     doors::check_nobody_answers(&settings)?;
     let old = settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)?;
@@ -57,7 +58,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
     for warning in &warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
-    let force = Arc::new(first_force(settings, users, log, speaker)?);
+    let force = Arc::new(first_force(settings, users, rules, log, speaker)?);
     let limit = identity::raise_descriptor_limit()?;
     tell_descriptors(&force, limit, speaker);
     let choice = threads::choose(force.settings.io_backend, reactor::probe_uring)?;
@@ -111,7 +112,14 @@ fn open_log(settings: &Settings, speaker: &Speaker) -> Result<Arc<LogTarget>, Fa
     Ok(log)
 }
 
-fn first_force(settings: Settings, users: Users, log: Arc<LogTarget>, speaker: &Speaker) -> Result<Force, Fatal> {
+fn first_force(
+    settings: Settings,
+    users: Users,
+    (hba, idents, lines): Rules,
+    log: Arc<LogTarget>,
+    speaker: &Speaker,
+) -> Result<Force, Fatal> {
+    lines.iter().for_each(|line| say(speaker, Level::Warning, format_args!("{line}")));
     // As in PgBouncer without the file: whoever needs no secret can still be served.
     let (users, problems) = users.unwrap_or_else(|text| (UserFile::default(), vec![text]));
     problems.iter().for_each(|problem| say(speaker, Level::Error, format_args!("{problem}")));
@@ -122,7 +130,7 @@ fn first_force(settings: Settings, users: Users, log: Arc<LogTarget>, speaker: &
         Ok(workers) => workers,
         Err(_) => u8::MAX,
     };
-    Ok(control::first_force(settings, users, log, workers, mock_key, identity::own_uid()))
+    Ok(control::first_force(settings, users, (hba, idents), log, workers, mock_key, identity::own_uid()))
 }
 
 fn open_doors(settings: &Settings, speaker: &Speaker) -> Result<doors::Doors, Fatal> {

@@ -17,10 +17,14 @@ pub(crate) fn check(config: &str) -> ExitCode {
         }
     };
     loaded.warnings.iter().for_each(|warning| println!("warning: {warning}"));
-    let problems = match control::read_users(&loaded.settings) {
+    let mut problems = match control::read_users(&loaded.settings) {
         Ok((_, problems)) => problems,
         Err(text) => vec![text],
     };
+    match control::read_rules(&loaded.settings) {
+        Ok((_, _, lines)) => problems.extend(lines),
+        Err(text) => problems.push(text),
+    }
     if !problems.is_empty() {
         problems.iter().for_each(|problem| eprintln!("error: {problem}"));
         return failed(problems.len());

@@ -11,7 +11,7 @@ use base::WorkerId;
 use config::IoBackend;
 use reactor::{Backend, Epoll, Equipment, Io, Listener, Socket, Uring, Waker};
 use worker::Worker;
-use worker::letters::{Force, Post, Posts, ToControl, ToWorker};
+use worker::letters::{Force, Ids, Post, Posts, ToControl, ToWorker};
 
 use crate::last_words::Fatal;
 
@@ -84,7 +84,7 @@ pub(crate) fn start(
         workers.push(letter_box(sender, waker.clone()));
         boxes.push((inbox, waker));
     }
-    let posts = Posts { workers: workers.clone(), control };
+    let posts = Posts { workers: workers.clone(), control, ids: Ids::default() };
     let (up, ups) = mpsc::channel();
     let (end, ended) = mpsc::channel();
     for (number, (inbox, waker)) in (0..=u8::MAX).zip(boxes) {

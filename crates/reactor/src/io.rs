@@ -162,6 +162,13 @@ pub struct Socket {
     pub(crate) from: Option<SocketAddr>,
 }
 
+/// One end of a pair of unix sockets.
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd, is_unix: true, from: None }
+    }
+}
+
 /// Why nothing more comes.
 #[derive(Debug)]
 pub enum End {

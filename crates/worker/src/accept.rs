@@ -48,9 +48,28 @@ impl<I: Io> Worker<I> {
         self.arm_client(key);
     }
 
+    /// The control thread comes as a client.
+    pub(crate) fn receive_own(&mut self, socket: I::Socket) {
+        let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
+        let stage = Stage::Greeting(Box::new(Greeting { said: Vec::new(), has_spoken: false, since_wall }));
+        let Some(key) = self.take_client(socket, peer, 0, self.now, stage) else { return };
+        self.mark_own(key, true);
+        if let Some(client) = self.clients.get(key) {
+            self.io.receive(client.conn, Receive::Once);
+        }
+        self.arm_client(key);
+    }
+
+    fn mark_own(&mut self, key: Key, is_own: bool) {
+        if let Some(client) = self.clients.get_mut(key) {
+            client.is_own = is_own;
+        }
+    }
+
     fn take_client(&mut self, socket: I::Socket, peer: Peer, id: u64, since: Time, stage: Stage) -> Option<Key> {
         let conn = base::Key { index: u32::MAX, generation: 0 };
-        let client = Client { conn, id, peer, since, asked: self.now, timer: None, seat: Seat::default(), stage };
+        let seat = Seat::default();
+        let client = Client { conn, id, peer, since, asked: self.now, timer: None, seat, is_own: false, stage };
         let Ok(key) = self.clients.insert(client) else {
             self.log.add(Level::Error, format_args!("no room for another client"));
             return None;
@@ -124,11 +143,11 @@ impl<I: Io> Worker<I> {
             self.begin_login(key, &early);
             return;
         }
-        let (id, peer, since, conn) = (client.id, client.peer, client.since, client.conn);
+        let (id, peer, since, conn, is_own) = (client.id, client.peer, client.since, client.conn, client.is_own);
         match self.io.release(conn) {
             Some(socket) => {
                 self.forget_client(key);
-                let traveller = Traveller { socket, peer, request, early, id, since, since_wall };
+                let traveller = Traveller { socket, peer, request, early, id, since, since_wall, is_own };
                 (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             }
             None => {
@@ -152,18 +171,19 @@ impl<I: Io> Worker<I> {
 
     /// A client comes from the worker that accepted it.
     pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
-        let Traveller { socket, peer, request, early, id, since, since_wall } = traveller;
+        let Traveller { socket, peer, request, early, id, since, since_wall, is_own } = traveller;
         let early = if planted::is(Planted::EarlyBytesLost) { Vec::new() } else { early };
         let home = self.force.homes.home_of(&request.database);
         if home != self.id {
             // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
-            let traveller = Traveller { socket, peer, request, early, id, since, since_wall };
+            let traveller = Traveller { socket, peer, request, early, id, since, since_wall, is_own };
             (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             return;
         }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
         if let Some(key) = self.take_client(socket, peer, id, since, stage) {
             self.arm_client(key);
+            self.mark_own(key, is_own);
             self.begin_login(key, &early);
         }
     }

@@ -104,9 +104,4 @@ impl<I: Io> Worker<I> {
         }
         self.fail_client(key, &Fault::UnixSocketRejected);
     }
-
-    /// Whether a user stands in the file of secrets or in `[users]`.
-    pub(crate) fn is_known(&self, user: &str) -> bool {
-        self.force.users.secret(user).is_some() || self.force.settings.users.contains_key(user)
-    }
 }

@@ -4,6 +4,7 @@
 use nix::sys::signal::Signal;
 use tests::client::{Answer, Client};
 use tests::pooler::Pooler;
+use tests::program::{psql, run};
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
@@ -156,12 +157,12 @@ pub(crate) fn a_setting_holds_until_the_next_reload(house: &House) {
         rows.into_iter().find(|row| row[0].as_deref() == Some(key)).and_then(|row| row[1].clone())
     };
     assert_eq!(pooler.console("SET query_wait_timeout = 7").tags, ["SET query_wait_timeout=7"]);
-    assert_eq!(pooler.console("SET auth_user TO 'asker'").tags, ["SET auth_user=asker"]);
+    assert_eq!(pooler.console("SET auth_dbname TO 'asker'").tags, ["SET auth_dbname=asker"]);
     assert_eq!(shown("query_wait_timeout").as_deref(), Some("7"));
     order(&pooler, "RELOAD");
     assert_eq!(shown("query_wait_timeout").as_deref(), Some("100"));
     // As in PgBouncer, what has no default keeps what it was set to.
-    assert_eq!(shown("auth_user").as_deref(), Some("asker"));
+    assert_eq!(shown("auth_dbname").as_deref(), Some("asker"));
     let answer = pooler.console("SET query_wait_timeout = soon");
     assert_eq!(refusal(&answer), ("08P01", "SET failed"));
     assert!(pooler.log().contains("invalid value \"soon\" for parameter query_wait_timeout"), "{}", pooler.log());
@@ -179,4 +180,45 @@ pub(crate) fn the_signals_of_a_pause_are_heard(house: &House) {
     pooler.signal(Signal::SIGUSR2);
     assert_eq!(client.answer().value(), "2");
     pooler.await_log("got SIGUSR2, continuing from PAUSE");
+}
+
+/// A session whose server is obsolete ends at once if the operator wants that; one inside a transaction when that is over.
+pub(crate) fn server_fast_close_ends_sessions_outside_of_transactions(house: &House) {
+    let pooler = house.pooler("order_fast", &["pool_mode = session", "server_fast_close = 1"]);
+    let [mut idle, mut busy] = [pooler.client("u", "order_fast"), pooler.client("u", "order_fast")];
+    idle.run("select 1");
+    busy.run("begin");
+    order(&pooler, "RECONNECT order_fast");
+    assert_eq!(refusal(&idle.answer()), ("08P01", "database configuration changed"));
+    assert_eq!(busy.value("select 1"), "1");
+    let last = busy.query("commit");
+    assert_eq!(last.tags, ["COMMIT"]);
+    assert_eq!(refusal(&busy.answer()), ("08P01", "database configuration changed"));
+}
+
+pub(crate) fn a_pool_that_nobody_uses_is_forgotten(house: &House) {
+    let settings = ["pool_idle_timeout = 1", "server_idle_timeout = 1"];
+    let pooler = house.pooler("order_unused", &settings);
+    drop(pooler.client("u", "order_unused"));
+    pooler.await_log("cleaning up idle pool for user u on db order_unused because: pool idle timeout (age= ");
+    let pools = pooler.console("SHOW POOLS").rows;
+    assert!(pools.iter().all(|row| row[0].as_deref() == Some("pgbouncer")), "{pools:?}");
+    assert_eq!(pooler.client("u", "order_unused").value("select 1"), "1");
+}
+
+pub(crate) fn an_operator_may_greet_clients(house: &House) {
+    let pooler = house.pooler("order_greet", &["login_notify_message = be welcome"]);
+    let said = run(psql(&pooler, "u", "order_greet").args(["-c", "select 1"]), LIMIT);
+    assert!(said.err.contains("NOTICE:  be welcome"), "{said:?}");
+    assert_eq!(said.success(), "1\n");
+}
+
+pub(crate) fn who_only_looks_counts_at_the_console_and_an_admin_does_not(house: &House) {
+    let settings = ["max_user_client_connections = 1", "max_db_client_connections = 1"];
+    let pooler = house.pooler("order_full", &settings);
+    let enter = |user: &str| Client::try_login(pooler.address(), &[("user", user), ("database", "pgbouncer")]);
+    let _watcher = enter("stats").expect("let in");
+    let error = enter("stats").map(|_| ()).expect_err("one too many");
+    assert_eq!(error.text, "client connections exceeded (max_user_client_connections)");
+    let _admins = [enter("admin").expect("let in"), enter("admin").expect("let in")];
 }

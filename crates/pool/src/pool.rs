@@ -114,7 +114,7 @@ impl Pool {
         since: Time,
         out: &mut Vec<Command>,
     ) {
-        if let Some(why) = self.refusal(now) {
+        if let Some(why) = self.refusal(now, tables) {
             out.push(Command::Refuse { client, why });
             return;
         }
@@ -174,7 +174,7 @@ impl Pool {
     /// A login did not come about; its slot is free already. If nothing else can serve the clients, they are told what
     /// the server said.
     pub(crate) fn dial_failed(&mut self, tables: &mut Tables, began: Time, failure: Failure, out: &mut Vec<Command>) {
-        let is_final = failure.kind == FailureKind::Refused && self.shelf.usable() == 0;
+        let is_final = failure.kind == FailureKind::Refused && !self.has_future(tables);
         self.logins.failed(failure.clone(), began, &mut tables.random);
         if planted::is(Planted::WaiterForgotten) {
             self.waiting.pop(&mut tables.seats);
@@ -468,13 +468,19 @@ impl Pool {
         out.extend(seats.map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
     }
 
-    fn refusal(&self, now: Time) -> Option<Refusal> {
+    fn refusal(&self, now: Time, tables: &Tables) -> Option<Refusal> {
         if self.life == Life::Closed {
             return Some(Refusal::DatabaseRemoved);
         }
-        let has_hope = self.is_paused || self.shelf.usable() > 0 || self.shelf.count(State::Dialing) > 0;
-        let failure = if has_hope { None } else { self.logins.refusal(&self.limits, now) };
-        failure.map(|failure| Refusal::LoginFailing(failure.clone()))
+        let failure = self.logins.refusal(&self.limits, now)?;
+        let has_hope = self.is_paused || self.shelf.count(State::Dialing) > 0 || self.has_future(tables);
+        (!has_hope).then(|| Refusal::LoginFailing(failure.clone()))
+    }
+
+    /// Whether a server is there that will serve another client: one that is obsolete closes when it comes back.
+    fn has_future(&self, tables: &Tables) -> bool {
+        let is_coming = |slot: &Slot| !matches!(slot.state, State::Dialing | State::Closing) && !self.is_obsolete(slot);
+        self.shelf.usable() > 0 && self.shelf.iter(&tables.slots).any(|(_, slot)| is_coming(slot))
     }
 
     /// Why a server that comes back cannot stay.

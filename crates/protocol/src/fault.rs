@@ -87,6 +87,7 @@ pub enum Fault {
     DatabaseRemoved,
     DatabaseDisabled { name: Box<str> },
     AdminDisconnect,
+    ConfigurationChanged,
     ShuttingDown,
     ServersShuttingDown,
     Unservable,
@@ -134,6 +135,7 @@ impl Fault {
             | Self::DatabaseRemoved
             | Self::DatabaseDisabled { .. }
             | Self::AdminDisconnect
+            | Self::ConfigurationChanged
             | Self::ShuttingDown
             | Self::ServersShuttingDown => Blame::Operator,
             Self::Unservable => Blame::Ours,
@@ -245,6 +247,7 @@ impl Fault {
             Self::DatabaseRemoved => "database removed",
             Self::DatabaseDisabled { name } => return format!("database \"{name}\" is disabled").into(),
             Self::AdminDisconnect => "admin forced disconnect",
+            Self::ConfigurationChanged => "database configuration changed",
             Self::ShuttingDown => "pooler is shutting down",
             Self::ServersShuttingDown => "server shutting down",
             Self::Unservable => "bouncer resources exhaustion",
@@ -307,7 +310,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 53] = [
+        let table: [(Fault, Blame, &str, &str); 54] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -407,6 +410,7 @@ mod tests {
             ),
             (Fault::DatabaseRemoved, Operator, "08P01", "database removed"),
             (Fault::DatabaseDisabled { name: name() }, Operator, "08P01", "database \"x\" is disabled"),
+            (Fault::ConfigurationChanged, Operator, "08P01", "database configuration changed"),
             (Fault::AdminDisconnect, Operator, "08P01", "admin forced disconnect"),
             (Fault::ShuttingDown, Operator, "08P01", "pooler is shutting down"),
             (Fault::ServersShuttingDown, Operator, "08P01", "server shutting down"),

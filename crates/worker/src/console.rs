@@ -35,6 +35,10 @@ pub(crate) struct ConsoleClient {
 impl<I: Io> Worker<I> {
     /// Lets a client into the console.
     pub(crate) fn enter_console(&mut self, key: Key, right: Right) {
+        if let Err(fault) = self.seat_at_console(key, right) {
+            self.fail_client(key, &fault);
+            return;
+        }
         let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
         let (user, given) = (login.request.user.clone(), login.request.vars.clone());
         if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
@@ -62,7 +66,7 @@ impl<I: Io> Worker<I> {
         self.io.randomness(&mut random);
         let mut out = Vec::new();
         let cancel_key = CancelKey::new(self.id, random);
-        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes());
+        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), None);
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
         let Some(client) = self.clients.get_mut(key) else { return };
         let console =

@@ -33,6 +33,8 @@ impl<I: Io> Worker<I> {
         self.remove_databases(&removed);
         self.apply_limits();
         self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
+        self.close_obsolete_sessions();
+        self.arm_sweep();
         if self.shutdown.is_none() {
             self.open_forced_pools();
         }

@@ -14,7 +14,8 @@ use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::client::{Client, Stage};
-use crate::letters::ToWorker;
+use crate::console::CONSOLE;
+use crate::letters::{Right, ToWorker};
 use crate::turn::Worker;
 
 /// This worker's part in the limits of the process.
@@ -93,6 +94,11 @@ impl<I: Io> Worker<I> {
             return;
         };
         client.seat.has_client_slot = true;
+        self.take_user_slot(key);
+    }
+
+    /// Takes one of what its user may have of clients, if that is limited.
+    pub(crate) fn take_user_slot(&mut self, key: Key) {
         match self.user_key(key) {
             Some(user) => {
                 if self.take(&user, key.to_bits(), Patience::Now) == Taken::Took {
@@ -134,15 +140,34 @@ impl<I: Io> Worker<I> {
         {
             return Err(Fault::DatabaseClientsFull { limit });
         }
-        place.clients += 1;
         place.unused_since = None;
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return Ok(()) };
+        self.count_in(key, database);
+        Ok(())
+    }
+
+    /// The same for a client of the console, which only admins may always enter.
+    ///
+    /// # Errors
+    /// The console has as many as a database may.
+    pub(crate) fn seat_at_console(&mut self, key: Key, right: Right) -> Result<(), Fault> {
+        let limit = self.force.settings.max_db_client_connections;
+        let database = self.places.database(&CONSOLE.into(), None);
+        let place = &mut self.places.databases[database as usize];
+        if right != Right::Admin && limit > 0 && place.clients >= limit {
+            return Err(Fault::DatabaseClientsFull { limit });
+        }
+        self.count_in(key, database);
+        Ok(())
+    }
+
+    fn count_in(&mut self, key: Key, database: u32) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let user = self.places.user(&login.request.user.clone(), &self.force.settings);
+        self.places.databases[database as usize].clients += 1;
         self.places.users[user as usize].clients += 1;
         if let Some(client) = self.clients.get_mut(key) {
             client.seat.counted = Some((database, user));
         }
-        Ok(())
     }
 
     /// Gives back what a client took of the limits.
@@ -155,7 +180,8 @@ impl<I: Io> Worker<I> {
             let name = match &client.stage {
                 Stage::Login(login) => Arc::from(&*login.request.user),
                 Stage::Ready(ready) => self.places.users[ready.user as usize].name.clone(),
-                Stage::Greeting(_) | Stage::Cancelling | Stage::Console(_) => return,
+                Stage::Console(console) => Arc::from(&*console.user),
+                Stage::Greeting(_) | Stage::Cancelling => return,
             };
             self.give(&LedgerKey::UserClients(name));
         }

@@ -95,6 +95,7 @@ impl<I: Io> Worker<I> {
         let is_session = self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
         if is_session {
             self.arm_server(server_key);
+            self.close_obsolete_session(server_key);
             return;
         }
         if server.exchange.may_end() && !ready.is_torn() {

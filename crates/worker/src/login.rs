@@ -9,7 +9,7 @@ use std::sync::Arc;
 use auth::{ScramKeys, ScramSecret, Secret, ServerSecret};
 use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
-use config::{AuthType, Database};
+use config::Database;
 use pool::{Event, PoolKey};
 use protocol::cancel::{CancelKey, KEY_BYTES};
 use protocol::client::greeting::{Request, write_welcome};
@@ -21,9 +21,9 @@ use wire::{Scanner, Step as Found, frontend};
 
 use crate::client::{Client, Ready, Stage};
 use crate::console::CONSOLE;
-use crate::letters::{Right, Shutdown, ToControl};
+use crate::letters::{Shutdown, ToControl};
 use crate::places::PoolPlace;
-use crate::proof::Demand;
+use crate::proof::{Demand, Entry};
 use crate::turn::Worker;
 
 /// A client that is logging in.
@@ -119,12 +119,16 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
         login.said.extend_from_slice(early);
+        let is_admin = self.force.settings.admin_users.has(&login.request.user) || *login.request.user == *CONSOLE;
         if client.is_own {
             self.admit_own(key);
-        } else if *login.request.database == *CONSOLE {
+        } else if *login.request.database != *CONSOLE {
+            self.take_client_slot(key);
+        } else if is_admin {
+            // Whoever has to mend what is full must come in.
             self.prove(key);
         } else {
-            self.take_client_slot(key);
+            self.take_user_slot(key);
         }
     }
 
@@ -457,8 +461,10 @@ impl<I: Io> Worker<I> {
                 salted: None,
                 cancels: 0,
                 is_paused: false,
+                unused_since: None,
             },
         );
+        self.arm_sweep();
         if !planted::is(Planted::PauseUnknownToNewPools) {
             self.stand(pool);
         }
@@ -497,7 +503,8 @@ impl<I: Io> Worker<I> {
         let cancel_key = CancelKey::new(self.id, random);
         self.cancel_keys.insert(cancel_key, key);
         let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
-        write_welcome(&mut out, &welcome.fixed, &vars, &self.force.tracked, cancel_key.bytes());
+        let notice = self.force.settings.login_notify_message.as_deref();
+        write_welcome(&mut out, &welcome.fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
         let ready = Stage::Ready(Ready::new(pool, user, vars, cancel_key));
         let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
@@ -509,23 +516,6 @@ impl<I: Io> Worker<I> {
         self.said_early(key, login.said);
         if self.places.has_idle_timeouts {
             self.arm_client(key);
-        }
-    }
-
-    /// Whether and how somebody may enter the console.
-    fn console_right(&self, user: &str, peer: Peer) -> Option<Entry> {
-        let settings = &self.force.settings;
-        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid);
-        if user == CONSOLE && is_own {
-            return Some(Entry::Open(Right::Admin));
-        }
-        let is_admin = settings.admin_users.has(user);
-        match settings.auth_type {
-            AuthType::Any if is_admin => Some(Entry::Open(Right::Admin)),
-            AuthType::Any => Some(Entry::Open(Right::Stats)),
-            _ if is_admin => Some(Entry::ByProof(Right::Admin)),
-            _ if settings.stats_users.has(user) => Some(Entry::ByProof(Right::Stats)),
-            _ => None,
         }
     }
 
@@ -554,14 +544,6 @@ impl<I: Io> Worker<I> {
             self.pause_for_good();
         }
     }
-}
-
-/// How somebody enters the console.
-enum Entry {
-    /// Without a proof.
-    Open(Right),
-    /// Like any login.
-    ByProof(Right),
 }
 
 /// Appends the client's address to its `application_name` (`application_name_add_host`).

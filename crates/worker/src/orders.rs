@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::Key;
-use pool::{Event, PoolKey};
+use pool::{CloseReason, Event, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use reactor::Io;
 
@@ -155,6 +155,34 @@ impl<I: Io> Worker<I> {
             }
             self.tell_pools(Event::Retire { pool });
             self.settle();
+        }
+        self.close_obsolete_sessions();
+    }
+
+    /// Sessions whose servers are obsolete end as soon as they stand outside a transaction, if the operator wants that
+    /// (`server_fast_close`); in other modes servers come back by themselves.
+    pub(crate) fn close_obsolete_sessions(&mut self) {
+        if !self.force.settings.server_fast_close {
+            return;
+        }
+        let lent = self.servers.iter().filter(|(_, server)| server.client().is_some());
+        let keys: Vec<ServerKey> = lent.map(|(key, _)| key).collect();
+        for key in keys {
+            self.close_obsolete_session(key);
+            self.settle();
+        }
+    }
+
+    /// The same for one that has just become ready.
+    pub(crate) fn close_obsolete_session(&mut self, key: ServerKey) {
+        if !self.force.settings.server_fast_close || !self.pools.is_obsolete(key) {
+            return;
+        }
+        let Some(server) = self.servers.get(key).filter(|server| server.exchange.may_end()) else { return };
+        let is_session = self.places.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
+        if let Some(client) = server.client().filter(|_| is_session) {
+            self.lose_server(key, CloseReason::ConfigurationChanged.as_str());
+            self.fail_client(client, &Fault::ConfigurationChanged);
         }
     }
 

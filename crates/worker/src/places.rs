@@ -85,6 +85,8 @@ pub(crate) struct PoolPlace {
     pub(crate) cancels: u32,
     /// Whether its machine has been told that it is paused.
     pub(crate) is_paused: bool,
+    /// Since when it has neither clients nor servers, as far as somebody has looked.
+    pub(crate) unused_since: Option<Time>,
 }
 
 /// What clients of a pool are greeted with.

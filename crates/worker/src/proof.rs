@@ -13,7 +13,8 @@ use protocol::fault::Fault;
 use reactor::{Io, Level, Peer};
 
 use crate::client::{Client, Stage};
-use crate::letters::ToControl;
+use crate::console::CONSOLE;
+use crate::letters::{Right, ToControl};
 use crate::turn::Worker;
 
 /// What a client has to show.
@@ -34,7 +35,33 @@ pub(crate) enum Demand {
     Refusal(Fault),
 }
 
+/// How somebody enters the console.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// Without a proof.
+    Open(Right),
+    /// Like any login.
+    ByProof(Right),
+}
+
 impl<I: Io> Worker<I> {
+    /// Whether and how somebody may enter the console.
+    pub(crate) fn console_right(&self, user: &str, peer: Peer) -> Option<Entry> {
+        let settings = &self.force.settings;
+        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid);
+        if user == CONSOLE && is_own {
+            return Some(Entry::Open(Right::Admin));
+        }
+        let is_admin = settings.admin_users.has(user);
+        match settings.auth_type {
+            AuthType::Any if is_admin => Some(Entry::Open(Right::Admin)),
+            AuthType::Any => Some(Entry::Open(Right::Stats)),
+            _ if is_admin => Some(Entry::ByProof(Right::Admin)),
+            _ if settings.stats_users.has(user) => Some(Entry::ByProof(Right::Stats)),
+            _ => None,
+        }
+    }
+
     /// What this client has to show.
     pub(crate) fn demand(&mut self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
         match self.force.settings.auth_type {

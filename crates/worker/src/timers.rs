@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 
 use base::{Key, Time};
-use pool::{Failure, ServerKey};
+use pool::{Failure, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
 use wire::backend::TxStatus;
 use wire::write;
 
 use crate::client::{Client, Link, Stage as ClientStage};
+use crate::places::DatabasePlace;
 use crate::server::Stage;
 use crate::turn::Worker;
 
@@ -28,8 +29,8 @@ pub(crate) enum Timer {
     Redial(ServerKey),
     /// A cancel request's patience.
     Cancel(Key),
-    /// A look at the databases that were made from `*`.
-    AutoDatabases,
+    /// A look at the pools that nobody uses, and at the databases that were made from `*`.
+    Sweep,
 }
 
 /// What is due at a client.
@@ -48,7 +49,12 @@ impl<I: Io> Worker<I> {
             Timer::Server(key) => self.server_due(key),
             Timer::Redial(key) => self.redial(key),
             Timer::Cancel(key) => self.cancel_too_late(key),
-            Timer::AutoDatabases => self.sweep_databases(),
+            Timer::Sweep => {
+                self.places.is_sweep_armed = false;
+                self.sweep_pools();
+                self.sweep_databases();
+                self.arm_sweep();
+            }
         }
     }
 
@@ -232,7 +238,6 @@ impl<I: Io> Worker<I> {
 
     /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`.
     fn sweep_databases(&mut self) {
-        self.places.is_sweep_armed = false;
         let Some(limit) = self.force.settings.autodb_idle_timeout else { return };
         let with_servers: BTreeSet<u32> = self.servers.iter().map(|(_, server)| server.database).collect();
         for number in 0..self.places.databases.len() {
@@ -256,15 +261,47 @@ impl<I: Io> Worker<I> {
                 self.places.forget_database(number as u32);
             }
         }
-        self.arm_sweep();
     }
 
-    /// Makes sure that databases made from `*` are looked at again.
+    /// Forgets pools without clients and servers after `pool_idle_timeout`, unless they are to have servers.
+    fn sweep_pools(&mut self) {
+        let Some(limit) = self.force.settings.pool_idle_timeout else { return };
+        let pool_of = |client: &Client| match &client.stage {
+            ClientStage::Ready(ready) => Some(ready.pool),
+            ClientStage::Login(login) => login.waits_for(),
+            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => None,
+        };
+        let mut used: BTreeSet<_> = self.clients.iter().filter_map(|(_, client)| pool_of(client)).collect();
+        used.extend(self.servers.iter().map(|(_, server)| server.pool));
+        for pool in self.places.pool_keys() {
+            let has_minimum = self.pools.limits(pool).is_some_and(|limits| limits.servers_min > 0);
+            let Some(place) = self.places.pool_mut(pool) else { continue };
+            if has_minimum || used.contains(&pool) {
+                place.unused_since = None;
+                continue;
+            }
+            let age = self.now.since(*place.unused_since.get_or_insert(self.now));
+            if age >= limit {
+                let (user, database) = (place.user_name.clone(), place.database_name.clone());
+                let secs = age.as_secs();
+                self.log.add(
+                    Level::Log,
+                    format_args!(
+                        "cleaning up idle pool for user {user} on db {database} because: pool idle timeout (age= {secs}s)"
+                    ),
+                );
+                self.close_pool(pool);
+            }
+        }
+    }
+
+    /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.
     pub(crate) fn arm_sweep(&mut self) {
-        let has_any =
-            self.places.databases.iter().any(|place| place.entry.as_ref().is_some_and(|entry| entry.automatic));
+        let is_automatic = |place: &DatabasePlace| place.entry.as_ref().is_some_and(|entry| entry.automatic);
+        let has_pools = self.force.settings.pool_idle_timeout.is_some() && self.places.pools().next().is_some();
+        let has_any = has_pools || self.places.databases.iter().any(is_automatic);
         if has_any && !std::mem::replace(&mut self.places.is_sweep_armed, true) {
-            self.timers.insert(self.now + SWEEP_PERIOD, Timer::AutoDatabases);
+            self.timers.insert(self.now + SWEEP_PERIOD, Timer::Sweep);
         }
     }
 
@@ -272,15 +309,17 @@ impl<I: Io> Worker<I> {
     pub(crate) fn close_pools_of(&mut self, database: u32) {
         let keys: Vec<_> =
             self.places.pools().filter(|(_, place)| place.database == database).map(|(key, _)| key).collect();
-        for key in keys {
-            let mut commands = Vec::new();
-            self.pools.close(self.now, key, &mut commands);
-            self.queue(commands);
-            self.settle();
-            self.places.remove_pool(key);
-        }
+        keys.into_iter().for_each(|key| self.close_pool(key));
+    }
+
+    fn close_pool(&mut self, key: PoolKey) {
+        let mut commands = Vec::new();
+        self.pools.close(self.now, key, &mut commands);
+        self.queue(commands);
+        self.settle();
+        self.places.remove_pool(key);
     }
 }
 
-/// How often databases made from `*` are looked at; their time-out is an hour by default.
+/// How often they are looked at; the time-out of databases made from `*` is an hour by default.
 const SWEEP_PERIOD: std::time::Duration = std::time::Duration::from_secs(1);

@@ -272,7 +272,7 @@ impl House {
         let vars = protocol::vars::Vars::new(&self.tracked);
         let mut fixed = Vec::new();
         wire::write::authentication(&mut fixed, 0, &[]);
-        write_welcome(&mut transcript.said, &fixed, &vars, &self.tracked, b"12345678");
+        write_welcome(&mut transcript.said, &fixed, &vars, &self.tracked, b"12345678", None);
         let pair = Pair::new(Manner::Prompt, Some(Does::Nothing));
         Stage::Ready(Box::new(Session { scanner: Scanner::default(), pair, sum: 0 }))
     }

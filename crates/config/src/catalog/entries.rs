@@ -97,7 +97,7 @@ catalog! {
     /// The file to log to; nothing is standard error only.
     logfile: TextOrNone = Some(""), Live, Built;
     /// A notice for every client that logs in.
-    login_notify_message: TextOrNone = Some(""), Live, NotYet;
+    login_notify_message: TextOrNone = Some(""), Live, Built;
     /// Clients of the whole process, the console's not counted.
     max_client_conn: Count = Some("100"), Live, Built;
     /// Clients of one database; 0 is unlimited.
@@ -123,7 +123,7 @@ catalog! {
     /// When a server is given back: at the end of the session, the transaction or the statement.
     pool_mode: Word<Mode> = Some("session"), Live, Built;
     /// How long a pool without clients and servers is kept; 0 is for ever.
-    pool_idle_timeout: Timeout = Some("0"), Live, NotYet;
+    pool_idle_timeout: Timeout = Some("0"), Live, Built;
     /// How long a query may run; 0 is for ever.
     query_timeout: Timeout = Some("0"), Live, Built;
     /// After how long a waiting client is told that it waits; 0 is never.
@@ -147,7 +147,7 @@ catalog! {
     /// How long connecting to a server and logging in may take; 0 is for ever.
     server_connect_timeout: Timeout = Some("15"), Live, Built;
     /// In session mode, close a server that is to be closed as soon as its transaction ends.
-    server_fast_close: Flag = Some("0"), Live, NotYet;
+    server_fast_close: Flag = Some("0"), Live, Built;
     /// How long a server may be idle; 0 is for ever.
     server_idle_timeout: Timeout = Some("600"), Live, Built;
     /// How old a server may become; 0 is for a single loan.

@@ -187,11 +187,22 @@ fn split_options(text: &str) -> Vec<String> {
     words
 }
 
-/// Appends what ends a login: it is accepted, these are the parameters, this is the cancel key, and queries may come.
-pub fn write_welcome(out: &mut Vec<u8>, fixed: &[u8], vars: &Vars, tracked: &Tracked, key: &[u8]) {
+/// Appends what ends a login: it is accepted, these are the parameters, this is the cancel key, this is what the operator has to
+/// say, and queries may come.
+pub fn write_welcome(
+    out: &mut Vec<u8>,
+    fixed: &[u8],
+    vars: &Vars,
+    tracked: &Tracked,
+    key: &[u8],
+    notice: Option<&str>,
+) {
     out.extend_from_slice(fixed);
     vars.write_statuses(tracked, out);
     write::backend_key_data(out, key);
+    if let Some(message) = notice {
+        write::notice(out, write::Says { severity: "NOTICE", sqlstate: "00000", message, detail: None, hint: None });
+    }
     write::ready_for_query(out, TxStatus::Idle);
 }
 
@@ -285,7 +296,7 @@ mod tests {
         let mut vars = Vars::new(&tracked);
         vars.set(tracked.place("TimeZone").expect("tracked"), "UTC");
         let mut out = Vec::new();
-        write_welcome(&mut out, b"R\0\0\0\x08\0\0\0\0", &vars, &tracked, b"12345678");
+        write_welcome(&mut out, b"R\0\0\0\x08\0\0\0\0", &vars, &tracked, b"12345678", None);
         let expected: &[&[u8]] =
             &[b"R\0\0\0\x08\0\0\0\0", b"S\0\0\0\x11TimeZone\0UTC\0", b"K\0\0\0\x0c12345678", b"Z\0\0\0\x05I"];
         assert_eq!(out, expected.concat());

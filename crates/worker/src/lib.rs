@@ -23,6 +23,7 @@ mod mend;
 mod places;
 mod server;
 mod snapshot;
+mod statements;
 mod timers;
 mod turn;
 

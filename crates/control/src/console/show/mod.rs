@@ -187,6 +187,7 @@ pub(crate) mod tests {
             link: None,
             remote_pid: 0,
             application_name: "".into(),
+            prepared_statements: 0,
         }
     }
 

@@ -283,9 +283,7 @@ impl Stock {
     fn done(&mut self, pending: Pending, names: Option<&mut Names>) {
         let (step, name) = match pending {
             Pending::Parse { statement, step, name } => {
-                if let Some(held) = self.held.get_mut(&statement)
-                    && matches!(held.state, State::Sent { step: sent, .. } if sent == step)
-                {
+                if let Some(held) = self.sent_as(statement, step) {
                     held.state = State::Sure;
                 }
                 (step, name)
@@ -293,27 +291,30 @@ impl Stock {
             Pending::Found { step, name } => (step, Some(name)),
             Pending::Close { .. } | Pending::Dropped { .. } => return,
         };
-        if let (Some(names), Some(name)) = (names, name) {
-            names.settle(&name, step);
+        let (Some(names), Some(name)) = (names, name) else { return };
+        names.settle(&name, step);
+        // Or it is closed already, and comes back if that is skipped.
+        for later in &mut self.pending {
+            if let Pending::Dropped { was: Some(was), .. } = later
+                && was.step == step
+            {
+                was.step = 0;
+            }
         }
     }
 
     fn undo(&mut self, pending: Pending, names: Option<&mut Names>) {
         let (step, name) = match pending {
             Pending::Parse { statement, step, name } => {
-                let is_this = |held: &Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
-                if self.held.get(&statement).is_some_and(is_this) && !planted::is(Planted::UnconfirmedStatementKept) {
-                    self.take(statement);
+                if !planted::is(Planted::UnconfirmedStatementKept) {
+                    self.never_sent(statement, step);
                 }
                 (step, name)
             }
             Pending::Found { step, name } => (step, Some(name)),
             Pending::Close { id, was, .. } => {
-                if let Some(mut was) = was.filter(|_| !self.held.contains_key(&id)) {
-                    if was.state != State::Sure {
-                        was.state = State::Doubted;
-                    }
-                    self.put(was);
+                if let Some(was) = was {
+                    self.never_closed(id, was);
                 }
                 return;
             }
@@ -334,6 +335,44 @@ impl Stock {
             }
         }
         names.fail(name, step);
+    }
+
+    /// What was sent as this step: it is held, or will be closed.
+    fn sent_as(&mut self, id: u64, step: u64) -> Option<&mut Held> {
+        let is_this = |held: &&mut Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
+        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
+            Pending::Close { id: closed, was, .. } if *closed == id => was.as_mut(),
+            _ => None,
+        });
+        self.held.get_mut(&id).into_iter().chain(closing).find(is_this)
+    }
+
+    /// What was sent as this step never came to be.
+    fn never_sent(&mut self, id: u64, step: u64) {
+        let is_this = |held: &Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
+        if self.held.get(&id).is_some_and(is_this) {
+            self.take(id);
+        }
+        for pending in &mut self.pending {
+            if let Pending::Close { was, .. } = pending
+                && was.as_ref().is_some_and(is_this)
+            {
+                *was = None;
+            }
+        }
+    }
+
+    /// What was to be closed is still there, or there for another Close that is on its way.
+    fn never_closed(&mut self, id: u64, still: Held) {
+        let next = self.pending.iter_mut().find_map(|pending| match pending {
+            Pending::Close { id: closed, was, .. } if *closed == id => Some(was),
+            _ => None,
+        });
+        match next {
+            Some(was) => *was = Some(still),
+            None if self.held.contains_key(&id) => {}
+            None => self.put(still),
+        }
     }
 
     /// The server has said that it has dropped all statements: at the wish of a client, if `names` are given, or at ours.

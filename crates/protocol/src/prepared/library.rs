@@ -88,14 +88,19 @@ impl Library {
         if let Some(known) = like.into_iter().find(is_same) {
             return Some(known);
         }
-        let charge = self.charge(text.len() + STATEMENT_BYTES)?;
+        let statement = self.add(text, dialect)?;
         self.sweep();
+        self.known.insert((hash, statement.id), Rc::downgrade(&statement));
+        Some(statement)
+    }
+
+    /// A statement of this text that nobody else will share, if there is room for it.
+    pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
+        let charge = self.charge(text.len() + STATEMENT_BYTES)?;
         let id = self.next;
         self.next += self.step;
         let name = format!("{PREFIX}{id}").into_bytes().into();
-        let statement = Rc::new(Statement { id, name, text: text.into(), dialect: dialect.clone(), _charge: charge });
-        self.known.insert((hash, id), Rc::downgrade(&statement));
-        Some(statement)
+        Some(Rc::new(Statement { id, name, text: text.into(), dialect: dialect.clone(), _charge: charge }))
     }
 
     /// Takes so many bytes of what may be held, if there are as many.

@@ -153,13 +153,20 @@ impl Stock {
         if sides.names.has(name) {
             return Err(Fault::StatementInUse { name: shown(name) });
         }
-        if !sides.exchange.may_step() {
-            return Err(Fault::StatementsLost);
-        }
+        let may_step = sides.exchange.may_step();
         let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
-        let statement = sides.library.find_or_add(text, &sides.dialect).ok_or(Fault::StatementsFull)?;
+        let statement = match may_step {
+            true => sides.library.find_or_add(text, &sides.dialect),
+            false => sides.library.add(text, &sides.dialect),
+        };
+        let statement = statement.ok_or(Fault::StatementsFull)?;
         sides.tally.client_parses += 1;
         let name: Rc<[u8]> = name.into();
+        if !may_step {
+            sides.names.insert(name, Named { statement: statement.clone(), step: 0, _charge: charge });
+            self.prepare_unfollowed(statement, sides);
+            return Ok(());
+        }
         let step = self.tick();
         sides.names.insert(name.clone(), Named { statement: statement.clone(), step, _charge: charge });
         if self.has(&statement, 0, sides.exchange.epoch()) {
@@ -172,10 +179,16 @@ impl Stock {
     }
 
     fn close(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
-        if !sides.exchange.may_step() {
-            return Err(Fault::StatementsLost);
-        }
         let was = sides.names.remove(name);
+        if !sides.exchange.may_step() {
+            let mut out = Vec::new();
+            let ours = was.as_ref().map_or(name, |was| was.statement.name());
+            push_close(&mut out, ours);
+            sides.out.push(Bytes::Own(out));
+            sides.exchange.asked(frontend::CLOSE);
+            was.and_then(|was| self.take(was.statement.id()));
+            return Ok(());
+        }
         self.pending.push_back(Pending::Dropped { name: name.into(), was });
         sides.exchange.asked_step(Step::Given(backend::CLOSE_COMPLETE));
         Ok(())
@@ -234,17 +247,7 @@ impl Stock {
             let oldest = self.held[&oldest].statement.clone();
             self.send_close(oldest.id(), oldest.name(), sides.exchange, &mut out);
         }
-        let text = statement.text();
-        out.push(frontend::PARSE);
-        out.extend_from_slice(&((4 + statement.name().len() + 1 + text.len()) as u32).to_be_bytes());
-        push_name(&mut out, statement.name());
-        if text.len() <= COPIED_BYTES_MAX {
-            out.extend_from_slice(text);
-            sides.out.push(Bytes::Own(out));
-        } else {
-            sides.out.extend([Bytes::Own(out), Bytes::Shared(text.clone())]);
-        }
-        sides.tally.server_parses += 1;
+        send_parse(&statement, out, sides);
         let kind = if name.is_some() { Step::Client } else { Step::Hidden };
         self.pending.push_back(Pending::Parse { statement: id, step, name });
         let used = self.tick();
@@ -252,11 +255,17 @@ impl Stock {
         sides.exchange.asked_step(kind);
     }
 
+    /// Nobody can tell any more which answer is whose, so that none can be hidden or given: the server itself answers, under
+    /// a name that nobody else has. It is closed after this loan in any case.
+    fn prepare_unfollowed(&mut self, statement: Rc<Statement>, sides: &mut Sides<'_>) {
+        send_parse(&statement, Vec::new(), sides);
+        sides.exchange.asked(frontend::PARSE);
+        let used = self.tick();
+        self.put(Held { statement, used, state: State::Sure, loan: self.loan });
+    }
+
     fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
-        write::message(out, frontend::CLOSE, |out| {
-            out.push(b'S');
-            push_name(out, name);
-        });
+        push_close(out, name);
         let was = self.take(id);
         self.pending.push_back(Pending::Close { id, epoch: exchange.epoch(), was });
         exchange.asked_step(Step::Hidden);
@@ -454,6 +463,28 @@ impl Stock {
         self.clock += 1;
         self.clock
     }
+}
+
+/// Parse, behind what is to be sent before it.
+fn send_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
+    let text = statement.text();
+    out.push(frontend::PARSE);
+    out.extend_from_slice(&((4 + statement.name().len() + 1 + text.len()) as u32).to_be_bytes());
+    push_name(&mut out, statement.name());
+    if text.len() <= COPIED_BYTES_MAX {
+        out.extend_from_slice(text);
+        sides.out.push(Bytes::Own(out));
+    } else {
+        sides.out.extend([Bytes::Own(out), Bytes::Shared(text.clone())]);
+    }
+    sides.tally.server_parses += 1;
+}
+
+fn push_close(out: &mut Vec<u8>, name: &[u8]) {
+    write::message(out, frontend::CLOSE, |out| {
+        out.push(b'S');
+        push_name(out, name);
+    });
 }
 
 fn push_name(out: &mut Vec<u8>, name: &[u8]) {

@@ -438,7 +438,7 @@ fn a_long_text_is_sent_from_where_it_is_kept() {
 }
 
 #[test]
-fn while_nobody_knows_what_answers_what_only_what_is_there_can_be_used() {
+fn while_nobody_knows_what_answers_what_the_server_answers_itself() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
     t.parse(&mut ann, "a", "select 1");
     t.asked(b"S");
@@ -448,9 +448,16 @@ fn while_nobody_knows_what_answers_what_only_what_is_there_can_be_used() {
     t.hears(&mut ann, "GE");
     assert!(!t.server.exchange.may_step());
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
-    let fresh = Ask::Parse { name: b"b", text: b"select 2\0\0\0" };
-    assert_eq!(t.try_ask(&mut ann, fresh), Err(Fault::StatementsLost));
-    assert_eq!(t.try_ask(&mut ann, Ask::Close { name: b"a" }), Err(Fault::StatementsLost));
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Parse PGBOUNCER_2 select 1");
+    assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
+    assert_eq!(t.close(&mut ann, "a"), "Close PGBOUNCER_1");
+    assert_eq!((t.given().as_str(), ann.count(), t.server.stock.count()), ("", 1, 1));
+    // What its server lacks cannot be sent to it without an answer that would have to be hidden.
+    let mut bob = Names::default();
+    let lent = t.another_server();
+    t.parse(&mut bob, "c", "select 3");
+    t.server = lent;
+    assert_eq!(t.try_ask(&mut bob, bind("c")), Err(Fault::StatementsLost));
 }
 
 #[test]

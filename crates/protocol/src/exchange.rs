@@ -68,6 +68,13 @@ enum Owed {
     CopyEnd,
 }
 
+impl Owed {
+    /// Whether nothing is owed for it.
+    fn is_paid(&self) -> bool {
+        matches!(self, Self::Batch { answers: 0 } | Self::CopyEnd)
+    }
+}
+
 /// A message of the extended protocol about which more must be known than that it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -350,8 +357,7 @@ impl Exchange {
 
     /// The answers that we give ourselves are due as soon as everything before them is answered.
     fn give_due(&mut self) {
-        let is_paid = |owed: &Owed| matches!(owed, Owed::Batch { answers: 0 } | Owed::CopyEnd);
-        while let Some(place) = self.owed.iter().position(|owed| !is_paid(owed)) {
+        while let Some(place) = self.owed.iter().position(|owed| !owed.is_paid()) {
             let Owed::Step(Step::Given(kind)) = self.owed[place] else { return };
             self.owed.drain(..=place);
             self.outcomes.push_back(Outcome::Done);
@@ -486,7 +492,7 @@ impl Exchange {
     /// Whether the server works on something, so that a cancel request has an aim.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !matches!(self.owed.front(), None | Some(Owed::Ours | Owed::Batch { answers: 0 }))
+        !matches!(self.owed.iter().find(|owed| !owed.is_paid()), None | Some(Owed::Ours))
     }
 
     /// Whether the next answers are to a query of our own.

@@ -26,6 +26,8 @@ pub(super) struct Named {
     pub(super) statement: Rc<Statement>,
     /// The step that gave it, while its outcome is not known; otherwise 0.
     pub(super) step: u64,
+    /// It meant something else before, which comes back if this step and the Close before it are skipped.
+    pub(super) is_reused: bool,
     pub(super) _charge: Charge,
 }
 
@@ -68,8 +70,8 @@ impl Names {
         self.named.remove(name)
     }
 
-    /// The statement of a name, read under these parameters, and the step that gave the name. `Err` when there is no room to
-    /// read it anew.
+    /// The statement of a name, read under these parameters, and the step that the name stands or falls with. `Err` when there
+    /// is no room to read it anew.
     pub(super) fn find(
         &mut self,
         name: &[u8],
@@ -82,7 +84,8 @@ impl Names {
             // Its client has set a parameter since. Under the old number others rely on the old meaning.
             named.statement = library.find_or_add(named.statement.text(), dialect).ok_or(())?;
         }
-        Ok(Some((named.statement.clone(), named.step)))
+        let step = if named.is_reused { 0 } else { named.step };
+        Ok(Some((named.statement.clone(), step)))
     }
 
     /// The step that gave a name has been answered.
@@ -105,6 +108,7 @@ impl Names {
 
     /// What was to be closed was not.
     pub(super) fn restore(&mut self, name: Rc<[u8]>, named: Named) {
+        self.failed.retain(|failed| *failed != name);
         self.named.entry(name).or_insert(named);
     }
 

@@ -163,12 +163,16 @@ impl Stock {
         sides.tally.client_parses += 1;
         let name: Rc<[u8]> = name.into();
         if !may_step {
-            sides.names.insert(name, Named { statement: statement.clone(), step: 0, _charge: charge });
+            sides
+                .names
+                .insert(name, Named { statement: statement.clone(), step: 0, is_reused: false, _charge: charge });
             self.prepare_unfollowed(statement, sides);
             return Ok(());
         }
         let step = self.tick();
-        sides.names.insert(name.clone(), Named { statement: statement.clone(), step, _charge: charge });
+        let is_before = |p: &Pending| matches!(p, Pending::Dropped { name: closed, was: Some(_) } if *closed == name);
+        let is_reused = self.pending.iter().any(is_before);
+        sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, _charge: charge });
         if self.has(&statement, 0, sides.exchange.epoch()) {
             self.pending.push_back(Pending::Found { step, name });
             sides.exchange.asked_step(Step::Given(backend::PARSE_COMPLETE));
@@ -328,8 +332,15 @@ impl Stock {
                 return;
             }
             Pending::Dropped { name, was } => {
-                if let (Some(names), Some(was)) = (names, was) {
-                    names.restore(name, was);
+                let (Some(names), Some(still)) = (names, was) else { return };
+                // It is still there, or there for another Close of it that is on its way.
+                let next = self.pending.iter_mut().find_map(|later| match later {
+                    Pending::Dropped { name: closed, was } if *closed == name => Some(was),
+                    _ => None,
+                });
+                match next {
+                    Some(was) => *was = Some(still),
+                    None => names.restore(name, still),
                 }
                 return;
             }

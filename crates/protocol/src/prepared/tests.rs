@@ -301,6 +301,41 @@ fn a_name_stands_or_falls_with_its_own_parse() {
     assert_eq!(t.hears(&mut ann, "EZEZ"), "EZEZ");
 }
 
+/// The world found this: the second batch was told that the statement does not exist.
+#[test]
+fn a_name_that_is_used_anew_may_mean_what_it_did_before() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    assert_eq!(t.bind(&mut ann, "a"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ312Z"), "EZ2Z");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
+/// The world found this too: the name was gone.
+#[test]
+fn a_name_that_is_closed_and_given_twice_in_vain_means_what_it_did() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    for text in ["select 2", "select 3"] {
+        t.asked(b"B");
+        t.close(&mut ann, "a");
+        t.parse(&mut ann, "a", text);
+        t.asked(b"S");
+    }
+    assert_eq!(t.hears(&mut ann, "EZEZ"), "EZEZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
 #[test]
 fn a_name_in_use_is_refused_and_so_is_one_that_nobody_gave() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());

@@ -407,7 +407,8 @@ impl<I: Io> Worker<I> {
         let vars = self.share_vars(vars);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.vars = vars.clone();
-        if server.client().is_some() && place != self.force.tracked.application_name() {
+        // Its client may have left before it heard of it.
+        if place != self.force.tracked.application_name() {
             server.stock.doubt_this_loan();
         }
         if let Stage::Lent { client, catching_up: None } = server.stage

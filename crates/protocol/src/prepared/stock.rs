@@ -65,6 +65,25 @@ enum Pending {
     Dropped { name: Rc<[u8]>, was: Option<Named> },
 }
 
+impl Pending {
+    /// The client's name that it is about.
+    fn name(&self) -> Option<&Rc<[u8]>> {
+        match self {
+            Self::Parse { name, .. } => name.as_ref(),
+            Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
+            Self::Close { .. } => None,
+        }
+    }
+
+    /// What it makes the server have.
+    fn parsed(&self) -> Option<u64> {
+        match self {
+            Self::Parse { statement, .. } => Some(*statement),
+            _ => None,
+        }
+    }
+}
+
 /// All that has a part in what a client asks.
 #[derive(Debug)]
 pub struct Sides<'a> {
@@ -333,13 +352,11 @@ impl Stock {
             }
             Pending::Dropped { name, was } => {
                 let (Some(names), Some(still)) = (names, was) else { return };
-                // It is still there, or there for another Close of it that is on its way.
-                let next = self.pending.iter_mut().find_map(|later| match later {
-                    Pending::Dropped { name: closed, was } if *closed == name => Some(was),
-                    _ => None,
-                });
+                // It is still there, or there for another Close of it that is on its way; unless it has been given anew.
+                let next = self.pending.iter_mut().find(|later| later.name() == Some(&name));
                 match next {
-                    Some(was) => *was = Some(still),
+                    Some(Pending::Dropped { was, .. }) => *was = Some(still),
+                    Some(_) => {}
                     None => names.restore(name, still),
                 }
                 return;
@@ -384,12 +401,13 @@ impl Stock {
 
     /// What was to be closed is still there, or there for another Close that is on its way.
     fn never_closed(&mut self, id: u64, still: Held) {
-        let next = self.pending.iter_mut().find_map(|pending| match pending {
-            Pending::Close { id: closed, was, .. } if *closed == id => Some(was),
-            _ => None,
+        let next = self.pending.iter_mut().find(|pending| match pending {
+            Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
+            Pending::Found { .. } | Pending::Dropped { .. } => false,
         });
         match next {
-            Some(was) => *was = Some(still),
+            Some(Pending::Close { was, .. }) => *was = Some(still),
+            Some(_) => {}
             None if self.held.contains_key(&id) => {}
             None => self.put(still),
         }
@@ -401,16 +419,21 @@ impl Stock {
             return;
         }
         // What has been sent since is still to come.
-        let (by_use, pending) = (&mut self.by_use, &self.pending);
-        let comes = |id: u64| pending.iter().any(|p| matches!(p, Pending::Parse { statement, .. } if *statement == id));
-        self.held.retain(|&id, held| {
-            let stays = held.state != State::Sure && comes(id);
+        let sent: Vec<u64> = self.pending.iter().filter_map(Pending::parsed).collect();
+        let by_use = &mut self.by_use;
+        self.held.retain(|id, held| {
+            let stays = held.state != State::Sure && sent.contains(id);
             stays || by_use.remove(&held.used).is_none()
         });
         self.taken.clear();
         for pending in &mut self.pending {
             match pending {
-                Pending::Close { was, .. } => *was = None,
+                Pending::Close { id, was, .. } => {
+                    let stays = was.as_ref().is_some_and(|was| was.state != State::Sure) && sent.contains(id);
+                    if !stays {
+                        *was = None;
+                    }
+                }
                 Pending::Dropped { was, .. } if names.is_some() && was.as_ref().is_some_and(|was| was.step == 0) => {
                     *was = None;
                 }

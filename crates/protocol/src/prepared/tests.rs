@@ -336,6 +336,22 @@ fn a_name_that_is_closed_and_given_twice_in_vain_means_what_it_did() {
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
 }
 
+/// And this: what was given in between was lost.
+#[test]
+fn a_close_that_is_skipped_does_not_undo_what_came_behind_it() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.asked(b"B");
+    t.parse(&mut ann, "a", "select 1");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    t.parse(&mut ann, "a", "select 2");
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ1EZ"), "EZ1EZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
+}
+
 #[test]
 fn a_name_in_use_is_refused_and_so_is_one_that_nobody_gave() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());

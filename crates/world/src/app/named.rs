@@ -14,8 +14,9 @@ use crate::sql::{Statement, Verb, named_text};
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Named {
     names: [Name; NAMES],
-    /// The TimeZone when everything was answered.
-    zone: String,
+    /// The TimeZone when everything was answered. `None` once something has been said about names under another one since:
+    /// what was read under that may be used later.
+    zone: Option<String>,
     /// All were dropped since.
     is_dropped: bool,
     /// A COPY has failed in this transaction, and nobody can tell what answers what.
@@ -45,7 +46,7 @@ impl Named {
         for name in &mut self.names {
             name.hangs = false;
         }
-        zone.clone_into(&mut self.zone);
+        self.zone = Some(zone.to_owned());
         self.is_dropped = false;
         self.is_lost &= tx != TxStatus::Idle;
     }
@@ -68,6 +69,8 @@ impl Speaker<'_> {
     pub(super) fn named(&mut self) -> Request {
         let mut request = self.blank();
         request.nonce = self.statement(Verb::Notice).nonce;
+        let zone = &self.belief.zone;
+        self.belief.named.zone.take_if(|settled| settled != zone);
         let before = self.belief.named.clone();
         // What the pooler believes, as long as it has not heard of an error, and what is so.
         let (mut seen, mut real) = (before.names, before.names);
@@ -178,7 +181,7 @@ impl Speaker<'_> {
     }
 
     fn bind(&self, out: &mut Vec<u8>, place: usize, statement: &Statement) {
-        let is_sure = self.belief.zone == self.belief.named.zone;
+        let is_sure = self.belief.named.zone.is_some();
         let value = format!("{} {}{}", statement.nonce, statement.zone, if is_sure { " sure" } else { "" });
         write::message(out, frontend::BIND, |out| {
             out.push(0);

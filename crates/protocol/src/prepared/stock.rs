@@ -274,7 +274,9 @@ impl Stock {
         let kind = if name.is_some() { Step::Client } else { Step::Hidden };
         self.pending.push_back(Pending::Parse { statement: id, step, name });
         let used = self.tick();
-        self.put(Held { statement, used, state: State::Sent { step, epoch }, loan: self.loan });
+        let is_believed = planted::is(Planted::UnconfirmedStatementKept);
+        let state = if is_believed { State::Sure } else { State::Sent { step, epoch } };
+        self.put(Held { statement, used, state, loan: self.loan });
         sides.exchange.asked_step(kind);
     }
 
@@ -338,9 +340,7 @@ impl Stock {
     fn undo(&mut self, pending: Pending, names: Option<&mut Names>) {
         let (step, name) = match pending {
             Pending::Parse { statement, step, name } => {
-                if !planted::is(Planted::UnconfirmedStatementKept) {
-                    self.never_sent(statement, step);
-                }
+                self.never_sent(statement, step);
                 (step, name)
             }
             Pending::Found { step, name } => (step, Some(name)),

@@ -2,7 +2,8 @@
 //!
 //! 1. The login: BackendKeyData is the pooler's own, and ParameterStatus may come in any order. The values are compared.
 //! 2. NotificationResponse: the process number of who notified.
-//! 3. When what comes: only the order counts. A client that waits is given as many messages as PostgreSQL sent it.
+//! 3. Errors about a prepared statement name it as the server knows it.
+//! 4. When what comes: only the order counts. A client that waits is given as many messages as PostgreSQL sent it.
 //!
 //! Always true: two messages that are equal here are equal byte by byte but for the above. Numbers of tables need no
 //! exception: all databases are copies of one template.
@@ -45,5 +46,17 @@ fn normal(frame: &Frame) -> Frame {
     if let (b'A', Some(pid)) = (frame.tag, frame.body.first_chunk_mut::<4>()) {
         *pid = [0; 4];
     }
+    if frame.tag == b'E' {
+        blank_statement(&mut frame.body);
+    }
     frame
+}
+
+/// Takes the name out of `prepared statement "name"`.
+fn blank_statement(body: &mut Vec<u8>) {
+    const BEFORE: &[u8] = b"prepared statement \"";
+    let Some(at) = body.windows(BEFORE.len()).position(|part| part == BEFORE) else { return };
+    let start = at + BEFORE.len();
+    let length = body[start..].iter().position(|&byte| byte == b'"').unwrap_or(0);
+    body.drain(start..start + length);
 }

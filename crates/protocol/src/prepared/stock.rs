@@ -192,7 +192,9 @@ impl Stock {
         let is_before = |p: &Pending| matches!(p, Pending::Dropped { name: closed, was: Some(_) } if *closed == name);
         let is_reused = self.pending.iter().any(is_before);
         sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, _charge: charge });
-        if self.has(&statement, 0, sides.exchange.epoch()) {
+        // In a failed transaction the server would refuse it, so that is for the server to say.
+        let is_failed = sides.exchange.status() == backend::TxStatus::Failed;
+        if !is_failed && self.has(&statement, 0, sides.exchange.epoch()) {
             self.pending.push_back(Pending::Found { step, name });
             sides.exchange.asked_step(Step::Given(backend::PARSE_COMPLETE));
         } else {

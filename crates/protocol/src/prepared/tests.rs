@@ -352,6 +352,21 @@ fn a_close_that_is_skipped_does_not_undo_what_came_behind_it() {
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
 }
 
+/// Random programs found this: ParseComplete where PostgreSQL says that the transaction is aborted.
+#[test]
+fn in_a_failed_transaction_the_server_answers() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1");
+    t.server.exchange.answered(b'Z', b"E").expect("owed");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "3EZ"), "EZ");
+    assert_eq!((t.server.stock.count(), ann.count()), (0, 1));
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+}
+
 #[test]
 fn a_name_in_use_is_refused_and_so_is_one_that_nobody_gave() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());

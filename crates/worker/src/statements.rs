@@ -62,6 +62,12 @@ impl Following<'_> {
             Part::First { body_bytes, .. } if self.max > 0 && prepared::concerns(piece.kind) && is_read(server) => {
                 self.begins(io, ready, server, chunk, start, piece, body_bytes as usize)
             }
+            Part::First { .. } if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() => {
+                if let Some(name) = prepared::given_name(&chunk.bytes()[piece.body.clone()]) {
+                    ready.names.get_or_insert_default().skip(name);
+                }
+                Taken::Not
+            }
             _ => Taken::Not,
         }
     }

@@ -132,10 +132,11 @@ fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
     if dice.percent(50) {
         first.push(describe("S", &name));
     }
-    if dice.percent(15) {
+    // In a transaction that fails, which of two errors comes next may depend on what the pooler is sure of.
+    if text == Text::Shared && dice.percent(15) {
         first.extend([close("S", &name), parse(&name, &statement.text)]);
     }
-    if dice.percent(15) {
+    if text == Text::Shared && dice.percent(15) {
         // Another name for the same.
         first.extend([parse(&format!("{name}b"), &statement.text), describe("S", &format!("{name}b"))]);
     }

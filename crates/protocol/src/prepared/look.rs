@@ -77,6 +77,12 @@ pub fn look(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault>
     }
 }
 
+/// The name in as much of a Parse as is here, if it gives one.
+#[must_use]
+pub fn given_name(body: &[u8]) -> Option<&[u8]> {
+    c_string(body).map(|(name, _)| name).filter(|name| (1..NAME_BYTES_MAX).contains(&name.len()))
+}
+
 /// `None` when it is broken.
 fn look_at_parse(body: &[u8], is_whole: bool) -> Option<Head<'_>> {
     let Some((name, text)) = c_string(body) else {

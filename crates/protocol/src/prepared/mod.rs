@@ -18,7 +18,7 @@ mod stock;
 use std::rc::Rc;
 
 pub use library::{Charge, Library, Statement};
-pub use look::{Ask, Head, concerns, look};
+pub use look::{Ask, Head, concerns, given_name, look};
 pub use names::Names;
 pub use stock::{Sides, Stock, Way};
 

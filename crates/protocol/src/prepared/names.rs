@@ -99,10 +99,22 @@ impl Names {
     pub(super) fn fail(&mut self, name: Rc<[u8]>, step: u64) {
         if self.named.get(&name).is_some_and(|named| named.step == step) {
             self.named.remove(&name);
-            if self.failed.len() >= FAILED_MAX {
-                self.failed.pop_front();
-            }
+            self.forget_oldest_failed();
             self.failed.push_back(name);
+        }
+    }
+
+    /// The server skips a Parse that has been sent to it as it is.
+    pub fn skip(&mut self, name: &[u8]) {
+        if !self.has(name) && !self.has_failed(name) {
+            self.forget_oldest_failed();
+            self.failed.push_back(name.into());
+        }
+    }
+
+    fn forget_oldest_failed(&mut self) {
+        if self.failed.len() >= FAILED_MAX {
+            self.failed.pop_front();
         }
     }
 

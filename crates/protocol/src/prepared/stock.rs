@@ -226,10 +226,9 @@ impl Stock {
             let is_failed = sides.names.has_failed(name);
             return if is_failed { Ok(None) } else { Err(Fault::StatementUnknown { name: shown(name) }) };
         };
-        if !self.has(&statement, named_by, sides.exchange.epoch()) {
-            if !sides.exchange.may_step() {
-                return Err(Fault::StatementsLost);
-            }
+        let has = self.has(&statement, named_by, sides.exchange.epoch());
+        // Where nothing can be sent unseen, the server is to say that it has no such statement.
+        if !has && sides.exchange.may_step() {
             let step = self.tick();
             self.prepare(statement.clone(), step, None, sides);
         }

@@ -55,4 +55,4 @@ const PREFIX: &str = "PGBOUNCER_";
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
-mod tests;
+mod stock_tests;

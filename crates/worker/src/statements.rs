@@ -8,7 +8,7 @@ use base::Key;
 use pool::{Mode, PoolKey, ServerKey};
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
-use protocol::prepared::{self, Ask, Bytes, Charge, Head, Library, NAME_BYTES_MAX, Names, Sides, Tally, Way};
+use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Names, Sides, Tally, Way};
 use protocol::vars::Tracked;
 use reactor::{Chunk, Io, Level};
 use wire::frame::Part;
@@ -23,7 +23,7 @@ use crate::turn::Worker;
 pub(crate) struct Collected {
     bytes: Vec<u8>,
     body_bytes: usize,
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// What following statements takes, beside the two sides.
@@ -107,10 +107,11 @@ impl Following<'_> {
     }
 
     fn collect(&mut self, ready: &mut Ready, piece: &Piece, body: &[u8], body_bytes: usize) -> Taken {
-        // Of a Bind no more is collected than its names.
-        let wanted = if piece.kind == frontend::PARSE { body_bytes } else { body_bytes.min(2 * NAME_BYTES_MAX) };
-        let Some(charge) = self.library.charge(wanted) else { return wrong(ready, Fault::StatementsFull) };
-        ready.collected = Some(Box::new(Collected { bytes: body.to_vec(), body_bytes, _charge: charge }));
+        // What is claimed and has not come takes no room from others; what can never have room is not waited for.
+        let may_fit = piece.kind != frontend::PARSE || body_bytes <= HELD_BYTES_MAX;
+        let charge = self.library.charge(body.len()).filter(|_| may_fit);
+        let Some(charge) = charge else { return wrong(ready, Fault::StatementsFull) };
+        ready.collected = Some(Box::new(Collected { bytes: body.to_vec(), body_bytes, charge }));
         ready.fate = Fate::Collect;
         Taken::UpTo(piece.range.end)
     }
@@ -126,6 +127,9 @@ impl Following<'_> {
     ) -> Taken {
         let Some(mut collected) = ready.collected.take() else { return Taken::Not };
         let before = collected.bytes.len();
+        if !collected.charge.grow(piece.body.len()) {
+            return wrong(ready, Fault::StatementsFull);
+        }
         collected.bytes.extend_from_slice(&chunk.bytes()[piece.body.clone()]);
         let head = if is_read(server) {
             prepared::look(piece.kind, &collected.bytes, collected.body_bytes)
@@ -137,8 +141,9 @@ impl Following<'_> {
             ready.collected = Some(collected);
             return Taken::UpTo(piece.range.end);
         }
-        let Collected { ref bytes, body_bytes, _charge } = *collected;
-        drop(_charge);
+        let Collected { ref bytes, body_bytes, charge } = *collected;
+        // What is kept of it is charged for again.
+        drop(charge);
         let mut out = Vec::new();
         let way = match head {
             Ok(Head::Named(ask)) => self.ask(ready, server, ask, body_bytes, &mut out),

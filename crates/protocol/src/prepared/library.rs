@@ -66,6 +66,19 @@ pub struct Charge {
     held: Rc<Cell<usize>>,
 }
 
+impl Charge {
+    /// Takes so many bytes more, if there are as many.
+    #[must_use]
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let Some(held) = self.held.get().checked_add(bytes).filter(|&held| held <= HELD_BYTES_MAX) else {
+            return false;
+        };
+        self.held.set(held);
+        self.bytes += bytes;
+        true
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.held.set(self.held.get() - self.bytes);
@@ -105,9 +118,8 @@ impl Library {
 
     /// Takes so many bytes of what may be held, if there are as many.
     pub fn charge(&self, bytes: usize) -> Option<Charge> {
-        let held = self.held.get().checked_add(bytes).filter(|&held| held <= HELD_BYTES_MAX)?;
-        self.held.set(held);
-        Some(Charge { bytes, held: self.held.clone() })
+        let mut charge = Charge { bytes: 0, held: self.held.clone() };
+        charge.grow(bytes).then_some(charge)
     }
 
     /// Bytes that are held: texts, names, and what is being received.

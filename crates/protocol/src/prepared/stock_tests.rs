@@ -410,6 +410,21 @@ fn what_comes_behind_a_drop_of_all_stays() {
     assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
 }
 
+/// The world found this: the server had what nobody believed it to have, and refused it.
+#[test]
+fn what_comes_behind_a_drop_of_all_and_is_closed_in_vain_stays() {
+    let (mut t, mut ann) = (Stage::new(1), Names::default());
+    t.asked(b"Q");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"B");
+    assert_eq!(t.parse(&mut ann, "b", "select 2"), "Close PGBOUNCER_1, Parse PGBOUNCER_2 select 2");
+    t.asked(b"S");
+    t.hears(&mut ann, "C");
+    t.server.stock.drop_all(Some(&mut ann));
+    assert_eq!(t.hears(&mut ann, "Z1EZ"), "Z1EZ");
+    assert_eq!((t.bind(&mut ann, "a").as_str(), t.server.stock.count()), ("Bind PGBOUNCER_1", 1));
+}
+
 #[test]
 fn what_a_server_denies_is_closed_and_prepared_again() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());

@@ -14,6 +14,7 @@ mod limits;
 mod logins;
 mod losses;
 mod orders;
+mod prepared;
 mod rules;
 mod secrets;
 mod sessions;
@@ -75,6 +76,11 @@ fn list() -> Vec<Entry> {
         traffic::psql_gets_its_rows,
         traffic::pgbench_runs_in_each_protocol_mode_that_applies,
         traffic::pgbench_with_prepared_statements_runs_in_session_mode,
+        prepared::pgbench_with_prepared_statements_runs_in_each_mode,
+        prepared::clients_share_what_they_prepare_and_not_its_names,
+        prepared::what_is_read_when_it_is_prepared_is_read_for_each_client,
+        prepared::a_statement_survives_discard_all_of_another_and_a_change_of_its_table,
+        prepared::names_that_are_not_there_or_in_use_end_the_client,
         traffic::copy_of_200_mb_passes_both_ways,
         traffic::a_cursor_reads_100_000_rows_in_a_transaction,
         traffic::an_error_in_a_pipeline_skips_to_its_sync_and_no_further,

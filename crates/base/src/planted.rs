@@ -31,6 +31,15 @@ pub enum Planted {
     MendWithoutRollback,
     /// After a ROLLBACK the reset query is thought to be unnecessary. A state machine of cleaning that ends one step early.
     ResetAfterRollbackSkipped,
+    /// A statement counts as being on a server once it has been sent, even if the server failed or skipped it. Poolers whose
+    /// tables are written when a message passes; errors inside a batch are where Odyssey had to begin anew (its #1545).
+    UnconfirmedStatementKept,
+    /// A server that was told DISCARD ALL is believed to have all its statements still. Every pooler that learned prepared
+    /// statements after it had learned to reset.
+    DiscardedStatementsBelieved,
+    /// The answer to a Parse that we do not send is given even if the server skips everything around it. Poolers that write to
+    /// the client where they read from it.
+    SkippedAnswerGiven,
 
     // Who gets which server (`pool`).
     /// Servers that are being dialed do not count against the size of the pool: the limit is checked, the login takes its
@@ -144,7 +153,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 39] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -153,6 +162,9 @@ impl Planted {
         Self::StraySyncBelieved,
         Self::MendWithoutRollback,
         Self::ResetAfterRollbackSkipped,
+        Self::UnconfirmedStatementKept,
+        Self::DiscardedStatementsBelieved,
+        Self::SkippedAnswerGiven,
         Self::PoolSizeIgnoresDials,
         Self::DatabaseLimitIgnoresDials,
         Self::WaiterForgotten,
@@ -195,6 +207,9 @@ impl Planted {
             Self::StraySyncBelieved => "stray-sync-believed",
             Self::MendWithoutRollback => "mend-without-rollback",
             Self::ResetAfterRollbackSkipped => "reset-after-rollback-skipped",
+            Self::UnconfirmedStatementKept => "unconfirmed-statement-kept",
+            Self::DiscardedStatementsBelieved => "discarded-statements-believed",
+            Self::SkippedAnswerGiven => "skipped-answer-given",
             Self::PoolSizeIgnoresDials => "pool-size-ignores-dials",
             Self::DatabaseLimitIgnoresDials => "database-limit-ignores-dials",
             Self::WaiterForgotten => "waiter-forgotten",

@@ -6,8 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::Mode;
-
 use crate::catalog::{AuthType, CATALOG, Settings, State, TlsMode};
 use crate::database::Database;
 use crate::load::Found;
@@ -46,7 +44,6 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
 pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
     warn_of_idle_settings(settings, path, found);
     warn_of_peers(settings, found);
-    warn_of_prepared_statements(settings, path, found);
     warn_of_contradictions(settings, path, found);
     for database in settings.fallback.iter().chain(settings.databases.values()) {
         if let (Some(text), Some(place)) = (contradiction(settings, database), places.get(&database.name)) {
@@ -61,8 +58,7 @@ fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     for entry in CATALOG.iter().filter(|entry| entry.state == State::NotYet) {
         let is_changed = (entry.show)(settings) != (entry.show)(&defaults);
         // Without TLS, to switch it off is done.
-        let is_met = entry.name == "server_tls_sslmode" && settings.server_tls_sslmode == TlsMode::Disable
-            || entry.name == "max_prepared_statements" && settings.max_prepared_statements == 0;
+        let is_met = entry.name == "server_tls_sslmode" && settings.server_tls_sslmode == TlsMode::Disable;
         if is_changed && !is_met {
             found.warn(entry.name, path, format!("{} is accepted but has no effect in this version", entry.name));
         }
@@ -74,21 +70,6 @@ fn warn_of_peers(settings: &Settings, found: &mut Found) {
     if let Some(place) = found.peers_at.clone().filter(|_| !settings.peers.is_empty()) {
         let text = "[peers] is accepted but has no effect in this version".to_owned();
         found.warnings.push(Warning { place, text });
-    }
-}
-
-/// PgBouncer keeps named statements apart in transaction and statement pooling; this version passes them through, where they
-/// meet on shared servers. Said even about the default, since whoever comes from PgBouncer relies on it.
-fn warn_of_prepared_statements(settings: &Settings, path: &str, found: &mut Found) {
-    let modes = settings.databases.values().chain(&settings.fallback).map(|database| database.pool_mode);
-    let modes = modes.chain(settings.users.values().map(|user| user.pool_mode)).chain([Some(settings.pool_mode)]);
-    let is_shared = modes.flatten().any(|mode| mode != Mode::Session);
-    let is_default = settings.max_prepared_statements == Settings::default().max_prepared_statements;
-    if is_shared && is_default {
-        let text = "named prepared statements are passed through in this version and fail when clients share servers: \
-                    let drivers use unnamed ones in transaction and statement pooling (max_prepared_statements = 0 \
-                    says that they do)";
-        found.warn("pool_mode", path, text.to_owned());
     }
 }
 

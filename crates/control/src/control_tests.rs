@@ -230,7 +230,7 @@ fn a_name_is_looked_up_once_for_all_who_ask() {
 #[test]
 fn a_reload_puts_everything_new_in_force() {
     let mut desk = Desk::new("reload", 2, "default_pool_size=11\npidfile=a\n");
-    desk.rewrite("ini", "=11\npidfile=a", "=12\npidfile=b\nserver_fast_close=1");
+    desk.rewrite("ini", "=11\npidfile=a", "=12\npidfile=b\nsuspend_timeout=7");
     desk.rewrite("users", "u", "newcomer");
     std::fs::rename(desk.dir.join("log"), desk.dir.join("log.old")).expect("a log that is rotated");
     desk.says("RELOAD");
@@ -245,7 +245,7 @@ fn a_reload_puts_everything_new_in_force() {
     let old = std::fs::read_to_string(desk.dir.join("log.old")).expect("the old log");
     assert!(old.contains("LOG RELOAD command issued"), "{old}");
     assert!(old.contains("pidfile has changed: the new value waits for a restart"), "{old}");
-    assert_eq!(old.matches("server_fast_close").count(), 1, "{old}");
+    assert_eq!(old.matches("suspend_timeout").count(), 1, "{old}");
     desk.happens(Event::Signal(Signal::Hangup));
     assert!(desk.log().contains("LOG got SIGHUP, re-reading config"), "the new log is written");
     assert!(!desk.log().contains("WARNING"), "what was told is not told again: {}", desk.log());

@@ -3,7 +3,8 @@
 //! Always true: every message that is sent to the server and that the server must answer stands in the queue until it is
 //! answered; nothing else does. What the server says without owing it is a [`Surprise`], and such a server is never lent
 //! again.
-//! Not here: whether the client may send the message at all (`client`), and what pins a loan beside the protocol.
+//! Not here: whether the client may send the message at all (`client`), what pins a loan beside the protocol, and which
+//! statements the messages are about that only we know of (`prepared`): here they are steps with an outcome.
 //!
 //! The rules are those of PostgreSQL's main loop (`tcop/postgres.c`) and of its COPY (`commands/copyfromparse.c`):
 //! a Query, a FunctionCall and a Sync are each ended by one ReadyForQuery; after an error in a message of the extended
@@ -29,6 +30,12 @@ pub struct Exchange {
     /// read them, and then each is answered.
     stray_syncs: u32,
     count: Count,
+    /// How many Syncs were sent to be answered.
+    syncs: u64,
+    /// What has become of the oldest steps; nobody has taken note of it yet.
+    outcomes: VecDeque<Outcome>,
+    /// Answers that we give the client ourselves, now that everything before them is answered.
+    due: VecDeque<u8>,
 }
 
 /// Whether it is known which `ReadyForQuery` answers what.
@@ -46,6 +53,8 @@ enum Count {
 enum Owed {
     /// Messages of the extended protocol in a row, with this many answers to come. Stays until its Sync is paid.
     Batch { answers: u32 },
+    /// One message of the extended protocol whose outcome `prepared` waits for. Stands in the place of a batch, or in one.
+    Step(Step),
     /// A `ReadyForQuery` for a Query.
     Query,
     /// A `ReadyForQuery` for a `FunctionCall`.
@@ -57,6 +66,33 @@ enum Owed {
     /// Nothing. Here the client has sent the end of a COPY that the server had not begun: if what stands before begins one,
     /// it reads up to here; otherwise the server drops it. Never the first in the queue.
     CopyEnd,
+}
+
+impl Owed {
+    /// Whether nothing is owed for it.
+    fn is_paid(&self) -> bool {
+        matches!(self, Self::Batch { answers: 0 } | Self::CopyEnd)
+    }
+}
+
+/// A message of the extended protocol about which more must be known than that it is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The client's: the server's answer is the client's.
+    Client,
+    /// Ours, between those of the client: nobody sees its answer, only its error.
+    Hidden,
+    /// The server is not asked: this kind of answer is due when everything before it is answered.
+    Given(u8),
+}
+
+/// What became of a step. Outcomes come in the order of the steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It has been answered as it should.
+    Done,
+    /// It failed, or was skipped because something before it did.
+    Undone,
 }
 
 /// What becomes of a client's message.
@@ -79,6 +115,8 @@ pub enum Answered {
     Ours,
     /// It answers a query of our own, and says that it failed.
     OursFailed,
+    /// It answers a message of our own that stood between those of the client.
+    Hidden,
 }
 
 /// The server said what it does not owe.
@@ -98,6 +136,9 @@ impl Default for Exchange {
             is_skipping: false,
             stray_syncs: 0,
             count: Count::Sure,
+            syncs: 0,
+            outcomes: VecDeque::new(),
+            due: VecDeque::new(),
         }
     }
 }
@@ -116,6 +157,7 @@ impl Exchange {
         match kind {
             frontend::SYNC => {
                 self.is_skipping = false;
+                self.syncs += 1;
                 self.owed.push_back(Owed::Sync);
             }
             frontend::FLUSH => {}
@@ -148,6 +190,60 @@ impl Exchange {
         Asked::Forward
     }
 
+    /// A message of the extended protocol that is a step. Only where steps may be taken, see [`Exchange::may_step`].
+    pub fn asked_step(&mut self, step: Step) {
+        debug_assert!(self.may_step(), "a step that nobody can follow");
+        self.owed.push_back(Owed::Step(step));
+        self.give_due();
+    }
+
+    /// Whether it can be told what becomes of a step: not while a COPY reads, not while everything is skipped, and not once it
+    /// is unknown what answers what.
+    #[must_use]
+    pub fn may_step(&self) -> bool {
+        !self.is_copying_in && !self.is_skipping && self.count == Count::Sure
+    }
+
+    /// Whether the server skips what is sent to it, up to a Sync that has not been sent yet.
+    #[must_use]
+    pub fn is_skipping(&self) -> bool {
+        self.is_skipping
+    }
+
+    /// A number that is the same for two messages if an error in the first makes the server skip the second.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.syncs
+    }
+
+    /// What has become of the oldest step that this was not said of yet.
+    pub fn outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.pop_front()
+    }
+
+    /// Whether there is such an outcome.
+    #[must_use]
+    pub fn has_outcome(&self) -> bool {
+        !self.outcomes.is_empty()
+    }
+
+    /// The kind of an answer to be given to the client, once what the server is saying has come to its end.
+    pub fn due(&mut self) -> Option<u8> {
+        self.due.pop_front()
+    }
+
+    /// Whether there is such an answer.
+    #[must_use]
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Whether it can no longer be told what becomes of steps that have been taken.
+    #[must_use]
+    pub fn has_lost_steps(&self) -> bool {
+        self.count == Count::Lost && self.owed.iter().any(|owed| matches!(owed, Owed::Step(_)))
+    }
+
     /// We send a Query of our own. Only between two exchanges of the client's, or after it has left.
     pub fn asks_ours(&mut self) {
         self.owed.push_back(Owed::Ours);
@@ -162,21 +258,24 @@ impl Exchange {
             return self.answered_ours(kind, body);
         }
         let heard = match kind {
-            backend::NOTICE_RESPONSE | backend::PARAMETER_STATUS | backend::NOTIFICATION_RESPONSE => Ok(()),
-            backend::READY_FOR_QUERY => self.ready(body),
+            backend::NOTICE_RESPONSE | backend::PARAMETER_STATUS | backend::NOTIFICATION_RESPONSE => {
+                return Ok(Answered::Forward);
+            }
+            backend::READY_FOR_QUERY => self.ready(body).map(|()| Answered::Forward),
             backend::ERROR_RESPONSE => {
                 self.failed();
-                Ok(())
+                Ok(Answered::Forward)
             }
             _ => self.progressed(kind),
         };
+        self.give_due();
         match heard {
             // It cannot be told what answers what, but it is this client's in any case: the server is closed after this loan.
             Err(_) if self.count == Count::Lost => {
                 self.is_copying_in |= matches!(kind, backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE);
                 Ok(Answered::Forward)
             }
-            heard => heard.map(|()| Answered::Forward),
+            heard => heard,
         }
     }
 
@@ -208,7 +307,7 @@ impl Exchange {
                 self.owed.pop_front();
                 self.drop_unused_ends();
                 if planted::is(Planted::LoanEndsEarly) && self.owed.len() == 1 {
-                    self.owed.clear();
+                    self.skip(1);
                 }
             }
             None if self.stray_syncs > 0 => {
@@ -232,16 +331,46 @@ impl Exchange {
             self.count = if is_alone && self.count != Count::Lost { Count::Doubtful } else { Count::Lost };
         }
         if planted::is(Planted::ErrorPaidTwice) && self.owed.len() > 1 {
-            self.owed.pop_front();
+            self.skip(1);
         }
-        if let Some(Owed::Batch { .. }) = self.owed.front() {
-            while self.owed.front().is_some_and(|owed| *owed != Owed::Sync) {
-                self.owed.pop_front();
-            }
+        if let Some(Owed::Batch { .. } | Owed::Step(_)) = self.owed.front() {
+            self.skip(self.owed.iter().position(|owed| *owed == Owed::Sync).unwrap_or(self.owed.len()));
             if planted::is(Planted::ErrorSkipsPastSync) {
-                self.owed.drain(..self.owed.iter().rposition(|owed| *owed == Owed::Sync).unwrap_or(0));
+                self.skip(self.owed.iter().rposition(|owed| *owed == Owed::Sync).unwrap_or(0));
             }
             self.is_skipping = self.owed.is_empty();
+        }
+    }
+
+    /// So many of the oldest are not answered.
+    fn skip(&mut self, count: usize) {
+        for owed in self.owed.drain(..count) {
+            let Owed::Step(step) = owed else { continue };
+            self.outcomes.push_back(Outcome::Undone);
+            if let Step::Given(kind) = step
+                && planted::is(Planted::SkippedAnswerGiven)
+            {
+                self.due.push_back(kind);
+            }
+        }
+    }
+
+    /// The answers that we give ourselves are due as soon as everything before them is answered.
+    fn give_due(&mut self) {
+        while let Some(place) = self.owed.iter().position(|owed| !owed.is_paid()) {
+            let Owed::Step(Step::Given(kind)) = self.owed[place] else { return };
+            self.owed.drain(..=place);
+            self.outcomes.push_back(Outcome::Done);
+            self.due.push_back(kind);
+            self.keep_open();
+        }
+    }
+
+    /// A step has been answered. If it was the last that was sent, its batch waits for its Sync.
+    fn keep_open(&mut self) {
+        self.drop_unused_ends();
+        if self.owed.is_empty() {
+            self.owed.push_back(Owed::Batch { answers: 0 });
         }
     }
 
@@ -262,7 +391,7 @@ impl Exchange {
         }
     }
 
-    fn progressed(&mut self, kind: u8) -> Result<(), Surprise> {
+    fn progressed(&mut self, kind: u8) -> Result<Answered, Surprise> {
         let surprise = Surprise { kind };
         self.drop_paid_batch();
         match self.owed.front_mut() {
@@ -292,13 +421,20 @@ impl Exchange {
                 _ => return Err(surprise),
             },
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
+            Some(Owed::Step(step)) if matches!(kind, backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE) => {
+                let answered = if *step == Step::Hidden { Answered::Hidden } else { Answered::Forward };
+                self.owed.pop_front();
+                self.outcomes.push_back(Outcome::Done);
+                self.keep_open();
+                return Ok(answered);
+            }
             _ => return Err(surprise),
         }
         if kind == backend::COMMAND_COMPLETE && self.count == Count::Sure {
             // A COPY that has ended well has read, and so ignored, every Sync before its end.
             self.stray_syncs = 0;
         }
-        Ok(())
+        Ok(Answered::Forward)
     }
 
     /// From now on the server reads CopyData, and ignores the Syncs that are on their way to it, up to the COPY's end.
@@ -356,7 +492,7 @@ impl Exchange {
     /// Whether the server works on something, so that a cancel request has an aim.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !matches!(self.owed.front(), None | Some(Owed::Ours | Owed::Batch { answers: 0 }))
+        !matches!(self.owed.iter().find(|owed| !owed.is_paid()), None | Some(Owed::Ours))
     }
 
     /// Whether the next answers are to a query of our own.
@@ -376,14 +512,14 @@ impl Exchange {
     #[must_use]
     pub fn wants_sync(&self) -> bool {
         let mut behind_the_last_sync = self.owed.iter().rev().take_while(|owed| **owed != Owed::Sync);
-        self.is_skipping || behind_the_last_sync.any(|owed| matches!(owed, Owed::Batch { .. }))
+        self.is_skipping || behind_the_last_sync.any(|owed| matches!(owed, Owed::Batch { .. } | Owed::Step(_)))
     }
 
     /// Whether a Sync would end well what messages of the extended protocol have begun, as far as is known.
     #[must_use]
     pub fn has_open_batch(&self) -> bool {
         let mut behind = self.owed.iter().rev().filter(|owed| **owed != Owed::CopyEnd);
-        matches!(behind.next(), Some(Owed::Batch { .. }))
+        matches!(behind.next(), Some(Owed::Batch { .. } | Owed::Step(_)))
     }
 
     /// The transaction status that the server told last.

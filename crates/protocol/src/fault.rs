@@ -7,7 +7,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use wire::frontend;
 use wire::write::{self, Says};
+
+use crate::prepared::HELD_BYTES_MAX;
 
 /// Whose fault it is that a client cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +66,12 @@ pub enum Fault {
     QueryDisallowed,
     TransactionInStatementMode,
     InvalidServerParameter,
+    BrokenMessage { kind: u8 },
+    StatementUnknown { name: Box<str> },
+    StatementInUse { name: Box<str> },
+    StatementsLost,
     // What is full.
+    StatementsFull,
     ClientsFull { limit: u32 },
     DatabaseClientsFull { limit: u32 },
     UserClientsFull { limit: u32 },
@@ -121,6 +129,7 @@ impl Fault {
             | Self::DatabaseClientsFull { .. }
             | Self::UserClientsFull { .. }
             | Self::DescriptorsFull
+            | Self::StatementsFull
             | Self::QueryWaitTimeout { .. }
             | Self::QueryTimeoutWaiting
             | Self::QueryTimeout
@@ -171,6 +180,17 @@ impl Fault {
                 verdict.hint = Some("Use pool_mode transaction or session for transaction blocks.");
             }
             Self::ReplicationUnsupported => verdict.sqlstate = Cow::Borrowed(FEATURE_NOT_SUPPORTED),
+            Self::StatementUnknown { name } | Self::StatementInUse { name } => {
+                verdict.detail = Some(format!("The name is \"{name}\"."));
+            }
+            Self::StatementsFull => {
+                verdict.sqlstate = Cow::Borrowed(OUT_OF_MEMORY);
+                verdict.detail = Some(format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."));
+                verdict.hint = Some("Close statements that are not needed, or prepare fewer different texts.");
+            }
+            Self::StatementsLost => {
+                verdict.hint = Some("Send the Sync that ends a COPY after its CopyDone, and wait for the answer.");
+            }
             _ => {}
         }
         verdict
@@ -225,6 +245,16 @@ impl Fault {
             Self::QueryDisallowed => "PQexec disallowed",
             Self::TransactionInStatementMode => "transaction blocks not allowed in statement pooling mode",
             Self::InvalidServerParameter => "invalid server parameter",
+            Self::BrokenMessage { kind } => match *kind {
+                frontend::PARSE => "broken Parse packet",
+                frontend::BIND => "broken Bind packet",
+                frontend::DESCRIBE => "broken Describe packet",
+                _ => "broken Close packet",
+            },
+            Self::StatementUnknown { .. } => "prepared statement did not exist",
+            Self::StatementInUse { .. } => "prepared statement name is already in use",
+            Self::StatementsLost => "prepared statements cannot be followed through a failed COPY",
+            Self::StatementsFull => "prepared statements take too much memory",
             Self::ClientsFull { .. } => "no more connections allowed (max_client_conn)",
             Self::DatabaseClientsFull { .. } => "client connections exceeded (max_db_client_connections)",
             Self::UserClientsFull { .. } => "client connections exceeded (max_user_client_connections)",
@@ -272,6 +302,7 @@ impl Fault {
 
 /// What PgBouncer says for nearly everything.
 pub const PROTOCOL_VIOLATION: &str = "08P01";
+const OUT_OF_MEMORY: &str = "53200";
 const TOO_MANY_CONNECTIONS: &str = "53300";
 const FEATURE_NOT_SUPPORTED: &str = "0A000";
 
@@ -310,7 +341,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 54] = [
+        let table: [(Fault, Blame, &str, &str); 62] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -378,6 +409,14 @@ mod tests {
                 "transaction blocks not allowed in statement pooling mode",
             ),
             (Fault::InvalidServerParameter, Client, "08P01", "invalid server parameter"),
+            (Fault::BrokenMessage { kind: b'P' }, Client, "08P01", "broken Parse packet"),
+            (Fault::BrokenMessage { kind: b'B' }, Client, "08P01", "broken Bind packet"),
+            (Fault::BrokenMessage { kind: b'D' }, Client, "08P01", "broken Describe packet"),
+            (Fault::BrokenMessage { kind: b'C' }, Client, "08P01", "broken Close packet"),
+            (Fault::StatementUnknown { name: name() }, Client, "08P01", "prepared statement did not exist"),
+            (Fault::StatementInUse { name: name() }, Client, "08P01", "prepared statement name is already in use"),
+            (Fault::StatementsLost, Client, "08P01", "prepared statements cannot be followed through a failed COPY"),
+            (Fault::StatementsFull, Operator, "53200", "prepared statements take too much memory"),
             (Fault::ClientsFull { limit: 1 }, Operator, "08P01", "no more connections allowed (max_client_conn)"),
             (
                 Fault::DatabaseClientsFull { limit: 1 },

@@ -7,5 +7,6 @@ pub mod cancel;
 pub mod client;
 pub mod exchange;
 pub mod fault;
+pub mod prepared;
 pub mod server;
 pub mod vars;

@@ -118,6 +118,19 @@ impl Vars {
         (!sql.is_empty()).then_some(sql)
     }
 
+    /// What decides how the text of a statement is read: every value but the `application_name`.
+    #[must_use]
+    pub fn dialect(&self, tracked: &Tracked) -> Vec<u8> {
+        let mut dialect = Vec::new();
+        for (place, value) in self.values.iter().enumerate() {
+            if place != tracked.application_name() {
+                dialect.extend_from_slice(value.as_deref().unwrap_or_default().as_bytes());
+                dialect.push(0);
+            }
+        }
+        dialect
+    }
+
     /// Appends a `ParameterStatus` for each known value, in the order and spelling of [`Tracked`].
     pub fn write_statuses(&self, tracked: &Tracked, out: &mut Vec<u8>) {
         for (name, value) in tracked.names.iter().zip(&self.values) {

@@ -13,6 +13,7 @@ use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
+use protocol::prepared::{Names, Tally};
 use protocol::vars::Vars;
 use reactor::{Chunk, Conn, Io, Peer, Span, TimerId};
 use wire::frame::Part;
@@ -22,6 +23,7 @@ use crate::accept::Greeting;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
 use crate::login::LoggingIn;
+use crate::statements::{Collected, Following, Taken};
 use crate::turn::Worker;
 
 /// One client.
@@ -77,10 +79,14 @@ pub(crate) struct Ready {
     pub(crate) user: u32,
     pub(crate) vars: Rc<Vars>,
     pub(crate) cancel_key: CancelKey,
-    scanner: Scanner,
+    pub(crate) scanner: Scanner,
     pub(crate) link: Link,
     /// What becomes of the rest of the message whose beginning is known.
-    fate: Fate,
+    pub(crate) fate: Fate,
+    /// Its prepared statements, once it has any.
+    pub(crate) names: Option<Box<Names>>,
+    /// The beginning of a message that cannot be understood yet.
+    pub(crate) collected: Option<Box<Collected>>,
     pub(crate) is_paused: bool,
     pub(crate) is_notified: bool,
     /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
@@ -101,9 +107,11 @@ pub(crate) enum Link {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+pub(crate) enum Fate {
     Forward,
     Drop,
+    /// It is kept until it is known which statement it concerns.
+    Collect,
 }
 
 /// Bytes in waiting.
@@ -152,6 +160,8 @@ impl Ready {
             scanner: Scanner::default(),
             link: Link::None,
             fate: Fate::Forward,
+            names: None,
+            collected: None,
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,
@@ -193,6 +203,11 @@ impl Ready {
     /// Whether a message is half forwarded, so that its server cannot be taken away.
     pub(crate) fn is_torn(&self) -> bool {
         self.scanner.is_in_body() && self.fate == Fate::Forward && !planted::is(Planted::HalfMessageLeftBehind)
+    }
+
+    /// Whether a message has begun of which its server has heard nothing yet.
+    pub(crate) fn is_collecting(&self) -> bool {
+        self.collected.is_some()
     }
 
     /// The kind and declared length of the message that begins next, as far as its header is here.
@@ -384,9 +399,12 @@ impl<I: Io> Worker<I> {
     fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
         let length_max = self.message_bytes_max();
         let is_query_refused = self.force.settings.disable_pqexec;
+        let max = self.servers.get(server_key).map_or(0, |server| self.statements_max(server.pool));
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Ready(ready) = &mut client.stage else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
+        let (library, tracked) = (&mut self.library, &self.force.tracked);
+        let mut following = Following { max, library, tracked, tally: Tally::default() };
         let totals = &mut self.places.databases[server.database as usize].totals;
         let bytes = chunk.bytes();
         let (mut start, mut at) = (0, 0);
@@ -406,6 +424,18 @@ impl<I: Io> Worker<I> {
                     break;
                 }
             };
+            let was_at_rest = server.exchange.owes_nothing();
+            let taken = following.take(&mut self.io, ready, server, &chunk, start, &piece);
+            if let Taken::UpTo(here) = taken {
+                (start, at) = (here, piece.range.end);
+                if was_at_rest && !server.exchange.owes_nothing() {
+                    server.query_begins(self.now, totals);
+                }
+                continue;
+            } else if let Taken::Wrong(why) = taken {
+                fault = Some(why);
+                break;
+            }
             if let Part::First { carried, .. } = piece.part {
                 if piece.kind == frontend::TERMINATE {
                     leaves = true;
@@ -416,7 +446,6 @@ impl<I: Io> Worker<I> {
                     fault = Some(Fault::QueryDisallowed);
                     break;
                 }
-                let was_at_rest = server.exchange.owes_nothing();
                 ready.fate = match server.exchange.asked(piece.kind) {
                     Asked::Forward => Fate::Forward,
                     Asked::Drop => Fate::Drop,
@@ -446,6 +475,7 @@ impl<I: Io> Worker<I> {
             at = piece.range.end;
         }
         let end = if fault.is_some() || leaves { at } else { bytes.len() };
+        totals.add_statements(following.tally);
         let conn = server.conn;
         if start == 0 && end == bytes.len() {
             let chunk = self.unpinned_for(conn, chunk);
@@ -453,7 +483,9 @@ impl<I: Io> Worker<I> {
         } else {
             send_part(&mut self.io, conn, &chunk, start..end);
         }
+        self.give_due(server_key);
         if let Some(fault) = fault {
+            self.explain_statement(key, &fault);
             self.fail_client(key, &fault);
         } else if leaves {
             self.part_from_client(key, "client close request");
@@ -468,7 +500,12 @@ impl<I: Io> Worker<I> {
     fn end_loan_after(&mut self, key: Key, server_key: ServerKey) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.exchange.may_end());
-        if is_at_rest && !ready.is_torn() && ready.held.is_none() && ready.has_loan_of(server_key) {
+        if is_at_rest
+            && !ready.is_torn()
+            && !ready.is_collecting()
+            && ready.held.is_none()
+            && ready.has_loan_of(server_key)
+        {
             self.end_loan_if_over(server_key, key);
         } else {
             self.arm_server(server_key);
@@ -492,7 +529,7 @@ impl<I: Io> Worker<I> {
 }
 
 /// Sends a part of a chunk.
-fn send_part<I: Io>(io: &mut I, conn: Conn, chunk: &Chunk, range: std::ops::Range<usize>) {
+pub(crate) fn send_part<I: Io>(io: &mut I, conn: Conn, chunk: &Chunk, range: std::ops::Range<usize>) {
     if !range.is_empty() {
         io.send(conn, chunk.part(range));
     }

@@ -15,6 +15,7 @@ use config::{Homes, Settings};
 use pool::ClientKey;
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
+use protocol::prepared::Tally;
 use protocol::vars::Tracked;
 use reactor::{LogTarget, Peer, TcpTuning};
 
@@ -410,6 +411,8 @@ pub struct Row {
     pub held: usize,
     /// Bytes that it has been given and has not taken.
     pub unsent: usize,
+    /// Its prepared statements.
+    pub prepared_statements: usize,
 }
 
 /// A name of hosts.
@@ -522,4 +525,13 @@ pub struct Totals {
     pub bind_count: u64,
     /// Logins of clients.
     pub client_login_count: u64,
+}
+
+impl Totals {
+    /// Counts what was done about prepared statements.
+    pub(crate) fn add_statements(&mut self, tally: Tally) {
+        self.client_parse_count += tally.client_parses;
+        self.server_parse_count += tally.server_parses;
+        self.bind_count += tally.binds;
+    }
 }

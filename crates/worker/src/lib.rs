@@ -26,6 +26,7 @@ mod proof;
 mod secrets;
 mod server;
 mod snapshot;
+mod statements;
 mod timers;
 mod turn;
 

@@ -42,6 +42,7 @@ impl<I: Io> Worker<I> {
         totals.server_assignment_count += 1;
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
+        server.stock.begin_loan();
         server.asked = self.now;
         let differs = !std::rc::Rc::ptr_eq(&ready.vars, &server.vars);
         let name = self.force.tracked.application_name();
@@ -98,7 +99,7 @@ impl<I: Io> Worker<I> {
             self.close_obsolete_session(server_key);
             return;
         }
-        if server.exchange.may_end() && !ready.is_torn() {
+        if server.exchange.may_end() && !ready.is_torn() && !ready.is_collecting() {
             self.end_loan(server_key, client_key);
         } else {
             self.arm_server(server_key);

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, PoolKey, ServerKey};
-use protocol::exchange::Exchange;
+use protocol::exchange::{Answered, Exchange};
 use protocol::fault::Fault;
+use protocol::prepared::Stock;
 use protocol::server::login::ServerLogin;
 use protocol::vars::Vars;
 use reactor::{Address, Chunk, Conn, End, Io, Level, Span, TimerId};
 use wire::backend::{self, TxStatus};
 use wire::frame::Part;
 use wire::notice::Notice;
-use wire::{MESSAGE_BYTES_MAX, Scanner, Step, write};
+use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 
 use crate::client::Client;
 use crate::letters::Totals;
@@ -39,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) since: Time,
     pub(crate) stage: Stage,
     pub(crate) exchange: Exchange,
+    /// The prepared statements that it has.
+    pub(crate) stock: Stock,
     pub(crate) vars: Rc<Vars>,
     /// Process id and secret, for cancel requests.
     pub(crate) cancel_key: Box<[u8]>,
@@ -104,6 +107,7 @@ impl Server {
             since: now,
             stage: Stage::Resolving,
             exchange: Exchange::default(),
+            stock: Stock::default(),
             vars,
             cancel_key: Box::default(),
             scanner: Scanner::default(),
@@ -203,20 +207,34 @@ impl<I: Io> Worker<I> {
                 self.farewell(key, body);
                 return;
             }
-            if is_counted
-                && let Err(surprise) = server.exchange.answered(piece.kind, &chunk.bytes()[piece.body.clone()])
-            {
+            let mut is_hidden = false;
+            if is_counted {
+                match server.exchange.answered(piece.kind, &chunk.bytes()[piece.body.clone()]) {
+                    Ok(answered) => is_hidden = answered == Answered::Hidden,
+                    Err(surprise) => {
+                        self.give_client(key, &chunk, start..piece.range.start);
+                        self.surprised(key, surprise.kind, "unexpected answer");
+                        return;
+                    }
+                }
+                if server.exchange.has_outcome() {
+                    self.settle_statements(key);
+                }
+            }
+            let Some(server) = self.servers.get_mut(key) else { return };
+            if server.exchange.has_lost_steps() && server.client().is_some() {
                 self.give_client(key, &chunk, start..piece.range.start);
-                self.surprised(key, surprise.kind, "unexpected answer");
+                self.statements_lost(key);
                 return;
             }
+            let has_due = piece.is_last() && server.exchange.has_due();
             if is_first {
                 let is_ours = was_ours
                     && piece.kind != backend::NOTIFICATION_RESPONSE
                     && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
                 let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
-                let is_withheld = is_ours || is_torn_ready || server.client().is_none();
+                let is_withheld = is_ours || is_hidden || is_torn_ready || server.client().is_none();
                 let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
                 server.fate = fate;
                 if fate == Fate::Forward
@@ -253,22 +271,32 @@ impl<I: Io> Worker<I> {
                         write::ready_for_query(&mut ready, status);
                         self.give_client_own(key, ready.into());
                     }
+                    self.give_due(key);
                     self.server_ready(key, was_ours);
                 }
                 // A COPY whose client has left would wait for its data for ever.
                 backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => self.cleaning_goes_on(key),
                 backend::READY_FOR_QUERY if piece.is_last() => {
                     // What has been counted so far is the client's before anything else happens.
-                    if at == end && start == 0 {
+                    if at == end && start == 0 && !has_due {
                         self.give_client_whole(key, chunk);
                         self.server_ready(key, was_ours);
                         return;
                     }
                     self.give_client(key, &chunk, start..at);
                     start = at;
+                    self.give_due(key);
                     self.server_ready(key, was_ours);
                 }
+                backend::COMMAND_COMPLETE if self.may_drop_statements(key, &piece) => {
+                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
+                }
                 _ => {}
+            }
+            if has_due && piece.kind != backend::READY_FOR_QUERY {
+                self.give_client(key, &chunk, start..at);
+                start = at;
+                self.give_due(key);
             }
         }
         if start == 0 {
@@ -284,7 +312,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn give_client_own(&mut self, key: ServerKey, bytes: Box<[u8]>) {
+    pub(crate) fn give_client_own(&mut self, key: ServerKey, bytes: Box<[u8]>) {
         self.give_client_whole(key, Chunk::Own(bytes));
     }
 
@@ -298,6 +326,13 @@ impl<I: Io> Worker<I> {
         let chunk = self.unpinned_for(conn, chunk);
         self.io.send(conn, chunk);
         self.mind_flow_to_client(client_key, key);
+    }
+
+    /// Whether this is the length of a tag that says that all statements are gone.
+    fn may_drop_statements(&self, key: ServerKey, piece: &Piece) -> bool {
+        let Some(server) = self.servers.get(key) else { return false };
+        let tag_bytes = server.collected.len() + piece.body.len() + piece.left as usize;
+        DROPS_STATEMENTS.iter().any(|tag| tag.len() == tag_bytes)
     }
 
     /// Reads the small messages that concern us whole, whatever way they came.
@@ -320,6 +355,15 @@ impl<I: Io> Worker<I> {
         if kind == backend::PARAMETER_STATUS {
             self.parameter_told(key, body);
             return;
+        }
+        if kind == backend::COMMAND_COMPLETE {
+            if DROPS_STATEMENTS.contains(&body) {
+                self.statements_dropped(key);
+            }
+            return;
+        }
+        if let Some(server) = self.servers.get_mut(key) {
+            server.stock.refused(body);
         }
         let Some(server) = self.servers.get(key) else { return };
         // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
@@ -363,6 +407,10 @@ impl<I: Io> Worker<I> {
         let vars = self.share_vars(vars);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.vars = vars.clone();
+        // Its client may have left before it heard of it.
+        if place != self.force.tracked.application_name() {
+            server.stock.doubt_this_loan();
+        }
         if let Stage::Lent { client, catching_up: None } = server.stage
             && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
         {
@@ -469,5 +517,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
+/// The tags of commands that drop all prepared statements.
+const DROPS_STATEMENTS: [&[u8]; 2] = [b"DISCARD ALL\0", b"DEALLOCATE ALL\0"];
 /// The longest parameter or error that is read; the rest of a longer one passes unread.
 const COLLECTED_BYTES_MAX: usize = 65_536;

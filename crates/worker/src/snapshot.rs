@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{Key, Time, Wall};
+use protocol::prepared::Statement;
 use reactor::{Io, Peer};
 
 use crate::client::{Client, Link, Stage as ClientStage};
@@ -96,9 +97,12 @@ impl<I: Io> Worker<I> {
                 (user, database, state, link, name, since)
             }
         };
-        let held = match &client.stage {
-            ClientStage::Ready(ready) => ready.held.as_ref().map_or(0, |held| held.len()),
-            _ => 0,
+        let (held, names) = match &client.stage {
+            ClientStage::Ready(ready) => {
+                let names = ready.names.as_ref().map_or(0, |names| names.count());
+                (ready.held.as_ref().map_or(0, |held| held.len()), names)
+            }
+            _ => (0, 0),
         };
         let ours = self.io.near_end(client.conn);
         let (addr, port, remote_pid) = match client.peer {
@@ -123,6 +127,7 @@ impl<I: Io> Worker<I> {
             application_name,
             held,
             unsent: self.io.unsent(client.conn),
+            prepared_statements: names,
         })
     }
 
@@ -156,6 +161,7 @@ impl<I: Io> Worker<I> {
             application_name: server.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
             held: 0,
             unsent: self.io.unsent(server.conn),
+            prepared_statements: server.stock.count(),
         }
     }
 
@@ -242,6 +248,7 @@ impl<I: Io> Worker<I> {
     fn table_rows(&self) -> Vec<TableRow> {
         let (all, unused) = self.io.buffers();
         let used = all - unused;
+        let prepared = &self.library;
         let row = |name, size, used, free| TableRow { name, size, used, free };
         vec![
             row("client_cache", size_of::<Client>(), self.clients.len(), 0),
@@ -249,6 +256,8 @@ impl<I: Io> Worker<I> {
             row("db_cache", size_of::<crate::places::DatabasePlace>(), self.places.databases.len(), 0),
             row("user_cache", size_of::<crate::places::UserPlace>(), self.places.users.len(), 0),
             row("pool_cache", size_of::<crate::places::PoolPlace>(), self.places.pools().count(), 0),
+            row("prepared_statement_cache", size_of::<Statement>(), prepared.count(), 0),
+            row("prepared_text_cache", 1, prepared.bytes(), 0),
             row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),
         ]
     }

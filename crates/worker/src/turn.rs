@@ -13,6 +13,7 @@ use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Command, Event, Pools};
 use protocol::cancel::CancelKey;
+use protocol::prepared::Library;
 use protocol::vars::Vars;
 use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
 
@@ -50,6 +51,8 @@ pub struct Worker<I: Io> {
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Vec<Weak<Vars>>,
+    /// What clients have prepared.
+    pub(crate) library: Library,
     pub(crate) shutdown: Option<Shutdown>,
     pub(crate) is_drained: bool,
     pub(crate) protocol_surprises: u64,
@@ -106,6 +109,7 @@ impl<I: Io> Worker<I> {
             commands_spare: Vec::new(),
             log: Lines::default(),
             known_vars: Vec::new(),
+            library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             shutdown: None,
             is_drained: false,
             protocol_surprises: 0,

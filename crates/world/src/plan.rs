@@ -134,6 +134,8 @@ pub(crate) struct Habits {
     pub(crate) rude: u32,
     /// In statement mode it tries to begin a transaction.
     pub(crate) stubborn: u32,
+    /// It gives names to what it prepares.
+    pub(crate) named: bool,
 }
 
 impl Shape {
@@ -230,6 +232,9 @@ impl Shape {
             next.set("max_user_connections", dice.among(0..=6));
         }
         draw_timeouts(&mut next, dice);
+        if next.settings.contains_key("max_prepared_statements") {
+            next.set("max_prepared_statements", dice.among(1..=6));
+        }
         next
     }
 }
@@ -425,6 +430,12 @@ impl Plan {
         users(&mut dice, &mut plan);
         let mut common = habits(&mut dice, is_calm);
         common.is_plain = dice.chance(300);
+        // Its own stream, so that the stories of seeds without names stay what they are.
+        let mut names = Dice::new(seed, NAMES_STREAM);
+        common.named = names.chance(400);
+        if common.named && names.chance(700) {
+            plan.shape.set("max_prepared_statements", names.among(1..=5));
+        }
         common.hasty = if dice.chance(300) { 300 } else { 0 };
         common.value_max = 3000;
         let count = dice.among(20..=32) as u32;
@@ -434,7 +445,13 @@ impl Plan {
             let mut habits = common.clone();
             if dice.chance(200) {
                 let own = self::habits(&mut dice, is_calm);
-                habits = Habits { is_plain: common.is_plain, hasty: common.hasty, value_max: common.value_max, ..own };
+                habits = Habits {
+                    is_plain: common.is_plain,
+                    hasty: common.hasty,
+                    value_max: common.value_max,
+                    named: common.named,
+                    ..own
+                };
             }
             if habits.is_plain {
                 habits.zones = false;
@@ -513,6 +530,8 @@ impl Plan {
     }
 }
 
+/// The stream of chance for names of statements. Others are those of people, by their numbers.
+const NAMES_STREAM: u64 = u64::MAX;
 /// Everybody who has a secret.
 pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 /// They may ask the console for anything; may look.

@@ -61,6 +61,10 @@ pub(crate) enum Verb {
     },
     /// Leaves something behind in the session.
     Dirty,
+    /// Drops all prepared statements.
+    DropAll {
+        is_discard: bool,
+    },
 }
 
 /// A statement and what its author believes of the session.
@@ -87,6 +91,8 @@ impl fmt::Display for Statement {
             Verb::Notice => write!(f, "NOTICE n={nonce} tz={zone}"),
             Verb::Zone { value } => write!(f, "ZONE n={nonce} tz={zone} value={value}"),
             Verb::Dirty => write!(f, "DIRTY n={nonce} tz={zone}"),
+            Verb::DropAll { is_discard: true } => write!(f, "DISCARDALL n={nonce} tz={zone}"),
+            Verb::DropAll { is_discard: false } => write!(f, "DEALLOCATEALL n={nonce} tz={zone}"),
         }
     }
 }
@@ -123,10 +129,27 @@ impl Statement {
             "NOTICE" => Verb::Notice,
             "ZONE" => Verb::Zone { value: value.to_owned() },
             "DIRTY" => Verb::Dirty,
+            "DISCARDALL" => Verb::DropAll { is_discard: true },
+            "DEALLOCATEALL" => Verb::DropAll { is_discard: false },
             _ => return None,
         };
         Some(Self { nonce: nonce?, zone: zone.into(), verb })
     }
+}
+
+/// A text that several applications prepare: it answers so many rows of so many bytes to whoever binds it.
+pub(crate) fn named_text(rows: u32) -> String {
+    format!("NAMED rows={rows}")
+}
+
+/// What such a text answers.
+pub(crate) fn named_rows(text: &str) -> Option<u32> {
+    text.strip_prefix("NAMED rows=")?.parse().ok()
+}
+
+/// The tag of a command that drops all prepared statements.
+pub(crate) fn drop_tag(is_discard: bool) -> &'static str {
+    if is_discard { "DISCARD ALL" } else { "DEALLOCATE ALL" }
 }
 
 /// The first nonce of a statement in these bytes.
@@ -159,6 +182,8 @@ mod tests {
             Verb::Notice,
             Verb::Zone { value: "UTC".to_owned() },
             Verb::Dirty,
+            Verb::DropAll { is_discard: true },
+            Verb::DropAll { is_discard: false },
         ];
         for verb in verbs {
             let statement = Statement { nonce: Nonce { app: 4, number: 7 }, zone: "UTC".into(), verb };

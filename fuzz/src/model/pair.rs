@@ -244,7 +244,8 @@ impl Pair {
             (Some(Asker::Loan(loan)), Answered::Forward) => {
                 loan == self.loans && matches!(self.stage, Stage::Lent | Stage::Mending(_))
             }
-            (Some(Asker::Loan(_)), _) => false,
+            // Nobody here takes steps.
+            (Some(Asker::Us), Answered::Hidden) | (Some(Asker::Loan(_)), _) => false,
         };
         assert!(is_right, "an answer to {asker:?} is {answered:?}: {self:?}");
     }

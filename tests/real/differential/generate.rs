@@ -51,7 +51,8 @@ fn unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
         51..=73 => transaction(dice, taste),
         74..=86 => copy_in(dice, taste.seat),
         87..=88 => vec![Burst::new(vec![messages::function_call(dice)])],
-        89..=94 => vec![Burst::new(vec![query(&setting(dice, taste.startup))])],
+        89..=92 => vec![Burst::new(vec![query(&setting(dice, taste.startup))])],
+        93..=97 => named(dice, taste, Text::Shared),
         _ => strange(dice),
     };
     Unit { bursts }
@@ -103,7 +104,7 @@ fn transaction(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
             30..=54 => bursts.extend(batches(dice, taste)),
             55..=64 => bursts.push(Burst::new(vec![query(&setting(dice, taste.startup))])),
             65..=74 => bursts.extend(copy_in(dice, taste.seat)),
-            75..=86 => bursts.extend(named(dice, taste)),
+            75..=86 => bursts.extend(named(dice, taste, Text::Own)),
             87..=95 => bursts.extend(suspended(dice, taste)),
             _ => bursts.push(Burst::new(vec![messages::function_call(dice)])),
         }
@@ -112,16 +113,32 @@ fn transaction(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     bursts
 }
 
-/// A statement with a name, used in several batches, and closed where no error can skip it.
-fn named(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
+/// Whether others may prepare the same text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Text {
+    Shared,
+    /// In a transaction that has failed, unknown to the pooler as yet, PostgreSQL refuses a Parse that the pooler answers.
+    Own,
+}
+
+/// A statement with a name, used in several batches, outside a transaction maybe on several servers, and closed.
+fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
     let name = format!("s{:x}", dice.seed());
-    let statement = Pencil::new(dice, taste.seat, Values::Apart).any();
+    let mut statement = Pencil::new(dice, taste.seat, Values::Apart).any();
+    if text == Text::Own {
+        statement.text += &format!(" /* {name} */");
+    }
     let mut first = vec![parse(&name, &statement.text)];
     if dice.percent(50) {
         first.push(describe("S", &name));
     }
-    if dice.percent(15) {
-        first.push(parse(&name, "select 'the same name again'"));
+    // In a transaction that fails, which of two errors comes next may depend on what the pooler is sure of.
+    if text == Text::Shared && dice.percent(15) {
+        first.extend([close("S", &name), parse(&name, &statement.text)]);
+    }
+    if text == Text::Shared && dice.percent(15) {
+        // Another name for the same.
+        first.extend([parse(&format!("{name}b"), &statement.text), describe("S", &format!("{name}b"))]);
     }
     first.push(sync());
     let mut bursts = vec![Burst::new(first)];

@@ -188,10 +188,8 @@ pub(super) fn portal(dice: &mut Dice, statement: &str, values: &[String]) -> Vec
 /// A message about something that is not there.
 pub(super) fn missing(dice: &mut Dice) -> Message {
     match dice.between(0, 5) {
-        0 => describe("P", "missing"),
-        1 => execute("missing", 0),
-        2 => describe("S", "missing"),
-        3 => Message::new(&["Bind", "", "missing"]),
+        0 | 1 => describe("P", "missing"),
+        2 | 3 => execute("missing", 0),
         4 => close("S", "missing"),
         _ => close("P", "missing"),
     }

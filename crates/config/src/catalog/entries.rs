@@ -106,8 +106,8 @@ catalog! {
     max_db_connections: Count = Some("0"), Live, Built;
     /// The largest packet of a client in bytes; a larger one closes the connection.
     max_packet_size: Count [0..=4294967295] = Some("2147483647"), Live, Built;
-    /// Prepared statements that are kept per server; 0 leaves them to the clients.
-    max_prepared_statements: Count = Some("200"), Live, NotYet;
+    /// Prepared statements that a server keeps in transaction and statement pooling; 0 leaves names to the clients.
+    max_prepared_statements: Count = Some("200"), Live, Built;
     /// Clients of one user; 0 is unlimited.
     max_user_client_connections: Count = Some("0"), Live, Built;
     /// Servers of one user over all databases; 0 is unlimited.

@@ -117,9 +117,7 @@ fn a_file_as_operators_have_it_means_what_it_says() {
 
 #[test]
 fn what_it_asks_for_in_vain_is_told() {
-    let mut warnings: Vec<_> = loaded(SAMPLE).warnings.iter().map(|warning| warning.text.clone()).collect();
-    let about_statements = warnings.iter().position(|text| text.contains("named prepared statements"));
-    warnings.remove(about_statements.expect("transaction pooling is warned of"));
+    let warnings: Vec<_> = loaded(SAMPLE).warnings.iter().map(|warning| warning.text.clone()).collect();
     assert_eq!(
         warnings,
         [
@@ -127,16 +125,4 @@ fn what_it_asks_for_in_vain_is_told() {
             "max_db_connections (12) is smaller than one pool may become (25 servers and 2 in reserve)",
         ]
     );
-}
-
-#[test]
-fn named_statements_are_warned_of_unless_nobody_uses_them() {
-    let is_warned = |lines: &str| {
-        let text = format!("[databases]\nd = host=h\n[pgbouncer]\nauth_type=any\n{lines}");
-        loaded(&text).warnings.iter().any(|warning| warning.text.contains("named prepared statements"))
-    };
-    assert!(!is_warned("pool_mode = session\n"));
-    assert!(is_warned("pool_mode = transaction\n"));
-    assert!(is_warned("[users]\nann = pool_mode=statement\n"));
-    assert!(!is_warned("pool_mode = transaction\nmax_prepared_statements = 0\n"));
 }

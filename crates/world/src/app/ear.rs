@@ -113,6 +113,7 @@ impl App {
             if let Some(request) = self.asked.front() {
                 self.belief.clone_from(&request.before);
             }
+            self.belief.named.doubt();
             self.belief.fails();
             self.mind_early_syncs();
             return self.sync_that_is_owed();
@@ -127,6 +128,9 @@ impl App {
     fn mind_early_syncs(&mut self) {
         self.readies_allowed = self.asked.front().map_or(0, |request| request.early_syncs);
         self.is_uncountable |= self.readies_allowed > 0;
+        if self.readies_allowed > 0 {
+            self.belief.named.lose();
+        }
     }
 
     /// What it would have said next is void, but for the Sync at its end if none was sent before.
@@ -199,6 +203,7 @@ impl App {
                 kind == frontend::COPY_DATA && body == row_text(*nonce, *at, *of, *size).as_bytes()
             }
             Expect::Complete => kind == backend::COMMAND_COMPLETE && is_text(body, &format!("DONE {nonce}")),
+            Expect::Tag(tag) => kind == backend::COMMAND_COMPLETE && is_text(body, tag),
             Expect::Notice => {
                 kind == backend::NOTICE_RESPONSE && Notice::parse(body).message.starts_with(&nonce.to_string())
             }

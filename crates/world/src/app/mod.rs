@@ -8,6 +8,7 @@ mod cancel;
 mod door;
 mod ear;
 mod guise;
+mod named;
 mod speech;
 
 use std::collections::VecDeque;
@@ -249,6 +250,7 @@ impl App {
             self.be_rude(net, witness);
             return;
         }
+        self.belief.settle();
         let habits = self.habits.clone();
         let mut requests = Vec::new();
         let (mut next, mut left) = (self.next, self.left_in_tx);

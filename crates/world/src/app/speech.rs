@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
+use super::named::Named;
 use crate::dice::Dice;
 use crate::plan::Habits;
-use crate::sql::{Nonce, Statement, Verb, row_text};
+use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text};
 
 /// A message that must come, or something to be said when it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +30,8 @@ pub(crate) enum Expect {
         size: u32,
     },
     Complete,
+    /// A tag without a nonce.
+    Tag(&'static str),
     Error(&'static str),
     Notice,
     Zone(String),
@@ -65,12 +68,19 @@ pub(crate) struct Belief {
     pub(crate) zone_before: String,
     /// The TimeZone that it has been told, or will have been when everything is answered.
     pub(crate) told: String,
+    pub(crate) named: Named,
 }
 
 impl Belief {
     /// Outside a transaction.
     pub(crate) fn new(zone: &str) -> Self {
-        Self { tx: TxStatus::Idle, zone: zone.to_owned(), zone_before: zone.to_owned(), told: zone.to_owned() }
+        let [zone, zone_before, told] = [(); 3].map(|()| zone.to_owned());
+        Self { tx: TxStatus::Idle, zone, zone_before, told, named: Named::default() }
+    }
+
+    /// Everything is answered.
+    pub(crate) fn settle(&mut self) {
+        self.named.settle(self.tx, &self.zone);
     }
 
     /// Something has failed.
@@ -100,7 +110,7 @@ pub(crate) struct Speaker<'a> {
 }
 
 impl Speaker<'_> {
-    fn statement(&mut self, verb: Verb) -> Statement {
+    pub(super) fn statement(&mut self, verb: Verb) -> Statement {
         *self.next += 1;
         Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: (*self.belief.zone).into(), verb }
     }
@@ -135,6 +145,9 @@ impl Speaker<'_> {
             (habits.zones, Self::zone),
             (habits.cancels > 0, Self::sleep),
             (habits.dirty, Self::dirty),
+            (habits.named, Self::named),
+            (habits.named, Self::named),
+            (habits.named && self.dice.chance(200), Self::drop_all),
         ] {
             if is_on {
                 kinds.push(kind);
@@ -166,10 +179,10 @@ impl Speaker<'_> {
             self.run(&mut request, &statement, true);
             self.ready(&mut request);
         }
-        self.named(request, &statement)
+        self.numbered(request, &statement)
     }
 
-    fn blank(&self) -> Request {
+    pub(super) fn blank(&self) -> Request {
         Request {
             nonce: Nonce::default(),
             before: self.belief.clone(),
@@ -181,7 +194,7 @@ impl Speaker<'_> {
         }
     }
 
-    fn named(&self, mut request: Request, statement: &Statement) -> Request {
+    fn numbered(&self, mut request: Request, statement: &Statement) -> Request {
         request.nonce = statement.nonce;
         request.last = statement.nonce.number;
         request
@@ -195,13 +208,13 @@ impl Speaker<'_> {
         request.expects.push_back((request.nonce, Expect::Ready(self.belief.tx)));
     }
 
-    fn sync(&mut self, request: &mut Request) {
+    pub(super) fn sync(&mut self, request: &mut Request) {
         write::bare(&mut request.bytes, frontend::SYNC);
         self.ready(request);
     }
 
     /// What a statement is answered; whether it goes well.
-    fn run(&mut self, request: &mut Request, statement: &Statement, describes: bool) -> bool {
+    pub(super) fn run(&mut self, request: &mut Request, statement: &Statement, describes: bool) -> bool {
         let nonce = statement.nonce;
         let mut expect = |expect| request.expects.push_back((nonce, expect));
         let ends = matches!(statement.verb, Verb::Commit | Verb::Rollback);
@@ -234,13 +247,17 @@ impl Speaker<'_> {
             Verb::Notice => expect(Expect::Notice),
             Verb::Zone { value } => self.belief.zone.clone_from(value),
             Verb::Sleep { .. } => request.is_long = true,
+            Verb::DropAll { is_discard } => {
+                expect(Expect::Tag(drop_tag(*is_discard)));
+                return true;
+            }
             Verb::Dirty | Verb::CopyIn { .. } => {}
         }
         request.expects.push_back((nonce, Expect::Complete));
         true
     }
 
-    fn query(&mut self, verb: Verb) -> Request {
+    pub(super) fn query(&mut self, verb: Verb) -> Request {
         let mut request = self.blank();
         let statement = self.statement(verb);
         request.nonce = statement.nonce;
@@ -312,7 +329,7 @@ impl Speaker<'_> {
     }
 
     /// Parse, Bind, Describe, Execute; whether it goes well.
-    fn run_extended(&mut self, request: &mut Request, statement: &Statement) -> bool {
+    pub(super) fn run_extended(&mut self, request: &mut Request, statement: &Statement) -> bool {
         request.nonce = statement.nonce;
         self.open(&mut request.bytes, statement);
         write::message(&mut request.bytes, frontend::DESCRIBE, |out| out.extend(b"P\0"));
@@ -512,7 +529,7 @@ impl Speaker<'_> {
     }
 }
 
-fn execute(out: &mut Vec<u8>, rows_max: u32) {
+pub(super) fn execute(out: &mut Vec<u8>, rows_max: u32) {
     write::message(out, frontend::EXECUTE, |out| {
         out.push(0);
         out.extend(rows_max.to_be_bytes());

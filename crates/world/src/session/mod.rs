@@ -5,6 +5,7 @@
 //! Not here: who may connect (`postgres`), the language (`sql`).
 
 mod copy;
+mod named;
 mod run;
 
 use std::collections::VecDeque;
@@ -55,6 +56,7 @@ pub(crate) struct Session {
     is_skipping: bool,
     copy: Option<Copy>,
     parsed: Option<Statement>,
+    named: named::Named,
     portal: Option<Portal>,
     /// What it works on.
     work: Option<Work>,
@@ -153,6 +155,7 @@ impl Session {
             is_skipping: false,
             copy: None,
             parsed: None,
+            named: named::Named::new(),
             portal: None,
             work: None,
             alarm: 0,
@@ -352,6 +355,7 @@ impl Session {
             frontend::BIND => self.bind(body, witness),
             frontend::DESCRIBE => match body.first() {
                 Some(b'P') if self.portal.is_some() => self.describe(),
+                Some(b'S') if body.len() > 2 => self.describe_named(&string(&body[1..])),
                 _ => write::bare(&mut self.out, backend::NO_DATA),
             },
             // Nobody here opens a portal with a name.
@@ -360,7 +364,12 @@ impl Session {
                 let rows_max = body.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 self.work = Some(Work::Execute { rows_max });
             }
-            frontend::CLOSE => write::bare(&mut self.out, backend::CLOSE_COMPLETE),
+            frontend::CLOSE => {
+                if body.first() == Some(&b'S') {
+                    self.named.remove(&string(&body[1..]));
+                }
+                write::bare(&mut self.out, backend::CLOSE_COMPLETE);
+            }
             frontend::FLUSH => self.is_flushed = true,
             frontend::SYNC => {
                 self.is_skipping = false;
@@ -379,6 +388,10 @@ impl Session {
 
     fn parse(&mut self, body: &[u8]) {
         let text = body.split(|&byte| byte == 0).nth(1).unwrap_or_default();
+        if body.first() != Some(&0) {
+            self.parse_named(&string(body), &String::from_utf8_lossy(text));
+            return;
+        }
         self.transaction_begins();
         match Statement::read(&String::from_utf8_lossy(text)) {
             Some(statement) => {
@@ -390,6 +403,12 @@ impl Session {
     }
 
     fn bind(&mut self, body: &[u8], witness: &mut Witness) {
+        let name = string(body.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default());
+        if !name.is_empty() {
+            let values = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();
+            self.bind_named(&name, first_value(values).unwrap_or_default(), witness);
+            return;
+        }
         let Some(statement) = self.parsed.clone() else {
             self.fail("26000", "unnamed prepared statement does not exist", true);
             return;
@@ -544,6 +563,11 @@ fn nonce_of(kind: u8, body: &[u8]) -> Option<Nonce> {
 fn first_value(body: &[u8]) -> Option<&str> {
     let length = u32::from_be_bytes(*body.get(4..8)?.first_chunk::<4>()?) as usize;
     std::str::from_utf8(body.get(8..8 + length)?).ok()
+}
+
+/// The string that a zero byte ends.
+fn string(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
 fn notify(out: &mut Vec<u8>, nonce: Nonce) {

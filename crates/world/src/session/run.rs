@@ -7,7 +7,7 @@ use wire::{frontend, write};
 
 use super::{Manner, Portal, Session, notify};
 use crate::dice::Dice;
-use crate::sql::{Nonce, Statement, Verb, row_text};
+use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text};
 use crate::witness::{Charge, Witness};
 
 impl Session {
@@ -153,6 +153,11 @@ impl Session {
             }
             Verb::Zone { value } => self.vars.zone.clone_from(value),
             Verb::Dirty => self.dirty = self.is_session_mode.then_some(nonce.app),
+            Verb::DropAll { is_discard } => {
+                self.named.clear();
+                write::command_complete(&mut self.out, drop_tag(*is_discard));
+                return Some(sent);
+            }
             Verb::Sleep { .. } | Verb::CopyIn { .. } => {}
         }
         self.complete(nonce);
@@ -187,7 +192,10 @@ impl Session {
             }
         } else if text == "DISCARD ALL" {
             self.dirty = None;
+            self.named.clear();
             self.vars.clone_from(&self.started);
+            write::command_complete(&mut self.out, drop_tag(true));
+            return true;
         } else if text == "ROLLBACK" {
             self.roll_back();
             self.tx = TxStatus::Idle;

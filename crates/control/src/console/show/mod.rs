@@ -199,6 +199,7 @@ pub(crate) mod tests {
             application_name: "".into(),
             held: 0,
             unsent: 0,
+            prepared_statements: 0,
         }
     }
 

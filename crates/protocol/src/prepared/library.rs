@@ -1,0 +1,156 @@
+//! What all clients of a worker have prepared, each text once.
+//!
+//! Always true: two clients share a statement only if it means the same to both: the same text and types, read under the same
+//! parameters (`'1/2/2026'::date` is another day where another DateStyle holds, and is read when it is prepared); a number is
+//! never used twice; what nobody holds any more is gone; what is held stays under [`HELD_BYTES_MAX`].
+//! Not here: who holds it (`names`, `stock`).
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::rc::{Rc, Weak};
+
+use super::{HELD_BYTES_MAX, PREFIX};
+
+/// A statement as servers know it.
+#[derive(Debug)]
+pub struct Statement {
+    id: u64,
+    name: Box<[u8]>,
+    text: Rc<[u8]>,
+    dialect: Rc<[u8]>,
+    _charge: Charge,
+}
+
+impl Statement {
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What it is called on every server.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The query, its zero byte, and the types of its parameters.
+    #[must_use]
+    pub fn text(&self) -> &Rc<[u8]> {
+        &self.text
+    }
+
+    /// The parameters under which it is read.
+    #[must_use]
+    pub fn dialect(&self) -> &Rc<[u8]> {
+        &self.dialect
+    }
+}
+
+/// All statements that somebody holds.
+#[derive(Debug)]
+pub struct Library {
+    /// By the hash of the text, then by number. What nobody holds any more is swept out now and then.
+    known: BTreeMap<(u64, u64), Weak<Statement>>,
+    next: u64,
+    step: u64,
+    held: Rc<Cell<usize>>,
+    sweep_at: usize,
+}
+
+/// Bytes that somebody makes us remember; given back when it goes.
+#[derive(Debug)]
+pub struct Charge {
+    bytes: usize,
+    held: Rc<Cell<usize>>,
+}
+
+impl Charge {
+    /// Takes so many bytes more, if there are as many.
+    #[must_use]
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let Some(held) = self.held.get().checked_add(bytes).filter(|&held| held <= HELD_BYTES_MAX) else {
+            return false;
+        };
+        self.held.set(held);
+        self.bytes += bytes;
+        true
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.held.set(self.held.get() - self.bytes);
+    }
+}
+
+impl Library {
+    /// An empty one that numbers its statements `first`, `first + step`, and so on. Workers take turns, so that a number means
+    /// the same statement on every server of the process.
+    #[must_use]
+    pub fn new(first: u64, step: u64) -> Self {
+        Self { known: BTreeMap::new(), next: first, step, held: Rc::default(), sweep_at: SWEEP_AT_MIN }
+    }
+
+    /// The statement of this text, if it is there or there is room for it.
+    pub fn find_or_add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
+        let hash = hash_of(text);
+        let like = self.known.range((hash, 0)..=(hash, u64::MAX)).filter_map(|(_, known)| known.upgrade());
+        let is_same = |known: &Rc<Statement>| *known.text == *text && *known.dialect == **dialect;
+        if let Some(known) = like.into_iter().find(is_same) {
+            return Some(known);
+        }
+        let statement = self.add(text, dialect)?;
+        self.sweep();
+        self.known.insert((hash, statement.id), Rc::downgrade(&statement));
+        Some(statement)
+    }
+
+    /// A statement of this text that nobody else will share, if there is room for it.
+    pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
+        let charge = self.charge(text.len() + STATEMENT_BYTES)?;
+        let id = self.next;
+        self.next += self.step;
+        let name = format!("{PREFIX}{id}").into_bytes().into();
+        Some(Rc::new(Statement { id, name, text: text.into(), dialect: dialect.clone(), _charge: charge }))
+    }
+
+    /// Takes so many bytes of what may be held, if there are as many.
+    pub fn charge(&self, bytes: usize) -> Option<Charge> {
+        let mut charge = Charge { bytes: 0, held: self.held.clone() };
+        charge.grow(bytes).then_some(charge)
+    }
+
+    /// Bytes that are held: texts, names, and what is being received.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.held.get()
+    }
+
+    /// Statements that somebody holds.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.known.values().filter(|known| known.strong_count() > 0).count()
+    }
+
+    /// Once in a while, so that each statement pays for its own end.
+    fn sweep(&mut self) {
+        if self.known.len() >= self.sweep_at {
+            self.known.retain(|_, known| known.strong_count() > 0);
+            self.sweep_at = SWEEP_AT_MIN.max(2 * self.known.len());
+        }
+    }
+}
+
+/// The same in every process, so that a simulation can be repeated. Whoever makes texts collide is compared with them.
+fn hash_of(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What a statement takes beside its text, about.
+const STATEMENT_BYTES: usize = 256;
+/// The table is not swept while it is smaller.
+const SWEEP_AT_MIN: usize = 64;

@@ -1,0 +1,135 @@
+//! What a message of the extended protocol says about a statement, read from as much of it as is here.
+//!
+//! Always true: nothing is copied; what concerns no statement with a name is said to be plain as soon as that can be known,
+//! which is after one or two bytes for drivers that use none.
+//! Not here: what is done about it (`stock`).
+
+use wire::frontend;
+
+use super::NAME_BYTES_MAX;
+use crate::fault::Fault;
+
+/// What is known of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Head<'a> {
+    /// Too little.
+    More,
+    /// It concerns no statement with a name.
+    Plain,
+    /// It does.
+    Named(Ask<'a>),
+}
+
+/// What a client asks of a statement with a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ask<'a> {
+    /// Parse.
+    Parse {
+        /// The client's name for it.
+        name: &'a [u8],
+        /// The query, its zero byte, and the types of its parameters: all that follows the name.
+        text: &'a [u8],
+    },
+    /// Bind.
+    Bind {
+        /// The portal that it makes.
+        portal: &'a [u8],
+        /// The client's name for the statement.
+        name: &'a [u8],
+        /// Where in the body the values begin.
+        end: usize,
+    },
+    /// Describe.
+    Describe {
+        /// The client's name for the statement.
+        name: &'a [u8],
+    },
+    /// Close.
+    Close {
+        /// The client's name for the statement.
+        name: &'a [u8],
+    },
+}
+
+/// Whether messages of this kind can concern a statement with a name.
+#[must_use]
+pub fn concerns(kind: u8) -> bool {
+    matches!(kind, frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::CLOSE)
+}
+
+/// Looks at the beginning of a body that has `body_bytes` in all.
+///
+/// # Errors
+/// The message is broken; the server would say the same.
+pub fn look(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault> {
+    let is_whole = body.len() == body_bytes;
+    let broken = Fault::BrokenMessage { kind };
+    let found = match kind {
+        frontend::PARSE => look_at_parse(body, is_whole),
+        frontend::BIND => look_at_bind(body),
+        frontend::DESCRIBE | frontend::CLOSE => look_at_target(kind, body, is_whole),
+        _ => Some(Head::Plain),
+    };
+    match found {
+        Some(Head::More) if is_whole || body.len() > 2 * NAME_BYTES_MAX && kind != frontend::PARSE => Err(broken),
+        Some(head) => Ok(head),
+        None => Err(broken),
+    }
+}
+
+/// The name in as much of a Parse as is here, if it gives one.
+#[must_use]
+pub fn given_name(body: &[u8]) -> Option<&[u8]> {
+    c_string(body).map(|(name, _)| name).filter(|name| (1..NAME_BYTES_MAX).contains(&name.len()))
+}
+
+/// `None` when it is broken.
+fn look_at_parse(body: &[u8], is_whole: bool) -> Option<Head<'_>> {
+    let Some((name, text)) = c_string(body) else {
+        return (body.len() <= NAME_BYTES_MAX).then_some(Head::More);
+    };
+    match (name.len(), is_whole) {
+        (0, _) => Some(Head::Plain),
+        (NAME_BYTES_MAX.., _) => None,
+        (_, false) => Some(Head::More),
+        (_, true) => {
+            let (_, types) = c_string(text)?;
+            let (count, oids) = types.split_first_chunk::<2>()?;
+            let is_exact = oids.len() == 4 * usize::from(u16::from_be_bytes(*count));
+            is_exact.then_some(Head::Named(Ask::Parse { name, text }))
+        }
+    }
+}
+
+fn look_at_bind(body: &[u8]) -> Option<Head<'_>> {
+    let Some((portal, rest)) = c_string(body) else { return Some(Head::More) };
+    let Some((name, rest)) = c_string(rest) else { return Some(Head::More) };
+    match name.len() {
+        0 => Some(Head::Plain),
+        NAME_BYTES_MAX.. => None,
+        _ => Some(Head::Named(Ask::Bind { portal, name, end: body.len() - rest.len() })),
+    }
+}
+
+/// Describe and Close name a statement or a portal.
+fn look_at_target(kind: u8, body: &[u8], is_whole: bool) -> Option<Head<'_>> {
+    match body {
+        [] => Some(Head::More),
+        [b'S'] => Some(Head::More),
+        [b'S', 0, ..] => Some(Head::Plain),
+        [b'S', name @ ..] if is_whole => {
+            let (name, rest) = c_string(name)?;
+            let ask = if kind == frontend::CLOSE { Ask::Close { name } } else { Ask::Describe { name } };
+            (rest.is_empty() && name.len() < NAME_BYTES_MAX).then_some(Head::Named(ask))
+        }
+        [b'S', ..] => Some(Head::More),
+        // A portal, or what the server knows how to refuse.
+        _ => Some(Head::Plain),
+    }
+}
+
+/// Takes a string that a zero byte ends off the front.
+fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}

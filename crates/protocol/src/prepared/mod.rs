@@ -1,0 +1,58 @@
+//! Prepared statements with names, for clients that have another server with each transaction.
+//!
+//! A client's names are its own ([`Names`]). What it prepares is kept once for all clients of a worker ([`Library`]), under a
+//! name of ours that is the same on every server. Each server has some of these statements ([`Stock`]); what a client uses and
+//! its server lacks is prepared there first, and nobody sees the answer.
+//!
+//! Always true: a statement counts as being on a server from the moment it is sent until the server says otherwise, by an
+//! error or by skipping it; what may or may not be there is closed before it is prepared; a client is answered in the order
+//! in which it asked, and never for what the server has skipped.
+//! Not here: statements without a name, portals, and PREPARE in SQL, which nobody looks at; who owes whom how many answers
+//! (`exchange`); where the bytes come from and go (`worker::statements`).
+
+mod library;
+mod look;
+mod names;
+mod stock;
+
+use std::rc::Rc;
+
+pub use library::{Charge, Library, Statement};
+pub use look::{Ask, Head, concerns, given_name, look};
+pub use names::Names;
+pub use stock::{Sides, Stock, Way};
+
+/// Bytes for a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Bytes {
+    /// Made for this moment.
+    Own(Vec<u8>),
+    /// A text that is kept, too long to be copied.
+    Shared(Rc<[u8]>),
+}
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Statements that clients have prepared.
+    pub client_parses: u64,
+    /// Statements that were prepared on servers.
+    pub server_parses: u64,
+    /// Statements that clients have bound.
+    pub binds: u64,
+}
+
+/// What all clients of a worker may make it remember of statements and names, in bytes. Whoever wants more is let go.
+pub const HELD_BYTES_MAX: usize = 256 << 20;
+
+/// The longest name of a statement or portal that is understood. PostgreSQL cuts names off at 63 bytes.
+pub const NAME_BYTES_MAX: usize = 65_536;
+
+/// What a statement is called on servers, before its number. PgBouncer's word, since people look for it in
+/// `pg_prepared_statements`.
+const PREFIX: &str = "PGBOUNCER_";
+
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod stock_tests;

@@ -1,0 +1,350 @@
+//! Random pipelines of two clients over two servers, compared with what each client would be answered if it had a PostgreSQL
+//! of its own. The servers here are as strict as PostgreSQL: to prepare a name that is there is an error, and so is to use one
+//! that is not.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proptest::prelude::*;
+use wire::frontend;
+
+use super::*;
+use crate::exchange::{Answered, Exchange};
+
+#[derive(Clone, Debug)]
+enum Do {
+    Parse {
+        name: u8,
+        text: u8,
+    },
+    Bind {
+        name: u8,
+    },
+    Describe {
+        name: u8,
+    },
+    Close {
+        name: u8,
+    },
+    /// A message that fails, whatever there is.
+    Fail,
+    Sync,
+    /// The server works off so many messages.
+    Work(usize),
+    /// The clients change places, when the loan may end.
+    Swap {
+        server: bool,
+    },
+    DropAll,
+    Limit(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Do>> {
+    let name = 0..4_u8;
+    let step = prop_oneof![
+        4 => (name.clone(), 0..6_u8).prop_map(|(name, text)| Do::Parse { name, text }),
+        4 => name.clone().prop_map(|name| Do::Bind { name }),
+        1 => name.clone().prop_map(|name| Do::Describe { name }),
+        2 => name.prop_map(|name| Do::Close { name }),
+        1 => Just(Do::Fail),
+        4 => Just(Do::Sync),
+        4 => (0..6_usize).prop_map(Do::Work),
+        3 => any::<bool>().prop_map(|server| Do::Swap { server }),
+        1 => Just(Do::DropAll),
+        1 => (1..4_usize).prop_map(Do::Limit),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+/// PostgreSQL, as far as statements go.
+#[derive(Default, Debug)]
+struct Postgres {
+    names: BTreeSet<Vec<u8>>,
+    is_skipping: bool,
+}
+
+impl Postgres {
+    /// The kinds of its answers.
+    fn take(&mut self, kind: u8, name: &[u8], text: &[u8]) -> &'static str {
+        if self.is_skipping && kind != frontend::SYNC {
+            return "";
+        }
+        let is_there = self.names.contains(name);
+        let answers = match kind {
+            frontend::SYNC => "Z",
+            frontend::QUERY => {
+                self.names.clear();
+                "CZ"
+            }
+            frontend::PARSE if is_there || text.starts_with(b"bad") => "E",
+            frontend::PARSE => {
+                self.names.insert(name.to_vec());
+                "1"
+            }
+            frontend::CLOSE => {
+                self.names.remove(name);
+                "3"
+            }
+            frontend::BIND if is_there => "2",
+            frontend::DESCRIBE if is_there => "tT",
+            _ => "E",
+        };
+        self.is_skipping = answers == "E";
+        answers
+    }
+}
+
+#[derive(Default)]
+struct Client {
+    names: Names,
+    /// If it had a PostgreSQL of its own, and what that would have said.
+    own: Postgres,
+    expected: String,
+    given: String,
+    /// Names that an unanswered batch has made or closed: what becomes of them in the next one is not asked before it is known.
+    touched: BTreeMap<u8, u64>,
+}
+
+#[derive(Default)]
+struct Server {
+    exchange: Exchange,
+    stock: Stock,
+    postgres: Postgres,
+    queue: VecDeque<(u8, Vec<u8>, Vec<u8>)>,
+}
+
+struct Stage {
+    clients: [Client; 2],
+    servers: [Server; 2],
+    library: Library,
+    /// Who has which server.
+    pair: (usize, usize),
+    max: usize,
+}
+
+impl Stage {
+    fn ask(&mut self, kind: u8, number: u8, text: &str) {
+        let client = &mut self.clients[self.pair.0];
+        let server = &mut self.servers[self.pair.1];
+        let name = format!("n{number}").into_bytes();
+        let text = [text.as_bytes(), &[0, 0, 0]].concat();
+        client.expected += client.own.take(kind, &name, &text);
+        let ask = match kind {
+            frontend::PARSE => Ask::Parse { name: &name, text: &text },
+            frontend::BIND => Ask::Bind { portal: b"", name: &name, end: 0 },
+            frontend::DESCRIBE => Ask::Describe { name: &name },
+            _ => Ask::Close { name: &name },
+        };
+        let mut out = Vec::new();
+        if server.exchange.is_skipping() {
+            server.exchange.asked(kind);
+            server.queue.push_back((kind, name, text));
+            return;
+        }
+        let (mut tally, dialect) = (Tally::default(), [][..].into());
+        let mut sides = Sides {
+            names: &mut client.names,
+            library: &mut self.library,
+            exchange: &mut server.exchange,
+            dialect,
+            max: self.max,
+            tally: &mut tally,
+            out: &mut out,
+        };
+        match server.stock.ask(ask, 0, &mut sides).expect("nothing that a client is let go for") {
+            Way::AsItIs => {
+                server.exchange.asked(kind);
+                server.queue.push_back((kind, name, text));
+            }
+            Way::Replaced(_) => server.hear(&out),
+        }
+        self.give();
+    }
+
+    fn give(&mut self) {
+        while let Some(kind) = self.servers[self.pair.1].exchange.due() {
+            self.clients[self.pair.0].given.push(kind.into());
+        }
+    }
+
+    /// The server works off one message; whether there was one.
+    fn work(&mut self) -> bool {
+        let Some((kind, name, text)) = self.servers[self.pair.1].queue.pop_front() else { return false };
+        let answers = self.servers[self.pair.1].postgres.take(kind, &name, &text);
+        for kind in answers.bytes() {
+            let (client, server) = (&mut self.clients[self.pair.0], &mut self.servers[self.pair.1]);
+            let answered = server.exchange.answered(kind, b"I").expect("owed");
+            if answered == Answered::Forward {
+                client.given.push(kind.into());
+            }
+            server.stock.settle(&mut server.exchange, Some(&mut client.names));
+            if kind == b'C' {
+                server.stock.drop_all(Some(&mut client.names));
+            }
+            self.give();
+        }
+        true
+    }
+
+    fn work_off(&mut self) {
+        while self.work() {}
+        self.clients[self.pair.0].touched.clear();
+    }
+
+    /// Whether what a name is in this epoch hangs on the outcome of an earlier one, other than its own Parse.
+    fn hangs(&self, name: u8) -> bool {
+        let epoch = self.servers[self.pair.1].exchange.epoch();
+        self.clients[self.pair.0].touched.get(&name).is_some_and(|&touched| touched != epoch)
+    }
+
+    fn sync(&mut self) {
+        let client = &mut self.clients[self.pair.0];
+        client.expected += client.own.take(frontend::SYNC, b"", b"");
+        let server = &mut self.servers[self.pair.1];
+        server.exchange.asked(frontend::SYNC);
+        server.queue.push_back((frontend::SYNC, Vec::new(), Vec::new()));
+    }
+
+    /// Everything is answered: the client has been told what it would have been told, and what is believed is true.
+    fn check(&self) {
+        let (client, server) = (&self.clients[self.pair.0], &self.servers[self.pair.1]);
+        assert_eq!(client.given, client.expected);
+        assert_eq!(server.stock.count(), server.postgres.names.len(), "{:?} {:?}", server.stock, server.postgres);
+        if server.exchange.may_end() {
+            let own: Vec<_> = client.own.names.iter().collect();
+            assert_eq!(client.names.count(), own.len(), "{own:?}");
+        }
+    }
+}
+
+impl Server {
+    fn hear(&mut self, out: &[Bytes]) {
+        for bytes in out {
+            let Bytes::Own(bytes) = bytes else { panic!("no text is so long") };
+            let mut rest = &bytes[..];
+            while let [kind, a, b, c, d, body @ ..] = rest {
+                let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize - 4;
+                let (body, later) = if *kind == frontend::BIND { (body, &[][..]) } else { body.split_at(length) };
+                let mut strings = body.split(|&byte| byte == 0);
+                let (first, second) = (strings.next().expect("one"), strings.next().unwrap_or_default());
+                let (name, text) = match *kind {
+                    frontend::PARSE => (first, second),
+                    frontend::BIND => (second, first),
+                    _ => (&first[1..], second),
+                };
+                self.queue.push_back((*kind, name.to_vec(), text.to_vec()));
+                rest = later;
+            }
+        }
+    }
+}
+
+fn play(steps: Vec<Do>) {
+    let mut t = Stage {
+        clients: Default::default(),
+        servers: Default::default(),
+        library: Library::new(1, 1),
+        pair: (0, 0),
+        max: 2,
+    };
+    for step in steps {
+        match step {
+            Do::Parse { name, .. } | Do::Bind { name } | Do::Describe { name } | Do::Close { name }
+                if t.hangs(name) =>
+            {
+                t.work_off();
+            }
+            _ => {}
+        }
+        let epoch = t.servers[t.pair.1].exchange.epoch();
+        let is_skipping = t.servers[t.pair.1].exchange.is_skipping();
+        let client = &mut t.clients[t.pair.0];
+        match step {
+            Do::Parse { name, text } => {
+                if !is_skipping && client.names.has(format!("n{name}").as_bytes()) {
+                    continue;
+                }
+                client.touched.insert(name, epoch);
+                t.ask(
+                    frontend::PARSE,
+                    name,
+                    ["select 1", "select 2", "select 3", "select 4", "bad 1", "bad 2"][text as usize],
+                );
+            }
+            Do::Bind { name } | Do::Describe { name } => {
+                let own = format!("n{name}");
+                let is_known = client.names.has(own.as_bytes()) || client.names.has_failed(own.as_bytes());
+                if is_known || is_skipping {
+                    let kind = if let Do::Bind { .. } = step { frontend::BIND } else { frontend::DESCRIBE };
+                    t.ask(kind, name, "");
+                }
+            }
+            Do::Close { name } => {
+                client.touched.insert(name, epoch);
+                t.ask(frontend::CLOSE, name, "");
+            }
+            Do::Fail => {
+                client.expected += client.own.take(frontend::EXECUTE, b"", b"");
+                let server = &mut t.servers[t.pair.1];
+                server.exchange.asked(frontend::EXECUTE);
+                server.queue.push_back((frontend::EXECUTE, Vec::new(), Vec::new()));
+            }
+            Do::Sync => t.sync(),
+            Do::Work(count) => {
+                for _ in 0..count {
+                    t.work();
+                }
+            }
+            Do::Swap { server } => {
+                t.sync();
+                t.work_off();
+                t.check();
+                assert!(t.servers[t.pair.1].exchange.may_end());
+                t.pair = (1 - t.pair.0, if server { 1 - t.pair.1 } else { t.pair.1 });
+                t.servers[t.pair.1].stock.begin_loan();
+            }
+            Do::DropAll => {
+                t.sync();
+                t.work_off();
+                let client = &mut t.clients[t.pair.0];
+                client.expected += client.own.take(frontend::QUERY, b"", b"");
+                let server = &mut t.servers[t.pair.1];
+                server.exchange.asked(frontend::QUERY);
+                server.queue.push_back((frontend::QUERY, Vec::new(), Vec::new()));
+                t.work_off();
+            }
+            Do::Limit(max) => t.max = max,
+        }
+    }
+    t.sync();
+    t.work_off();
+    t.check();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_client_is_answered_as_if_it_had_a_postgresql_of_its_own(steps in steps()) {
+        play(steps);
+    }
+}
+
+/// What [`Names::has_failed`] forgets is refused as unknown: no more than a few are remembered.
+#[test]
+fn few_names_that_came_to_nothing_are_remembered() {
+    let mut t = Stage {
+        clients: Default::default(),
+        servers: Default::default(),
+        library: Library::new(1, 1),
+        pair: (0, 0),
+        max: 2,
+    };
+    for name in 0..20 {
+        t.ask(frontend::PARSE, name, "bad");
+        t.sync();
+        t.work_off();
+    }
+    let remembered = (0..20).filter(|name| t.clients[0].names.has_failed(format!("n{name}").as_bytes())).count();
+    assert_eq!(remembered, 16);
+    assert!(t.servers[0].stock.is_empty());
+}

@@ -1,0 +1,135 @@
+//! What one client calls its statements.
+//!
+//! Always true: a name is there from the moment its client has asked for it, until the server has failed or skipped that, or
+//! its client has closed it.
+//! Not here: which server has the statement (`stock`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use super::library::{Charge, Library, Statement};
+use crate::vars::{Tracked, Vars};
+
+/// The names of one client.
+#[derive(Debug, Default)]
+pub struct Names {
+    named: BTreeMap<Rc<[u8]>, Named>,
+    /// Names whose Parse came to nothing, the latest last: the server may be asked for one in vain, and says so.
+    failed: VecDeque<Rc<[u8]>>,
+    /// The parameters that were last looked at, and what of them matters to a statement.
+    dialect: Option<(Rc<Vars>, Rc<[u8]>)>,
+}
+
+/// What a name means.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) statement: Rc<Statement>,
+    /// The step that gave it, while its outcome is not known; otherwise 0.
+    pub(super) step: u64,
+    /// It meant something else before, which comes back if this step and the Close before it are skipped.
+    pub(super) is_reused: bool,
+    pub(super) _charge: Charge,
+}
+
+impl Names {
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.named.len()
+    }
+
+    /// What of these parameters decides how a statement is read.
+    pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Rc<[u8]> {
+        match &self.dialect {
+            Some((seen, dialect)) if Rc::ptr_eq(seen, vars) => dialect.clone(),
+            seen => {
+                let fresh = vars.dialect(tracked);
+                let old = seen.as_ref().map(|(_, dialect)| dialect).filter(|dialect| ***dialect == *fresh);
+                let dialect = old.cloned().unwrap_or_else(|| fresh.into());
+                self.dialect = Some((vars.clone(), dialect.clone()));
+                dialect
+            }
+        }
+    }
+
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        self.named.contains_key(name)
+    }
+
+    pub(super) fn has_failed(&self, name: &[u8]) -> bool {
+        self.failed.iter().any(|failed| **failed == *name)
+    }
+
+    pub(super) fn insert(&mut self, name: Rc<[u8]>, named: Named) {
+        self.failed.retain(|failed| *failed != name);
+        self.named.insert(name, named);
+    }
+
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<Named> {
+        self.failed.retain(|failed| **failed != *name);
+        self.named.remove(name)
+    }
+
+    /// The statement of a name, read under these parameters, and the step that the name stands or falls with. `Err` when there
+    /// is no room to read it anew.
+    pub(super) fn find(
+        &mut self,
+        name: &[u8],
+        dialect: &Rc<[u8]>,
+        library: &mut Library,
+    ) -> Result<Option<(Rc<Statement>, u64)>, ()> {
+        let Some(named) = self.named.get_mut(name) else { return Ok(None) };
+        let own = named.statement.dialect();
+        if !Rc::ptr_eq(own, dialect) && **own != **dialect {
+            // Its client has set a parameter since. Under the old number others rely on the old meaning.
+            named.statement = library.find_or_add(named.statement.text(), dialect).ok_or(())?;
+        }
+        let step = if named.is_reused { 0 } else { named.step };
+        Ok(Some((named.statement.clone(), step)))
+    }
+
+    /// The step that gave a name has been answered.
+    pub(super) fn settle(&mut self, name: &[u8], step: u64) {
+        if let Some(named) = self.named.get_mut(name).filter(|named| named.step == step) {
+            named.step = 0;
+        }
+    }
+
+    /// The step that gave a name has failed or was skipped.
+    pub(super) fn fail(&mut self, name: Rc<[u8]>, step: u64) {
+        if self.named.get(&name).is_some_and(|named| named.step == step) {
+            self.named.remove(&name);
+            self.forget_oldest_failed();
+            self.failed.push_back(name);
+        }
+    }
+
+    /// The server skips a Parse that has been sent to it as it is.
+    pub fn skip(&mut self, name: &[u8]) {
+        if !self.has(name) && !self.has_failed(name) {
+            self.forget_oldest_failed();
+            self.failed.push_back(name.into());
+        }
+    }
+
+    fn forget_oldest_failed(&mut self) {
+        if self.failed.len() >= FAILED_MAX {
+            self.failed.pop_front();
+        }
+    }
+
+    /// What was to be closed was not.
+    pub(super) fn restore(&mut self, name: Rc<[u8]>, named: Named) {
+        self.failed.retain(|failed| *failed != name);
+        self.named.entry(name).or_insert(named);
+    }
+
+    /// The server has dropped all. What has been asked for since is still to come.
+    pub(super) fn drop_settled(&mut self) {
+        self.named.retain(|_, named| named.step != 0);
+        self.failed.clear();
+    }
+}
+
+/// Names that came to nothing are remembered up to so many.
+const FAILED_MAX: usize = 16;

@@ -1,0 +1,550 @@
+//! Which statements one server has, and what is asked of it about them.
+//!
+//! Always true: never more than `max_prepared_statements` are prepared; the one that was not used for the longest time goes
+//! first; what was sent is undone here, in the opposite order, when the server fails or skips it; what nobody can vouch for is
+//! closed before it is prepared, for to close what is not there is no error.
+//! Not here: where an answer of ours has its place among the server's (`exchange`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use base::planted::{self, Planted};
+use wire::{backend, frontend, write};
+
+use super::library::{Library, Statement};
+use super::look::Ask;
+use super::names::{Named, Names};
+use super::{Bytes, PREFIX, Tally};
+use crate::exchange::{Exchange, Outcome, Step};
+use crate::fault::Fault;
+
+/// What one server has.
+#[derive(Debug, Default)]
+pub struct Stock {
+    held: BTreeMap<u64, Held>,
+    /// The numbers of what is held, by when they were last used.
+    by_use: BTreeMap<u64, u64>,
+    /// Steps whose outcome is not known, in order.
+    pending: VecDeque<Pending>,
+    /// Statements that the server had under our names, though not from us.
+    taken: Vec<u64>,
+    /// Counts uses and steps.
+    clock: u64,
+    /// Counts loans.
+    loan: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    statement: Rc<Statement>,
+    used: u64,
+    state: State,
+    /// The loan in which it was prepared.
+    loan: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The server has said that it has it.
+    Sure,
+    /// It was sent, as this step and in this epoch.
+    Sent { step: u64, epoch: u64 },
+    /// It may be there or not, or mean something else by now.
+    Doubted,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// Parse, for the name of a client or because it was missing.
+    Parse { statement: u64, step: u64, name: Option<Rc<[u8]>> },
+    /// Close, of what was not needed any more or nobody could vouch for.
+    Close { id: u64, epoch: u64, was: Option<Held> },
+    /// A Parse that we answer.
+    Found { step: u64, name: Rc<[u8]> },
+    /// A Close that we answer.
+    Dropped { name: Rc<[u8]>, was: Option<Named> },
+}
+
+impl Pending {
+    /// The client's name that it is about.
+    fn name(&self) -> Option<&Rc<[u8]>> {
+        match self {
+            Self::Parse { name, .. } => name.as_ref(),
+            Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
+            Self::Close { .. } => None,
+        }
+    }
+
+    /// What it makes the server have.
+    fn parsed(&self) -> Option<u64> {
+        match self {
+            Self::Parse { statement, .. } => Some(*statement),
+            _ => None,
+        }
+    }
+}
+
+/// All that has a part in what a client asks.
+#[derive(Debug)]
+pub struct Sides<'a> {
+    /// The client's names.
+    pub names: &'a mut Names,
+    /// What all clients have prepared.
+    pub library: &'a mut Library,
+    /// What the server owes.
+    pub exchange: &'a mut Exchange,
+    /// The client's parameters, as far as they matter.
+    pub dialect: Rc<[u8]>,
+    /// `max_prepared_statements`, not 0.
+    pub max: usize,
+    /// What is counted.
+    pub tally: &'a mut Tally,
+    /// What is to be sent to the server, in order.
+    pub out: &'a mut Vec<Bytes>,
+}
+
+/// What becomes of the client's own message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// It goes to the server as it is, and has not been counted by the exchange.
+    AsItIs,
+    /// It has been replaced, up to this place in its body; what follows goes to the server as it is.
+    Replaced(usize),
+}
+
+impl Stock {
+    /// A client has got this server.
+    pub fn begin_loan(&mut self) {
+        self.loan += 1;
+    }
+
+    /// How many statements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether nothing is known and nothing is to be heard of any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.pending.is_empty()
+    }
+
+    /// A client asks something of a statement with a name. `body_bytes` is the length of the whole body.
+    ///
+    /// # Errors
+    /// The client cannot go on.
+    pub fn ask(&mut self, ask: Ask<'_>, body_bytes: usize, sides: &mut Sides<'_>) -> Result<Way, Fault> {
+        match ask {
+            Ask::Parse { name, text } => self.parse(name, text, sides)?,
+            Ask::Close { name } => self.close(name, sides)?,
+            Ask::Describe { name } => {
+                let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
+                let mut out = Vec::with_capacity(statement.name().len() + 7);
+                write::message(&mut out, frontend::DESCRIBE, |out| {
+                    out.push(b'S');
+                    push_name(out, statement.name());
+                });
+                sides.out.push(Bytes::Own(out));
+                sides.exchange.asked(frontend::DESCRIBE);
+            }
+            Ask::Bind { portal, name, end } => {
+                let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
+                sides.tally.binds += 1;
+                let ours = statement.name();
+                let length = 4 + body_bytes - name.len() + ours.len();
+                let mut out = Vec::with_capacity(1 + 4 + portal.len() + 1 + ours.len() + 1);
+                out.push(frontend::BIND);
+                out.extend_from_slice(&(length as u32).to_be_bytes());
+                push_name(&mut out, portal);
+                push_name(&mut out, ours);
+                sides.out.push(Bytes::Own(out));
+                sides.exchange.asked(frontend::BIND);
+                return Ok(Way::Replaced(end));
+            }
+        }
+        // What we answer ourselves may have been due at once.
+        self.settle(sides.exchange, Some(sides.names));
+        Ok(Way::Replaced(body_bytes))
+    }
+
+    fn parse(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
+        if sides.names.has(name) {
+            return Err(Fault::StatementInUse { name: shown(name) });
+        }
+        let may_step = sides.exchange.may_step();
+        let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
+        let statement = match may_step {
+            true => sides.library.find_or_add(text, &sides.dialect),
+            false => sides.library.add(text, &sides.dialect),
+        };
+        let statement = statement.ok_or(Fault::StatementsFull)?;
+        sides.tally.client_parses += 1;
+        let name: Rc<[u8]> = name.into();
+        if !may_step {
+            sides
+                .names
+                .insert(name, Named { statement: statement.clone(), step: 0, is_reused: false, _charge: charge });
+            self.prepare_unfollowed(statement, sides);
+            return Ok(());
+        }
+        let step = self.tick();
+        let is_before = |p: &Pending| matches!(p, Pending::Dropped { name: closed, was: Some(_) } if *closed == name);
+        let is_reused = self.pending.iter().any(is_before);
+        sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, _charge: charge });
+        // In a failed transaction the server would refuse it, so that is for the server to say.
+        let is_failed = sides.exchange.status() == backend::TxStatus::Failed;
+        if !is_failed && self.has(&statement, 0, sides.exchange.epoch()) {
+            self.pending.push_back(Pending::Found { step, name });
+            sides.exchange.asked_step(Step::Given(backend::PARSE_COMPLETE));
+        } else {
+            self.prepare(statement, step, Some(name), sides);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
+        let was = sides.names.remove(name);
+        if !sides.exchange.may_step() {
+            let mut out = Vec::new();
+            let ours = was.as_ref().map_or(name, |was| was.statement.name());
+            push_close(&mut out, ours);
+            sides.out.push(Bytes::Own(out));
+            sides.exchange.asked(frontend::CLOSE);
+            was.and_then(|was| self.take(was.statement.id()));
+            return Ok(());
+        }
+        self.pending.push_back(Pending::Dropped { name: name.into(), was });
+        sides.exchange.asked_step(Step::Given(backend::CLOSE_COMPLETE));
+        Ok(())
+    }
+
+    /// The statement of a name, which the server has or is sent now. `None` when the server is to say that there is none.
+    fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Rc<Statement>>, Fault> {
+        let found = sides.names.find(name, &sides.dialect, sides.library).map_err(|()| Fault::StatementsFull)?;
+        let Some((statement, named_by)) = found else {
+            let is_failed = sides.names.has_failed(name);
+            return if is_failed { Ok(None) } else { Err(Fault::StatementUnknown { name: shown(name) }) };
+        };
+        let has = self.has(&statement, named_by, sides.exchange.epoch());
+        // Where nothing can be sent unseen, the server is to say that it has no such statement.
+        if !has && sides.exchange.may_step() {
+            let step = self.tick();
+            self.prepare(statement.clone(), step, None, sides);
+        }
+        Ok(Some(statement))
+    }
+
+    /// Whether the server has a statement when it comes to what is sent now; then it has been used. A name stands or falls with
+    /// the very step that gave it, wherever that is.
+    fn has(&mut self, statement: &Rc<Statement>, named_by: u64, now: u64) -> bool {
+        let clock = self.clock + 1;
+        let Some(held) = self.held.get_mut(&statement.id()) else { return false };
+        let has = match held.state {
+            State::Sure => true,
+            State::Sent { step, epoch } => epoch == now || step == named_by,
+            State::Doubted => false,
+        };
+        // The newest stays the newest without a change to the order.
+        if has && held.used != self.clock {
+            self.clock = clock;
+            self.by_use.remove(&held.used);
+            held.used = clock;
+            self.by_use.insert(clock, statement.id());
+        }
+        has
+    }
+
+    /// Sends a statement to the server.
+    fn prepare(&mut self, statement: Rc<Statement>, step: u64, name: Option<Rc<[u8]>>, sides: &mut Sides<'_>) {
+        let (id, epoch) = (statement.id(), sides.exchange.epoch());
+        let mut out = Vec::new();
+        let is_left_over = |pending: &Pending| matches!(pending, Pending::Close { id: closed, epoch: sent, .. } if *closed == id && *sent != epoch);
+        let is_taken = self.taken.contains(&id);
+        if is_taken || self.held.contains_key(&id) || self.pending.iter().any(is_left_over) {
+            self.taken.retain(|&taken| taken != id);
+            self.send_close(id, statement.name(), sides.exchange, &mut out);
+        }
+        while self.held.len() >= sides.max
+            && let Some((_, &oldest)) = self.by_use.first_key_value()
+        {
+            let oldest = self.held[&oldest].statement.clone();
+            self.send_close(oldest.id(), oldest.name(), sides.exchange, &mut out);
+        }
+        send_parse(&statement, out, sides);
+        let kind = if name.is_some() { Step::Client } else { Step::Hidden };
+        self.pending.push_back(Pending::Parse { statement: id, step, name });
+        let used = self.tick();
+        let is_believed = planted::is(Planted::UnconfirmedStatementKept);
+        let state = if is_believed { State::Sure } else { State::Sent { step, epoch } };
+        self.put(Held { statement, used, state, loan: self.loan });
+        sides.exchange.asked_step(kind);
+    }
+
+    /// Nobody can tell any more which answer is whose, so that none can be hidden or given: the server itself answers, under
+    /// a name that nobody else has. It is closed after this loan in any case.
+    fn prepare_unfollowed(&mut self, statement: Rc<Statement>, sides: &mut Sides<'_>) {
+        send_parse(&statement, Vec::new(), sides);
+        sides.exchange.asked(frontend::PARSE);
+        let used = self.tick();
+        self.put(Held { statement, used, state: State::Sure, loan: self.loan });
+    }
+
+    fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
+        push_close(out, name);
+        let was = self.take(id);
+        self.pending.push_back(Pending::Close { id, epoch: exchange.epoch(), was });
+        exchange.asked_step(Step::Hidden);
+    }
+
+    /// Takes note of what has become of steps. `names` are those of the client whose steps they were, if it is still there.
+    pub fn settle(&mut self, exchange: &mut Exchange, mut names: Option<&mut Names>) {
+        let mut undone = Vec::new();
+        while let Some(outcome) = exchange.outcome() {
+            let Some(pending) = self.pending.pop_front() else {
+                debug_assert!(false, "an outcome of no step");
+                continue;
+            };
+            match outcome {
+                Outcome::Done => self.done(pending, names.as_deref_mut()),
+                Outcome::Undone => undone.push(pending),
+            }
+        }
+        for pending in undone.into_iter().rev() {
+            self.undo(pending, names.as_deref_mut());
+        }
+    }
+
+    fn done(&mut self, pending: Pending, names: Option<&mut Names>) {
+        let (step, name) = match pending {
+            Pending::Parse { statement, step, name } => {
+                if let Some(held) = self.sent_as(statement, step) {
+                    held.state = State::Sure;
+                }
+                (step, name)
+            }
+            Pending::Found { step, name } => (step, Some(name)),
+            Pending::Close { .. } | Pending::Dropped { .. } => return,
+        };
+        let (Some(names), Some(name)) = (names, name) else { return };
+        names.settle(&name, step);
+        // Or it is closed already, and comes back if that is skipped.
+        for later in &mut self.pending {
+            if let Pending::Dropped { was: Some(was), .. } = later
+                && was.step == step
+            {
+                was.step = 0;
+            }
+        }
+    }
+
+    fn undo(&mut self, pending: Pending, names: Option<&mut Names>) {
+        let (step, name) = match pending {
+            Pending::Parse { statement, step, name } => {
+                self.never_sent(statement, step);
+                (step, name)
+            }
+            Pending::Found { step, name } => (step, Some(name)),
+            Pending::Close { id, was, .. } => {
+                if let Some(was) = was {
+                    self.never_closed(id, was);
+                }
+                return;
+            }
+            Pending::Dropped { name, was } => {
+                let (Some(names), Some(still)) = (names, was) else { return };
+                // It is still there, or there for another Close of it that is on its way; unless it has been given anew.
+                let next = self.pending.iter_mut().find(|later| later.name() == Some(&name));
+                match next {
+                    Some(Pending::Dropped { was, .. }) => *was = Some(still),
+                    Some(_) => {}
+                    None => names.restore(name, still),
+                }
+                return;
+            }
+        };
+        let (Some(names), Some(name)) = (names, name) else { return };
+        // Nor does a Close that is still to come bring back a name that was never given.
+        for later in &mut self.pending {
+            if let Pending::Dropped { was, .. } = later
+                && was.as_ref().is_some_and(|was| was.step == step)
+            {
+                *was = None;
+            }
+        }
+        names.fail(name, step);
+    }
+
+    /// What was sent as this step: it is held, or will be closed.
+    fn sent_as(&mut self, id: u64, step: u64) -> Option<&mut Held> {
+        let is_this = |held: &&mut Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
+        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
+            Pending::Close { id: closed, was, .. } if *closed == id => was.as_mut(),
+            _ => None,
+        });
+        self.held.get_mut(&id).into_iter().chain(closing).find(is_this)
+    }
+
+    /// What was sent as this step never came to be.
+    fn never_sent(&mut self, id: u64, step: u64) {
+        let is_this = |held: &Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
+        if self.held.get(&id).is_some_and(is_this) {
+            self.take(id);
+        }
+        for pending in &mut self.pending {
+            if let Pending::Close { was, .. } = pending
+                && was.as_ref().is_some_and(is_this)
+            {
+                *was = None;
+            }
+        }
+    }
+
+    /// What was to be closed is still there, or there for another Close that is on its way.
+    fn never_closed(&mut self, id: u64, still: Held) {
+        let next = self.pending.iter_mut().find(|pending| match pending {
+            Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
+            Pending::Found { .. } | Pending::Dropped { .. } => false,
+        });
+        match next {
+            Some(Pending::Close { was, .. }) => *was = Some(still),
+            Some(_) => {}
+            None if self.held.contains_key(&id) => {}
+            None => self.put(still),
+        }
+    }
+
+    /// The server has said that it has dropped all statements: at the wish of a client, if `names` are given, or at ours.
+    pub fn drop_all(&mut self, names: Option<&mut Names>) {
+        if planted::is(Planted::DiscardedStatementsBelieved) {
+            return;
+        }
+        // What has been sent since is still to come.
+        let sent: Vec<u64> = self.pending.iter().filter_map(Pending::parsed).collect();
+        let by_use = &mut self.by_use;
+        self.held.retain(|id, held| {
+            let stays = held.state != State::Sure && sent.contains(id);
+            stays || by_use.remove(&held.used).is_none()
+        });
+        self.taken.clear();
+        for pending in &mut self.pending {
+            match pending {
+                Pending::Close { id, was, .. } => {
+                    let stays = was.as_ref().is_some_and(|was| was.state != State::Sure) && sent.contains(id);
+                    if !stays {
+                        *was = None;
+                    }
+                }
+                Pending::Dropped { was, .. } if names.is_some() && was.as_ref().is_some_and(|was| was.step == 0) => {
+                    *was = None;
+                }
+                Pending::Dropped { .. } | Pending::Parse { .. } | Pending::Found { .. } => {}
+            }
+        }
+        if let Some(names) = names {
+            names.drop_settled();
+        }
+    }
+
+    /// The server has refused something with this `ErrorResponse`. What it says about statements is believed: one that it does
+    /// not have, or has already, and plans that do not fit their tables any more.
+    pub fn refused(&mut self, body: &[u8]) {
+        let field = |kind: u8| body.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(&[kind]));
+        // `PGBOUNCER_7` stands in the message whatever its language.
+        let id = || number_in(field(b'M')?);
+        match field(b'C') {
+            Some(b"26000") => {
+                if let Some(held) = id().and_then(|id| self.held.get_mut(&id)) {
+                    held.state = State::Doubted;
+                }
+            }
+            Some(b"42P05") => {
+                self.taken.extend(id());
+                if self.taken.len() > TAKEN_MAX {
+                    self.taken.remove(0);
+                }
+            }
+            // "cached plan must not change result type": which statement's is not said. The routine's name is not translated.
+            Some(b"0A000") if field(b'R') == Some(b"RevalidateCachedQuery") => self.doubt(|_| true),
+            _ => {}
+        }
+    }
+
+    /// A parameter has changed during a loan: what was prepared in it may have been read before or after that.
+    pub fn doubt_this_loan(&mut self) {
+        let loan = self.loan;
+        self.doubt(|held| held.loan == loan);
+    }
+
+    fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
+        for held in self.held.values_mut().filter(|held| which(held)) {
+            held.state = State::Doubted;
+        }
+    }
+
+    fn put(&mut self, held: Held) {
+        let (id, used) = (held.statement.id(), held.used);
+        self.by_use.insert(used, id);
+        self.held.insert(id, held);
+    }
+
+    fn take(&mut self, id: u64) -> Option<Held> {
+        let held = self.held.remove(&id)?;
+        self.by_use.remove(&held.used);
+        Some(held)
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+/// Parse, behind what is to be sent before it.
+fn send_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
+    let text = statement.text();
+    out.push(frontend::PARSE);
+    out.extend_from_slice(&((4 + statement.name().len() + 1 + text.len()) as u32).to_be_bytes());
+    push_name(&mut out, statement.name());
+    if text.len() <= COPIED_BYTES_MAX {
+        out.extend_from_slice(text);
+        sides.out.push(Bytes::Own(out));
+    } else {
+        sides.out.extend([Bytes::Own(out), Bytes::Shared(text.clone())]);
+    }
+    sides.tally.server_parses += 1;
+}
+
+fn push_close(out: &mut Vec<u8>, name: &[u8]) {
+    write::message(out, frontend::CLOSE, |out| {
+        out.push(b'S');
+        push_name(out, name);
+    });
+}
+
+fn push_name(out: &mut Vec<u8>, name: &[u8]) {
+    out.extend_from_slice(name);
+    out.push(0);
+}
+
+/// A name for the log: a line stays a line, and short.
+fn shown(name: &[u8]) -> Box<str> {
+    let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES_MAX)]);
+    text.replace(char::is_control, "?").into()
+}
+
+/// The number behind the first name of ours.
+fn number_in(text: &[u8]) -> Option<u64> {
+    let at = text.windows(PREFIX.len()).position(|part| part == PREFIX.as_bytes())?;
+    let mut digits = text[at + PREFIX.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+    digits.try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
+
+/// Numbers of statements that somebody else has made are remembered up to so many.
+const TAKEN_MAX: usize = 64;
+/// A longer text is sent from where it is kept.
+const COPIED_BYTES_MAX: usize = 1024;
+/// What a name takes beside its bytes, about.
+const NAME_BYTES: usize = 128;
+/// So much of a name is logged.
+const SHOWN_BYTES_MAX: usize = 256;

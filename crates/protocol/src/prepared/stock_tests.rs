@@ -1,0 +1,636 @@
+//! One client, or two, and one server, or two: what is asked, what the server is sent, what the client is given.
+
+use std::rc::Rc;
+
+use wire::{frontend, write};
+
+use super::*;
+use crate::exchange::{Answered, Exchange};
+use crate::fault::Fault;
+use crate::vars::{Tracked, Vars};
+
+/// A server as it is lent.
+#[derive(Default)]
+struct Lent {
+    exchange: Exchange,
+    stock: Stock,
+}
+
+struct Stage {
+    library: Library,
+    server: Lent,
+    tally: Tally,
+    max: usize,
+    dialect: Rc<[u8]>,
+}
+
+impl Stage {
+    fn new(max: usize) -> Self {
+        Self {
+            library: Library::new(1, 1),
+            server: Lent::default(),
+            tally: Tally::default(),
+            max,
+            dialect: [][..].into(),
+        }
+    }
+
+    /// What the server is sent when the client asks this, in words.
+    fn try_ask(&mut self, names: &mut Names, ask: Ask<'_>) -> Result<String, Fault> {
+        let mut out = Vec::new();
+        let Lent { exchange, stock } = &mut self.server;
+        let dialect = self.dialect.clone();
+        let mut sides = Sides {
+            names,
+            library: &mut self.library,
+            exchange,
+            dialect,
+            max: self.max,
+            tally: &mut self.tally,
+            out: &mut out,
+        };
+        let way = stock.ask(ask, 100, &mut sides)?;
+        Ok(if way == Way::AsItIs { "as it is".to_owned() } else { words(&out) })
+    }
+
+    fn ask(&mut self, names: &mut Names, ask: Ask<'_>) -> String {
+        self.try_ask(names, ask).expect("no fault")
+    }
+
+    fn parse(&mut self, names: &mut Names, name: &str, text: &str) -> String {
+        let text = [text.as_bytes(), &[0, 0, 0]].concat();
+        self.ask(names, Ask::Parse { name: name.as_bytes(), text: &text })
+    }
+
+    fn bind(&mut self, names: &mut Names, name: &str) -> String {
+        self.ask(names, bind(name))
+    }
+
+    fn close(&mut self, names: &mut Names, name: &str) -> String {
+        self.ask(names, Ask::Close { name: name.as_bytes() })
+    }
+
+    fn asked(&mut self, kinds: &[u8]) {
+        for &kind in kinds {
+            self.server.exchange.asked(kind);
+        }
+    }
+
+    /// What the client is given when the server says this: a kind for each message, `Z` outside of a transaction.
+    fn hears(&mut self, names: &mut Names, kinds: &str) -> String {
+        let mut given = self.given();
+        for kind in kinds.bytes() {
+            let answered = self.server.exchange.answered(kind, b"I").expect("owed");
+            if answered == Answered::Forward {
+                given.push(kind.into());
+            }
+            self.server.stock.settle(&mut self.server.exchange, Some(names));
+            given += &self.given();
+        }
+        given
+    }
+
+    fn given(&mut self) -> String {
+        std::iter::from_fn(|| self.server.exchange.due()).map(char::from).collect()
+    }
+
+    /// The client has got a server that has `PGBOUNCER_1` in this state: sent by another loan, and known.
+    fn another_server(&mut self) -> Lent {
+        std::mem::take(&mut self.server)
+    }
+}
+
+fn bind(name: &str) -> Ask<'_> {
+    Ask::Bind { portal: b"", name: name.as_bytes(), end: name.len() + 2 }
+}
+
+/// Messages in words: `Parse PGBOUNCER_1 select 1`.
+fn words(out: &[Bytes]) -> String {
+    let bytes: Vec<u8> = out
+        .iter()
+        .flat_map(|bytes| match bytes {
+            Bytes::Own(bytes) => &bytes[..],
+            Bytes::Shared(bytes) => &bytes[..],
+        })
+        .copied()
+        .collect();
+    let (mut words, mut rest) = (Vec::new(), &bytes[..]);
+    while let [kind, a, b, c, d, body @ ..] = rest {
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize - 4;
+        // The values of a Bind are not here.
+        let (body, later) = body.split_at(length.min(body.len()));
+        let strings: Vec<_> = body.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+        words.push(match *kind {
+            frontend::PARSE => format!("Parse {} {}", strings[0], strings[1]),
+            frontend::BIND => format!("Bind {}{}", strings[0], strings[1]),
+            frontend::DESCRIBE => format!("Describe {}", &strings[0][1..]),
+            frontend::CLOSE => format!("Close {}", &strings[0][1..]),
+            other => format!("{other}"),
+        });
+        rest = later;
+    }
+    words.join(", ")
+}
+
+#[test]
+fn a_parse_goes_to_the_server_under_a_name_of_ours() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "Parse PGBOUNCER_1 select 1");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut ann, "12CZ"), "12CZ");
+    assert!(t.server.exchange.may_end() && t.server.stock.count() == 1 && ann.count() == 1);
+}
+
+#[test]
+fn what_the_server_has_is_not_sent_again_and_answered_in_its_place() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.asked(b"BE");
+    assert_eq!(t.parse(&mut bob, "b", "select 1"), "");
+    assert_eq!(t.bind(&mut bob, "b"), "Bind PGBOUNCER_1");
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut bob, "2DC2DCZ"), "2DC12DCZ");
+    assert_eq!((t.library.count(), t.server.stock.count()), (1, 1));
+    assert_eq!(t.tally, Tally { client_parses: 2, server_parses: 1, binds: 1 });
+}
+
+#[test]
+fn an_answer_of_ours_that_nothing_stands_before_is_due_at_once() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    assert_eq!(t.close(&mut ann, "nobody"), "");
+    assert_eq!(t.given(), "3");
+    assert!(!t.server.exchange.may_end(), "its Sync is still to come");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "Z"), "Z");
+    assert!(t.server.exchange.may_end());
+}
+
+#[test]
+fn a_server_that_lacks_a_statement_gets_it_before_it_is_used() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut ann, "12CZ"), "2CZ");
+    assert_eq!(t.ask(&mut ann, Ask::Describe { name: b"a" }), "Describe PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "tTZ"), "tTZ");
+}
+
+#[test]
+fn a_name_belongs_to_its_client() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    assert_eq!(t.parse(&mut bob, "a", "select 2"), "Parse PGBOUNCER_2 select 2");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.bind(&mut bob, "a"), "Bind PGBOUNCER_2");
+}
+
+#[test]
+fn types_and_parameters_make_another_statement() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select $1");
+    let typed = Ask::Parse { name: b"b", text: b"select $1\0\0\x01\0\0\0\x17" };
+    assert!(t.ask(&mut ann, typed).starts_with("Parse PGBOUNCER_2"));
+    t.dialect = b"Asia/Tokyo\0"[..].into();
+    assert_eq!(t.parse(&mut ann, "c", "select $1"), "Parse PGBOUNCER_3 select $1");
+    // A name that was given before the parameter was set is read anew.
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_3");
+}
+
+#[test]
+fn the_one_that_was_not_used_for_the_longest_time_makes_room() {
+    let (mut t, mut ann) = (Stage::new(2), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.parse(&mut ann, "b", "select 2");
+    t.bind(&mut ann, "a");
+    assert_eq!(t.parse(&mut ann, "c", "select 3"), "Close PGBOUNCER_2, Parse PGBOUNCER_3 select 3");
+    assert_eq!(t.bind(&mut ann, "b"), "Close PGBOUNCER_1, Parse PGBOUNCER_2 select 2, Bind PGBOUNCER_2");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "11231312Z"), "11212Z");
+    assert_eq!(t.server.stock.count(), 2);
+}
+
+#[test]
+fn a_lower_limit_counts_from_the_next_statement_on() {
+    let (mut t, mut ann) = (Stage::new(3), Names::default());
+    for (name, text) in [("a", "select 1"), ("b", "select 2"), ("c", "select 3")] {
+        t.parse(&mut ann, name, text);
+    }
+    t.max = 1;
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    let sent = t.parse(&mut ann, "d", "select 4");
+    assert_eq!(sent, "Close PGBOUNCER_2, Close PGBOUNCER_3, Close PGBOUNCER_1, Parse PGBOUNCER_4 select 4");
+}
+
+#[test]
+fn a_statement_that_failed_is_not_there() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "selec");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
+    assert_eq!((t.server.stock.count(), ann.count()), (0, 0));
+    // The name is free again, and whoever asks for it before is told by the server.
+    assert_eq!(t.bind(&mut ann, "a"), "as it is");
+    assert_eq!(t.parse(&mut ann, "a", "selec"), "Parse PGBOUNCER_2 selec");
+}
+
+#[test]
+fn what_the_server_skips_is_neither_there_nor_answered() {
+    let (mut t, mut ann, mut bob) = (Stage::new(2), Names::default(), Names::default());
+    t.parse(&mut bob, "x", "select 8");
+    t.parse(&mut bob, "y", "select 9");
+    t.asked(b"S");
+    t.hears(&mut bob, "11Z");
+    t.asked(b"B");
+    t.close(&mut ann, "nobody");
+    t.parse(&mut ann, "a", "select 8");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Close PGBOUNCER_2, Parse PGBOUNCER_3 select 1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
+    assert_eq!(ann.count(), 0);
+    // The one that was to be closed is still there.
+    assert_eq!(t.bind(&mut bob, "y"), "Bind PGBOUNCER_2");
+}
+
+#[test]
+fn a_skipped_close_keeps_the_name() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
+/// Before the answer is known, a second batch is on its way: if the first is skipped, the statement is not there.
+#[test]
+fn a_batch_does_not_rely_on_what_another_may_have_skipped() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    t.asked(b"B");
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.bind(&mut ann, "a"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ312Z"), "EZ2Z");
+    assert_eq!((t.bind(&mut ann, "a").as_str(), t.server.stock.count()), ("Bind PGBOUNCER_1", 1));
+}
+
+#[test]
+fn a_name_stands_or_falls_with_its_own_parse() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "selec");
+    t.asked(b"S");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZEZ"), "EZEZ");
+}
+
+/// The world found this: the second batch was told that the statement does not exist.
+#[test]
+fn a_name_that_is_used_anew_may_mean_what_it_did_before() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    assert_eq!(t.bind(&mut ann, "a"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ312Z"), "EZ2Z");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
+/// The world found this too: the name was gone.
+#[test]
+fn a_name_that_is_closed_and_given_twice_in_vain_means_what_it_did() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    for text in ["select 2", "select 3"] {
+        t.asked(b"B");
+        t.close(&mut ann, "a");
+        t.parse(&mut ann, "a", text);
+        t.asked(b"S");
+    }
+    assert_eq!(t.hears(&mut ann, "EZEZ"), "EZEZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
+/// And this: what was given in between was lost.
+#[test]
+fn a_close_that_is_skipped_does_not_undo_what_came_behind_it() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.asked(b"B");
+    t.parse(&mut ann, "a", "select 1");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    t.parse(&mut ann, "a", "select 2");
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ1EZ"), "EZ1EZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
+}
+
+/// Random programs found this: ParseComplete where PostgreSQL says that the transaction is aborted.
+#[test]
+fn in_a_failed_transaction_the_server_answers() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1");
+    t.server.exchange.answered(b'Z', b"E").expect("owed");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "3EZ"), "EZ");
+    assert_eq!((t.server.stock.count(), ann.count()), (0, 1));
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+}
+
+#[test]
+fn a_name_in_use_is_refused_and_so_is_one_that_nobody_gave() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    let again = Ask::Parse { name: b"a", text: b"select 1\0\0\0" };
+    assert_eq!(t.try_ask(&mut ann, again), Err(Fault::StatementInUse { name: "a".into() }));
+    assert_eq!(t.try_ask(&mut ann, bind("b\n")), Err(Fault::StatementUnknown { name: "b?".into() }));
+    t.close(&mut ann, "a");
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "");
+}
+
+#[test]
+fn a_server_that_has_dropped_all_has_none() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.parse(&mut bob, "b", "select 1");
+    t.asked(b"S");
+    t.hears(&mut bob, "Z");
+    t.server.stock.drop_all(Some(&mut ann));
+    assert_eq!((t.server.stock.count(), ann.count(), bob.count()), (0, 0, 1));
+    assert_eq!(t.try_ask(&mut ann, bind("a")), Err(Fault::StatementUnknown { name: "a".into() }));
+    assert_eq!(t.bind(&mut bob, "b"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+}
+
+/// What is asked behind a DEALLOCATE ALL, before it is answered, is not dropped with the rest.
+#[test]
+fn what_comes_behind_a_drop_of_all_stays() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.asked(b"Q");
+    assert_eq!(t.parse(&mut ann, "b", "select 2"), "Parse PGBOUNCER_2 select 2");
+    t.asked(b"S");
+    t.hears(&mut ann, "C");
+    t.server.stock.drop_all(Some(&mut ann));
+    assert_eq!(t.hears(&mut ann, "Z1Z"), "Z1Z");
+    assert_eq!((t.server.stock.count(), ann.count()), (1, 1));
+    assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
+}
+
+/// The world found this: the server had what nobody believed it to have, and refused it.
+#[test]
+fn what_comes_behind_a_drop_of_all_and_is_closed_in_vain_stays() {
+    let (mut t, mut ann) = (Stage::new(1), Names::default());
+    t.asked(b"Q");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"B");
+    assert_eq!(t.parse(&mut ann, "b", "select 2"), "Close PGBOUNCER_1, Parse PGBOUNCER_2 select 2");
+    t.asked(b"S");
+    t.hears(&mut ann, "C");
+    t.server.stock.drop_all(Some(&mut ann));
+    assert_eq!(t.hears(&mut ann, "Z1EZ"), "Z1EZ");
+    assert_eq!((t.bind(&mut ann, "a").as_str(), t.server.stock.count()), ("Bind PGBOUNCER_1", 1));
+}
+
+#[test]
+fn what_a_server_denies_is_closed_and_prepared_again() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    let mut refused = |sqlstate: &str, message: &str, more: &[u8]| {
+        let mut out = Vec::new();
+        write::error(&mut out, write::Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
+        out.pop();
+        out.extend_from_slice(more);
+        t.server.stock.refused(&out[5..]);
+        let sent = t.bind(&mut ann, "a");
+        t.asked(b"S");
+        let answers = if sent.starts_with("Close") { "312Z" } else { "2Z" };
+        t.hears(&mut ann, answers);
+        sent
+    };
+    let anew = "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1";
+    assert_eq!(refused("26000", "prepared statement \"PGBOUNCER_1\" does not exist", b"\0"), anew);
+    assert_eq!(refused("26000", "prepared statement \"PGBOUNCER_77\" does not exist", b"\0"), "Bind PGBOUNCER_1");
+    assert_eq!(refused("0A000", "cached plan must not change result type", b"RRevalidateCachedQuery\0\0"), anew);
+    assert_eq!(refused("0A000", "something else", b"Relsewhere\0\0"), "Bind PGBOUNCER_1");
+}
+
+/// Somebody has used our name in SQL: without this it would be refused for ever.
+#[test]
+fn a_name_of_ours_that_is_taken_is_closed_first() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut bob, "b", "select 1");
+    t.asked(b"S");
+    t.hears(&mut bob, "1Z");
+    t.another_server();
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "EZ");
+    t.server.stock.refused(b"SERROR\0C42P05\0Mprepared statement \"PGBOUNCER_1\" already exists\0\0");
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1");
+}
+
+#[test]
+fn a_parameter_set_in_a_loan_puts_what_was_prepared_in_it_in_doubt() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.server.stock.begin_loan();
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.server.stock.begin_loan();
+    t.parse(&mut ann, "b", "select 2");
+    t.asked(b"S");
+    t.server.stock.doubt_this_loan();
+    t.hears(&mut ann, "1Z");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.bind(&mut ann, "b"), "Close PGBOUNCER_2, Parse PGBOUNCER_2 select 2, Bind PGBOUNCER_2");
+}
+
+#[test]
+fn what_nobody_holds_any_more_is_gone() {
+    let (mut t, mut ann) = (Stage::new(1), Names::default());
+    for number in 0..1000 {
+        t.parse(&mut ann, "a", &format!("select {number}"));
+        t.close(&mut ann, "a");
+        t.asked(b"S");
+        t.hears(&mut ann, if number == 0 { "1Z" } else { "31Z" });
+    }
+    assert_eq!(t.library.count(), 1);
+    t.another_server();
+    drop(ann);
+    assert_eq!((t.library.count(), t.library.bytes()), (0, 0));
+}
+
+#[test]
+fn what_may_be_held_has_an_end() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    let _other = t.library.charge(HELD_BYTES_MAX - 1000).expect("room");
+    assert!(t.library.charge(1001).is_none());
+    let mut charge = t.library.charge(1).expect("room");
+    assert!(!charge.grow(1000) && charge.grow(999));
+    drop(charge);
+    t.parse(&mut ann, "a", "select 1");
+    let text = [b'x'; 1000];
+    assert_eq!(t.try_ask(&mut ann, Ask::Parse { name: b"b", text: &text }), Err(Fault::StatementsFull));
+    assert_eq!(ann.count(), 1);
+}
+
+#[test]
+fn a_long_text_is_sent_from_where_it_is_kept() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    let text = "x".repeat(100_000);
+    assert_eq!(t.parse(&mut ann, "a", &text), format!("Parse PGBOUNCER_1 {text}"));
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    assert_eq!(t.bind(&mut ann, "a"), format!("Parse PGBOUNCER_1 {text}, Bind PGBOUNCER_1"));
+}
+
+#[test]
+fn while_nobody_knows_what_answers_what_the_server_answers_itself() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    // A COPY fails with Syncs on their way.
+    t.asked(b"QdQS");
+    t.hears(&mut ann, "GE");
+    assert!(!t.server.exchange.may_step());
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Parse PGBOUNCER_2 select 1");
+    assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
+    assert_eq!(t.close(&mut ann, "a"), "Close PGBOUNCER_1");
+    assert_eq!((t.given().as_str(), ann.count(), t.server.stock.count()), ("", 1, 1));
+    // What its server lacks cannot be sent to it without an answer that would have to be hidden: the server says so.
+    let mut bob = Names::default();
+    let lent = t.another_server();
+    t.parse(&mut bob, "c", "select 3");
+    t.server = lent;
+    assert_eq!(t.bind(&mut bob, "c"), "Bind PGBOUNCER_3");
+}
+
+#[test]
+fn a_copy_with_our_answers_behind_it_cannot_be_followed() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.asked(b"BE");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "2G");
+    assert!(t.server.exchange.has_lost_steps());
+}
+
+#[test]
+fn a_sync_that_a_copy_ignores_does_no_harm() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "copy t from stdin");
+    t.bind(&mut ann, "a");
+    t.asked(b"ES");
+    t.hears(&mut ann, "12G");
+    t.asked(b"dcS");
+    assert_eq!(t.hears(&mut ann, "CZ"), "CZ");
+    assert!(t.server.exchange.may_end() && t.server.exchange.is_proven() && t.server.stock.count() == 1);
+}
+
+#[test]
+fn messages_are_understood_as_far_as_they_are_here() {
+    let plain = |kind: u8, body: &[u8]| look(kind, body, 50) == Ok(Head::Plain);
+    assert!(plain(b'P', b"\0") && plain(b'B', b"\0\0") && plain(b'B', b"portal\0\0") && plain(b'D', b"P"));
+    assert!(plain(b'D', b"S\0") && plain(b'C', b"P") && plain(b'C', b"S\0") && plain(b'C', b"?") && plain(b'E', b""));
+    let more = |kind: u8, body: &[u8]| look(kind, body, 50) == Ok(Head::More);
+    assert!(more(b'P', b"") && more(b'P', b"a") && more(b'P', b"a\0select 1\0\0\0") && more(b'C', b"S"));
+    assert!(more(b'B', b"") && more(b'B', b"\0") && more(b'B', b"\0a") && more(b'D', b"") && more(b'D', b"Sa\0"));
+    let named = |kind: u8, body: &'static [u8]| match look(kind, body, body.len()) {
+        Ok(Head::Named(ask)) => ask,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(named(b'P', b"a\0q\0\0\0"), Ask::Parse { name: b"a", text: b"q\0\0\0" });
+    assert_eq!(named(b'B', b"p\0a\0\0\0\0\0\0\0"), Ask::Bind { portal: b"p", name: b"a", end: 4 });
+    assert_eq!(named(b'D', b"Sa\0"), Ask::Describe { name: b"a" });
+    assert_eq!(named(b'C', b"Sa\0"), Ask::Close { name: b"a" });
+    // Of a Bind the names are enough.
+    assert_eq!(look(b'B', b"\0a\0rest", 1 << 30), Ok(Head::Named(Ask::Bind { portal: b"", name: b"a", end: 3 })));
+}
+
+#[test]
+fn broken_messages_are_said_to_be() {
+    let broken: [(u8, &[u8]); 12] = [
+        (b'P', b""),
+        (b'P', b"a"),
+        (b'P', b"a\0q"),
+        (b'P', b"a\0q\0\0"),
+        (b'P', b"a\0q\0\0\x01\0\0\0"),
+        (b'P', b"a\0q\0\0\0more"),
+        (b'B', b"p"),
+        (b'B', b"p\0a"),
+        (b'D', b""),
+        (b'D', b"Sa"),
+        (b'C', b"S"),
+        (b'C', b"Sa\0more"),
+    ];
+    for (kind, body) in broken {
+        assert_eq!(look(kind, body, body.len()), Err(Fault::BrokenMessage { kind }), "{body:?}");
+    }
+}
+
+#[test]
+fn a_name_has_an_end() {
+    let long = vec![b'n'; 3 * NAME_BYTES_MAX];
+    for kind in [b'P', b'B', b'D'] {
+        let body = if kind == b'D' { [b"S", &long[..]].concat() } else { long.clone() };
+        assert_eq!(look(kind, &body, 1 << 20), Err(Fault::BrokenMessage { kind }));
+        assert_eq!(look(kind, &body[..NAME_BYTES_MAX], 1 << 20), Ok(Head::More));
+    }
+}
+
+#[test]
+fn parameters_that_do_not_matter_to_a_statement_change_nothing() {
+    let tracked = Tracked::new([]);
+    let vars = |values: &[(&str, &str)]| {
+        let mut vars = Vars::new(&tracked);
+        for (name, value) in values {
+            vars.set(tracked.place(name).expect("tracked"), value);
+        }
+        Rc::new(vars)
+    };
+    let mut ann = Names::default();
+    let before = ann.dialect(&vars(&[("application_name", "till"), ("TimeZone", "UTC")]), &tracked);
+    let same = ann.dialect(&vars(&[("application_name", "shop"), ("TimeZone", "UTC")]), &tracked);
+    assert!(Rc::ptr_eq(&before, &same));
+    assert_ne!(before, ann.dialect(&vars(&[("TimeZone", "Asia/Tokyo")]), &tracked));
+    assert!(concerns(b'P') && !concerns(b'Q'));
+}

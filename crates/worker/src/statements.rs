@@ -1,0 +1,275 @@
+//! Prepared statements with names, on their way from a client to the server that it has just now.
+//!
+//! Always true: only the head of a message is looked at, and copied if it has to be; the values of a Bind are sent from where
+//! they were received; a client that uses no names pays for one look at the first bytes of its messages.
+//! Not here: what has to be said to a server so that it has what its client means (`protocol::prepared`).
+
+use base::Key;
+use pool::{Mode, PoolKey, ServerKey};
+use protocol::exchange::Asked;
+use protocol::fault::Fault;
+use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Names, Sides, Tally, Way};
+use protocol::vars::Tracked;
+use reactor::{Chunk, Io, Level};
+use wire::frame::Part;
+use wire::{Piece, frontend, write};
+
+use crate::client::{Client, Fate, Ready, Stage, send_part};
+use crate::server::Server;
+use crate::turn::Worker;
+
+/// The beginning of a message of which too little has come to know what it asks.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    bytes: Vec<u8>,
+    body_bytes: usize,
+    charge: Charge,
+}
+
+/// What following statements takes, beside the two sides.
+pub(crate) struct Following<'a> {
+    /// `max_prepared_statements`; 0 where nobody is followed.
+    pub(crate) max: usize,
+    pub(crate) library: &'a mut Library,
+    pub(crate) tracked: &'a Tracked,
+    pub(crate) tally: Tally,
+}
+
+/// What has become of a piece of a message.
+pub(crate) enum Taken {
+    /// Nothing: it is like any other.
+    Not,
+    /// It is dealt with up to this place in its chunk; what follows belongs to the server as it is.
+    UpTo(usize),
+    /// Its client cannot go on.
+    Wrong(Fault),
+}
+
+impl Following<'_> {
+    /// Looks whether a piece concerns a statement with a name, and sends what has to be sent for it: first what stands before
+    /// it in its chunk and has not been sent, from `start` on.
+    pub(crate) fn take<I: Io>(
+        &mut self,
+        io: &mut I,
+        ready: &mut Ready,
+        server: &mut Server,
+        chunk: &Chunk,
+        start: usize,
+        piece: &Piece,
+    ) -> Taken {
+        match piece.part {
+            _ if ready.fate == Fate::Collect => self.goes_on(io, ready, server, chunk, piece),
+            Part::First { body_bytes, .. } if self.max > 0 && prepared::concerns(piece.kind) && is_read(server) => {
+                self.begins(io, ready, server, chunk, start, piece, body_bytes as usize)
+            }
+            Part::First { .. } if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() => {
+                if let Some(name) = prepared::given_name(&chunk.bytes()[piece.body.clone()]) {
+                    ready.names.get_or_insert_default().skip(name);
+                }
+                Taken::Not
+            }
+            _ => Taken::Not,
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn begins<I: Io>(
+        &mut self,
+        io: &mut I,
+        ready: &mut Ready,
+        server: &mut Server,
+        chunk: &Chunk,
+        start: usize,
+        piece: &Piece,
+        body_bytes: usize,
+    ) -> Taken {
+        let body = &chunk.bytes()[piece.body.clone()];
+        let ask = match prepared::look(piece.kind, body, body_bytes) {
+            Ok(Head::Plain) => return Taken::Not,
+            Ok(Head::Named(ask)) => ask,
+            Ok(Head::More) => {
+                send_part(io, server.conn, chunk, start..piece.range.start);
+                return self.collect(ready, piece, body, body_bytes);
+            }
+            Err(fault) => return wrong(ready, fault),
+        };
+        let mut out = Vec::new();
+        match self.ask(ready, server, ask, body_bytes, &mut out) {
+            Ok(Way::AsItIs) => Taken::Not,
+            Ok(Way::Replaced(end)) => {
+                send_part(io, server.conn, chunk, start..piece.range.start);
+                send_all(io, server, out);
+                ready.fate = Fate::Forward;
+                Taken::UpTo(piece.body.start + end)
+            }
+            Err(fault) => wrong(ready, fault),
+        }
+    }
+
+    fn collect(&mut self, ready: &mut Ready, piece: &Piece, body: &[u8], body_bytes: usize) -> Taken {
+        // What is claimed and has not come takes no room from others; what can never have room is not waited for.
+        let may_fit = piece.kind != frontend::PARSE || body_bytes <= HELD_BYTES_MAX;
+        let charge = self.library.charge(body.len()).filter(|_| may_fit);
+        let Some(charge) = charge else { return wrong(ready, Fault::StatementsFull) };
+        ready.collected = Some(Box::new(Collected { bytes: body.to_vec(), body_bytes, charge }));
+        ready.fate = Fate::Collect;
+        Taken::UpTo(piece.range.end)
+    }
+
+    /// More has come of a message whose beginning was collected.
+    fn goes_on<I: Io>(
+        &mut self,
+        io: &mut I,
+        ready: &mut Ready,
+        server: &mut Server,
+        chunk: &Chunk,
+        piece: &Piece,
+    ) -> Taken {
+        let Some(mut collected) = ready.collected.take() else { return Taken::Not };
+        let before = collected.bytes.len();
+        if !collected.charge.grow(piece.body.len()) {
+            return wrong(ready, Fault::StatementsFull);
+        }
+        collected.bytes.extend_from_slice(&chunk.bytes()[piece.body.clone()]);
+        let head = if is_read(server) {
+            prepared::look(piece.kind, &collected.bytes, collected.body_bytes)
+        } else {
+            // The server has begun to skip, or to read a COPY.
+            Ok(Head::Plain)
+        };
+        if head == Ok(Head::More) {
+            ready.collected = Some(collected);
+            return Taken::UpTo(piece.range.end);
+        }
+        let Collected { ref bytes, body_bytes, charge } = *collected;
+        // What is kept of it is charged for again.
+        drop(charge);
+        let mut out = Vec::new();
+        let way = match head {
+            Ok(Head::Named(ask)) => self.ask(ready, server, ask, body_bytes, &mut out),
+            Ok(Head::Plain | Head::More) => Ok(Way::AsItIs),
+            Err(fault) => Err(fault),
+        };
+        match way {
+            Ok(Way::Replaced(end)) => {
+                send_all(io, server, out);
+                ready.fate = Fate::Forward;
+                Taken::UpTo(piece.range.start + end - before)
+            }
+            Ok(Way::AsItIs) if server.exchange.asked(piece.kind) == Asked::Forward => {
+                let head: Box<[u8]> = [ready.scanner.header(), &bytes[..before]].concat().into();
+                io.send(server.conn, Chunk::Own(head));
+                ready.fate = Fate::Forward;
+                Taken::UpTo(piece.range.start)
+            }
+            Ok(Way::AsItIs) => wrong(ready, Fault::UnexpectedInCopy),
+            Err(fault) => wrong(ready, fault),
+        }
+    }
+
+    fn ask(
+        &mut self,
+        ready: &mut Ready,
+        server: &mut Server,
+        ask: Ask<'_>,
+        body_bytes: usize,
+        out: &mut Vec<Bytes>,
+    ) -> Result<Way, Fault> {
+        let names: &mut Names = ready.names.get_or_insert_default();
+        let dialect = names.dialect(&ready.vars, self.tracked);
+        let mut sides = Sides {
+            names,
+            library: self.library,
+            exchange: &mut server.exchange,
+            dialect,
+            max: self.max,
+            tally: &mut self.tally,
+            out,
+        };
+        server.stock.ask(ask, body_bytes, &mut sides)
+    }
+}
+
+/// Whether the server reads what it is sent now as messages of the extended protocol.
+fn is_read(server: &Server) -> bool {
+    !server.exchange.is_copying_in() && !server.exchange.is_skipping()
+}
+
+fn wrong(ready: &mut Ready, fault: Fault) -> Taken {
+    ready.fate = Fate::Drop;
+    Taken::Wrong(fault)
+}
+
+fn send_all<I: Io>(io: &mut I, server: &Server, out: Vec<Bytes>) {
+    for bytes in out {
+        let chunk = match bytes {
+            Bytes::Own(bytes) => Chunk::Own(bytes.into()),
+            Bytes::Shared(bytes) => Chunk::Shared(bytes),
+        };
+        io.send(server.conn, chunk);
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// How many statements a server of this pool may have; 0 when its clients are not followed.
+    pub(crate) fn statements_max(&self, pool: PoolKey) -> usize {
+        let is_session = self.places.pool(pool).is_none_or(|place| place.mode == Mode::Session);
+        if is_session { 0 } else { self.force.settings.max_prepared_statements as usize }
+    }
+
+    /// The server has answered: what that means for its statements and those of its client.
+    pub(crate) fn settle_statements(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let client = server.client().and_then(|client| self.clients.get_mut(client));
+        server.stock.settle(&mut server.exchange, client.and_then(names));
+    }
+
+    /// Gives the client the answers that its server was not asked for and that come now.
+    pub(crate) fn give_due(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if !server.exchange.has_due() || server.scanner.is_in_body() {
+            return;
+        }
+        let mut out = Vec::new();
+        while let Some(kind) = server.exchange.due() {
+            write::bare(&mut out, kind);
+        }
+        self.give_client_own(key, out.into());
+    }
+
+    /// The server has said that all its statements are gone.
+    pub(crate) fn statements_dropped(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let client = server.client().filter(|_| !server.exchange.is_ours());
+        let client = client.and_then(|client| self.clients.get_mut(client));
+        server.stock.drop_all(client.and_then(names));
+    }
+
+    /// It cannot be told any more which answer is whose.
+    pub(crate) fn statements_lost(&mut self, key: ServerKey) {
+        let client = self.servers.get(key).and_then(Server::client);
+        self.lose_server(key, crate::mend::UNPROVEN);
+        if let Some(client) = client {
+            self.fail_client(client, &Fault::StatementsLost);
+        }
+    }
+
+    /// Says in the log which statement it was.
+    pub(crate) fn explain_statement(&mut self, client: Key, fault: &Fault) {
+        let (name, what) = match fault {
+            Fault::StatementUnknown { name } => (name, "not found"),
+            Fault::StatementInUse { name } => (name, "was already prepared"),
+            _ => return,
+        };
+        let line = self.client_prefix(client);
+        self.log.add(Level::Error, format_args!("{line}prepared statement '{name}' {what}"));
+    }
+}
+
+/// The names of a client.
+fn names(client: &mut Client) -> Option<&mut Names> {
+    match &mut client.stage {
+        Stage::Ready(ready) => ready.names.as_deref_mut(),
+        _ => None,
+    }
+}

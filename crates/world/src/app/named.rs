@@ -1,0 +1,227 @@
+//! What an application says with statements that have names.
+//!
+//! Always true: it says only what would go well on a connection of its own, or what must be skipped there; what hangs on an
+//! answer that it has not got is left alone until it has.
+//! Not here: everything else that it says (`speech`).
+
+use wire::backend::{self, TxStatus};
+use wire::{frontend, write};
+
+use super::speech::{Expect, Request, Speaker, execute};
+use crate::sql::{Statement, Verb, named_text};
+
+/// What an application knows of its names.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Named {
+    names: [Name; NAMES],
+    /// The TimeZone when everything was answered. `None` once something has been said about names under another one since:
+    /// what was read under that may be used later.
+    zone: Option<String>,
+    /// All were dropped since.
+    is_dropped: bool,
+    /// A COPY has failed in this transaction, and nobody can tell what answers what.
+    is_lost: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Name {
+    means: Means,
+    /// What it means hangs on what is not answered.
+    hangs: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Means {
+    #[default]
+    Nothing,
+    /// So many rows.
+    Rows(u32),
+    /// Something or nothing.
+    Unsure,
+}
+
+impl Named {
+    /// Everything is answered.
+    pub(super) fn settle(&mut self, tx: TxStatus, zone: &str) {
+        for name in &mut self.names {
+            name.hangs = false;
+        }
+        self.zone = Some(zone.to_owned());
+        self.is_dropped = false;
+        self.is_lost &= tx != TxStatus::Idle;
+    }
+
+    /// A request was cut off.
+    pub(super) fn doubt(&mut self) {
+        for name in &mut self.names {
+            name.means = Means::Unsure;
+        }
+    }
+
+    /// A COPY has failed with Syncs on their way.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+    }
+}
+
+impl Speaker<'_> {
+    /// Several things about names, and their Sync.
+    pub(super) fn named(&mut self) -> Request {
+        let mut request = self.blank();
+        request.nonce = self.statement(Verb::Notice).nonce;
+        let zone = &self.belief.zone;
+        self.belief.named.zone.take_if(|settled| settled != zone);
+        let before = self.belief.named.clone();
+        // What the pooler believes, as long as it has not heard of an error, and what is so.
+        let (mut seen, mut real) = (before.names, before.names);
+        let mut is_well = true;
+        for _ in 0..self.dice.among(1..=5) {
+            if self.habits.errors && self.dice.chance(100) {
+                let statement = self.statement(Verb::Fail);
+                let mut failing = self.blank();
+                let goes_well = is_well && self.run_extended(&mut failing, &statement);
+                say(&mut request, failing, is_well);
+                is_well &= goes_well;
+            }
+            let place = self.dice.among(0..=NAMES as u64 - 1) as usize;
+            let means = seen[place].means;
+            if before.is_lost || seen[place].hangs || before.is_dropped && means != Means::Nothing {
+                continue;
+            }
+            let mut step = self.blank();
+            let mut meant = self.step(&mut step, place, means);
+            let is_bad = meant == Means::Unsure;
+            seen[place].means = meant;
+            say(&mut request, step, is_well);
+            if is_bad {
+                // It has just failed, if it was not skipped. The pooler may know it or not.
+                seen[place].hangs = true;
+                meant = Means::Nothing;
+                if is_well {
+                    self.belief.fails();
+                }
+            }
+            if is_well {
+                real[place].means = meant;
+            }
+            is_well &= !is_bad;
+            if let (Means::Rows(rows), false) = (meant, before.is_dropped) {
+                self.use_name(&mut request, place, rows, &mut is_well);
+            }
+        }
+        for (place, name) in self.belief.named.names.iter_mut().enumerate() {
+            name.means = real[place].means;
+            name.hangs |= seen[place].hangs || seen[place].means != real[place].means;
+        }
+        self.sync(&mut request);
+        request
+    }
+
+    /// Closes or prepares, so that the name means what is returned then; `Unsure` if that must fail.
+    fn step(&mut self, step: &mut Request, place: usize, means: Means) -> Means {
+        let nonce = self.statement(Verb::Notice).nonce;
+        let mut expect = |kind| step.expects.push_back((nonce, Expect::Bare(kind)));
+        let closes = match means {
+            Means::Rows(_) => self.dice.chance(250),
+            Means::Unsure => true,
+            Means::Nothing => self.dice.chance(50),
+        };
+        if let (Means::Rows(_), false) = (means, closes) {
+            return means;
+        }
+        if closes {
+            expect(backend::CLOSE_COMPLETE);
+            write::message(&mut step.bytes, frontend::CLOSE, |out| {
+                out.push(b'S');
+                write::c_string(out, &name(place));
+            });
+        }
+        if closes && means != Means::Unsure && self.dice.chance(500) {
+            return Means::Nothing;
+        }
+        let is_bad = self.habits.errors && self.dice.chance(80);
+        let rows = self.dice.among(0..=5) as u32;
+        let text = if is_bad { format!("BAD n={nonce} end") } else { named_text(rows) };
+        write::message(&mut step.bytes, frontend::PARSE, |out| {
+            write::c_string(out, &name(place));
+            write::c_string(out, &text);
+            out.extend([0, 0]);
+        });
+        if is_bad {
+            step.expects.push_back((nonce, Expect::Error("42601")));
+            return Means::Unsure;
+        }
+        expect(backend::PARSE_COMPLETE);
+        Means::Rows(rows)
+    }
+
+    fn use_name(&mut self, request: &mut Request, place: usize, rows: u32, is_well: &mut bool) {
+        let statement = self.statement(Verb::Rows { rows, size: rows });
+        let nonce = statement.nonce;
+        let mut step = self.blank();
+        let mut expect = |kind| step.expects.push_back((nonce, Expect::Bare(kind)));
+        if self.dice.chance(200) {
+            write::message(&mut step.bytes, frontend::DESCRIBE, |out| {
+                out.push(b'S');
+                write::c_string(out, &name(place));
+            });
+            expect(backend::PARAMETER_DESCRIPTION);
+            expect(backend::ROW_DESCRIPTION);
+        }
+        if self.dice.chance(900) {
+            expect(backend::BIND_COMPLETE);
+            self.bind(&mut step.bytes, place, &statement);
+            execute(&mut step.bytes, 0);
+        }
+        let runs = step.bytes.ends_with(&[0; 4]);
+        say(request, step, *is_well);
+        if runs && *is_well {
+            *is_well = self.run(request, &statement, false);
+        }
+    }
+
+    fn bind(&self, out: &mut Vec<u8>, place: usize, statement: &Statement) {
+        let is_sure = self.belief.named.zone.is_some();
+        let value = format!("{} {}{}", statement.nonce, statement.zone, if is_sure { " sure" } else { "" });
+        write::message(out, frontend::BIND, |out| {
+            out.push(0);
+            write::c_string(out, &name(place));
+            out.extend([0, 0, 0, 1]);
+            out.extend((value.len() as u32).to_be_bytes());
+            out.extend(value.as_bytes());
+            out.extend([0, 0]);
+        });
+    }
+
+    /// Drops all that the server has.
+    pub(super) fn drop_all(&mut self) -> Request {
+        let verb = Verb::DropAll { is_discard: self.dice.chance(500) };
+        let was_failed = self.belief.tx == TxStatus::Failed;
+        let request = self.query(verb);
+        if !was_failed {
+            let named = &mut self.belief.named;
+            for name in &mut named.names {
+                // Until it is answered the pooler does not know.
+                name.hangs |= name.means != Means::Nothing;
+                name.means = Means::Nothing;
+            }
+            named.is_dropped = true;
+        }
+        request
+    }
+}
+
+/// Says something; it is answered unless something before it has failed.
+fn say(request: &mut Request, step: Request, is_well: bool) {
+    request.bytes.extend(step.bytes);
+    if is_well {
+        request.expects.extend(step.expects);
+    }
+}
+
+fn name(place: usize) -> String {
+    format!("name {place}")
+}
+
+/// Names of an application.
+const NAMES: usize = 4;

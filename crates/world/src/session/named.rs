@@ -1,0 +1,68 @@
+//! Prepared statements with names, as strict about them as PostgreSQL is.
+//!
+//! Always true: a name that is there is not prepared again, and one that is not there is not used; a statement keeps what it
+//! was read under.
+//! Not here: statements without a name (`mod`).
+
+use std::collections::BTreeMap;
+
+use wire::{backend, write};
+
+use super::{Portal, Session};
+use crate::sql::{Nonce, Statement, Verb, named_rows};
+use crate::witness::{Charge, Witness};
+
+/// The statements of a session.
+pub(super) type Named = BTreeMap<String, Prepared>;
+
+/// A prepared statement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Prepared {
+    rows: u32,
+    /// The TimeZone under which it was read.
+    zone: String,
+}
+
+impl Session {
+    pub(super) fn parse_named(&mut self, name: &str, text: &str) {
+        self.transaction_begins();
+        if self.named.contains_key(name) {
+            self.fail("42P05", &format!("prepared statement \"{name}\" already exists"), true);
+        } else if let Some(rows) = named_rows(text) {
+            self.named.insert(name.to_owned(), Prepared { rows, zone: self.vars.zone.clone() });
+            write::bare(&mut self.out, backend::PARSE_COMPLETE);
+        } else {
+            let nonce = text.split_once(" n=").and_then(|(_, nonce)| Nonce::read(nonce)).unwrap_or_default();
+            self.fail("42601", &format!("{nonce} syntax error"), true);
+        }
+    }
+
+    /// `value` is the nonce of the request, the TimeZone that it believes in, and whether it is sure of it.
+    pub(super) fn bind_named(&mut self, name: &str, value: &str, witness: &mut Witness) {
+        let Some(Prepared { rows, zone }) = self.named.get(name).cloned() else {
+            self.fail("26000", &format!("prepared statement \"{name}\" does not exist"), true);
+            return;
+        };
+        let mut words = value.split(' ');
+        let nonce = words.next().and_then(Nonce::read).unwrap_or_default();
+        let (believed, is_sure) = (words.next().unwrap_or_default(), words.next().is_some());
+        // In session mode it is its own, and may be older than the TimeZone.
+        if is_sure && zone != believed && !self.is_session_mode {
+            let number = self.number;
+            let text = format!("server {number} binds {nonce} to what was read under {zone}, not {believed}");
+            witness.accuse(Charge::LeftOver, text);
+        }
+        let statement = Statement { nonce, zone: believed.into(), verb: Verb::Rows { rows, size: rows } };
+        self.portal = Some(Portal { statement, sent: 0 });
+        write::bare(&mut self.out, backend::BIND_COMPLETE);
+    }
+
+    pub(super) fn describe_named(&mut self, name: &str) {
+        if self.named.contains_key(name) {
+            write::message(&mut self.out, backend::PARAMETER_DESCRIPTION, |out| out.extend([0, 1, 0, 0, 0, 25]));
+            self.row_description();
+        } else {
+            self.fail("26000", &format!("prepared statement \"{name}\" does not exist"), true);
+        }
+    }
+}

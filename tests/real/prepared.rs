@@ -1,0 +1,126 @@
+//! Prepared statements with names, on servers that clients share.
+
+use std::time::Duration;
+
+use tests::client::{Answer, Client};
+use tests::message::{bind, execute, frame, parse, strings, sync};
+use tests::pooler::{Ini, Pooler};
+use tests::program::{pgbench, run};
+
+use crate::house::House;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+pub(crate) fn pgbench_with_prepared_statements_runs_in_each_mode(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 3", "max_prepared_statements = 4"];
+    let pooler = house.pooler("prepared_bench", &settings);
+    run(pgbench(&pooler, "u", "prepared_bench").args(["-i", "-q"]), MINUTE).success();
+    bench(&pooler, &[]);
+    let mut ini = Ini::new(&house.line("prepared_bench")).set("pool_mode = statement");
+    ini = ini.set("default_pool_size = 3").set("max_prepared_statements = 1");
+    // In statement mode no script may begin a transaction.
+    bench(&house.start(&ini), &["-S"]);
+}
+
+fn bench(pooler: &Pooler, script: &[&str]) {
+    // A thread of pgbench waits for the answer to a Parse and lets its other clients keep their servers: one client each.
+    let crowd = ["-c", "12", "-j", "12", "-t", "100", "-M", "prepared"];
+    let said = run(pgbench(pooler, "u", "prepared_bench").args(script).args(crowd), MINUTE).success();
+    assert!(said.contains("number of failed transactions: 0 (0.000%)"), "{said}");
+    let held = pooler.client("u", "prepared_bench").value("select count(*) from pg_prepared_statements");
+    assert!((1..=4).contains(&held.parse().expect("a number")), "{held} statements");
+}
+
+pub(crate) fn clients_share_what_they_prepare_and_not_its_names(house: &House) {
+    let pooler = house.pooler("prepared_shared", &["default_pool_size = 1"]);
+    let mut clients = [(); 5].map(|()| pooler.client("u", "prepared_shared"));
+    for (number, client) in clients.iter_mut().enumerate() {
+        let own = format!("select '{number}'::text");
+        say(client, &[parse("shared", "select $1::text || '!'"), parse("own", &own), sync()]);
+        assert!(client.answer().errors.is_empty());
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let value = number.to_string();
+        say(client, &[bind("", "shared", &[&value]), execute("", 0), bind("", "own", &[]), execute("", 0), sync()]);
+        let answer = client.answer();
+        let rows: Vec<_> = answer.rows.iter().map(|row| row[0].clone().expect("a value")).collect();
+        assert_eq!(rows, [format!("{number}!"), value]);
+    }
+    let names = "select count(*) || '|' || count(*) filter (where name like 'PGBOUNCER_%') from pg_prepared_statements";
+    assert_eq!(clients[0].value(names), "6|6");
+    let mut shown = Vec::new();
+    for subject in ["clients", "servers"] {
+        let answer = pooler.console(&format!("show {subject}"));
+        let at = answer.columns.iter().position(|(name, _)| name == "prepared_statements").expect("the column");
+        let rows = answer.rows.iter().filter(|row| row[2].as_deref() == Some("prepared_shared"));
+        shown.push(rows.map(|row| row[at].clone().unwrap_or_default()).collect::<Vec<_>>());
+    }
+    assert_eq!(shown, [vec!["2"; 5], vec!["6"]]);
+}
+
+/// The text is the same, and to read it under the other's TimeZone would be another time.
+pub(crate) fn what_is_read_when_it_is_prepared_is_read_for_each_client(house: &House) {
+    let pooler = house.pooler("prepared_zones", &["default_pool_size = 1"]);
+    let login = |zone: &str| {
+        let parameters = [("user", "u"), ("database", "prepared_zones"), ("TimeZone", zone)];
+        Client::try_login(pooler.address(), &parameters).expect("the login succeeds")
+    };
+    let sql = "select extract(epoch from '2026-01-01 00:00'::timestamptz)::bigint::text";
+    let (mut utc, mut tokyo) = (login("UTC"), login("Asia/Tokyo"));
+    for client in [&mut utc, &mut tokyo] {
+        say(client, &[parse("midnight", sql), sync()]);
+        client.answer();
+    }
+    for _ in 0..2 {
+        for (client, expected) in [(&mut utc, "1767225600"), (&mut tokyo, "1767193200")] {
+            say(client, &[bind("", "midnight", &[]), execute("", 0), sync()]);
+            assert_eq!(client.answer().value(), expected);
+        }
+    }
+}
+
+pub(crate) fn a_statement_survives_discard_all_of_another_and_a_change_of_its_table(house: &House) {
+    let pooler = house.pooler("prepared_changes", &["default_pool_size = 1"]);
+    let (mut ann, mut bob) = (pooler.client("u", "prepared_changes"), pooler.client("u", "prepared_changes"));
+    ann.run("create table t (a int)");
+    ann.run("insert into t values (7)");
+    say(&mut ann, &[parse("all", "select * from t"), bind("", "all", &[]), execute("", 0), sync()]);
+    assert_eq!(ann.answer().value(), "7");
+    bob.run("discard all");
+    let mut use_it = || -> Answer {
+        say(&mut ann, &[bind("", "all", &[]), execute("", 0), sync()]);
+        ann.answer()
+    };
+    assert_eq!(use_it().value(), "7");
+    bob.run("alter table t alter a type text using 'number ' || a");
+    // PostgreSQL says once that the plan does not fit; from then on it is prepared anew.
+    assert_eq!(use_it().error().text, "cached plan must not change result type");
+    assert_eq!(use_it().value(), "number 7");
+    bob.run("deallocate all");
+    assert_eq!(use_it().value(), "number 7");
+}
+
+pub(crate) fn names_that_are_not_there_or_in_use_end_the_client(house: &House) {
+    let pooler = house.pooler("prepared_refused", &[]);
+    let mut ann = pooler.client("u", "prepared_refused");
+    say(&mut ann, &[frame(b'D', &[b"S", &strings(&["nobody"])[..]].concat()), sync()]);
+    assert_eq!(ann.answer().errors.last().expect("an error").text, "prepared statement did not exist");
+    let mut bob = pooler.client("u", "prepared_refused");
+    say(&mut bob, &[parse("a", "select 1"), sync()]);
+    bob.answer();
+    say(&mut bob, &[parse("a", "select 1"), sync()]);
+    assert_eq!(bob.answer().errors.last().expect("an error").text, "prepared statement name is already in use");
+    // One that failed is free.
+    let mut eve = pooler.client("u", "prepared_refused");
+    for _ in 0..2 {
+        say(&mut eve, &[parse("a", "select * from nothing"), sync()]);
+        assert_eq!(eve.answer().error().code, "42P01");
+    }
+    eve.run("create table nothing ()");
+    say(&mut eve, &[parse("a", "select * from nothing"), bind("", "a", &[]), execute("", 0), sync()]);
+    assert!(eve.answer().errors.is_empty());
+}
+
+fn say(client: &mut Client, messages: &[Vec<u8>]) {
+    client.peer.send(&messages.concat());
+}

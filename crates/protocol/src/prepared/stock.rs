@@ -477,7 +477,12 @@ impl Stock {
     }
 
     fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
-        for held in self.held.values_mut().filter(|held| which(held)) {
+        // What is to be closed stays if that is skipped.
+        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
+            Pending::Close { was, .. } => was.as_mut(),
+            _ => None,
+        });
+        for held in self.held.values_mut().chain(closing).filter(|held| which(held)) {
             held.state = State::Doubted;
         }
     }

@@ -482,6 +482,20 @@ fn a_parameter_set_in_a_loan_puts_what_was_prepared_in_it_in_doubt() {
 }
 
 #[test]
+fn what_is_closed_in_vain_stays_in_doubt() {
+    let (mut t, mut ann) = (Stage::new(1), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"B");
+    t.parse(&mut ann, "b", "select 2");
+    t.asked(b"S");
+    t.server.stock.doubt_this_loan();
+    t.hears(&mut ann, "1EZ");
+    // So is the other one, which never came to be.
+    let sent = t.bind(&mut ann, "a");
+    assert_eq!(sent, "Close PGBOUNCER_1, Close PGBOUNCER_2, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+}
+
+#[test]
 fn what_nobody_holds_any_more_is_gone() {
     let (mut t, mut ann) = (Stage::new(1), Names::default());
     for number in 0..1000 {

@@ -47,7 +47,8 @@ impl Session {
         let nonce = words.next().and_then(Nonce::read).unwrap_or_default();
         let (believed, is_sure) = (words.next().unwrap_or_default(), words.next().is_some());
         // In session mode it is its own, and may be older than the TimeZone.
-        if is_sure && zone != believed && !self.is_session_mode {
+        // Nor does it know what it has set if a request was cancelled before others that it had sent.
+        if is_sure && zone != believed && !self.is_session_mode && self.unsure.is_none() {
             let number = self.number;
             let text = format!("server {number} binds {nonce} to what was read under {zone}, not {believed}");
             witness.accuse(Charge::LeftOver, text);

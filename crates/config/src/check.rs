@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pool::Mode;
 
-use crate::catalog::{CATALOG, Settings, State, TlsMode};
+use crate::catalog::{CATALOG, Settings, State};
 use crate::database::Database;
 use crate::load::Found;
 use crate::mistake::{Place, Warning, Wrong};
@@ -22,18 +22,6 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
         let advice = "available are any, trust, plain, md5, scram-sha-256".to_owned();
         let place = found.place_of("auth_type", path);
         found.mistakes.push(Wrong::new(text).advise(Some(advice)).at(place));
-    }
-    let tls =
-        [("client_tls_sslmode", settings.client_tls_sslmode), ("server_tls_sslmode", settings.server_tls_sslmode)];
-    for (name, mode) in tls {
-        if mode.forbids_clear_text() {
-            let text = format!(
-                "{name} = {} asks for TLS, which is not available in this version: connections would be in clear text",
-                shown(name)
-            );
-            let place = found.place_of(name, path);
-            found.mistakes.push(Wrong::new(text).at(place));
-        }
     }
 }
 
@@ -55,9 +43,7 @@ fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     let defaults = Settings::default();
     for entry in CATALOG.iter().filter(|entry| entry.state == State::NotYet) {
         let is_changed = (entry.show)(settings) != (entry.show)(&defaults);
-        // Without TLS, to switch it off is done.
-        let is_met = entry.name == "server_tls_sslmode" && settings.server_tls_sslmode == TlsMode::Disable
-            || entry.name == "max_prepared_statements" && settings.max_prepared_statements == 0;
+        let is_met = entry.name == "max_prepared_statements" && settings.max_prepared_statements == 0;
         if is_changed && !is_met {
             found.warn(entry.name, path, format!("{} is accepted but has no effect in this version", entry.name));
         }

@@ -1,7 +1,7 @@
-//! Reading everything again: the configuration, the file of secrets, the log file.
+//! Reading everything again: the configuration, the file of secrets, certificates and keys, the log file.
 //!
-//! Always true: after a mistake in the configuration or in the file of secrets nothing has changed; otherwise everything that can change has, between
-//! two turns of each worker.
+//! Always true: after a mistake in the configuration, in the file of secrets or in what TLS needs nothing has changed;
+//! otherwise everything that can change has, between two turns of each worker.
 //! Not here: reading the files (`source`), who asks for it (`control`).
 
 use std::sync::Arc;
@@ -28,12 +28,19 @@ impl<S> Control<S> {
             }
         };
         let Some(users) = self.read_users(&loaded.settings) else { return false };
+        let tls = match crate::tls::read_tls(&loaded.settings) {
+            Ok(tls) => tls,
+            Err(text) => {
+                self.log(Level::Error, format_args!("{text}"));
+                return false;
+            }
+        };
         self.tell_new(loaded.warnings);
         let log = self.reopen_log(&loaded.settings);
         if loaded.settings.stats_period != self.force.settings.stats_period {
             self.period_ends = self.now.time + loaded.settings.stats_period;
         }
-        self.force = Arc::new(source::next_force(loaded.settings, users, log, &self.force));
+        self.force = Arc::new(source::next_force(loaded.settings, users, tls, log, &self.force));
         self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
         true
     }

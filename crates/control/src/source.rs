@@ -12,7 +12,7 @@ use auth::UserFile;
 use config::{Homes, Loaded, Mistake, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, TcpTuning};
-use worker::letters::Force;
+use worker::letters::{Force, TlsTerms};
 
 /// The configuration file and what the command line says on top of it.
 #[derive(Clone, Debug)]
@@ -78,6 +78,7 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
 pub fn first_force(
     settings: Settings,
     users: UserFile,
+    tls: TlsTerms,
     log: Arc<LogTarget>,
     workers: u8,
     mock_key: [u8; 32],
@@ -86,15 +87,21 @@ pub fn first_force(
     let homes = Homes::assign(&settings, workers, None);
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     let tuning = tuning(&settings);
-    Force { settings, homes, users, tracked, mock_key, tuning, log, own_uid }
+    Force { settings, homes, users, tracked, mock_key, tls, tuning, log, own_uid }
 }
 
 /// What replaces `old` after a reload.
-pub(crate) fn next_force(settings: Settings, users: UserFile, log: Arc<LogTarget>, old: &Force) -> Force {
+pub(crate) fn next_force(
+    settings: Settings,
+    users: UserFile,
+    tls: TlsTerms,
+    log: Arc<LogTarget>,
+    old: &Force,
+) -> Force {
     let homes = Homes::assign(&settings, old.homes.workers(), Some(&old.homes));
     let tuning = tuning(&settings);
     let tracked = old.tracked.clone();
-    Force { settings, homes, users, tracked, mock_key: old.mock_key, tuning, log, own_uid: old.own_uid }
+    Force { settings, homes, users, tracked, mock_key: old.mock_key, tls, tuning, log, own_uid: old.own_uid }
 }
 
 /// The settings of TCP sockets.

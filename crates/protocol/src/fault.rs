@@ -38,6 +38,7 @@ pub enum Fault {
     OptionsFlag,
     OptionsParameter { name: Box<str> },
     UnencryptedAfter { request: &'static str },
+    TlsRequired,
     ReplicationUnsupported,
     // How it logs in.
     PasswordBeforeStartup,
@@ -180,6 +181,7 @@ impl Fault {
                 return format!("unsupported startup parameter in options: {name}").into();
             }
             Self::UnencryptedAfter { request } => return format!("received unencrypted data after {request}").into(),
+            Self::TlsRequired => "SSL required",
             Self::ReplicationUnsupported => "replication connections are not supported by this version",
             Self::PasswordBeforeStartup => "client password pkt before startup packet",
             Self::PasswordWrong => "password authentication failed",

@@ -79,7 +79,7 @@ impl Stage {
 
     fn received(&mut self, wanted: u64) -> Span {
         self.until(|completion| match completion {
-            Completion::Received { owner, span } if owner == wanted => Some(span),
+            Completion::Received { owner, bytes: Chunk::Span(span) } if owner == wanted => Some(span),
             _ => None,
         })
     }

@@ -17,10 +17,11 @@ pub(crate) fn check(config: &str) -> ExitCode {
         }
     };
     loaded.warnings.iter().for_each(|warning| println!("warning: {warning}"));
-    let problems = match control::read_users(&loaded.settings) {
+    let mut problems = match control::read_users(&loaded.settings) {
         Ok((_, problems)) => problems,
         Err(text) => vec![text],
     };
+    problems.extend(control::read_tls(&loaded.settings).err());
     if !problems.is_empty() {
         problems.iter().for_each(|problem| eprintln!("error: {problem}"));
         return failed(problems.len());

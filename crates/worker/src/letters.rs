@@ -15,6 +15,7 @@ use pool::ClientKey;
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::vars::Tracked;
+use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 
 /// Everything that is in force: replaced as a whole, between two turns.
@@ -30,12 +31,25 @@ pub struct Force {
     pub tracked: Tracked,
     /// What makes the salts of users that do not exist; random, as old as the process.
     pub mock_key: [u8; 32],
+    /// What TLS needs on both legs.
+    pub tls: TlsTerms,
     /// Settings of sockets that are opened from now on.
     pub tuning: TcpTuning,
     /// Where log lines go.
     pub log: Arc<LogTarget>,
     /// The user id of this process, who may enter the console by the unix socket.
     pub own_uid: u32,
+}
+
+/// What TLS needs on both legs: certificates, keys and authorities, as read last.
+#[derive(Clone, Debug, Default)]
+pub struct TlsTerms {
+    /// What clients are offered, if anything.
+    pub offer: Option<Arc<Offer>>,
+    /// What servers must fulfil, if they are asked for TLS at all.
+    pub demand: Option<Arc<Demand>>,
+    /// Everything that the demand was made of, but for the private key: servers that stand on another one are replaced.
+    pub demand_parts: Arc<[u8]>,
 }
 
 /// A way to post letters to somebody, from any thread. It never blocks.
@@ -123,6 +137,8 @@ pub struct Traveller<S> {
     pub socket: S,
     /// Who it is.
     pub peer: Peer,
+    /// How it is secured, if it is.
+    pub security: Option<Arc<Security>>,
     /// What it asked for.
     pub request: Request,
     /// What it has sent beyond that.
@@ -265,6 +281,8 @@ pub struct Row {
     pub link: Option<u64>,
     /// The process at the other end: of a unix socket's client, or the server's.
     pub remote_pid: u32,
+    /// How it is secured: `PROTOCOL/CIPHER/ECDH=CURVE`; empty if it is not.
+    pub tls: Box<str>,
     /// Its application_name.
     pub application_name: Box<str>,
 }

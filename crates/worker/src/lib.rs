@@ -21,6 +21,7 @@ mod loan;
 mod login;
 mod mend;
 mod places;
+mod secure;
 mod server;
 mod snapshot;
 mod timers;

@@ -111,7 +111,9 @@ impl<I: Io> Worker<I> {
         login.request.negotiate(&mut out);
         if self.force.settings.log_connections {
             let line = self.client_prefix(key);
-            let words = format_args!("{line}login attempt: db={database} user={user} tls=no replication=none");
+            let security = self.clients.get(key).and_then(|client| client.security.clone());
+            let tls = security.as_ref().map_or("no", |security| &security.summary);
+            let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication=none");
             self.log.add(Level::Log, words);
         }
         if *database == *CONSOLE {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{Key, Time, Wall};
+use reactor::tls::Security;
 use reactor::{Io, Peer};
 
 use crate::client::{Client, Link, Stage as ClientStage};
@@ -103,6 +104,7 @@ impl<I: Io> Worker<I> {
             id: client.id,
             link,
             remote_pid,
+            tls: said(client.security.as_deref()),
             application_name,
         })
     }
@@ -110,7 +112,7 @@ impl<I: Io> Worker<I> {
     fn server_row(&self, key: Key, server: &Server) -> Row {
         let place = self.places.pool(server.pool);
         let state = match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => "new",
+            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => "new",
             Stage::Idle if self.wants_check(server) => "used",
             Stage::Idle => "idle",
             Stage::Lent { .. } => "active",
@@ -134,6 +136,7 @@ impl<I: Io> Worker<I> {
             id: server.id,
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
             remote_pid: pid,
+            tls: said(server.security.as_deref()),
             application_name: server.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
         }
     }
@@ -167,7 +170,9 @@ impl<I: Io> Worker<I> {
         for (_, server) in self.servers.iter() {
             let Some(row) = rows.get_mut(&server.pool) else { continue };
             match &server.stage {
-                Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => row.sv_login += 1,
+                Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
+                    row.sv_login += 1
+                }
                 Stage::Idle if self.wants_check(server) => row.sv_used += 1,
                 Stage::Idle => row.sv_idle += 1,
                 Stage::Lent { .. } => row.sv_active += 1,
@@ -231,6 +236,11 @@ impl<I: Io> Worker<I> {
             row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),
         ]
     }
+}
+
+/// How a connection is secured, for people.
+fn said(security: Option<&Security>) -> Box<str> {
+    security.map(|security| security.summary.clone()).unwrap_or_default()
 }
 
 /// How often each number comes.

@@ -15,7 +15,7 @@ use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Force, Post, Posts, ToControl, ToWorker};
+use worker::letters::{Force, Post, Posts, TlsTerms, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -380,6 +380,7 @@ impl World {
             users: old.users.clone(),
             tracked: old.tracked.clone(),
             mock_key: old.mock_key,
+            tls: old.tls.clone(),
             tuning: old.tuning,
             log: old.log.clone(),
             own_uid: old.own_uid,
@@ -475,6 +476,7 @@ fn first_force(plan: &Plan) -> Force {
         users: UserFile::parse(file.as_bytes()).0,
         tracked,
         mock_key: [9; 32],
+        tls: TlsTerms::default(),
         tuning: TcpTuning {
             keepalive: false,
             keepidle_secs: 0,

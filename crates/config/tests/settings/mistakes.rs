@@ -57,17 +57,6 @@ fn kinds_of_login_that_this_version_lacks_are_refused_by_name() {
 }
 
 #[test]
-fn who_requires_tls_never_gets_clear_text() {
-    for side in ["client", "server"] {
-        for word in ["require", "verify-ca", "verify-full"] {
-            let told = told(&format!("[pgbouncer]\n{side}_tls_sslmode = {word}\n"));
-            let begin = format!("t.ini:2: {side}_tls_sslmode = {word} asks for TLS, which is not available");
-            assert!(told.len() == 1 && told[0].starts_with(&begin), "{told:?}");
-        }
-    }
-}
-
-#[test]
 fn the_console_cannot_hold_secrets() {
     let phrase = "cannot use the reserved \"pgbouncer\" database as an auth_dbname";
     assert_eq!(told("[pgbouncer]\nauth_dbname = pgbouncer\n"), [format!("t.ini:2: {phrase}")]);

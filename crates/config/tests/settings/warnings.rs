@@ -29,7 +29,7 @@ fn every_setting_without_effect_is_named_once_if_it_is_changed() {
         let default = entry.default.unwrap_or("");
         assert_eq!(warned(&format!("{QUIET}{} = {default}\n", entry.name)), [""; 0], "{}", entry.name);
     }
-    assert!(named > 30, "{named}");
+    assert!(named > 15, "{named}");
 }
 
 #[test]

@@ -192,8 +192,9 @@ impl<I: Io> Worker<I> {
         let mut nonce = [0; auth::scram::NONCE_BYTES];
         self.io.randomness(&mut nonce);
         let Some(server) = self.servers.get(key) else { return };
+        let channel = server.security.as_ref().and_then(|security| security.end_point.clone());
         let identity = match self.identity(server.pool) {
-            Ok(identity) => identity,
+            Ok(identity) => Identity { channel, ..identity },
             Err(failure) => {
                 self.dial_failed(key, failure);
                 return;
@@ -231,6 +232,7 @@ impl<I: Io> Worker<I> {
             secret,
             keys: place.keys.clone(),
             salted: place.salted.clone(),
+            channel: None,
             parameters: parameters.collect(),
         })
     }

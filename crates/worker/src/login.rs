@@ -109,9 +109,9 @@ impl<I: Io> Worker<I> {
         let peer = client.peer;
         let mut out = Vec::new();
         login.request.negotiate(&mut out);
+        let security = client.security.clone();
         if self.force.settings.log_connections {
             let line = self.client_prefix(key);
-            let security = self.clients.get(key).and_then(|client| client.security.clone());
             let tls = security.as_ref().map_or("no", |security| &security.summary);
             let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication=none");
             self.log.add(Level::Log, words);
@@ -150,7 +150,8 @@ impl<I: Io> Worker<I> {
             // The others are refused when the configuration is read.
             _ => Method::Md5,
         };
-        let known = self.known(&user, method);
+        let mut known = self.known(&user, method);
+        known.channel = security.and_then(|security| security.end_point.clone());
         if known.secret.is_none() {
             let line = self.client_prefix(key);
             self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
@@ -192,7 +193,7 @@ impl<I: Io> Worker<I> {
             _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
         };
         let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
-        Known { user: user.into(), secret, scram, like }
+        Known { user: user.into(), secret, scram, like, channel: None }
     }
 
     /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.

@@ -19,7 +19,7 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
         |name: &str| CATALOG.iter().find(|e| e.name == name).and_then(|e| (e.show)(settings)).unwrap_or_default();
     if !settings.auth_type.is_built() {
         let text = format!("auth_type = {} is not available in this version", shown("auth_type"));
-        let advice = "available are any, trust, plain, md5, scram-sha-256".to_owned();
+        let advice = "available are any, trust, plain, md5, scram-sha-256, cert".to_owned();
         let place = found.place_of("auth_type", path);
         found.mistakes.push(Wrong::new(text).advise(Some(advice)).at(place));
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use config::{Settings, TlsMode};
+use config::{AuthType, Settings, TlsMode};
 use reactor::tls::{Check, Demand, DemandParts, Offer, OfferParts, TermsText};
 use worker::letters::TlsTerms;
 
@@ -23,6 +23,14 @@ pub fn read_tls(settings: &Settings) -> Result<TlsTerms, String> {
 
 fn offer(settings: &Settings) -> Result<Option<Offer>, String> {
     let mode = settings.client_tls_sslmode;
+    if settings.auth_type == AuthType::Cert {
+        if mode != TlsMode::VerifyFull {
+            return Err("auth_type = cert requires client_tls_sslmode = verify-full".to_owned());
+        }
+        if settings.client_tls_ca_file.is_none() {
+            return Err("auth_type = cert requires client_tls_ca_file".to_owned());
+        }
+    }
     if mode == TlsMode::Disable {
         return Ok(None);
     }
@@ -159,6 +167,14 @@ mod tests {
         assert!(refused(&settings).contains("client_tls_key_file and client_tls_cert_file must be set"));
         let settings = Settings { server_tls_cert_file: Some("/nowhere/a.crt".to_owned()), ..Settings::default() };
         assert!(refused(&settings).contains("need each other"));
+    }
+
+    #[test]
+    fn logins_by_certificate_need_certificates_that_are_verified() {
+        let settings = Settings { auth_type: AuthType::Cert, ..Settings::default() };
+        assert!(refused(&settings).ends_with("auth_type = cert requires client_tls_sslmode = verify-full"));
+        let settings = Settings { client_tls_sslmode: TlsMode::VerifyFull, ..settings };
+        assert!(refused(&settings).ends_with("auth_type = cert requires client_tls_ca_file"));
     }
 
     #[test]

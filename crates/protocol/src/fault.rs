@@ -46,6 +46,7 @@ pub enum Fault {
     SaslWrong,
     SaslMechanism,
     PasswordEmpty,
+    CertificateWrong,
     UserUnknownToTrust,
     NoSuchDatabase { name: Box<str> },
     ConsoleForbidden,
@@ -188,6 +189,7 @@ impl Fault {
             Self::SaslWrong => "SASL authentication failed",
             Self::SaslMechanism => "client selected an invalid SASL authentication mechanism",
             Self::PasswordEmpty => "empty password returned by client",
+            Self::CertificateWrong => "certificate authentication failed",
             Self::UserUnknownToTrust => "\"trust\" authentication failed",
             Self::NoSuchDatabase { name } => return format!("no such database: {name}").into(),
             Self::ConsoleForbidden => "not allowed",
@@ -283,7 +285,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 44] = [
+        let table: [(Fault, Blame, &str, &str); 46] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -326,6 +328,8 @@ mod tests {
             (Fault::SaslWrong, Client, "08P01", "SASL authentication failed"),
             (Fault::SaslMechanism, Client, "08P01", "client selected an invalid SASL authentication mechanism"),
             (Fault::PasswordEmpty, Client, "08P01", "empty password returned by client"),
+            (Fault::CertificateWrong, Client, "08P01", "certificate authentication failed"),
+            (Fault::TlsRequired, Client, "08P01", "SSL required"),
             (Fault::UserUnknownToTrust, Client, "08P01", "\"trust\" authentication failed"),
             (Fault::ConsoleForbidden, Client, "08P01", "not allowed"),
             (Fault::BouncerConfig, Operator, "08P01", "bouncer config error"),

@@ -146,12 +146,16 @@ impl<I: Io> Worker<I> {
             }
             AuthType::Trust => Method::Trust,
             AuthType::Plain => Method::Plain,
+            AuthType::Cert => Method::Certificate,
             AuthType::ScramSha256 => Method::Scram,
             // The others are refused when the configuration is read.
             _ => Method::Md5,
         };
         let mut known = self.known(&user, method);
-        known.channel = security.and_then(|security| security.end_point.clone());
+        if let Some(security) = security {
+            known.channel = security.end_point.clone();
+            known.names = security.names.clone();
+        }
         if known.secret.is_none() {
             let line = self.client_prefix(key);
             self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
@@ -193,7 +197,7 @@ impl<I: Io> Worker<I> {
             _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
         };
         let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
-        Known { user: user.into(), secret, scram, like, channel: None }
+        Known { user: user.into(), secret, scram, like, channel: None, names: Vec::new() }
     }
 
     /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.

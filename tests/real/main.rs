@@ -13,6 +13,7 @@ mod house;
 mod limits;
 mod logins;
 mod losses;
+mod orders;
 mod sessions;
 mod signals;
 mod smoke;
@@ -155,13 +156,21 @@ fn list() -> Vec<Entry> {
         sockets::clients_come_over_each_listen_address,
         sockets::the_owner_of_the_process_enters_the_console_without_a_password,
         sockets::both_kernel_interfaces_do_the_same_work,
+        orders::a_pause_waits_for_transactions_and_a_resume_serves_who_waited,
+        orders::a_pause_of_one_database_leaves_the_others_alone,
+        orders::control_c_takes_a_pause_back,
+        orders::a_reconnect_replaces_servers_as_they_come_back,
+        orders::a_kill_sends_everybody_away_and_keeps_them_out_until_resume,
+        orders::a_client_is_killed_by_its_number,
+        orders::a_disabled_database_keeps_its_clients_and_lets_nobody_in,
+        orders::a_setting_holds_until_the_next_reload,
+        orders::the_signals_of_a_pause_are_heard,
         signals::sigterm_waits_for_the_clients,
         signals::a_second_sigterm_ends_it_at_once,
         signals::sigint_waits_for_the_servers,
         signals::sigquit_ends_it_at_once,
         signals::shutdown_ends_it_without_a_word,
         signals::sighup_reads_the_configuration_again,
-        signals::sigusr1_and_sigusr2_do_not_end_it,
         files::a_bad_file_leaves_the_old_configuration_in_force,
         files::a_bad_file_at_sighup_is_told_in_the_log,
         files::a_database_that_is_removed_ends_its_clients,

@@ -87,15 +87,6 @@ pub(crate) fn sighup_reads_the_configuration_again(house: &House) {
     assert_eq!(client.value("select 1"), "1", "a reload harms no client");
 }
 
-pub(crate) fn sigusr1_and_sigusr2_do_not_end_it(house: &House) {
-    let mut pooler = house.pooler("signal_user", &[]);
-    let mut client = pooler.client("u", "signal_user");
-    pooler.signal(Signal::SIGUSR1);
-    pooler.signal(Signal::SIGUSR2);
-    wait_until("a query is answered", LIMIT, || client.query("select 1").errors.is_empty());
-    assert!(pooler.is_running());
-}
-
 pub(crate) fn setting(pooler: &tests::pooler::Pooler, key: &str) -> String {
     let answer = pooler.console("SHOW CONFIG");
     (0..answer.rows.len())

@@ -54,6 +54,12 @@ pub enum Planted {
     /// A new limit begins with a new account, so that slots that were out when it came are never given back. Rate limiters
     /// and quotas that are rebuilt when the configuration is read again.
     SlotLostAtReload,
+    /// A pause keeps what is there from being lent, but not what is opened meanwhile. Switches that are looked at where a
+    /// connection is reused and not where one is made.
+    PauseForgottenByDials,
+    /// A pause concerns the pools that are there when it is ordered, and none that is opened later. Orders that are carried
+    /// out and not kept.
+    PauseUnknownToNewPools,
     /// A slot that is granted to somebody who has stopped waiting is neither used nor given back. Semaphores whose waiters
     /// can be cancelled.
     GrantForNobodyLost,
@@ -138,7 +144,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -155,6 +161,8 @@ impl Planted {
         Self::LentServerExpired,
         Self::DeadServerCounted,
         Self::SlotLostAtReload,
+        Self::PauseForgottenByDials,
+        Self::PauseUnknownToNewPools,
         Self::GrantForNobodyLost,
         Self::SlotKeptByLeaver,
         Self::CancelIgnoresQuery,
@@ -195,6 +203,8 @@ impl Planted {
             Self::LentServerExpired => "lent-server-expired",
             Self::DeadServerCounted => "dead-server-counted",
             Self::SlotLostAtReload => "slot-lost-at-reload",
+            Self::PauseForgottenByDials => "pause-forgotten-by-dials",
+            Self::PauseUnknownToNewPools => "pause-unknown-to-new-pools",
             Self::GrantForNobodyLost => "grant-for-nobody-lost",
             Self::SlotKeptByLeaver => "slot-kept-by-leaver",
             Self::CancelIgnoresQuery => "cancel-ignores-query",

@@ -21,9 +21,10 @@ pub struct Homes {
 }
 
 impl Homes {
-    /// Gives every configured database a home among `workers` (0 counts as 1). Those of `previous` keep theirs, also when only
-    /// the fallback names them from now on; a new one goes to the worker with the fewest, the first of them in a tie, unless
-    /// it may be in use already as one made from the fallback: then it stays where such a one is.
+    /// Gives every configured database a home among `workers` (0 counts as 1). Those of `previous` keep theirs, also while they
+    /// are not configured: a worker that is slow to hear of their end still has their servers when they come back. A new one
+    /// goes to the worker with the fewest, the first of them in a tie, unless it may be in use already as one made from the
+    /// fallback: then it stays where such a one is.
     #[must_use]
     pub fn assign(settings: &Settings, workers: u8, previous: Option<&Self>) -> Self {
         let workers = workers.max(1);
@@ -32,12 +33,12 @@ impl Homes {
             Some((Arc::clone(name), *home))
         };
         let has_fallback = settings.fallback.is_some();
-        let unnamed = previous.filter(|_| has_fallback).into_iter().flat_map(|homes| homes.assigned.keys());
-        let mut assigned: BTreeMap<_, _> = settings.databases.keys().chain(unnamed).filter_map(kept).collect();
+        let known = previous.into_iter().flat_map(|homes| homes.assigned.keys());
+        let mut assigned: BTreeMap<_, _> = known.filter_map(kept).collect();
         let by_name = Self { workers, has_fallback, assigned: BTreeMap::new() };
         let may_be_in_use = previous.is_some_and(|homes| homes.has_fallback && homes.workers == workers);
         let mut counts = vec![0_usize; usize::from(workers)];
-        for home in assigned.values() {
+        for home in settings.databases.keys().filter_map(|name| assigned.get(name)) {
             counts[usize::from(home.0)] += 1;
         }
         for name in settings.databases.keys() {
@@ -117,6 +118,15 @@ mod tests {
         let new = ["x1", "x2", "x3", "x4", "x5"];
         let fourth = Homes::assign(&with_fallback(&new), 4, Some(&third));
         assert_eq!(homes(&fourth, &new), homes(&third, &new));
+    }
+
+    #[test]
+    fn a_database_that_comes_back_has_its_home_again() {
+        let first = Homes::assign(&settings(&["a", "b", "c"]), 2, None);
+        assert_eq!(homes(&first, &["a", "b", "c"]), [0, 1, 0]);
+        let without = Homes::assign(&settings(&["a"]), 2, Some(&first));
+        let second = Homes::assign(&settings(&["a", "b", "c", "d"]), 2, Some(&without));
+        assert_eq!(homes(&second, &["a", "b", "c", "d"]), [0, 1, 0, 1]);
     }
 
     #[test]

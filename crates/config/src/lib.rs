@@ -27,7 +27,7 @@ pub use catalog::{
 pub use database::{Database, LoadBalance, Password};
 pub use homes::Homes;
 pub use host::Host;
-pub use load::{Loaded, Overrides, load, load_over};
+pub use load::{Loaded, Overrides, load, load_over, set};
 pub use mistake::{Mistake, Place, Warning};
 pub use peer::Peer;
 pub use user::UserSettings;

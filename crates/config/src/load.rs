@@ -76,6 +76,28 @@ pub fn load_over(
     reading.finish(path, overrides, Some(previous))
 }
 
+/// Changes one setting of a process that runs with `previous`, by the same rules as a line of the file; no file is read. The
+/// second part says whether the setting stays as it is because only a restart changes it.
+///
+/// # Errors
+/// The setting is unknown, the value does not fit, or this version cannot do what it asks for; in words for an operator.
+pub fn set(previous: &Settings, key: &str, value: &str) -> Result<(Settings, bool), String> {
+    let place = Place { file: "SET".into(), line: 0 };
+    let no_file = |_: &str| Err(io::ErrorKind::NotFound.into());
+    let words = |text: String, advice: Option<String>| match advice {
+        Some(advice) => format!("{text}; {advice}"),
+        None => text,
+    };
+    let mut reading = Reading::new(&no_file, previous.clone());
+    reading.setting(key, value, &place).map_err(|wrong| words(wrong.text, wrong.advice))?;
+    let is_kept = !reading.keep_started(&place.file, previous).is_empty();
+    check::refuse(&reading.settings, &place.file, &mut reading.found);
+    match reading.found.mistakes.into_iter().next() {
+        Some(mistake) => Err(words(mistake.text, mistake.advice)),
+        None => Ok((reading.settings, is_kept)),
+    }
+}
+
 /// Which table the next key belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {

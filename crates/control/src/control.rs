@@ -12,14 +12,16 @@ use base::{Time, Wall, WorkerId};
 use config::Warning;
 use pool::ClientKey;
 use reactor::{Level, LogTarget};
-use worker::letters::{Force, Parts, Post, Right, Shutdown, Snapshot, ToControl, ToWorker};
+use worker::letters::{Force, Order as Task, Parts, Post, Right, Shutdown, Snapshot, ToControl, ToWorker};
 
 use crate::console::show::{Subject, View};
-use crate::console::{self, Command, Order, Refusal};
+use crate::console::{self, Command, Refusal};
 use crate::history::{self, History};
 use crate::names::{Found, Names};
+use crate::orders::Waiter;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
+use crate::waits::Waits;
 
 /// The present, on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,24 +79,28 @@ pub struct Control<S> {
     history: History,
     /// When the present period of statistics ends.
     pub(crate) period_ends: Time,
-    shutdown: Option<Shutdown>,
+    pub(crate) waits: Waits<Waiter>,
+    pub(crate) shutdown: Option<Shutdown>,
+    /// The workers that have nothing left that the shutdown waits for, as far as they have told.
     drained: BTreeSet<WorkerId>,
 }
 
 /// A client of the console that waits for its answer.
-#[derive(Clone, Copy, Debug)]
-struct Asker {
-    at: WorkerId,
-    client: ClientKey,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Asker {
+    pub(crate) at: WorkerId,
+    pub(crate) client: ClientKey,
 }
 
 /// What a survey is for.
 #[derive(Debug)]
-enum Purpose {
+pub(crate) enum Purpose {
     /// A table for a client of the console.
     Show(Asker, &'static Subject),
     /// The end of a period of statistics.
     Period,
+    /// The databases that KILL without a name is about.
+    Kill(Asker),
 }
 
 impl<S> Control<S> {
@@ -119,6 +125,7 @@ impl<S> Control<S> {
             names: Names::default(),
             surveys: Surveys::default(),
             history: History::new(now.time),
+            waits: Waits::default(),
             shutdown: None,
             drained: BTreeSet::new(),
         }
@@ -137,7 +144,10 @@ impl<S> Control<S> {
                     self.conclude(purpose, &snapshots);
                 }
             }
-            Event::Letter(ToControl::Drained { from }) => self.drained(from),
+            Event::Letter(ToControl::Obeyed { from, question, is_done }) => self.obeyed(from, question, is_done),
+            Event::Letter(ToControl::ConsoleLeft { from, client }) => self.asker_left(from, client),
+            Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
+            Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
             Event::Found { name, found } => self.found(&name, &found),
             Event::Tick => {}
@@ -191,24 +201,10 @@ impl<S> Control<S> {
         }
     }
 
-    fn obey(&mut self, asker: Asker, order: Order) {
-        self.log(Level::Log, format_args!("{} command issued", order.name()));
-        match order {
-            Order::Reload if self.reload() => self.answer(asker, console::done_answer("RELOAD")),
-            Order::Reload => self.refuse(asker, &Refusal::reload_failed()),
-            // As in PgBouncer, whoever says this sees the connection end, and nothing else.
-            Order::Shutdown(Shutdown::Now) => self.go_down(Shutdown::Now),
-            Order::Shutdown(way) => {
-                // First the answer: a worker without anybody else to wait for might end before it is sent.
-                self.answer(asker, console::done_answer("SHUTDOWN"));
-                self.go_down(way);
-            }
-        }
-    }
-
     fn show(&self, asker: Asker, subject: &Subject, snapshots: &[Snapshot]) {
         let (settings, users) = (&self.force.settings, &self.force.users);
-        let view = View { settings, users, snapshots, history: &self.history, now: self.now.time };
+        let (standing, history, now) = (&self.force.standing, &self.history, self.now.time);
+        let view = View { settings, users, standing, snapshots, history, now };
         self.answer(asker, console::table_answer(&subject.table(&view)));
     }
 
@@ -216,6 +212,7 @@ impl<S> Control<S> {
     fn conclude(&mut self, purpose: Purpose, snapshots: &[Snapshot]) {
         match purpose {
             Purpose::Show(asker, subject) => self.show(asker, subject, snapshots),
+            Purpose::Kill(asker) => self.kill_all(asker, snapshots),
             Purpose::Period => {
                 let averages = self.history.close_period(self.now.time, history::gather(snapshots));
                 if self.force.settings.log_stats {
@@ -230,12 +227,12 @@ impl<S> Control<S> {
         let names = silent.iter().map(|worker| format!("worker {}", worker.0)).collect::<Vec<_>>().join(", ");
         let text = format!("no answer within {} seconds from {names}", PATIENCE.as_secs());
         match purpose {
-            Purpose::Show(asker, _) => self.refuse(*asker, &Refusal::new(text)),
+            Purpose::Show(asker, _) | Purpose::Kill(asker) => self.refuse(*asker, &Refusal::new(text)),
             Purpose::Period => self.log(Level::Warning, format_args!("statistics: {text}")),
         }
     }
 
-    fn refuse(&self, asker: Asker, refusal: &Refusal) {
+    pub(crate) fn refuse(&self, asker: Asker, refusal: &Refusal) {
         self.log(Level::Error, format_args!("{}", refusal.text));
         if self.force.settings.log_pooler_errors {
             self.log(Level::Warning, format_args!("pooler error: {}", refusal.text));
@@ -243,7 +240,7 @@ impl<S> Control<S> {
         self.answer(asker, refusal.answer());
     }
 
-    fn answer(&self, asker: Asker, bytes: Vec<u8>) {
+    pub(crate) fn answer(&self, asker: Asker, bytes: Vec<u8>) {
         self.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
     }
 
@@ -276,27 +273,45 @@ impl<S> Control<S> {
                 self.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
                 self.go_down(Shutdown::Now);
             }
+            Signal::User1 if self.force.standing.is_paused => {
+                self.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
+            }
             Signal::User1 => {
-                self.log(Level::Warning, format_args!("got SIGUSR1, but PAUSE is not available in this version"));
+                self.log(Level::Log, format_args!("got SIGUSR1, pausing all activity"));
+                self.pause_all();
             }
             Signal::User2 if is_going_down => {
                 self.log(Level::Log, format_args!("got SIGUSR2 while shutting down, ignoring"));
             }
-            Signal::User2 => {
-                self.log(Level::Warning, format_args!("got SIGUSR2, but RESUME is not available in this version"));
+            Signal::User2 if self.force.standing.is_paused => {
+                self.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
+                self.unpause(&None);
             }
+            Signal::User2 => self.log(Level::Log, format_args!("got SIGUSR2, but not paused/suspended")),
         }
     }
 
-    fn go_down(&mut self, way: Shutdown) {
+    pub(crate) fn go_down(&mut self, way: Shutdown) {
         self.shutdown = Some(way);
         self.drained.clear();
         self.post_all(|| ToWorker::Shutdown(way));
     }
 
-    fn drained(&mut self, from: WorkerId) {
-        self.drained.insert(from);
-        if self.drained.len() < self.workers.len() {
+    /// A worker has nothing left, or has somebody after all.
+    fn drained(&mut self, from: WorkerId, is_drained: bool) {
+        match is_drained {
+            true => drop(self.drained.insert(from)),
+            false => drop(self.drained.remove(&from)),
+        }
+        if self.drained.len() == self.workers.len() {
+            // Somebody may be on the way from one worker to another, and is seen when all are asked once more.
+            self.give(&Task::ConfirmDrained, Waiter::Shutdown);
+        }
+    }
+
+    /// So many workers have confirmed that they have nothing left. Another one will tell when it has.
+    pub(crate) fn confirmed(&mut self, workers: u32) {
+        if (workers as usize) < self.workers.len() || self.drained.len() < self.workers.len() {
             return;
         }
         let what = match self.shutdown {
@@ -308,7 +323,11 @@ impl<S> Control<S> {
         self.go_down(Shutdown::Now);
     }
 
-    fn ask_all(&mut self, what: Parts, purpose: Purpose) {
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    pub(crate) fn ask_all(&mut self, what: Parts, purpose: Purpose) {
         let question = self.surveys.open(self.now.time, self.workers.len(), purpose);
         self.post_all(|| ToWorker::Show { question, what });
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Key;
 use config::Overrides;
-use worker::letters::Totals;
+use worker::letters::{Standing, Totals};
 
 use crate::source::first_force;
 
@@ -65,6 +65,39 @@ impl Desk {
         let letter =
             ToControl::Console { from: WorkerId(0), client: CLIENT, right: Right::Admin, text: text.to_owned() };
         self.happens(Event::Letter(letter));
+    }
+
+    fn drained(&mut self, from: u8, is_drained: bool) {
+        self.happens(Event::Letter(ToControl::Drained { from: WorkerId(from), is_drained }));
+    }
+
+    fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
+        self.happens(Event::Letter(ToControl::Obeyed { from: WorkerId(from), question, is_done }));
+    }
+
+    /// The orders that a worker was given; whatever else it was told is forgotten.
+    fn orders(&self, worker: usize) -> Vec<(u64, Task)> {
+        let order = |letter| match letter {
+            ToWorker::Order { question, order } => Some((question, order)),
+            _ => None,
+        };
+        self.letters(worker).into_iter().filter_map(order).collect()
+    }
+
+    /// The number of the order that a worker was given, which must be this one and the only one.
+    fn order(&self, worker: usize, task: &Task) -> u64 {
+        match &self.orders(worker)[..] {
+            [(question, order)] if order == task => *question,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What stands, as the last of all that a worker was told says.
+    fn standing(&self, worker: usize) -> Standing {
+        match self.letters(worker).pop() {
+            Some(ToWorker::Force(force)) => force.standing.clone(),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn shown(&mut self, from: u8, question: u64, snapshot: Snapshot) {
@@ -268,10 +301,21 @@ fn a_shutdown_that_waits_ends_when_the_last_worker_has_nothing_left() {
     for (signal, what) in [(Signal::Terminate, "client"), (Signal::Interrupt, "server")] {
         let mut desk = Desk::new(what, 2, "");
         desk.happens(Event::Signal(signal));
-        desk.happens(Event::Letter(ToControl::Drained { from: WorkerId(1) }));
-        desk.happens(Event::Letter(ToControl::Drained { from: WorkerId(1) }));
+        desk.drained(1, true);
+        desk.drained(1, true);
+        assert!(desk.orders(0).is_empty());
+        desk.drained(0, true);
+        // Somebody was on the way to worker 1 when it had nobody left.
+        let question = desk.order(0, &Task::ConfirmDrained);
+        desk.obeyed(0, question, true);
+        desk.obeyed(1, question, false);
+        desk.drained(1, false);
         assert!(!desk.control.is_over());
-        desk.happens(Event::Letter(ToControl::Drained { from: WorkerId(0) }));
+        desk.drained(1, true);
+        let question = desk.order(0, &Task::ConfirmDrained);
+        desk.obeyed(0, question, true);
+        assert!(!desk.control.is_over());
+        desk.obeyed(1, question, true);
         assert!(desk.control.is_over());
         assert_eq!(ways(&desk.letters(0)).last(), Some(&Shutdown::Now));
         assert!(desk.log().contains(&format!("{what} connections dropped, exiting")), "{}", desk.log());
@@ -294,12 +338,153 @@ fn shutdown_on_the_console_ends_without_a_word_unless_it_waits() {
 }
 
 #[test]
-fn what_pauses_is_not_there_yet_and_harms_nobody() {
-    let mut desk = Desk::new("pause", 1, "");
-    desk.happens(Event::Signal(Signal::User1));
-    assert!(desk.log().contains("got SIGUSR1, but PAUSE is not available in this version"));
+fn a_pause_is_answered_when_every_worker_has_nobody_left() {
+    let mut desk = Desk::new("pause", 2, "");
+    desk.says("PAUSE d");
+    let letters = desk.letters(1);
+    let [ToWorker::Force(force), ToWorker::Order { question, order: Task::AwaitUnused(Some(name)) }] = &letters[..]
+    else {
+        panic!("{letters:?}")
+    };
+    assert!(force.standing.pauses("d") && !force.standing.pauses("other") && **name == *"d");
+    drop(desk.letters(0));
+    desk.obeyed(1, *question, true);
+    assert!(desk.letters(0).is_empty());
+    desk.obeyed(0, *question, true);
+    assert!(desk.answer().starts_with("C\0\0\0\nPAUSE\0"));
+    assert!(desk.log().contains("PAUSE 'd' command issued"), "{}", desk.log());
+    desk.says("RESUME d");
+    assert!(!desk.standing(1).pauses("d"));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::Force(_), ToWorker::ConsoleAnswer { .. }]));
+}
+
+#[test]
+fn what_cannot_be_ordered_is_refused_in_pgbouncers_words() {
+    let mut desk = Desk::new("refusals", 1, "");
+    for (command, text) in [
+        ("PAUSE nowhere", "no such database: nowhere"),
+        ("PAUSE pgbouncer", "cannot pause admin db: pgbouncer"),
+        ("KILL pgbouncer", "cannot kill admin db: pgbouncer"),
+        ("DISABLE pgbouncer", "cannot disable admin db: pgbouncer"),
+        ("ENABLE nowhere", "no such database: nowhere"),
+        ("RECONNECT pgbouncer", "cannot reconnect admin db: pgbouncer"),
+        ("WAIT_CLOSE pgbouncer", "cannot wait in admin db: pgbouncer"),
+        ("RESUME", "pooler is not paused/suspended"),
+        ("RESUME d", "database d is not paused"),
+        ("RESUME nowhere", "no such database: nowhere"),
+        ("KILL_CLIENT x", "invalid client pointer supplied"),
+        ("DISABLE", "a database is required"),
+        ("SET nothing = 1", "SET failed"),
+        ("SET default_pool_size = many", "SET failed"),
+    ] {
+        desk.says(command);
+        let answer = desk.answer();
+        assert!(answer.contains(&format!("C08P01\0M{text}\0")), "{command}: {answer:?}");
+    }
     desk.says("PAUSE");
-    assert!(desk.answer().contains("C0A000\0MPAUSE is not available in this version"));
-    desk.happens(Event::Signal(Signal::Quit));
-    assert!(desk.log().contains("got SIGQUIT, fast exit") && desk.control.is_over());
+    drop(desk.letters(0));
+    for command in ["PAUSE", "PAUSE d", "KILL", "KILL d"] {
+        desk.says(command);
+        assert!(desk.answer().contains("already suspended/paused"), "{command}");
+    }
+}
+
+#[test]
+fn who_takes_a_pause_back_is_told_and_nothing_stays_paused() {
+    let mut desk = Desk::new("cancel", 1, "");
+    desk.says("PAUSE");
+    drop(desk.letters(0));
+    desk.happens(Event::Letter(ToControl::ConsoleCancel { from: WorkerId(0), client: CLIENT }));
+    let letters = desk.letters(0);
+    let [ToWorker::ForgetOrder { .. }, ToWorker::ConsoleAnswer { bytes, .. }, ToWorker::Force(force)] = &letters[..]
+    else {
+        panic!("{letters:?}")
+    };
+    let answer = String::from_utf8_lossy(bytes);
+    assert!(answer.contains("C57014\0Mcanceling statement due to user request\0"), "{answer:?}");
+    assert!(!force.standing.is_paused);
+}
+
+#[test]
+fn a_pause_whose_client_has_gone_stands_and_is_answered_to_nobody() {
+    let mut desk = Desk::new("gone", 1, "");
+    desk.says("PAUSE");
+    let question = desk.order(0, &Task::AwaitUnused(None));
+    desk.happens(Event::Letter(ToControl::ConsoleLeft { from: WorkerId(0), client: CLIENT }));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::ForgetOrder { .. }]));
+    desk.obeyed(0, question, true);
+    assert!(desk.letters(0).is_empty());
+    desk.happens(Event::Signal(Signal::User1));
+    desk.happens(Event::Signal(Signal::User2));
+    desk.happens(Event::Signal(Signal::User2));
+    let log = desk.log();
+    for line in
+        ["got SIGUSR1, but already paused/suspended", "got SIGUSR2, continuing from PAUSE", "but not paused/suspended"]
+    {
+        assert!(log.contains(line), "{log}");
+    }
+    assert!(!desk.standing(0).is_paused);
+}
+
+#[test]
+fn a_resume_ends_the_wait_for_a_pause() {
+    let mut desk = Desk::new("resume", 1, "");
+    desk.says("PAUSE");
+    desk.says("RESUME");
+    let answers = desk.letters(0).into_iter().filter_map(|letter| match letter {
+        ToWorker::ConsoleAnswer { bytes, .. } => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        _ => None,
+    });
+    let answers: Vec<_> = answers.collect();
+    assert!(answers[0].contains("PAUSE was ended by RESUME") && answers[1].starts_with("C\0\0\0\u{b}RESUME\0"));
+}
+
+#[test]
+fn a_kill_of_all_is_one_of_the_databases_in_use() {
+    let mut desk = Desk::new("kill", 1, "");
+    desk.says("KILL");
+    let question = desk.question(0);
+    let pools = ["d", "pgbouncer"].map(|name| crate::console::show::tests::pool_row(name, "u")).into();
+    desk.shown(0, question, Snapshot { pools, ..Snapshot::default() });
+    let letters = desk.letters(0);
+    let [ToWorker::Force(force), ToWorker::Order { question, order: Task::Kill(None) }] = &letters[..] else {
+        panic!("{letters:?}")
+    };
+    assert_eq!(force.standing.paused.iter().map(|name| &**name).collect::<Vec<_>>(), ["d"]);
+    desk.obeyed(0, *question, true);
+    assert!(desk.answer().starts_with("C\0\0\0\tKILL\0"));
+}
+
+#[test]
+fn a_client_that_no_worker_has_cannot_be_killed() {
+    let mut desk = Desk::new("kill_client", 2, "");
+    for (found, answer) in [(true, "KILL_CLIENT\0"), (false, "client not found")] {
+        desk.says("KILL_CLIENT 17");
+        let question = desk.order(0, &Task::KillClient(17));
+        desk.obeyed(0, question, false);
+        desk.obeyed(1, question, found);
+        assert!(desk.answer().contains(answer));
+    }
+}
+
+#[test]
+fn a_setting_is_changed_until_the_next_reload() {
+    let mut desk = Desk::new("set", 1, "");
+    desk.says("SET default_pool_size = 7");
+    let letters = desk.letters(0);
+    let [ToWorker::Force(force), ToWorker::ConsoleAnswer { bytes, .. }] = &letters[..] else { panic!("{letters:?}") };
+    assert_eq!(force.settings.default_pool_size, 7);
+    assert!(String::from_utf8_lossy(bytes).contains("SET default_pool_size=7\0"));
+    desk.says("SET listen_port = 7");
+    let letters = desk.letters(0);
+    let [ToWorker::Force(force), ToWorker::ConsoleAnswer { bytes, .. }] = &letters[..] else { panic!("{letters:?}") };
+    assert_eq!(force.settings.listen_port, 6432);
+    assert!(String::from_utf8_lossy(bytes).contains("listen_port is changed by a restart only"));
+    desk.says("PAUSE");
+    desk.says("RELOAD");
+    let forces = desk.letters(0).into_iter().filter_map(|letter| match letter {
+        ToWorker::Force(force) => Some((force.settings.default_pool_size, force.standing.is_paused)),
+        _ => None,
+    });
+    assert_eq!(forces.collect::<Vec<_>>(), [(7, true), (20, true)]);
 }

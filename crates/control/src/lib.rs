@@ -9,11 +9,13 @@ mod console;
 mod control;
 mod history;
 mod names;
+mod orders;
 mod reload;
 mod run;
 mod source;
 mod survey;
 mod tls;
+mod waits;
 
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use names::{Found, LOOKUPS_MAX};

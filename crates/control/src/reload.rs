@@ -9,7 +9,7 @@ use std::sync::Arc;
 use auth::UserFile;
 use config::{Settings, Warning};
 use reactor::{Level, LogTarget};
-use worker::letters::ToWorker;
+use worker::letters::{TlsTerms, ToWorker};
 
 use crate::control::Control;
 use crate::source;
@@ -36,13 +36,18 @@ impl<S> Control<S> {
             }
         };
         self.tell_new(loaded.warnings);
-        let log = self.reopen_log(&loaded.settings);
-        if loaded.settings.stats_period != self.force.settings.stats_period {
-            self.period_ends = self.now.time + loaded.settings.stats_period;
-        }
-        self.force = Arc::new(source::next_force(loaded.settings, users, tls, log, &self.force));
-        self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
+        self.enforce(loaded.settings, users, tls);
         true
+    }
+
+    /// Puts settings and secrets in force. What operators have ordered stays so, except for databases that are gone.
+    pub(crate) fn enforce(&mut self, settings: Settings, users: UserFile, tls: TlsTerms) {
+        let log = self.reopen_log(&settings);
+        if settings.stats_period != self.force.settings.stats_period {
+            self.period_ends = self.now.time + settings.stats_period;
+        }
+        self.force = Arc::new(source::next_force(settings, users, tls, log, &self.force));
+        self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
     }
 
     /// Logs the warnings that have not been logged before: whoever reloads every minute wants no line a minute.
@@ -54,7 +59,7 @@ impl<S> Control<S> {
     }
 
     /// The secrets as they are in the file now; `None` when the file is broken, since half of a file would lock the others out.
-    fn read_users(&self, settings: &Settings) -> Option<UserFile> {
+    pub(crate) fn read_users(&self, settings: &Settings) -> Option<UserFile> {
         match source::read_users(settings) {
             Ok((users, problems)) if problems.is_empty() => Some(users),
             Ok((_, problems)) => {

@@ -12,7 +12,7 @@ use auth::UserFile;
 use config::{Homes, Loaded, Mistake, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, TcpTuning};
-use worker::letters::{Force, TlsTerms};
+use worker::letters::{Force, Standing, TlsTerms};
 
 /// The configuration file and what the command line says on top of it.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub fn first_force(
     let homes = Homes::assign(&settings, workers, None);
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     let tuning = tuning(&settings);
-    Force { settings, homes, users, tracked, mock_key, tls, tuning, log, own_uid }
+    Force { settings, homes, users, tracked, mock_key, tls, tuning, log, own_uid, standing: Standing::default() }
 }
 
 /// What replaces `old` after a reload.
@@ -100,8 +100,10 @@ pub(crate) fn next_force(
 ) -> Force {
     let homes = Homes::assign(&settings, old.homes.workers(), Some(&old.homes));
     let tuning = tuning(&settings);
-    let tracked = old.tracked.clone();
-    Force { settings, homes, users, tracked, mock_key: old.mock_key, tls, tuning, log, own_uid: old.own_uid }
+    let (tracked, mut standing) = (old.tracked.clone(), old.standing.clone());
+    standing.keep(|name| settings.database(name).is_some());
+    let (mock_key, own_uid) = (old.mock_key, old.own_uid);
+    Force { settings, homes, users, tracked, mock_key, tls, tuning, log, own_uid, standing }
 }
 
 /// The settings of TCP sockets.

@@ -125,11 +125,13 @@ pub enum CloseReason {
     TooManyServers,
     /// The database is gone from the configuration.
     DatabaseRemoved,
+    /// An operator has paused the pool.
+    PauseMode,
 }
 
 impl CloseReason {
     /// All of them, for tables and pages.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::IdleTooLong,
         Self::LifetimeOver,
         Self::ConfigurationChanged,
@@ -139,6 +141,7 @@ impl CloseReason {
         Self::Evicted,
         Self::TooManyServers,
         Self::DatabaseRemoved,
+        Self::PauseMode,
     ];
 
     /// The words for the log.
@@ -154,6 +157,7 @@ impl CloseReason {
             Self::Evicted => "evicted",
             Self::TooManyServers => "too many servers in the pool",
             Self::DatabaseRemoved => "database removed",
+            Self::PauseMode => "pause mode",
         }
     }
 }

@@ -87,6 +87,17 @@ pub enum Event {
         /// Where.
         pool: PoolKey,
     },
+    /// An operator wants the servers of this pool left alone: idle ones and those being dialed close now, the others when they
+    /// come back; nobody is refused for it, and nobody gets a server before [`Event::Resume`].
+    Pause {
+        /// Which.
+        pool: PoolKey,
+    },
+    /// Who has waited during a pause is served.
+    Resume {
+        /// Which.
+        pool: PoolKey,
+    },
     /// The ledger granted one server of this user, as asked by [`crate::Command::Ask`].
     Granted {
         /// Whose.

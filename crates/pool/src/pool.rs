@@ -51,6 +51,8 @@ pub(crate) struct Pool {
     expiry_look: Option<Time>,
     /// No login for the minimum begins before this.
     minimum_from: Time,
+    /// An operator has ordered that nobody gets a server.
+    is_paused: bool,
     /// The next server that comes back is given up for a pool of the same database that starves.
     pub(crate) has_to_yield: bool,
 }
@@ -98,6 +100,7 @@ impl Pool {
             expiry_from: Time(0),
             expiry_look: None,
             minimum_from: Time(0),
+            is_paused: false,
             has_to_yield: false,
         }
     }
@@ -234,6 +237,21 @@ impl Pool {
         }
     }
 
+    /// Nobody gets a server until this is undone; who waits goes on waiting.
+    pub(crate) fn pause(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        self.is_paused = true;
+        for state in [State::Dialing, State::Idle] {
+            while let Some(server) = self.shelf.list(state).oldest() {
+                self.expire(now, tables, server, CloseReason::PauseMode, out);
+            }
+        }
+    }
+
+    /// The pause is over.
+    pub(crate) fn resume(&mut self) {
+        self.is_paused = false;
+    }
+
     /// The database is gone: nobody waits any longer, every server is closed.
     pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.life = Life::Closed;
@@ -292,7 +310,8 @@ impl Pool {
     /// The login it would begin now, as far as it alone is concerned.
     pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
         let (dialing, total) = (self.shelf.count(State::Dialing), self.shelf.total());
-        if self.life == Life::Closed || !self.logins.may_begin(dialing, &self.limits, now) {
+        let is_open = self.life == Life::Open && (!self.is_paused || planted::is(Planted::PauseForgottenByDials));
+        if !is_open || !self.logins.may_begin(dialing, &self.limits, now) {
             return None;
         }
         let has_place = self.limits.servers_max == 0
@@ -453,7 +472,7 @@ impl Pool {
         if self.life == Life::Closed {
             return Some(Refusal::DatabaseRemoved);
         }
-        let has_hope = self.shelf.usable() > 0 || self.shelf.count(State::Dialing) > 0;
+        let has_hope = self.is_paused || self.shelf.usable() > 0 || self.shelf.count(State::Dialing) > 0;
         let failure = if has_hope { None } else { self.logins.refusal(&self.limits, now) };
         failure.map(|failure| Refusal::LoginFailing(failure.clone()))
     }
@@ -469,6 +488,8 @@ impl Pool {
             Some(CloseReason::LifetimeOver)
         } else if self.is_obsolete(slot) {
             Some(CloseReason::CloseNeeded)
+        } else if self.is_paused {
+            Some(CloseReason::PauseMode)
         } else if self.is_over_ceiling() {
             Some(CloseReason::TooManyServers)
         } else if self.has_to_yield && now.since(slot.born) >= STARVING {

@@ -105,6 +105,8 @@ impl Pools {
             Event::Closed { server } => self.free(now, server, Move::Close, out),
             Event::Sent { server } => self.free(now, server, Move::Send, out),
             Event::Retire { pool } => self.with(pool, |pool, tables| pool.retire(now, tables, out)),
+            Event::Pause { pool } => self.with(pool, |pool, tables| pool.pause(now, tables, out)),
+            Event::Resume { pool } => self.with(pool, |pool, _| pool.resume()),
             Event::Granted { user, need } => self.granted(now, user, need, out),
             Event::Denied { user } => self.denied(now, user),
             Event::Wanted { user, is_wanted } => self.sought(now, user, is_wanted, out),

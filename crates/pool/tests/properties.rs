@@ -41,6 +41,7 @@ struct World {
     pools: Pools,
     keys: [PoolKey; POOLS],
     limits: [Limits; POOLS],
+    is_paused: [bool; POOLS],
     database_max: u32,
     now: Time,
     random: Random,
@@ -68,6 +69,7 @@ impl World {
             pools,
             keys,
             limits,
+            is_paused: [false; POOLS],
             database_max,
             now: Time(0),
             random: Random::new(seed),
@@ -95,6 +97,7 @@ impl World {
                 let pool = self.keys.iter().position(|key| *key == pool).expect("a pool that was opened");
                 let before = self.servers.insert(server, (pool, Place::Dialing));
                 assert_eq!(before, None, "a slot is dialed while it is taken");
+                assert!(!self.is_paused[pool], "a login begins in a pause");
                 self.check_limits(pool);
             }
             Command::Attach { client, server, .. } => self.attach(client, server),
@@ -127,6 +130,7 @@ impl World {
 
     fn attach(&mut self, client: Key, server: ServerKey) {
         let (pool, place) = self.servers[&server];
+        assert!(!self.is_paused[pool], "a server is lent in a pause");
         let was = std::mem::replace(self.client(client), Client::Attached);
         let Client::Waiting(waited_in, arrival) = was else { panic!("{was:?} gets a server") };
         assert_eq!(waited_in, pool, "a client gets a server of another pool");
@@ -217,6 +221,8 @@ impl World {
                 self.handle(Event::Tick);
             }
             10 if pick < 40 => self.handle(Event::Retire { pool: key }),
+            10 if pick < 60 => self.pause(pool, true),
+            10 if pick < 80 => self.pause(pool, false),
             10 => {
                 self.now = self.pools.next_deadline().map_or(self.now, |due| due.max(self.now));
                 self.handle(Event::Tick);
@@ -295,6 +301,12 @@ impl World {
         self.servers.remove(&server);
         self.handle(Event::Lost { server });
         assert_eq!(self.pools.state_of(server), State::Free);
+    }
+
+    fn pause(&mut self, pool: usize, is_paused: bool) {
+        self.is_paused[pool] = is_paused;
+        let pool = self.keys[pool];
+        self.handle(if is_paused { Event::Pause { pool } } else { Event::Resume { pool } });
     }
 
     fn ledger_moves(&mut self) {
@@ -413,7 +425,8 @@ proptest! {
         for (choice, pick) in steps {
             world.step(choice, pick);
         }
-        // From now on every login succeeds, every loan ends, and nobody new comes.
+        // From now on no pool is paused, every login succeeds, every loan ends, and nobody new comes.
+        (0..POOLS).for_each(|pool| world.pause(pool, false));
         for _ in 0..600 {
             if !world.clients.iter().any(|client| matches!(client, Client::Waiting(..) | Client::Greeting(_))) {
                 break;

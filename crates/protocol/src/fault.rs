@@ -80,6 +80,8 @@ pub enum Fault {
     ServerLoginFailing { cause: Arc<str> },
     // What the operator does.
     DatabaseRemoved,
+    DatabaseDisabled { name: Box<str> },
+    AdminDisconnect,
     ShuttingDown,
     ServersShuttingDown,
     Unservable,
@@ -121,6 +123,8 @@ impl Fault {
             | Self::ClientIdleTimeout
             | Self::BouncerConfig
             | Self::DatabaseRemoved
+            | Self::DatabaseDisabled { .. }
+            | Self::AdminDisconnect
             | Self::ShuttingDown
             | Self::ServersShuttingDown => Blame::Operator,
             Self::Unservable => Blame::Ours,
@@ -223,6 +227,8 @@ impl Fault {
                 return format!("server login has been failing, cached error: {cause} (server_login_retry)").into();
             }
             Self::DatabaseRemoved => "database removed",
+            Self::DatabaseDisabled { name } => return format!("database \"{name}\" is disabled").into(),
+            Self::AdminDisconnect => "admin forced disconnect",
             Self::ShuttingDown => "pooler is shutting down",
             Self::ServersShuttingDown => "server shutting down",
             Self::Unservable => "bouncer resources exhaustion",
@@ -285,7 +291,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 46] = [
+        let table: [(Fault, Blame, &str, &str); 48] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -374,6 +380,8 @@ mod tests {
                 "server login has been failing, cached error: why (server_login_retry)",
             ),
             (Fault::DatabaseRemoved, Operator, "08P01", "database removed"),
+            (Fault::DatabaseDisabled { name: name() }, Operator, "08P01", "database \"x\" is disabled"),
+            (Fault::AdminDisconnect, Operator, "08P01", "admin forced disconnect"),
             (Fault::ShuttingDown, Operator, "08P01", "pooler is shutting down"),
             (Fault::ServersShuttingDown, Operator, "08P01", "server shutting down"),
             (Fault::Unservable, Ours, "08P01", "bouncer resources exhaustion"),

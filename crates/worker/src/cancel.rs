@@ -17,7 +17,7 @@ use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::letters::{Requester, ToWorker};
+use crate::letters::{Requester, ToControl, ToWorker};
 use crate::secure::Answer;
 use crate::timers::Timer;
 use crate::turn::{Owner, Worker};
@@ -69,22 +69,21 @@ impl<I: Io> Worker<I> {
     /// Cancels what the client of this key runs or waits for.
     pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester) {
         let client = self.cancel_keys.get(&key).copied();
-        let link = match client.and_then(|client| self.clients.get(client)) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => Some(ready.link),
-            _ => None,
-        };
-        match (client, link) {
-            (Some(_), Some(Link::Loan(server)))
-                if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) =>
-            {
-                if self.cancel_server(server, Some(requester)) {
-                    return;
+        match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {
+            Some((client, ClientStage::Ready(ready))) => match ready.link {
+                Link::Loan(server) if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) => {
+                    if self.cancel_server(server, Some(requester)) {
+                        return;
+                    }
                 }
-            }
-            (Some(client), Some(Link::Waiting(_))) => self.cancel_waiting(client),
-            (Some(client), Some(_)) => {
-                let line = self.client_prefix(client);
-                self.log.add(Level::Debug, format_args!("{line}cancel request for idle client"));
+                Link::Waiting(_) => self.cancel_waiting(client),
+                Link::Loan(_) | Link::None => {
+                    let line = self.client_prefix(client);
+                    self.log.add(Level::Debug, format_args!("{line}cancel request for idle client"));
+                }
+            },
+            Some((client, ClientStage::Console(console))) if console.is_busy => {
+                (self.posts.control)(ToControl::ConsoleCancel { from: self.id, client });
             }
             _ => self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key")),
         }

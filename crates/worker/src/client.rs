@@ -133,6 +133,11 @@ impl Held {
         Some(chunk)
     }
 
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+
     /// The bytes in order.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> {
         self.first.iter().chain(&self.rest).flat_map(|chunk| chunk.bytes().iter().copied())

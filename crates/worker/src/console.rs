@@ -27,7 +27,9 @@ pub(crate) struct ConsoleClient {
     scanner: Scanner,
     body: Vec<u8>,
     waiting: VecDeque<String>,
-    is_busy: bool,
+    /// Whether control owes it an answer.
+    pub(crate) is_busy: bool,
+    pub(crate) cancel_key: CancelKey,
 }
 
 impl<I: Io> Worker<I> {
@@ -59,11 +61,13 @@ impl<I: Io> Worker<I> {
         let mut random = [0; KEY_BYTES];
         self.io.randomness(&mut random);
         let mut out = Vec::new();
-        // Nobody can cancel a console command yet, so the key leads nowhere.
-        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, CancelKey::new(self.id, random).bytes());
+        let cancel_key = CancelKey::new(self.id, random);
+        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes());
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
         let Some(client) = self.clients.get_mut(key) else { return };
-        let console = ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy: false };
+        let console =
+            ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy: false, cancel_key };
+        self.cancel_keys.insert(cancel_key, key);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
             return;
         };

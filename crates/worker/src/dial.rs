@@ -7,6 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::{Password, Secret};
 use base::Time;
@@ -17,7 +18,7 @@ use protocol::vars::Vars;
 use reactor::{Address, Chunk, Conn, Io, Level, Receive};
 use wire::{Step, write};
 
-use crate::letters::{Shutdown, ToControl};
+use crate::letters::{HostRow, Shutdown, ToControl};
 use crate::places::Welcome;
 use crate::server::{Server, Stage};
 use crate::timers::Timer;
@@ -182,6 +183,8 @@ impl<I: Io> Worker<I> {
         }
         if self.asks_for_tls(key) {
             self.ask_for_tls(key);
+        } else if self.lacks_tls(key) {
+            self.dial_failed(key, Failure::unreachable("TLS is required and could not be set up"));
         } else {
             self.begin_server_login(key);
         }
@@ -394,6 +397,16 @@ impl<I: Io> Worker<I> {
     }
 
     /// Servers of this worker that name lookups are under way for.
+    /// The names that are remembered, and until when.
+    pub(crate) fn host_rows(&self) -> Vec<HostRow> {
+        let row = |(name, place): (&Arc<str>, &NamePlace)| HostRow {
+            name: name.clone(),
+            ttl: Duration::from_micros(place.until.0.saturating_sub(self.now.0)),
+            addresses: place.found.iter().flatten().flatten().copied().collect(),
+        };
+        self.places.names.iter().map(row).collect()
+    }
+
     pub(crate) fn names_asked(&self) -> usize {
         self.places.names.values().filter(|place| place.is_asked()).count()
     }

@@ -105,8 +105,15 @@ impl<I: Io> Worker<I> {
         if let Some((timer, _)) = client.timer {
             self.timers.remove(timer);
         }
-        if let ClientStage::Ready(ready) = &client.stage {
-            self.cancel_keys.remove(&ready.cancel_key);
+        match &client.stage {
+            ClientStage::Ready(ready) => drop(self.cancel_keys.remove(&ready.cancel_key)),
+            ClientStage::Console(console) => {
+                self.cancel_keys.remove(&console.cancel_key);
+                if console.is_busy {
+                    (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
+                }
+            }
+            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Login(_) => {}
         }
         self.unseat(key, &client);
     }
@@ -203,15 +210,24 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Tells control when nothing is left that a shutdown waits for.
+    /// Tells control when nothing is left that a shutdown waits for, and when somebody has come after all: to the console, or
+    /// from a worker that had let them in before.
     pub(crate) fn report_drained(&mut self) {
-        let is_empty = match self.shutdown {
+        if self.shutdown.is_none() {
+            return;
+        }
+        let is_drained = self.has_nothing_left();
+        if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
+            (self.posts.control)(ToControl::Drained { from: self.id, is_drained });
+        }
+    }
+
+    /// Whether nothing is left that the shutdown waits for.
+    pub(crate) fn has_nothing_left(&self) -> bool {
+        match self.shutdown {
             Some(Shutdown::WaitForClients) => self.clients.is_empty(),
             Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
-            Some(Shutdown::Now) | None => return,
-        };
-        if is_empty && !std::mem::replace(&mut self.is_drained, true) {
-            (self.posts.control)(ToControl::Drained { from: self.id });
+            Some(Shutdown::Now) | None => false,
         }
     }
 }

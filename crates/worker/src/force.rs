@@ -7,11 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pool::Event;
 use protocol::fault::Fault;
 use reactor::Io;
 
-use crate::client::{Link, Stage};
+use crate::client::Stage;
 use crate::letters::Force;
 use crate::turn::Worker;
 
@@ -37,6 +36,7 @@ impl<I: Io> Worker<I> {
             (0..self.places.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
         self.remove_databases(&removed);
         self.apply_limits();
+        self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
         if self.shutdown.is_none() {
             self.open_forced_pools();
         }
@@ -44,9 +44,8 @@ impl<I: Io> Worker<I> {
 
     /// Servers stand on what TLS was before: each is replaced as soon as nobody uses it.
     fn retire_servers(&mut self) {
-        for pool in self.places.pool_keys() {
-            self.tell_pools(Event::Retire { pool });
-            self.settle();
+        for number in 0..self.places.databases.len() as u32 {
+            self.retire_servers_of(number);
         }
     }
 
@@ -61,20 +60,13 @@ impl<I: Io> Worker<I> {
             return Fate::Removed;
         }
         if new.must_reconnect(&old) {
-            for pool in self.pools_of(number as u32) {
-                if let Some(place) = self.places.pool_mut(pool) {
-                    place.welcome = None;
-                    place.salted = None;
-                }
-                self.tell_pools(Event::Retire { pool });
-                self.settle();
-            }
+            self.retire_servers_of(number as u32);
         }
         Fate::Stays
     }
 
     /// Databases are gone, or their pools are: so are their clients and servers.
-    fn remove_databases(&mut self, numbers: &[usize]) {
+    pub(crate) fn remove_databases(&mut self, numbers: &[usize]) {
         if numbers.is_empty() {
             return;
         }
@@ -95,7 +87,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn pools_of(&self, database: u32) -> Vec<pool::PoolKey> {
+    pub(crate) fn pools_of(&self, database: u32) -> Vec<pool::PoolKey> {
         self.places.pools().filter(|(_, place)| place.database == database).map(|(key, _)| key).collect()
     }
 
@@ -130,32 +122,6 @@ impl<I: Io> Worker<I> {
             for key in self.clients.keys() {
                 self.arm_client(key);
             }
-        }
-    }
-
-    /// For a shutdown that waits for servers: idle ones go now, the others when they come back, and nobody gets another.
-    pub(crate) fn retire_all(&mut self) {
-        for key in self.clients.keys() {
-            let waits = match self.clients.get(key).map(|client| &client.stage) {
-                Some(Stage::Ready(ready)) => matches!(ready.link, Link::Waiting(_)),
-                Some(Stage::Login(login)) => login.waits_for().is_some(),
-                _ => false,
-            };
-            if waits {
-                self.fail_client(key, &Fault::ServersShuttingDown);
-                self.settle();
-            }
-        }
-        for pool in self.places.pool_keys() {
-            if let Some(mut limits) = self.pools.limits(pool).copied() {
-                limits.servers_min = 0;
-                let mut commands = Vec::new();
-                self.pools.set_limits(self.now, pool, limits, &mut commands);
-                self.queue(commands);
-                self.settle();
-            }
-            self.tell_pools(Event::Retire { pool });
-            self.settle();
         }
     }
 }

@@ -18,8 +18,10 @@ use protocol::vars::Tracked;
 use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 
+pub use crate::orders::{Order, Standing, Whose};
+
 /// Everything that is in force: replaced as a whole, between two turns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Force {
     /// The configuration.
     pub settings: Settings,
@@ -39,6 +41,8 @@ pub struct Force {
     pub log: Arc<LogTarget>,
     /// The user id of this process, who may enter the console by the unix socket.
     pub own_uid: u32,
+    /// What operators have ordered and not undone.
+    pub standing: Standing,
 }
 
 /// What TLS needs on both legs: certificates, keys and authorities, as read last.
@@ -123,6 +127,18 @@ pub enum ToWorker<S> {
         /// Whether the connection ends with it.
         closes: bool,
     },
+    /// Do this once.
+    Order {
+        /// Control's number for it.
+        question: u64,
+        /// What.
+        order: Order,
+    },
+    /// Nobody waits any longer for what this order waits for.
+    ForgetOrder {
+        /// Control's number for it.
+        question: u64,
+    },
     /// Go down this way.
     Shutdown(Shutdown),
 }
@@ -183,6 +199,29 @@ pub enum ToControl {
         /// What it said.
         text: String,
     },
+    /// A client of the console is gone, before its answer.
+    ConsoleLeft {
+        /// Where the client was.
+        from: WorkerId,
+        /// Which it was.
+        client: ClientKey,
+    },
+    /// A client of the console no longer wants what it waits for.
+    ConsoleCancel {
+        /// Where the client is.
+        from: WorkerId,
+        /// Which it is.
+        client: ClientKey,
+    },
+    /// What was ordered with [`ToWorker::Order`] is done, or what it waited for has come.
+    Obeyed {
+        /// Who answers.
+        from: WorkerId,
+        /// Control's number for the order.
+        question: u64,
+        /// Whether there was anything to do it to.
+        is_done: bool,
+    },
     /// What was asked for with [`ToWorker::Show`].
     Shown {
         /// Who answers.
@@ -192,10 +231,12 @@ pub enum ToControl {
         /// What is to be seen.
         snapshot: Box<Snapshot>,
     },
-    /// This worker has nothing left that the shutdown waits for.
+    /// Whether this worker has anything left that the shutdown waits for has changed.
     Drained {
         /// Which.
         from: WorkerId,
+        /// Whether nothing is left.
+        is_drained: bool,
     },
 }
 
@@ -221,6 +262,10 @@ pub struct Parts {
     pub stats: bool,
     /// [`Snapshot::tables`].
     pub memory: bool,
+    /// [`Snapshot::logins`].
+    pub logins: bool,
+    /// [`Snapshot::hosts`].
+    pub hosts: bool,
 }
 
 /// One worker at one moment.
@@ -228,6 +273,8 @@ pub struct Parts {
 pub struct Snapshot {
     /// Its clients that are logged in, those of the console included.
     pub clients: Vec<Row>,
+    /// Its clients that are not logged in.
+    pub logins: Vec<Row>,
     /// Its servers, those being dialed included.
     pub servers: Vec<Row>,
     /// Its pools, in no order that means anything.
@@ -240,6 +287,8 @@ pub struct Snapshot {
     pub stats: Vec<(Arc<str>, Totals)>,
     /// Its tables.
     pub tables: Vec<TableRow>,
+    /// The names whose addresses it remembers.
+    pub hosts: Vec<HostRow>,
     /// Clients that are logging in.
     pub login_clients: u32,
     /// Names whose addresses are remembered.
@@ -285,6 +334,21 @@ pub struct Row {
     pub tls: Box<str>,
     /// Its application_name.
     pub application_name: Box<str>,
+    /// Bytes that it has said and nobody has looked at.
+    pub held: usize,
+    /// Bytes that it has been given and has not taken.
+    pub unsent: usize,
+}
+
+/// A name of hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostRow {
+    /// The name.
+    pub name: Arc<str>,
+    /// How long its addresses are believed.
+    pub ttl: Duration,
+    /// Its addresses; none if there are none.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A pool.

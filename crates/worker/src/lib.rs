@@ -20,6 +20,7 @@ pub mod letters;
 mod loan;
 mod login;
 mod mend;
+mod orders;
 mod places;
 mod secure;
 mod server;

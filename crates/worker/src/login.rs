@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use auth::{ScramKeys, ScramSecret, Secret, ServerSecret};
+use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
 use config::{AuthType, Database};
 use pool::{Event, PoolKey};
@@ -340,6 +341,10 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &Fault::ShuttingDown);
             return;
         }
+        if self.force.standing.disabled.contains(&*name) {
+            self.fail_client(key, &Fault::DatabaseDisabled { name });
+            return;
+        }
         let is_new = self.places.known_database(&name).is_none();
         let database = self.places.database(&entry.name, Some(entry.clone()));
         if entry.automatic && is_new {
@@ -393,8 +398,12 @@ impl<I: Io> Worker<I> {
                 keys: None,
                 salted: None,
                 cancels: 0,
+                is_paused: false,
             },
         );
+        if !planted::is(Planted::PauseUnknownToNewPools) {
+            self.stand(pool);
+        }
         pool
     }
 
@@ -484,7 +493,7 @@ impl<I: Io> Worker<I> {
         }
         self.io.accept(reactor::Doors::OnlyUnix);
         if way == Shutdown::WaitForServers {
-            self.retire_all();
+            self.pause_for_good();
         }
     }
 }

@@ -81,6 +81,8 @@ pub(crate) struct PoolPlace {
     pub(crate) salted: Option<Arc<SaltedPassword>>,
     /// Cancel requests of its clients that are on their way.
     pub(crate) cancels: u32,
+    /// Whether its machine has been told that it is paused.
+    pub(crate) is_paused: bool,
 }
 
 /// What clients of a pool are greeted with.

@@ -48,6 +48,14 @@ impl<I: Io> Worker<I> {
         self.force.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
     }
 
+    /// Whether this server must speak TLS and cannot be asked, since what that needs could not be read.
+    pub(crate) fn lacks_tls(&self, key: ServerKey) -> bool {
+        let address = self.servers.get(key).and_then(|server| server.address.as_ref());
+        self.force.settings.server_tls_sslmode.forbids_clear_text()
+            && self.force.tls.demand.is_none()
+            && matches!(address, Some(Address::Tcp(_)))
+    }
+
     /// Asks a server whether it speaks TLS.
     pub(crate) fn ask_for_tls(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };

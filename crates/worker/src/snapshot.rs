@@ -28,7 +28,13 @@ impl<I: Io> Worker<I> {
             ..Snapshot::default()
         };
         if what.clients {
-            snapshot.clients = self.clients.iter().filter_map(|(key, _)| self.client_row(key)).collect();
+            snapshot.clients = self.client_rows(false);
+        }
+        if what.logins {
+            snapshot.logins = self.client_rows(true);
+        }
+        if what.hosts {
+            snapshot.hosts = self.host_rows();
         }
         if what.servers {
             snapshot.servers = self.servers.iter().map(|(key, server)| self.server_row(key, server)).collect();
@@ -57,14 +63,21 @@ impl<I: Io> Worker<I> {
         Wall(self.io.wall().0 - ago)
     }
 
+    /// The clients that are logged in, or those that are not.
+    fn client_rows(&self, are_logging_in: bool) -> Vec<Row> {
+        let rows = self.clients.iter().filter_map(|(key, _)| self.client_row(key));
+        rows.filter(|row| (row.state == LOGIN) == are_logging_in).collect()
+    }
+
     fn client_row(&self, key: Key) -> Option<Row> {
         let client = self.clients.get(key)?;
         let (user, database, state, link, application_name, since) = match &client.stage {
-            ClientStage::Greeting(_) | ClientStage::Cancelling => return None,
+            ClientStage::Cancelling => return None,
+            ClientStage::Greeting(_) => ("(nouser)".into(), "(nodb)".into(), LOGIN, None, "".into(), None),
             ClientStage::Login(login) => {
-                login.waits_for()?;
+                let state = if login.waits_for().is_some() { "waiting" } else { LOGIN };
                 let request = &login.request;
-                ((*request.user).into(), (*request.database).into(), "waiting", None, "".into(), Some(client.since))
+                ((*request.user).into(), (*request.database).into(), state, None, "".into(), Some(client.since))
             }
             ClientStage::Console(console) => {
                 ((*console.user).into(), CONSOLE.into(), "active", None, console.application_name.clone(), None)
@@ -83,6 +96,10 @@ impl<I: Io> Worker<I> {
                 };
                 (user, database, state, link, name, since)
             }
+        };
+        let held = match &client.stage {
+            ClientStage::Ready(ready) => ready.held.as_ref().map_or(0, |held| held.len()),
+            _ => 0,
         };
         let ours = self.io.near_end(client.conn);
         let (addr, port, remote_pid) = match client.peer {
@@ -106,6 +123,8 @@ impl<I: Io> Worker<I> {
             remote_pid,
             tls: said(client.security.as_deref()),
             application_name,
+            held,
+            unsent: self.io.unsent(client.conn),
         })
     }
 
@@ -138,6 +157,8 @@ impl<I: Io> Worker<I> {
             remote_pid: pid,
             tls: said(server.security.as_deref()),
             application_name: server.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
+            held: 0,
+            unsent: self.io.unsent(server.conn),
         }
     }
 
@@ -242,6 +263,9 @@ impl<I: Io> Worker<I> {
 fn said(security: Option<&Security>) -> Box<str> {
     security.map(|security| security.summary.clone()).unwrap_or_default()
 }
+
+/// The state of a client that is not logged in.
+const LOGIN: &str = "login";
 
 /// How often each number comes.
 fn tally(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {

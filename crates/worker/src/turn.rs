@@ -20,7 +20,7 @@ use crate::beside::Beside;
 use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::lend::Lending;
-use crate::letters::{Force, Posts, Shutdown, ToControl, ToWorker};
+use crate::letters::{Force, Order, Posts, Shutdown, ToControl, ToWorker};
 use crate::places::Places;
 use crate::server::Server;
 use crate::timers::Timer;
@@ -54,6 +54,8 @@ pub struct Worker<I: Io> {
     pub(crate) shutdown: Option<Shutdown>,
     pub(crate) is_drained: bool,
     pub(crate) protocol_surprises: u64,
+    /// Orders that wait for something, by control's numbers for them.
+    pub(crate) awaited: Vec<(u64, Order)>,
 }
 
 /// Whom a completion concerns: said to the reactor with each connection.
@@ -109,6 +111,7 @@ impl<I: Io> Worker<I> {
             shutdown: None,
             is_drained: false,
             protocol_surprises: 0,
+            awaited: Vec::new(),
             force,
         };
         worker.io.accept(Doors::Open);
@@ -146,6 +149,7 @@ impl<I: Io> Worker<I> {
             self.log.clear();
         }
         self.report_drained();
+        self.report_obeyed();
     }
 
     fn apply(&mut self, completion: Completion<I::Socket>) {
@@ -273,6 +277,8 @@ impl<I: Io> Worker<I> {
                     (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
                 }
                 ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
+                ToWorker::Order { question, order } => self.obey(question, order),
+                ToWorker::ForgetOrder { question } => self.forget_order(question),
                 ToWorker::Shutdown(way) => self.go_down(way),
             }
             self.settle();

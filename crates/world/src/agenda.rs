@@ -33,6 +33,8 @@ pub(crate) enum Event {
     Mended { index: u32 },
     /// The faults are over.
     Heals,
+    /// The pooler is told to go down.
+    GoesDown,
     /// The world looks at itself.
     Look,
 }

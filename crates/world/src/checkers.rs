@@ -27,6 +27,8 @@ pub(crate) struct Checkers {
     pub(crate) shown: Vec<(u8, Snapshot)>,
     /// Workers that have nothing left that a shutdown waits for.
     pub(crate) drained: BTreeSet<u8>,
+    /// All of them have confirmed it.
+    pub(crate) is_drained: bool,
     /// The configurations in force lately, the newest last.
     forces: Vec<(Time, Arc<Force>)>,
     /// How often the log says why a client is closed.
@@ -37,7 +39,8 @@ pub(crate) struct Checkers {
     has_shared_limits: bool,
     /// Servers that speak nonsense are among the faults.
     is_mad: bool,
-    was_reloaded: bool,
+    /// Databases may have been removed, or their clients killed.
+    pub(crate) was_removed: bool,
     /// The most that had a server at once in the present census.
     pub(crate) census_most: usize,
 }
@@ -48,13 +51,14 @@ impl Checkers {
             phase: Phase::Faults,
             shown: Vec::new(),
             drained: BTreeSet::new(),
+            is_drained: false,
             forces: vec![(Time(0), force.clone())],
             logged: HashMap::new(),
             told: HashMap::new(),
             is_calm: plan.is_calm,
             has_shared_limits: plan.shape.has_shared_limits(),
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
-            was_reloaded: false,
+            was_removed: false,
             census_most: 0,
         }
     }
@@ -62,7 +66,7 @@ impl Checkers {
     /// Other settings are on their way to the workers.
     pub(crate) fn in_force(&mut self, force: &Arc<Force>, now: Time) {
         self.forces.push((now, force.clone()));
-        self.was_reloaded |= self.phase == Phase::Faults;
+        self.was_removed |= matches!(self.phase, Phase::Faults | Phase::GoingDown { .. });
         // What was replaced a while ago is in force nowhere.
         while self.forces.len() > 1 && now.since(self.forces[1].0) > FORGOTTEN {
             self.forces.remove(0);
@@ -111,8 +115,7 @@ impl Checkers {
                     witness.count("refusals that were due");
                     return;
                 }
-                let is_reloaded = self.was_reloaded;
-                if text == "database removed" && !is_reloaded {
+                if text == "database removed" && !self.was_removed {
                     witness.accuse(
                         Charge::NoReason,
                         format!("application {app} is told {text:?}, and nobody removed any"),
@@ -190,6 +193,8 @@ impl World {
                 }
             }
         }
+        let newcomers = self.postgres.newcomers.clone();
+        self.check_pauses(net, &newcomers);
         let checkers = &self.checkers;
         let limits = |database: &str, user: &str| checkers.limits(database, user);
         self.postgres.check_limits(net, limits, &mut self.witness);
@@ -288,11 +293,16 @@ impl World {
 }
 
 /// All that a worker shows.
-pub(crate) const EVERYTHING: Parts = Parts { clients: true, servers: true, pools: true, stats: true, memory: true };
+pub(crate) const EVERYTHING: Parts =
+    Parts { clients: true, servers: true, pools: true, stats: true, memory: true, logins: true, hosts: true };
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused while something is wrong.
-const REFUSALS: [&str; 23] = [
+const REFUSALS: [&str; 27] = [
+    "admin forced disconnect",
+    "database \"",
+    "SASL authentication failed",
+    "\"trust\" authentication failed",
     "server login failed",
     "password authentication failed",
     "pooler is shutting down",
@@ -321,7 +331,8 @@ const REFUSALS: [&str; 23] = [
 const LIMITS: [&str; 3] =
     ["no more connections allowed (max_client_conn)", "client connections exceeded", "client_login_timeout"];
 /// Why a server may be closed while something is wrong.
-const REASONS: [&str; 21] = [
+const REASONS: [&str; 22] = [
+    "pause mode",
     "server login failed",
     "password authentication failed",
     "server conn crashed?",

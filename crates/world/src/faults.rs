@@ -3,12 +3,14 @@
 //! Always true: a fault ends by itself, and all have ended when the world heals.
 //! Not here: which ones a seed draws (`plan`).
 
+use std::sync::Arc;
+
 use reactor::BUFFER_BYTES;
-use worker::letters::ToWorker;
+use worker::letters::{Order, ToWorker, Whose};
 
 use crate::checkers::EVERYTHING;
 use crate::dice::Dice;
-use crate::plan::Plan;
+use crate::plan::{AUTODB, Plan};
 use crate::postgres::Mood;
 use crate::world::World;
 
@@ -51,11 +53,27 @@ pub(crate) enum What {
     Show,
     /// Servers take their time.
     SlowServers { factor: u64 },
+    /// The operator orders something, and undoes it at the end.
+    Order(Command),
+    /// The file of secrets has mistakes.
+    Secrets { dice: u64 },
+    /// Clients are asked for another proof.
+    AuthType { to: &'static str },
+}
+
+/// What an operator orders.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    Pause(Whose),
+    Kill(Arc<str>),
+    Disable(Arc<str>),
+    Reconnect(Whose),
+    KillClient(u64),
 }
 
 impl What {
     /// How many kinds there are.
-    pub(crate) const KINDS: u64 = 14;
+    pub(crate) const KINDS: u64 = 17;
 
     /// One of a kind.
     pub(crate) fn draw(kind: u64, dice: &mut Dice, plan: &Plan) -> Self {
@@ -87,7 +105,29 @@ impl What {
             10 => Self::TinyPieces { worker, bytes: dice.pick(&[1, 5, 200]) },
             11 => Self::NoNames,
             12 => Self::Show,
-            _ => Self::SlowServers { factor: dice.among(2..=200) },
+            13 => Self::SlowServers { factor: dice.among(2..=200) },
+            14 => Self::Order(Command::draw(dice, plan)),
+            15 => Self::Secrets { dice: dice.any() },
+            _ => Self::AuthType { to: dice.pick(&["trust", "plain", "md5", "scram-sha-256"]) },
+        }
+    }
+}
+
+impl Command {
+    fn draw(dice: &mut Dice, plan: &Plan) -> Self {
+        let databases = &plan.shape.databases;
+        let name: Arc<str> = match dice.among(0..=databases.len() as u64) as usize {
+            0 if plan.shape.autodb.is_some() => AUTODB.into(),
+            0 => databases[0].name.as_str().into(),
+            at => databases[at - 1].name.as_str().into(),
+        };
+        let whose = if dice.chance(300) { None } else { Some(name.clone()) };
+        match dice.among(0..=6) {
+            0..=2 => Self::Pause(whose),
+            3 => Self::Kill(name),
+            4 => Self::Disable(name),
+            5 => Self::Reconnect(whose),
+            _ => Self::KillClient(dice.among(1..=300)),
         }
     }
 }
@@ -99,6 +139,7 @@ impl World {
         if let What::Show = what {
             self.order(|| ToWorker::Show { question: 1, what: EVERYTHING });
         }
+        self.begin_order(what);
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
         match *what {
@@ -150,7 +191,7 @@ impl World {
             What::NoDescriptors => net.descriptors_max = net.descriptors,
             What::TinyPieces { worker, bytes } => net.desk(worker).piece_max = bytes,
             What::NoNames => self.are_names_known = false,
-            What::Show => {}
+            What::Show | What::Order(_) | What::Secrets { .. } | What::AuthType { .. } => {}
             What::SlowServers { factor } => {
                 for host in &mut self.postgres.hosts {
                     host.manner.work.1 = self.plan.manner.work.1 * factor;
@@ -159,8 +200,39 @@ impl World {
         }
     }
 
+    fn begin_order(&mut self, what: &What) {
+        match what {
+            What::Order(Command::Pause(whose)) => self.pause(whose),
+            What::Order(Command::Kill(name)) => self.kill(name),
+            What::Order(Command::Disable(name)) => self.disable(name, true),
+            What::Order(Command::Reconnect(whose)) => self.reconnect(whose),
+            What::Order(Command::KillClient(id)) => self.give(Order::KillClient(*id)),
+            What::Secrets { dice } => self.change_secrets(Some(*dice)),
+            What::AuthType { to } => {
+                let mut shape = self.plan.shape.clone();
+                shape.set("auth_type", to);
+                self.reload(&shape);
+            }
+            _ => {}
+        }
+        self.send_mail();
+    }
+
+    fn end_order(&mut self, what: &What) {
+        match what {
+            What::Order(Command::Pause(whose)) => self.resume(whose),
+            What::Order(Command::Kill(name)) => self.resume(&Some(name.clone())),
+            What::Order(Command::Disable(name)) => self.disable(name, false),
+            What::Secrets { .. } => self.change_secrets(None),
+            What::AuthType { .. } => self.reload(&self.plan.shape.clone()),
+            _ => {}
+        }
+        self.send_mail();
+    }
+
     /// A fault ends.
     pub(crate) fn end_fault(&mut self, what: &What) {
+        self.end_order(what);
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
         match *what {

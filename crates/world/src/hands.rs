@@ -174,6 +174,14 @@ impl Net {
         self.wake_now(worker);
     }
 
+    /// What a worker sends can no longer be sent: it hears of that whether it listens or not.
+    pub(crate) fn line_breaks(&mut self, worker: u8, line: Key) {
+        let Some(row) = self.desk(worker).lines.get_mut(line).filter(|row| row.life == Life::Open) else { return };
+        row.life = Life::Ended;
+        let (owner, end) = (row.owner, Ending::Broken(io::ErrorKind::BrokenPipe.into()));
+        self.complete(worker, Completion::Ended { owner, end });
+    }
+
     /// A worker's connection has been taken up or refused.
     pub(crate) fn line_answered(&mut self, worker: u8, line: Key, is_welcome: bool) {
         let desk = self.desk(worker);
@@ -373,6 +381,10 @@ impl Io for Hands {
                 }
                 None => drop(row.tail.drain(..row.tail.len().saturating_sub(NONCE_WITHIN))),
             }
+        }
+        if net.end(end).is_reset {
+            net.line_breaks(self.worker, conn);
+            return;
         }
         net.give(end, chunk);
         let unsent = net.unsent(end);

@@ -14,6 +14,7 @@ mod fairness;
 mod faults;
 mod hands;
 mod net;
+mod operator;
 mod phases;
 mod plan;
 mod postgres;

@@ -371,7 +371,11 @@ impl Net {
                 row.arrived.clear();
                 row.arrived_at = 0;
                 self.end_mut(end ^ 1).under_way -= lost;
+                let was_sending = self.unsent(end) > 0;
                 self.clear_outbox(end);
+                if let (true, Holder::Worker { worker, line }) = (was_sending, self.end(end).holder) {
+                    self.line_breaks(worker, line);
+                }
             }
         }
         match self.end(end).holder {

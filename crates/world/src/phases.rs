@@ -103,12 +103,12 @@ impl World {
 
     fn look_at_who_goes_down(&mut self, since: Time) {
         let now = self.witness.now;
-        if self.checkers.drained.len() == usize::from(self.plan.workers) {
+        if self.checkers.is_drained {
             let net = self.net.borrow();
             let is_ours =
                 |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
             let left = match self.plan.shutdown {
-                Some(Shutdown::WaitForServers) => {
+                Some((_, Shutdown::WaitForServers)) => {
                     self.postgres.sessions.iter().filter(|session| is_ours(session.end)).count()
                 }
                 _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
@@ -144,6 +144,7 @@ impl World {
             }
         }
         self.check_buffers();
+        self.check_orders();
         self.checkers.phase = Phase::Census { pool: 0, since: now, has_begun: false };
     }
 
@@ -155,6 +156,7 @@ impl World {
             errands: 1,
             transactions: false,
             proof: self.plan.proof,
+            is_proof_unsure: false,
             knows_any_database: false,
         };
         let secret = self.plan.passwords[user].clone();

@@ -36,8 +36,8 @@ pub(crate) struct Plan {
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
     pub(crate) proof: Proof,
-    /// The world ends with this.
-    pub(crate) shutdown: Option<Shutdown>,
+    /// The world ends with this, from then on, microseconds.
+    pub(crate) shutdown: Option<(u64, Shutdown)>,
 }
 
 /// A configuration, before it is text.
@@ -72,6 +72,8 @@ pub(crate) struct Person {
     pub(crate) transactions: bool,
     /// What it is asked for at the door.
     pub(crate) proof: Proof,
+    /// It may be asked for something else.
+    pub(crate) is_proof_unsure: bool,
     /// No name of a database is unknown.
     pub(crate) knows_any_database: bool,
 }
@@ -162,7 +164,7 @@ impl Shape {
         text
     }
 
-    fn set(&mut self, name: &'static str, value: impl ToString) {
+    pub(crate) fn set(&mut self, name: &'static str, value: impl ToString) {
         self.settings.insert(name, value.to_string());
     }
 
@@ -443,6 +445,7 @@ impl Plan {
                 errands: (1100 / count) + dice.among(1..=10) as u32,
                 transactions: is_auto || db.mode != "statement",
                 proof: plan.proof,
+                is_proof_unsure: false,
                 knows_any_database: plan.shape.autodb.is_some(),
             };
             plan.people.push((number, person, habits));
@@ -450,21 +453,17 @@ impl Plan {
         if dice.chance(250) {
             plan.draw_operators(&mut dice, &common);
         }
-        plan.shutdown = dice.pick(&[
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            Some(Shutdown::WaitForClients),
-            Some(Shutdown::WaitForServers),
-        ]);
+        if dice.chance(200) {
+            let way = dice.pick(&[Shutdown::WaitForClients, Shutdown::WaitForServers]);
+            let is_early = !is_calm && dice.chance(500);
+            let at = if is_early { dice.among(0..=plan.heals_at) } else { plan.heals_at };
+            plan.shutdown = Some((at, way));
+        }
         if !is_calm {
             plan.draw_faults(&mut dice);
         }
+        let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
+        plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
         plan
     }
 
@@ -477,6 +476,7 @@ impl Plan {
                 errands: dice.among(1..=30) as u32,
                 transactions: false,
                 proof: self.proof,
+                is_proof_unsure: false,
                 knows_any_database: self.shape.autodb.is_some(),
             };
             let habits = Habits {
@@ -519,6 +519,6 @@ pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 const ADMIN: &str = "admin";
 const WATCHER: &str = "watcher";
 /// A database that nobody has written down.
-const AUTODB: &str = "transaction_auto";
+pub(crate) const AUTODB: &str = "transaction_auto";
 /// The database that is the console.
 pub(crate) const CONSOLE: &str = "pgbouncer";

@@ -33,13 +33,15 @@ pub enum Charge {
     NoReason,
     /// 11: something was left behind in a session: parameters, state.
     LeftOver,
+    /// 12: a client got a server of a database that was paused.
+    BrokenPause,
     /// The pooler's own assertions.
     Panic,
 }
 
 impl Charge {
     /// All that bugs are planted for; the pooler's own assertions need no proof.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ForeignBytes,
         Self::TwoLoans,
         Self::LoanEndedEarly,
@@ -51,6 +53,7 @@ impl Charge {
         Self::Counters,
         Self::NoReason,
         Self::LeftOver,
+        Self::BrokenPause,
     ];
 }
 
@@ -68,6 +71,7 @@ impl fmt::Display for Charge {
             Self::Counters => "9 counters",
             Self::NoReason => "10 no reason",
             Self::LeftOver => "11 left over",
+            Self::BrokenPause => "12 broken pause",
             Self::Panic => "an assertion",
         })
     }

@@ -9,13 +9,12 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use auth::UserFile;
 use base::{Time, WorkerId};
 use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Force, Post, Posts, TlsTerms, ToControl, ToWorker};
+use worker::letters::{Force, Post, Posts, Standing, TlsTerms, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -25,6 +24,7 @@ use crate::fairness::Fairness;
 use crate::faults::What;
 use crate::hands::{Desk, Hands, Plug};
 use crate::net::{Holder, Net};
+use crate::operator::{Operator, secrets};
 use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
 use crate::postgres::{Host, Mood, Postgres};
@@ -54,6 +54,7 @@ pub(crate) struct World {
     pub(crate) witness: Witness,
     pub(crate) force: Arc<Force>,
     pub(crate) checkers: Checkers,
+    pub(crate) operator: Operator,
     pub(crate) are_names_known: bool,
     fairness: Fairness,
     /// When a clock jumped last.
@@ -89,11 +90,12 @@ impl World {
         let bags = usize::from(plan.workers) + 1;
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
         // service.
-        let is_unclear = |what: &What| matches!(what, What::Reload { .. } | What::SlowServers { .. });
+        let is_unclear = |what: &What| matches!(what, What::Reload { .. } | What::Order(_) | What::SlowServers { .. });
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
             && plan.people.iter().all(|(_, _, habits)| habits.is_plain);
         let mut world = Self {
             checkers: Checkers::new(&plan, &force),
+            operator: Operator::default(),
             post_dice: Dice::new(plan.seed, 4),
             workers,
             inboxes,
@@ -131,6 +133,9 @@ impl World {
             net.agenda.at(Time(start + (fault.at + fault.lasts).min(self.plan.heals_at)), Event::Mended { index });
         }
         net.agenda.at(Time(start + self.plan.heals_at), Event::Heals);
+        if let Some((at, _)) = self.plan.shutdown {
+            net.agenda.at(Time(start + at), Event::GoesDown);
+        }
         net.agenda.after(LOOK, Event::Look);
     }
 
@@ -196,6 +201,7 @@ impl World {
                 self.end_fault(&what);
             }
             Event::Heals => self.heal(),
+            Event::GoesDown => self.go_down(),
             Event::Look => {
                 self.look();
                 let is_last = matches!(self.checkers.phase, Phase::Last { .. });
@@ -262,32 +268,43 @@ impl World {
 
     /// Posts what has been written.
     pub(crate) fn send_mail(&mut self) {
-        let written = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        loop {
+            let written = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+            if written.is_empty() {
+                return;
+            }
+            written.into_iter().for_each(|envelope| self.deliver(envelope));
+        }
+    }
+
+    /// Posts a letter, or has the operator read it.
+    fn deliver(&mut self, envelope: Envelope) {
         let control = self.plan.workers;
-        for envelope in written {
-            match envelope {
-                Envelope::ToWorker { from, to, letter } => self.post(from, to, letter),
-                Envelope::ToControl(ToControl::Resolve { from, name }) => {
-                    let found = match name.strip_prefix("host").filter(|_| self.are_names_known) {
-                        Some(host) => Ok(vec![std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)])]),
-                        None => Err("Name or service not known".into()),
-                    };
-                    self.post(control, from.0, ToWorker::Resolved { name, found });
-                }
-                Envelope::ToControl(ToControl::Shown { from, question, snapshot }) => {
-                    self.check_shown(from.0, &snapshot);
-                    if question == AT_REST {
-                        self.checkers.shown.push((from.0, *snapshot));
-                    }
-                }
-                Envelope::ToControl(ToControl::Console { from, client, text, .. }) => {
-                    let bytes = answer_of_the_console(&text);
-                    self.post(control, from.0, ToWorker::ConsoleAnswer { client, bytes, closes: false });
-                }
-                Envelope::ToControl(ToControl::Drained { from }) => {
-                    self.checkers.drained.insert(from.0);
+        let letter = match envelope {
+            Envelope::ToWorker { from, to, letter } => return self.post(from, to, letter),
+            Envelope::ToControl(letter) => letter,
+        };
+        match letter {
+            ToControl::Resolve { from, name } => {
+                let found = match name.strip_prefix("host").filter(|_| self.are_names_known) {
+                    Some(host) => Ok(vec![std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)])]),
+                    None => Err("Name or service not known".into()),
+                };
+                self.post(control, from.0, ToWorker::Resolved { name, found });
+            }
+            ToControl::Shown { from, question, snapshot } => {
+                self.check_shown(from.0, &snapshot);
+                if question == AT_REST {
+                    self.checkers.shown.push((from.0, *snapshot));
                 }
             }
+            ToControl::Console { from, client, text, .. } => {
+                let bytes = answer_of_the_console(&text);
+                self.post(control, from.0, ToWorker::ConsoleAnswer { client, bytes, closes: false });
+            }
+            ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
+            ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
+            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } => {}
         }
     }
 
@@ -372,30 +389,19 @@ impl World {
             self.witness.accuse(Charge::NoReason, format!("the configuration is refused:\n{text}"));
             return;
         };
-        let old = &self.force;
-        let homes = Homes::assign(&loaded.settings, self.plan.workers, Some(&old.homes));
-        let force = Arc::new(Force {
-            settings: loaded.settings,
-            homes,
-            users: old.users.clone(),
-            tracked: old.tracked.clone(),
-            mock_key: old.mock_key,
-            tls: old.tls.clone(),
-            tuning: old.tuning,
-            log: old.log.clone(),
-            own_uid: old.own_uid,
-        });
-        self.force = force.clone();
-        self.checkers.in_force(&force, self.witness.now);
-        self.pending_forces(force);
+        let homes = Homes::assign(&loaded.settings, self.plan.workers, Some(&self.force.homes));
+        let mut force = Force { settings: loaded.settings, homes, ..Force::clone(&self.force) };
+        force.standing.keep(|name| force.settings.database(name).is_some());
+        self.enforce(force);
     }
 
-    fn pending_forces(&mut self, force: Arc<Force>) {
-        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        for to in 0..self.plan.workers {
-            let letter = ToWorker::Force(force.clone());
-            mail.push(Envelope::ToWorker { from: self.plan.workers, to, letter });
-        }
+    /// This comes into force.
+    pub(crate) fn enforce(&mut self, force: Force) {
+        let force = Arc::new(force);
+        self.operator.mind(&force.standing);
+        self.force = force.clone();
+        self.checkers.in_force(&force, self.witness.now);
+        self.order(|| ToWorker::Force(force.clone()));
     }
 
     /// The faults are over: everything is well, and everybody may finish.
@@ -410,15 +416,19 @@ impl World {
                 app.calm_down(net, HEALED_ERRANDS);
             }
         }
+        if self.checkers.phase == Phase::Faults {
+            self.checkers.phase = Phase::Healing { since: self.witness.now };
+        }
         self.send_mail();
-        let since = self.witness.now;
-        self.checkers.phase = match self.plan.shutdown {
-            None => Phase::Healing { since },
-            Some(way) => {
-                self.order(|| ToWorker::Shutdown(way));
-                Phase::GoingDown { since }
-            }
-        };
+    }
+
+    /// The pooler is told to go down when nothing is left to wait for.
+    fn go_down(&mut self) {
+        let Some((_, way)) = self.plan.shutdown else { return };
+        self.witness.note(|| format!("GOES DOWN {way:?}"));
+        self.order(|| ToWorker::Shutdown(way));
+        self.checkers.phase = Phase::GoingDown { since: self.witness.now };
+        self.send_mail();
     }
 
     /// Somebody new, at the end of a world.
@@ -428,11 +438,11 @@ impl World {
         self.apps.push(app);
     }
 
-    /// Asks every worker to show itself, or gives other orders.
+    /// Writes a letter to every worker; it is posted with the next mail.
     pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<Plug>) {
-        for to in 0..self.plan.workers {
-            self.post(self.plan.workers, to, letter());
-        }
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = self.plan.workers;
+        mail.extend((0..from).map(|to| Envelope::ToWorker { from, to, letter: letter() }));
     }
 }
 
@@ -465,15 +475,11 @@ fn first_force(plan: &Plan) -> Force {
         Ok(loaded) => loaded.settings,
         Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
     };
-    let mut file = String::new();
-    for (user, secret) in &plan.secrets {
-        file.push_str(&format!("\"{user}\" \"{}\"\n", String::from_utf8_lossy(&secret.text())));
-    }
     let homes = Homes::assign(&settings, plan.workers, None);
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     Force {
         homes,
-        users: UserFile::parse(file.as_bytes()).0,
+        users: secrets(plan, None),
         tracked,
         mock_key: [9; 32],
         tls: TlsTerms::default(),
@@ -487,6 +493,7 @@ fn first_force(plan: &Plan) -> Force {
         },
         log: Arc::new(LogTarget::new(false, None)),
         own_uid: 0,
+        standing: Standing::default(),
         settings,
     }
 }

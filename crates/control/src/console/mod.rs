@@ -23,7 +23,7 @@ use show::Subject;
 use table::{Column, Table, text};
 
 /// A command that somebody may give.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Command {
     /// A table.
     Show(&'static Subject),
@@ -44,6 +44,8 @@ pub(crate) struct Refusal {
     pub(crate) sqlstate: &'static str,
     /// What the client reads.
     pub(crate) text: String,
+    /// More about it.
+    pub(crate) detail: Option<String>,
 }
 
 /// A parameter of a session that has one value for ever.
@@ -72,11 +74,12 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
             Heard::Unknown => Err(invalid()),
             _ if right != Right::Admin => Err(Refusal::admin_needed()),
             Heard::NotYet => Err(Refusal::not_yet(&verb.to_ascii_uppercase())),
+            Heard::Refused(refusal) => Err(refusal),
             Heard::Order(order) => Ok(Command::Order(order)),
         },
         Tree::Set { key, .. } if parameter(&key).is_some() => Ok(Command::SetParameter),
         Tree::Set { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
-        Tree::Set { .. } => Err(Refusal::not_yet("SET")),
+        Tree::Set { key, value } => Ok(Command::Order(Order::Set { key, value })),
     }
 }
 
@@ -108,12 +111,22 @@ fn parameter(name: &str) -> Option<&'static Parameter> {
 impl Refusal {
     /// A refusal in PgBouncer's usual code.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { sqlstate: "08P01", text: text.into() }
+        Self { sqlstate: "08P01", text: text.into(), detail: None }
     }
 
     /// The answer to a RELOAD that changed nothing.
     pub(crate) fn reload_failed() -> Self {
-        Self { sqlstate: "F0000", text: "RELOAD failed, see logs for additional details".to_owned() }
+        Self { sqlstate: "F0000", ..Self::new("RELOAD failed, see logs for additional details") }
+    }
+
+    /// The answer to a SET that changed nothing.
+    pub(crate) fn set_failed(why: String) -> Self {
+        Self { detail: Some(why), ..Self::new("SET failed") }
+    }
+
+    /// The answer to a command whose client, or somebody else, took it back.
+    pub(crate) fn canceled(text: &str) -> Self {
+        Self { sqlstate: "57014", ..Self::new(text) }
     }
 
     fn admin_needed() -> Self {
@@ -121,14 +134,14 @@ impl Refusal {
     }
 
     fn not_yet(command: &str) -> Self {
-        Self { sqlstate: "0A000", text: format!("{command} is not available in this version") }
+        Self { sqlstate: "0A000", ..Self::new(format!("{command} is not available in this version")) }
     }
 
     /// The answer that says it.
     pub(crate) fn answer(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let (sqlstate, message) = (self.sqlstate, self.text.as_str());
-        write::error(&mut out, Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
+        let (sqlstate, message, detail) = (self.sqlstate, self.text.as_str(), self.detail.as_deref());
+        write::error(&mut out, Says { severity: "ERROR", sqlstate, message, detail, hint: None });
         write::ready_for_query(&mut out, TxStatus::Idle);
         out
     }
@@ -153,6 +166,13 @@ pub(crate) fn done_answer(tag: &str) -> Vec<u8> {
     done(Vec::new(), tag)
 }
 
+/// The answer to a command that was carried out and about which there is more to say.
+pub(crate) fn noted_answer(tag: &str, text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    notice(&mut out, text, None);
+    done(out, tag)
+}
+
 /// The answer to a SET that nothing is done about.
 pub(crate) fn set_ignored_answer() -> Vec<u8> {
     let mut out = Vec::new();
@@ -171,7 +191,7 @@ fn help() -> String {
     let subjects = show::CATALOG.iter().map(|subject| subject.name).collect::<Vec<_>>();
     let lines = subjects.chunks(NAMES_PER_LINE).map(|names| format!("\n\tSHOW {}", names.join("|")));
     let shows = std::iter::once("\n\tSHOW HELP".to_owned()).chain(lines).collect::<String>();
-    format!("{shows}\n\tRELOAD\n\tSHUTDOWN\n\tSHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS")
+    format!("{shows}\n\t{}", ORDERS.join("\n\t"))
 }
 
 fn notice(out: &mut Vec<u8>, message: &str, detail: Option<&str>) {
@@ -199,6 +219,22 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter { name: "datestyle", value: "ISO", columns: &[Column::text("datestyle")] },
     Parameter { name: "timezone", value: "GMT", columns: &[Column::text("timezone")] },
+];
+
+/// The orders, as the help writes them.
+const ORDERS: [&str; 12] = [
+    "SET key = arg",
+    "RELOAD",
+    "PAUSE [<db>]",
+    "RESUME [<db>]",
+    "DISABLE <db>",
+    "ENABLE <db>",
+    "RECONNECT [<db>]",
+    "KILL [<db>]",
+    "KILL_CLIENT <client_id>",
+    "WAIT_CLOSE [<db>]",
+    "SHUTDOWN",
+    "SHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS",
 ];
 
 /// How many subjects the help puts on a line.
@@ -239,9 +275,8 @@ mod tests {
     #[test]
     fn what_comes_later_says_so() {
         let later = |command: &str| ("0A000", format!("{command} is not available in this version"));
-        assert_eq!(refused("pause db", Right::Admin), later("PAUSE"));
-        assert_eq!(refused("SHOW sockets", Right::Stats), later("SHOW SOCKETS"));
-        assert_eq!(refused("SET pool_mode=session", Right::Admin), later("SET"));
+        assert_eq!(refused("suspend", Right::Admin), later("SUSPEND"));
+        assert_eq!(refused("SHOW fds", Right::Admin), later("SHOW FDS"));
     }
 
     #[test]

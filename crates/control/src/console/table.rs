@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Text,
     /// Numbers.
     Int,
+    /// Large numbers.
+    Big,
     /// Numbers that are counted without end.
     Numeric,
 }
@@ -59,6 +61,11 @@ impl Column {
         Self { name, kind: Kind::Int }
     }
 
+    /// A column of large numbers.
+    pub(crate) const fn big(name: &'static str) -> Self {
+        Self { name, kind: Kind::Big }
+    }
+
     /// A column of counters.
     pub(crate) const fn numeric(name: &'static str) -> Self {
         Self { name, kind: Kind::Numeric }
@@ -71,11 +78,12 @@ impl Column {
 }
 
 impl Kind {
-    /// PostgreSQL's number and length of the type (`catalog/pg_type.dat`): text, int4, numeric.
+    /// PostgreSQL's number and length of the type (`catalog/pg_type.dat`): text, int4, int8, numeric.
     fn oid_and_bytes(self) -> (u32, i16) {
         match self {
             Self::Text => (25, -1),
             Self::Int => (23, 4),
+            Self::Big => (20, 8),
             Self::Numeric => (1700, -1),
         }
     }

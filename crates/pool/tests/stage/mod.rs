@@ -90,6 +90,8 @@ impl Stage {
             ["closed", server] => Event::Closed { server: self.server(server) },
             ["sent", server] => Event::Sent { server: self.server(server) },
             ["retire", pool @ ..] => Event::Retire { pool: self.pool(pool) },
+            ["pause", pool @ ..] => Event::Pause { pool: self.pool(pool) },
+            ["resume", pool @ ..] => Event::Resume { pool: self.pool(pool) },
             ["granted", user, need] => Event::Granted { user: number(user), need: self::need(need) },
             ["denied", user] => Event::Denied { user: number(user) },
             ["wanted", user, "yes"] => Event::Wanted { user: number(user), is_wanted: true },

@@ -55,7 +55,7 @@ impl App {
         let login = ServerLogin::begin(identity, nonce, &mut out);
         self.stage = Stage::Login(Box::new(login));
         self.guise.disguise(&mut out);
-        let is_open = self.person.proof == Proof::None && self.refusal_due.is_none();
+        let is_open = self.person.proof == Proof::None && !self.person.is_proof_unsure && self.refusal_due.is_none();
         if is_open && self.dice.chance(habits.hasty) {
             self.say_early(&mut out, witness);
         }

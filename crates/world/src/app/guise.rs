@@ -65,6 +65,7 @@ impl Guise {
         ]);
         match guise {
             Self::OtherPassword | Self::WrongMessage if person.proof == Proof::None => Self::Own,
+            Self::OtherPassword | Self::WrongMessage | Self::Nobody if person.is_proof_unsure => Self::Own,
             Self::Curious | Self::Nobody if person.is_operator() => Self::Own,
             Self::NoDatabase if person.knows_any_database => Self::Own,
             _ => guise,

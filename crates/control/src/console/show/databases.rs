@@ -51,6 +51,12 @@ pub(super) fn all(view: &View<'_>) -> BTreeMap<Arc<str>, Held> {
         database.servers += row.servers;
         database.clients += row.clients;
     }
+    // One made from the fallback may be under orders before anybody uses it.
+    for name in view.standing.paused.iter().chain(&view.standing.disabled) {
+        if let Some(entry) = view.settings.database(name) {
+            all.entry(Arc::clone(name)).or_insert_with(|| held(&entry));
+        }
+    }
     all
 }
 
@@ -79,8 +85,8 @@ fn row(view: &View<'_>, held: &Held) -> Vec<Cell> {
         number(held.servers),
         number(settings.max_db_client_connections(entry).unwrap_or(0)),
         number(held.clients),
-        number(0),
-        number(0),
+        number(u8::from(view.standing.paused.contains(&entry.name))),
+        number(u8::from(view.standing.disabled.contains(&entry.name))),
     ]
 }
 

@@ -7,8 +7,10 @@
 //! Not here: asking for the snapshots (`control`).
 
 mod databases;
+mod hosts;
 mod lists;
 mod memory;
+mod peers;
 mod pools;
 mod settings;
 mod sockets;
@@ -20,7 +22,7 @@ use auth::UserFile;
 use base::{Time, Wall};
 use config::{LoadBalance, Settings};
 use pool::Mode;
-use worker::letters::{Parts, Snapshot};
+use worker::letters::{Parts, Snapshot, Standing};
 
 use super::table::{Cell, Column, Table, text};
 use crate::history::History;
@@ -43,6 +45,8 @@ pub(crate) struct View<'v> {
     pub(crate) settings: &'v Settings,
     /// The file of secrets in force.
     pub(crate) users: &'v UserFile,
+    /// What operators have ordered and not undone.
+    pub(crate) standing: &'v Standing,
     /// The workers, as far as [`Subject::parts`] asked for them.
     pub(crate) snapshots: &'v [Snapshot],
     /// The counters at the latest boundaries.
@@ -58,11 +62,17 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &pools::POOLS,
     &sockets::CLIENTS,
     &sockets::SERVERS,
+    &sockets::SOCKETS,
+    &sockets::ACTIVE_SOCKETS,
     &users::USERS,
     &settings::VERSION,
     &lists::LISTS,
     &memory::MEM,
     &state::STATE,
+    &peers::PEERS,
+    &peers::PEER_POOLS,
+    &hosts::DNS_HOSTS,
+    &hosts::DNS_ZONES,
     &stats::STATS,
     &stats::STATS_TOTALS,
     &stats::STATS_AVERAGES,
@@ -70,8 +80,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
 ];
 
 /// What PgBouncer shows and this version does not.
-pub(crate) const LATER: [&str; 7] =
-    ["SOCKETS", "ACTIVE_SOCKETS", "PEERS", "PEER_POOLS", "DNS_HOSTS", "DNS_ZONES", FOR_ADMINS];
+pub(crate) const LATER: [&str; 1] = [FOR_ADMINS];
 
 /// The only subject that not everybody may see: it hands out descriptors and secrets.
 pub(crate) const FOR_ADMINS: &str = "FDS";
@@ -96,7 +105,8 @@ impl Subject {
     }
 }
 
-const NOTHING: Parts = Parts { clients: false, servers: false, pools: false, stats: false, memory: false };
+const NOTHING: Parts =
+    Parts { clients: false, servers: false, pools: false, stats: false, memory: false, logins: false, hosts: false };
 const POOLS_PART: Parts = Parts { pools: true, ..NOTHING };
 
 fn mode(mode: Mode) -> Cell {
@@ -188,15 +198,29 @@ pub(crate) mod tests {
             remote_pid: 0,
             tls: "".into(),
             application_name: "".into(),
+            held: 0,
+            unsent: 0,
         }
     }
 
     /// The table of a subject from these snapshots.
     pub(crate) fn table_of(name: &str, settings: &Settings, users: &str, snapshots: &[Snapshot]) -> Table {
+        table_under(&Standing::default(), name, settings, users, snapshots)
+    }
+
+    /// The same under these orders.
+    pub(crate) fn table_under(
+        standing: &Standing,
+        name: &str,
+        settings: &Settings,
+        users: &str,
+        snapshots: &[Snapshot],
+    ) -> Table {
         let (users, _) = UserFile::parse(users.as_bytes());
         let history = History::new(Time::from_secs(1));
         let now = Time::from_secs(11);
-        find(name).expect("a subject").table(&View { settings, users: &users, snapshots, history: &history, now })
+        let view = View { settings, users: &users, standing, snapshots, history: &history, now };
+        find(name).expect("a subject").table(&view)
     }
 
     /// The rows, their cells separated by bars, NULL written as such.
@@ -211,6 +235,7 @@ pub(crate) mod tests {
         let letter = |column: &Column| match column.kind {
             super::super::table::Kind::Text => 's',
             super::super::table::Kind::Int => 'i',
+            super::super::table::Kind::Big => 'q',
             super::super::table::Kind::Numeric => 'N',
         };
         columns.map(|column| format!("{} {}", column.name, letter(column))).collect::<Vec<_>>().join(", ")
@@ -218,11 +243,12 @@ pub(crate) mod tests {
 
     #[test]
     fn every_row_of_every_subject_has_its_columns() {
-        let settings = settings("[databases]\nd = host=a,b\n[pgbouncer]\nauth_type=any\n");
+        let settings = settings("[databases]\nd = host=a,b\n[peers]\n1 = host=a\n[pgbouncer]\nauth_type=any\n");
         let entry = database(&settings, "d");
         let snapshot = Snapshot {
-            clients: vec![row(1)],
+            clients: vec![Row { held: 1, ..row(1) }],
             servers: vec![row(2)],
+            hosts: vec![worker::letters::HostRow { name: "a".into(), ttl: Duration::ZERO, addresses: Vec::new() }],
             pools: vec![pool_row("d", "u")],
             databases: vec![database_row(&entry, 1, 1)],
             users: vec![user_row("u", 1, 1)],
@@ -232,7 +258,8 @@ pub(crate) mod tests {
         };
         for subject in CATALOG {
             let table = table_of(subject.name, &settings, "", std::slice::from_ref(&snapshot));
-            assert!(!table.rows.is_empty(), "{}", subject.name);
+            let is_never_filled = ["PEER_POOLS", "DNS_ZONES"].contains(&subject.name);
+            assert_eq!(table.rows.is_empty(), is_never_filled, "{}", subject.name);
             for row in &table.rows {
                 assert_eq!(row.len(), table.columns.len(), "{}", subject.name);
             }

@@ -1,4 +1,5 @@
-//! `SHOW CLIENTS` and `SHOW SERVERS`: one row for each connection, in the order in which they came.
+//! `SHOW CLIENTS`, `SHOW SERVERS`, `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: one row for each connection, in the order in
+//! which they came.
 
 use worker::letters::{Parts, Row};
 
@@ -19,7 +20,27 @@ pub(super) const SERVERS: Subject = Subject {
     rows: |view: &View<'_>| rows("S", view.snapshots.iter().flat_map(|snapshot| &snapshot.servers)),
 };
 
-const COLUMNS: &[Column] = &[
+pub(super) const SOCKETS: Subject = Subject {
+    name: "SOCKETS",
+    parts: ALL,
+    columns: COLUMNS_OF_SOCKETS,
+    rows: |view: &View<'_>| sockets(view, |_| true),
+};
+
+pub(super) const ACTIVE_SOCKETS: Subject = Subject {
+    name: "ACTIVE_SOCKETS",
+    parts: ALL,
+    columns: COLUMNS_OF_SOCKETS,
+    rows: |view: &View<'_>| sockets(view, |row| row.held + row.unsent > 0),
+};
+
+const ALL: Parts = Parts { clients: true, logins: true, servers: true, ..NOTHING };
+
+const COLUMNS: &[Column] = COLUMNS_OF_SOCKETS.split_at(COLUMNS_COMMON).0;
+/// What clients and servers have; sockets have buffers beside.
+const COLUMNS_COMMON: usize = 21;
+
+const COLUMNS_OF_SOCKETS: &[Column] = &[
     Column::text("type"),
     Column::text("user"),
     Column::text("database"),
@@ -41,12 +62,49 @@ const COLUMNS: &[Column] = &[
     Column::text("application_name"),
     Column::int("prepared_statements"),
     Column::int("id"),
+    Column::int("recv_pos"),
+    Column::int("pkt_pos"),
+    Column::int("pkt_remain"),
+    Column::int("send_pos"),
+    Column::int("send_remain"),
+    Column::int("pkt_avail"),
+    Column::int("send_avail"),
 ];
 
 fn rows<'r>(kind: &str, all: impl Iterator<Item = &'r Row>) -> Vec<Vec<Cell>> {
     let mut all: Vec<&Row> = all.collect();
     all.sort_by_key(|row| row.id);
     all.into_iter().map(|row| cells(kind, row)).collect()
+}
+
+/// Clients, those logging in and servers, each in the order of their numbers. A connection has no buffer of its own here, so there
+/// are no places in one; what is told is how much waits to be looked at (`pkt_avail`) and to be sent (`send_avail`).
+fn sockets(view: &View<'_>, is_wanted: fn(&Row) -> bool) -> Vec<Vec<Cell>> {
+    let clients = view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.logins));
+    let servers = view.snapshots.iter().flat_map(|snapshot| &snapshot.servers);
+    let mut all: Vec<(&str, &Row)> = clients.map(|row| ("C", row)).chain(servers.map(|row| ("S", row))).collect();
+    all.retain(|(_, row)| is_wanted(row));
+    all.sort_by_key(|(kind, row)| (*kind, row.id));
+    let row = |(kind, row): (&str, &Row)| {
+        let mut cells = cells(kind, row);
+        cells[STATE] = text(state_of_socket(kind, row.state));
+        cells.extend([0, 0, 0, 0, row.unsent, row.held, row.unsent].map(number));
+        cells
+    };
+    all.into_iter().map(row).collect()
+}
+
+/// The place of the state.
+const STATE: usize = 4;
+
+/// PgBouncer's word for the list in which a socket is.
+fn state_of_socket(kind: &str, state: &str) -> String {
+    match (kind, state) {
+        ("C", "idle") => "cl_active".to_owned(),
+        ("C", state) => format!("cl_{state}"),
+        (_, "new") => "sv_login".to_owned(),
+        (_, state) => format!("sv_{state}"),
+    }
 }
 
 fn cells(kind: &str, row: &Row) -> Vec<Cell> {
@@ -93,6 +151,31 @@ mod tests {
                         connect_time s, request_time s, wait i, wait_us i, close_needed i, ptr s, link s, remote_pid i, \
                         tls s, application_name s, prepared_statements i, id i";
         assert_eq!((heads("CLIENTS").as_str(), heads("SERVERS").as_str()), (expected, expected));
+    }
+
+    #[test]
+    fn sockets_are_those_and_more_with_what_waits_at_them() {
+        let more = "recv_pos i, pkt_pos i, pkt_remain i, send_pos i, send_remain i, pkt_avail i, send_avail i";
+        assert_eq!(heads("SOCKETS"), format!("{}, {more}", heads("CLIENTS")));
+        assert_eq!(heads("ACTIVE_SOCKETS"), heads("SOCKETS"));
+        let settings = settings("[pgbouncer]\nauth_type=any\n");
+        let snapshot = Snapshot {
+            clients: vec![Row { held: 7, ..row(5) }],
+            logins: vec![Row { state: "login", ..row(3) }],
+            servers: vec![Row { state: "new", ..row(4) }, Row { unsent: 9, state: "used", ..row(2) }],
+            ..Snapshot::default()
+        };
+        let states = |name| {
+            let rows = table_of(name, &settings, "", std::slice::from_ref(&snapshot)).rows;
+            rows.into_iter().map(|row| format!("{:?} {:?}", row[4], &row[25..])).collect::<Vec<_>>()
+        };
+        let told = |state: &str, unsent, held| {
+            format!("{:?} {:?}", text(state), [number(unsent), number(held), number(unsent)])
+        };
+        let (held, unsent) = (told("cl_active", 0, 7), told("sv_used", 9, 0));
+        let all = [told("cl_login", 0, 0), held.clone(), unsent.clone(), told("sv_login", 0, 0)];
+        assert_eq!(states("SOCKETS"), all);
+        assert_eq!(states("ACTIVE_SOCKETS"), [held, unsent]);
     }
 
     #[test]

@@ -6,14 +6,26 @@ use crate::console::table::{Cell, Column, text};
 pub(super) const STATE: Subject =
     Subject { name: "STATE", parts: NOTHING, columns: &[Column::text("key"), Column::text("value")], rows };
 
-/// Without PAUSE and SUSPEND there is but one state.
-fn rows(_: &View<'_>) -> Vec<Vec<Cell>> {
-    [("active", "yes"), ("paused", "no"), ("suspended", "no")].map(|(key, value)| vec![text(key), text(value)]).into()
+/// Databases that are paused one by one are told by `SHOW DATABASES`.
+fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let is_paused = view.standing.is_paused;
+    let states = [("active", !is_paused), ("paused", is_paused), ("suspended", false)];
+    states.map(|(key, is_so)| vec![text(key), text(if is_so { "yes" } else { "no" })]).into()
 }
 
 #[cfg(test)]
 mod tests {
+    use worker::letters::Standing;
+
     use super::super::tests::*;
+
+    #[test]
+    fn a_pause_of_everything_is_told() {
+        let settings = settings("[pgbouncer]\nauth_type=any\n");
+        let standing = Standing { is_paused: true, ..Standing::default() };
+        let table = table_under(&standing, "STATE", &settings, "", &[]);
+        assert_eq!(lines(&table), ["active|no", "paused|yes", "suspended|no"]);
+    }
 
     #[test]
     fn it_is_active() {

@@ -1,0 +1,257 @@
+//! What an admin orders is done here: by the control thread itself, or by the workers, whose obedience it waits for.
+//!
+//! Always true: an order is answered when it has been carried out, and once; what an order that waits has changed is undone
+//! when its client takes it back.
+//! Not here: the words of an order (`console::act`), what a worker does about it (`worker::orders`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base::WorkerId;
+use config::Settings;
+use pool::ClientKey;
+use reactor::Level;
+use worker::letters::{Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Whose};
+
+use crate::console::show::CONSOLE;
+use crate::console::{self, Order, Refusal};
+use crate::control::{Asker, Control, Purpose};
+use crate::waits::Obeyed;
+
+/// Who waits for the workers to obey.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Waiter {
+    /// A client of the console, with its order.
+    Asker(Asker, Order),
+    /// The shutdown, before it ends the process.
+    Shutdown,
+}
+
+impl<S> Control<S> {
+    /// Does what an admin orders.
+    pub(crate) fn obey(&mut self, asker: Asker, order: Order) {
+        let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_));
+        if is_mode_checked && self.force.standing.is_paused {
+            return self.refuse(asker, &Refusal::new("already suspended/paused"));
+        }
+        self.log(Level::Log, format_args!("{order} command issued"));
+        if let Err(refusal) = self.carry_out(asker, order) {
+            self.refuse(asker, &refusal);
+        }
+    }
+
+    fn carry_out(&mut self, asker: Asker, order: Order) -> Result<(), Refusal> {
+        match order {
+            Order::Reload if self.reload() => self.done(asker, &order),
+            Order::Reload => return Err(Refusal::reload_failed()),
+            // As in PgBouncer, whoever says this sees the connection end, and nothing else.
+            Order::Shutdown(Shutdown::Now) => self.go_down(Shutdown::Now),
+            Order::Shutdown(way) => {
+                // First the answer: a worker without anybody else to wait for might end before it is sent.
+                self.done(asker, &order);
+                self.go_down(way);
+            }
+            Order::Set { ref key, ref value } => self.set(asker, key, value)?,
+            Order::Pause(ref whose) => {
+                self.find(whose, "pause")?;
+                self.change_standing(|standing| standing.pause(whose));
+                self.command(asker, Task::AwaitUnused(whose.clone()), order);
+            }
+            Order::Resume(ref whose) => {
+                self.resume(whose)?;
+                self.done(asker, &order);
+            }
+            Order::Reconnect(ref whose) => {
+                self.find(whose, "reconnect")?;
+                self.command(asker, Task::Reconnect(whose.clone()), order);
+            }
+            Order::WaitClose(ref whose) => {
+                self.find(whose, "wait in")?;
+                self.command(asker, Task::AwaitRenewed(whose.clone()), order);
+            }
+            // Which databases are to be paused is known by whoever has a pool of them.
+            Order::Kill(None) => self.ask_all(Parts { pools: true, ..Parts::default() }, Purpose::Kill(asker)),
+            Order::Kill(Some(ref name)) => {
+                self.find(&Some(Arc::clone(name)), "kill")?;
+                self.change_standing(|standing| standing.pause(&Some(Arc::clone(name))));
+                self.command(asker, Task::Kill(Some(Arc::clone(name))), order);
+            }
+            Order::KillClient(id) => self.command(asker, Task::KillClient(id), order),
+            Order::Disable(ref name) => {
+                self.find(&Some(Arc::clone(name)), "disable")?;
+                self.change_standing(|standing| drop(standing.disabled.replace(Arc::clone(name))));
+                self.done(asker, &order);
+            }
+            Order::Enable(ref name) => {
+                self.find(&Some(Arc::clone(name)), "enable")?;
+                self.change_standing(|standing| drop(standing.disabled.take(name)));
+                self.done(asker, &order);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is such a database, which is not the console.
+    fn find(&self, whose: &Whose, verb: &str) -> Result<(), Refusal> {
+        match whose.as_deref() {
+            None => Ok(()),
+            Some(CONSOLE) => Err(Refusal::new(format!("cannot {verb} admin db: {CONSOLE}"))),
+            Some(name) if self.force.settings.database(name).is_some() => Ok(()),
+            Some(name) => Err(Refusal::new(format!("no such database: {name}"))),
+        }
+    }
+
+    /// Ends a pause: of one database, or of all that has been paused as a whole.
+    fn resume(&mut self, whose: &Whose) -> Result<(), Refusal> {
+        let standing = &self.force.standing;
+        match whose {
+            None if self.shutdown.is_some() => return Err(Refusal::new("pooler is shutting down")),
+            None if !standing.is_paused => return Err(Refusal::new("pooler is not paused/suspended")),
+            None => {}
+            Some(name) if standing.paused.contains(name) => {}
+            Some(name) if **name == *CONSOLE || self.force.settings.databases.contains_key(name) => {
+                return Err(Refusal::new(format!("database {name} is not paused")));
+            }
+            Some(name) => return Err(Refusal::new(format!("no such database: {name}"))),
+        }
+        self.unpause(whose);
+        Ok(())
+    }
+
+    /// Ends a pause; whoever waits for it to be complete is told.
+    pub(crate) fn unpause(&mut self, whose: &Whose) {
+        self.change_standing(|standing| standing.resume(whose));
+        let undone = Order::Pause(whose.clone());
+        self.take_back(&Refusal::canceled("PAUSE was ended by RESUME"), |_, order| *order == undone);
+    }
+
+    /// Pauses everything, without anybody who waits for it.
+    pub(crate) fn pause_all(&mut self) {
+        self.change_standing(|standing| standing.pause(&None));
+    }
+
+    /// All workers have said which databases they have pools of: these are killed.
+    pub(crate) fn kill_all(&mut self, asker: Asker, snapshots: &[Snapshot]) {
+        let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+        let in_use: BTreeSet<_> =
+            pools.map(|pool| &pool.database).filter(|name| ***name != *CONSOLE).cloned().collect();
+        self.change_standing(|standing| standing.paused.extend(in_use));
+        self.command(asker, Task::Kill(None), Order::Kill(None));
+    }
+
+    fn set(&mut self, asker: Asker, key: &str, value: &str) -> Result<(), Refusal> {
+        let (settings, is_kept) = config::set(&self.force.settings, key, value).map_err(|why| {
+            self.log(Level::Error, format_args!("{why}"));
+            Refusal::set_failed(why)
+        })?;
+        let users = match key {
+            "auth_file" | "auth_type" => self.read_users(&settings).ok_or_else(|| {
+                Refusal::set_failed("auth_file is broken, the old settings and secrets stay in force".to_owned())
+            })?,
+            _ => self.force.users.clone(),
+        };
+        let (tls, is_tls_new) = self.tls_after(key, &settings);
+        self.enforce(settings, users, tls);
+        let tag = format!("SET {key}={value}");
+        let answer = match is_kept {
+            _ if !is_tls_new => {
+                console::noted_answer(&tag, "TLS settings could not be applied, still using old configuration")
+            }
+            true => console::noted_answer(&tag, &format!("{key} is changed by a restart only, and stays as it is")),
+            false => console::done_answer(&tag),
+        };
+        self.answer(asker, answer);
+        Ok(())
+    }
+
+    /// What TLS needs after a setting was changed, and whether that could be read: settings that belong together are set one
+    /// after the other, so that a half of them is no error yet.
+    fn tls_after(&self, key: &str, settings: &Settings) -> (TlsTerms, bool) {
+        if !key.contains("_tls_") && !key.contains("_tls13_") && key != "auth_type" {
+            return (self.force.tls.clone(), true);
+        }
+        match crate::tls::read_tls(settings) {
+            Ok(tls) => (tls, true),
+            Err(text) => {
+                self.log(Level::Error, format_args!("{text}"));
+                (self.force.tls.clone(), false)
+            }
+        }
+    }
+
+    fn change_standing(&mut self, change: impl FnOnce(&mut Standing)) {
+        let mut force = Force::clone(&self.force);
+        change(&mut force.standing);
+        self.force = Arc::new(force);
+        self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
+    }
+
+    /// Has all workers do something; the client is answered when they have.
+    fn command(&mut self, asker: Asker, task: Task, order: Order) {
+        self.give(&task, Waiter::Asker(asker, order));
+    }
+
+    /// Has all workers do something.
+    pub(crate) fn give(&mut self, task: &Task, waiter: Waiter) {
+        let question = self.waits.open(waiter);
+        self.post_all(|| ToWorker::Order { question, order: task.clone() });
+    }
+
+    /// A worker has carried out an order.
+    pub(crate) fn obeyed(&mut self, from: WorkerId, question: u64, is_done: bool) {
+        match self.waits.obeyed(from, question, is_done, self.workers()) {
+            Some(Obeyed { purpose: Waiter::Asker(asker, Order::KillClient(_)), done: 0 }) => {
+                self.refuse(asker, &Refusal::new("client not found"));
+            }
+            Some(Obeyed { purpose: Waiter::Asker(asker, order), .. }) => self.done(asker, &order),
+            Some(Obeyed { purpose: Waiter::Shutdown, done }) => self.confirmed(done),
+            None => {}
+        }
+    }
+
+    /// The client of the console is gone: nobody waits for its order any longer. What it has paused stays so.
+    pub(crate) fn asker_left(&mut self, from: WorkerId, client: ClientKey) {
+        for (question, _) in self.waits.take_back(|waiter| waiter.is(from, client)) {
+            self.post_all(|| ToWorker::ForgetOrder { question });
+        }
+    }
+
+    /// The client of the console takes its order back: what it has paused goes on.
+    pub(crate) fn asker_cancels(&mut self, from: WorkerId, client: ClientKey) {
+        let taken = self.take_back(&Refusal::canceled("canceling statement due to user request"), |asker, _| {
+            asker == Asker { at: from, client }
+        });
+        for order in taken {
+            if let Order::Pause(whose) = order {
+                self.unpause(&whose);
+            }
+        }
+    }
+
+    /// Takes back the orders that fit and tells their askers so.
+    fn take_back(&mut self, why: &Refusal, fits: impl Fn(Asker, &Order) -> bool) -> Vec<Order> {
+        let taken = self.waits.take_back(|waiter| match waiter {
+            Waiter::Asker(asker, order) => fits(*asker, order),
+            Waiter::Shutdown => false,
+        });
+        let mut orders = Vec::new();
+        for (question, waiter) in taken {
+            self.post_all(|| ToWorker::ForgetOrder { question });
+            if let Waiter::Asker(asker, order) = waiter {
+                self.refuse(asker, why);
+                orders.push(order);
+            }
+        }
+        orders
+    }
+
+    fn done(&self, asker: Asker, order: &Order) {
+        self.answer(asker, console::done_answer(order.verb()));
+    }
+}
+
+impl Waiter {
+    fn is(&self, from: WorkerId, client: ClientKey) -> bool {
+        matches!(self, Self::Asker(asker, _) if *asker == Asker { at: from, client })
+    }
+}

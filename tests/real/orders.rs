@@ -1,0 +1,182 @@
+//! What an admin orders on the console: each is answered when it has been carried out, and harms nobody whom it does not
+//! concern.
+
+use nix::sys::signal::Signal;
+use tests::client::{Answer, Client};
+use tests::pooler::Pooler;
+use tests::wait::{LIMIT, wait_until};
+
+use crate::house::House;
+
+fn order(pooler: &Pooler, command: &str) {
+    let verb = command.split(' ').next().unwrap_or_default();
+    assert_eq!(pooler.console(command).tags, [verb], "{command}");
+}
+
+fn refusal(answer: &Answer) -> (&str, &str) {
+    (&answer.error().code, &answer.error().text)
+}
+
+fn admin(pooler: &Pooler) -> Client {
+    pooler.client("admin", "pgbouncer")
+}
+
+fn state(pooler: &Pooler) -> String {
+    let cells = pooler.console("SHOW STATE").rows.into_iter().flatten().flatten();
+    cells.collect::<Vec<_>>().join(" ")
+}
+
+/// The order of those who move a database: PAUSE returns when nothing runs, and everybody goes on after RESUME.
+pub(crate) fn a_pause_waits_for_transactions_and_a_resume_serves_who_waited(house: &House) {
+    let pooler = house.pooler("order_pause", &["default_pool_size = 3"]);
+    let [mut busy, mut other] = [pooler.client("u", "order_pause"), pooler.client("u", "order_pause")];
+    busy.run("begin");
+    let mut console = admin(&pooler);
+    console.ask("PAUSE");
+    wait_until("the pause is in force", LIMIT, || state(&pooler) == "active no paused yes suspended no");
+    other.ask("select 7");
+    pooler.await_pool("order_pause", "cl_waiting", "1");
+    assert_eq!(busy.value("select 1"), "1");
+    busy.run("commit");
+    assert_eq!(console.answer().tags, ["PAUSE"]);
+    house.postgres.await_servers("order_pause", 0);
+    assert!(pooler.log().contains("closing because: pause mode (age="));
+    // Who comes now is let in, for the parameters are known, and waits.
+    let mut newcomer = pooler.client("u", "order_pause");
+    newcomer.ask("select 8");
+    pooler.await_pool("order_pause", "cl_waiting", "2");
+    assert_eq!(refusal(&pooler.console("PAUSE")), ("08P01", "already suspended/paused"));
+    order(&pooler, "RESUME");
+    assert_eq!((other.answer().value(), newcomer.answer().value()), ("7".to_owned(), "8".to_owned()));
+    assert_eq!(refusal(&pooler.console("RESUME")), ("08P01", "pooler is not paused/suspended"));
+}
+
+pub(crate) fn a_pause_of_one_database_leaves_the_others_alone(house: &House) {
+    house.postgres.database("order_free");
+    let ini = house.ini("order_held", &["min_pool_size = 2"]).database(&house.line("order_free"));
+    let pooler = house.start(&ini);
+    let [mut held, mut free] = [pooler.client("u", "order_held"), pooler.client("u", "order_free")];
+    house.postgres.await_servers("order_held", 2);
+    order(&pooler, "PAUSE order_held");
+    held.ask("select 1");
+    pooler.await_pool("order_held", "cl_waiting", "1");
+    assert_eq!(free.value("select 2"), "2");
+    house.postgres.await_servers("order_held", 0);
+    let paused = |name: &str| {
+        let rows = pooler.console("SHOW DATABASES");
+        let row = (0..rows.rows.len()).map(|row| rows.named(row)).find(|row| row["name"] == name);
+        row.expect("a row")["paused"].clone()
+    };
+    assert_eq!((paused("order_held"), paused("order_free")), ("1".to_owned(), "0".to_owned()));
+    // A reload changes nothing about it, and neither does a user who has not been here.
+    order(&pooler, "RELOAD");
+    let mut stranger =
+        Client::try_login(pooler.address(), &[("user", "v"), ("database", "order_free")]).expect("let in");
+    assert_eq!(stranger.value("select 3"), "3");
+    assert_eq!(pooler.pool("order_held", "u")["cl_waiting"], "1");
+    order(&pooler, "RESUME order_held");
+    assert_eq!(held.answer().value(), "1");
+}
+
+pub(crate) fn control_c_takes_a_pause_back(house: &House) {
+    let pooler = house.pooler("order_cancel", &[]);
+    let mut busy = pooler.client("u", "order_cancel");
+    busy.run("begin");
+    let mut console = admin(&pooler);
+    console.ask("PAUSE");
+    wait_until("the pause is in force", LIMIT, || state(&pooler).contains("paused yes"));
+    console.cancel();
+    assert_eq!(refusal(&console.answer()), ("57014", "canceling statement due to user request"));
+    assert_eq!(pooler.client("u", "order_cancel").value("select 1"), "1");
+    busy.run("commit");
+}
+
+pub(crate) fn a_reconnect_replaces_servers_as_they_come_back(house: &House) {
+    let pooler = house.pooler("order_renew", &[]);
+    let [mut busy, mut idle] = [pooler.client("u", "order_renew"), pooler.client("u", "order_renew")];
+    busy.run("begin");
+    let (old, spare) = (busy.server_pid(), idle.server_pid());
+    order(&pooler, "RECONNECT order_renew");
+    let mut console = admin(&pooler);
+    console.ask("WAIT_CLOSE order_renew");
+    assert_ne!(idle.server_pid(), spare);
+    assert_eq!(busy.server_pid(), old);
+    busy.run("commit");
+    assert_eq!(console.answer().tags, ["WAIT_CLOSE"]);
+    assert_ne!(busy.server_pid(), old);
+    // Nothing is left to wait for.
+    order(&pooler, "WAIT_CLOSE");
+}
+
+pub(crate) fn a_kill_sends_everybody_away_and_keeps_them_out_until_resume(house: &House) {
+    house.postgres.database("order_spared");
+    let ini = house.ini("order_killed", &[]).database(&house.line("order_spared"));
+    let pooler = house.start(&ini);
+    let [mut busy, mut idle] = [pooler.client("u", "order_killed"), pooler.client("u", "order_killed")];
+    let mut spared = pooler.client("u", "order_spared");
+    busy.run("begin");
+    order(&pooler, "KILL order_killed");
+    for client in [&mut busy, &mut idle] {
+        assert_eq!(refusal(&client.answer()), ("08P01", "database removed"));
+    }
+    house.postgres.await_servers("order_killed", 0);
+    assert_eq!(spared.value("select 1"), "1");
+    order(&pooler, "RESUME order_killed");
+    assert_eq!(pooler.client("u", "order_killed").value("select 2"), "2");
+}
+
+pub(crate) fn a_client_is_killed_by_its_number(house: &House) {
+    let pooler = house.pooler("order_one", &[]);
+    let [mut one, mut two] = [pooler.client("u", "order_one"), pooler.client("u", "order_one")];
+    one.run("set application_name = 'victim'");
+    let clients = pooler.console("SHOW CLIENTS");
+    let rows = (0..clients.rows.len()).map(|row| clients.named(row));
+    let id = rows.into_iter().find(|row| row["application_name"] == "victim").expect("a row")["id"].clone();
+    order(&pooler, &format!("KILL_CLIENT {id}"));
+    assert_eq!(refusal(&one.answer()), ("08P01", "admin forced disconnect"));
+    assert_eq!(two.value("select 1"), "1");
+    assert_eq!(refusal(&pooler.console(&format!("KILL_CLIENT {id}"))), ("08P01", "client not found"));
+}
+
+pub(crate) fn a_disabled_database_keeps_its_clients_and_lets_nobody_in(house: &House) {
+    let pooler = house.pooler("order_shut", &[]);
+    let mut inside = pooler.client("u", "order_shut");
+    order(&pooler, "DISABLE order_shut");
+    let refused = Client::try_login(pooler.address(), &[("user", "u"), ("database", "order_shut")]).map(|_| ());
+    assert_eq!(refused.expect_err("let in").text, "database \"order_shut\" is disabled");
+    assert_eq!(inside.value("select 1"), "1");
+    order(&pooler, "ENABLE order_shut");
+    pooler.client("u", "order_shut");
+}
+
+pub(crate) fn a_setting_holds_until_the_next_reload(house: &House) {
+    let pooler = house.pooler("order_set", &["query_wait_timeout = 100"]);
+    let shown = |key: &str| {
+        let rows = pooler.console("SHOW CONFIG").rows;
+        rows.into_iter().find(|row| row[0].as_deref() == Some(key)).and_then(|row| row[1].clone())
+    };
+    assert_eq!(pooler.console("SET query_wait_timeout = 7").tags, ["SET query_wait_timeout=7"]);
+    assert_eq!(pooler.console("SET auth_user TO 'asker'").tags, ["SET auth_user=asker"]);
+    assert_eq!(shown("query_wait_timeout").as_deref(), Some("7"));
+    order(&pooler, "RELOAD");
+    assert_eq!(shown("query_wait_timeout").as_deref(), Some("100"));
+    // As in PgBouncer, what has no default keeps what it was set to.
+    assert_eq!(shown("auth_user").as_deref(), Some("asker"));
+    let answer = pooler.console("SET query_wait_timeout = soon");
+    assert_eq!(refusal(&answer), ("08P01", "SET failed"));
+    assert!(pooler.log().contains("invalid value \"soon\" for parameter query_wait_timeout"), "{}", pooler.log());
+}
+
+pub(crate) fn the_signals_of_a_pause_are_heard(house: &House) {
+    let pooler = house.pooler("order_signal", &[]);
+    let mut client = pooler.client("u", "order_signal");
+    client.run("select 1");
+    pooler.signal(Signal::SIGUSR1);
+    pooler.await_log("got SIGUSR1, pausing all activity");
+    house.postgres.await_servers("order_signal", 0);
+    client.ask("select 2");
+    pooler.await_pool("order_signal", "cl_waiting", "1");
+    pooler.signal(Signal::SIGUSR2);
+    assert_eq!(client.answer().value(), "2");
+    pooler.await_log("got SIGUSR2, continuing from PAUSE");
+}

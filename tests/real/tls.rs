@@ -1,9 +1,10 @@
 //! TLS with clients and with servers.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
@@ -195,7 +196,7 @@ pub(crate) fn a_client_that_just_vanishes_is_no_warning(house: &House) {
     let mut client = stage.direct(&["postgresql"]);
     log_in(&mut client, "tls_vanish");
     // Without a word of TLS.
-    drop(client.sock.shutdown(std::net::Shutdown::Both));
+    drop(client.sock.shutdown(Shutdown::Both));
     stage.pooler.await_log("closing because: client unexpected eof");
     assert!(!stage.pooler.log().contains("TLS handshake error"), "{}", stage.pooler.log());
 }
@@ -287,14 +288,62 @@ pub(crate) fn servers_see_our_certificate(house: &House) {
     assert_eq!(stage.ask("tls_own", sql).success(), "/CN=by_certificate\n");
 }
 
-pub(crate) fn a_query_on_a_secured_server_is_cancelled(house: &House) {
-    let stage = Stage::new(house, "tls_cancel", &["server_tls_sslmode = require", "client_tls_sslmode = allow"]);
-    let mut client = stage.pooler.client("u", "tls_cancel");
+/// The request carries the secret of the server, so it is as secret as the server's own connection.
+pub(crate) fn a_query_on_a_secured_server_is_cancelled_in_secret(house: &House) {
+    let (port, said) = tap(house.secure.postgres.address());
+    house.secure.postgres.database("tls_cancel");
+    let ini = Ini::new(&format!("d = host=127.0.0.1 port={port} dbname=tls_cancel"));
+    let pooler = house.start(&ini.set("server_tls_sslmode = require"));
+    let mut client = pooler.client("u", "d");
     client.ask("select pg_sleep(60)");
     house.secure.postgres.await_running("tls_cancel", "pg_sleep");
     client.cancel();
     assert_eq!(client.answer().error().code, "57014");
-    assert!(!stage.pooler.log().contains("failed to send cancel request"), "{}", stage.pooler.log());
+    assert!(!pooler.log().contains("failed to send cancel request"), "{}", pooler.log());
+    let said = said.lock().expect("nobody has panicked");
+    assert_eq!(said.len(), 2, "the server and the request");
+    for first in said.iter() {
+        // `SSLRequest`, and then a handshake.
+        assert_eq!(first[..9], [0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f, 0x16]);
+    }
+}
+
+/// What has been said first on each connection.
+type Said = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// A wire to this address on which the first bytes of each connection are read by the way: its port, and these bytes.
+fn tap(target: SocketAddr) -> (u16, Said) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let said = Said::default();
+    let heard = said.clone();
+    thread::spawn(move || {
+        for (number, near) in listener.incoming().enumerate() {
+            let (Ok(mut near), Ok(mut far)) = (near, TcpStream::connect(target)) else { return };
+            let (mut back_from, mut back_to) =
+                (far.try_clone().expect("a socket"), near.try_clone().expect("a socket"));
+            heard.lock().expect("nobody has panicked").push(Vec::new());
+            let heard = heard.clone();
+            thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(count @ 1..) = near.read(&mut bytes) {
+                    let first = &mut heard.lock().expect("nobody has panicked")[number];
+                    if first.len() < 64 {
+                        first.extend_from_slice(&bytes[..count]);
+                    }
+                    if far.write_all(&bytes[..count]).is_err() {
+                        break;
+                    }
+                }
+                let _ = far.shutdown(Shutdown::Write);
+            });
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut back_from, &mut back_to);
+                let _ = back_to.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    (port, said)
 }
 
 pub(crate) fn a_reload_reads_certificates_again(house: &House) {

@@ -14,6 +14,7 @@ mod limits;
 mod logins;
 mod losses;
 mod orders;
+mod rules;
 mod sessions;
 mod signals;
 mod smoke;
@@ -165,6 +166,10 @@ fn list() -> Vec<Entry> {
         orders::a_disabled_database_keeps_its_clients_and_lets_nobody_in,
         orders::a_setting_holds_until_the_next_reload,
         orders::the_signals_of_a_pause_are_heard,
+        rules::the_first_rule_decides_who_is_let_in,
+        rules::a_rule_that_asks_for_a_password_gets_one,
+        rules::rules_are_read_again_and_a_file_that_is_gone_changes_nothing,
+        rules::a_peer_is_who_the_system_says,
         signals::sigterm_waits_for_the_clients,
         signals::a_second_sigterm_ends_it_at_once,
         signals::sigint_waits_for_the_servers,

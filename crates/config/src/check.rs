@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pool::Mode;
 
-use crate::catalog::{CATALOG, Settings, State};
+use crate::catalog::{AuthType, CATALOG, Settings, State};
 use crate::database::Database;
 use crate::load::Found;
 use crate::mistake::{Place, Warning, Wrong};
@@ -19,9 +19,14 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
         |name: &str| CATALOG.iter().find(|e| e.name == name).and_then(|e| (e.show)(settings)).unwrap_or_default();
     if !settings.auth_type.is_built() {
         let text = format!("auth_type = {} is not available in this version", shown("auth_type"));
-        let advice = "available are any, trust, plain, md5, scram-sha-256, cert".to_owned();
+        let advice = "available are any, trust, plain, md5, scram-sha-256, cert, hba".to_owned();
         let place = found.place_of("auth_type", path);
         found.mistakes.push(Wrong::new(text).advise(Some(advice)).at(place));
+    }
+    if settings.auth_type == AuthType::Hba && settings.auth_hba_file.is_none() {
+        let wrong = Wrong::new("auth_type = hba needs auth_hba_file: without rules nobody is let in");
+        let place = found.place_of("auth_type", path);
+        found.mistakes.push(wrong.at(place));
     }
 }
 

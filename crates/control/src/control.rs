@@ -17,7 +17,7 @@ use worker::letters::{Force, Order as Task, Parts, Post, Right, Shutdown, Snapsh
 use crate::console::show::{Subject, View};
 use crate::console::{self, Command, Refusal};
 use crate::history::{self, History};
-use crate::names::{Found, Names};
+use crate::names::{self, Found, Names};
 use crate::orders::Waiter;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
@@ -136,6 +136,9 @@ impl<S> Control<S> {
         self.now = now;
         match event {
             Event::Letter(ToControl::Resolve { from, name }) => self.names.ask(from, name),
+            Event::Letter(ToControl::SystemUser { from, client, uid }) => {
+                self.post(from, ToWorker::SystemUser { client, name: names::user_of_the_system(uid) });
+            }
             Event::Letter(ToControl::Console { from, client, right, text }) => {
                 self.console(Asker { at: from, client }, right, &text);
             }

@@ -20,7 +20,7 @@ mod waits;
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use names::{Found, LOOKUPS_MAX};
 pub use run::{Clock, Signals, run, wall_now};
-pub use source::{Source, first_force, open_log, read_users, tuning, words_of};
+pub use source::{Files, Rules, Source, first_force, open_log, read_rules, read_users, tuning, words_of};
 pub use tls::read_tls;
 
 /// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.

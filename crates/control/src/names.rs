@@ -65,6 +65,12 @@ pub(crate) async fn look_up(name: &str) -> Found {
     if addresses.is_empty() { Err("the name has no address".into()) } else { Ok(addresses) }
 }
 
+/// The name of a user of the system; `None` if it has none.
+pub(crate) fn user_of_the_system(uid: u32) -> Option<Arc<str>> {
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
+    user.map(|user| user.name.into())
+}
+
 /// A lookup that nobody answers may hold its thread for half a minute; the others must not wait for it.
 pub const LOOKUPS_MAX: usize = 16;
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use auth::{Hba, IdentMaps};
 use base::WorkerId;
 use config::Settings;
 use pool::ClientKey;
@@ -144,14 +145,17 @@ impl<S> Control<S> {
             self.log(Level::Error, format_args!("{why}"));
             Refusal::set_failed(why)
         })?;
-        let users = match key {
-            "auth_file" | "auth_type" => self.read_users(&settings).ok_or_else(|| {
-                Refusal::set_failed("auth_file is broken, the old settings and secrets stay in force".to_owned())
-            })?,
-            _ => self.force.users.clone(),
+        let is_about_logins = ["auth_type", "auth_file", "auth_hba_file", "auth_ident_file"].contains(&key);
+        let (users, rules) = if is_about_logins {
+            let unread = || Refusal::set_failed("a file of users or rules cannot be used, see the log".to_owned());
+            let users = self.read_users(&settings).ok_or_else(unread)?;
+            (users, self.read_rules(&settings).ok_or_else(unread)?)
+        } else {
+            let force = &self.force;
+            (force.users.clone(), (Hba::clone(&force.hba), IdentMaps::clone(&force.idents)))
         };
         let (tls, is_tls_new) = self.tls_after(key, &settings);
-        self.enforce(settings, users, tls);
+        self.enforce(settings, users, rules, tls);
         let tag = format!("SET {key}={value}");
         let answer = match is_kept {
             _ if !is_tls_new => {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use auth::UserFile;
+use auth::{Hba, IdentMaps, UserFile};
 use config::{Settings, Warning};
 use reactor::{Level, LogTarget};
 use worker::letters::{TlsTerms, ToWorker};
@@ -28,6 +28,7 @@ impl<S> Control<S> {
             }
         };
         let Some(users) = self.read_users(&loaded.settings) else { return false };
+        let Some(rules) = self.read_rules(&loaded.settings) else { return false };
         let tls = match crate::tls::read_tls(&loaded.settings) {
             Ok(tls) => tls,
             Err(text) => {
@@ -36,17 +37,17 @@ impl<S> Control<S> {
             }
         };
         self.tell_new(loaded.warnings);
-        self.enforce(loaded.settings, users, tls);
+        self.enforce(loaded.settings, users, rules, tls);
         true
     }
 
     /// Puts settings and secrets in force. What operators have ordered stays so, except for databases that are gone.
-    pub(crate) fn enforce(&mut self, settings: Settings, users: UserFile, tls: TlsTerms) {
+    pub(crate) fn enforce(&mut self, settings: Settings, users: UserFile, rules: (Hba, IdentMaps), tls: TlsTerms) {
         let log = self.reopen_log(&settings);
         if settings.stats_period != self.force.settings.stats_period {
             self.period_ends = self.now.time + settings.stats_period;
         }
-        self.force = Arc::new(source::next_force(settings, users, tls, log, &self.force));
+        self.force = Arc::new(source::next_force(settings, users, rules, tls, log, &self.force));
         self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
     }
 
@@ -71,6 +72,20 @@ impl<S> Control<S> {
             Err(text) => {
                 self.log(Level::Error, format_args!("{text}"));
                 Some(self.force.users.clone())
+            }
+        }
+    }
+
+    /// The rules as they are in the files now; `None` when one cannot be read: no rules would lock everybody out.
+    pub(crate) fn read_rules(&self, settings: &Settings) -> Option<(Hba, IdentMaps)> {
+        match source::read_rules(settings) {
+            Ok((hba, idents, lines)) => {
+                lines.iter().for_each(|line| self.log(Level::Warning, format_args!("{line}")));
+                Some((hba, idents))
+            }
+            Err(text) => {
+                self.log(Level::Error, format_args!("{text}, the old settings and rules stay in force"));
+                None
             }
         }
     }

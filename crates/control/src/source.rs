@@ -5,11 +5,12 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::UserFile;
-use config::{Homes, Loaded, Mistake, Overrides, Settings};
+use auth::{Hba, IdentMaps, LineProblem, UserFile};
+use config::{AuthType, Homes, Loaded, Mistake, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, TcpTuning};
 use worker::letters::{Force, Standing, TlsTerms};
@@ -60,6 +61,42 @@ pub fn read_users(settings: &Settings) -> Result<(UserFile, Vec<String>), String
     Ok((users, problems.iter().map(|problem| format!("{path}: {problem}")).collect()))
 }
 
+/// What [`read_rules`] has read: the rules, the maps that they name, and lines for the log about what is wrong with theirs.
+pub type Rules = (Hba, IdentMaps, Vec<String>);
+
+/// Reads the rules of `auth_type = hba`; with another one there are none.
+///
+/// # Errors
+/// A file cannot be read; the text is a line for the log.
+pub fn read_rules(settings: &Settings) -> Result<Rules, String> {
+    let Some(path) = settings.auth_hba_file.as_deref().filter(|_| settings.auth_type == AuthType::Hba) else {
+        return Ok(Rules::default());
+    };
+    let open = |what: &str, path: &str| {
+        std::fs::read(path).map_err(|error| format!("could not open {what} {path}: {}", words_of(&error)))
+    };
+    let mut lines = Vec::new();
+    let mut idents = IdentMaps::default();
+    if let Some(path) = settings.auth_ident_file.as_deref() {
+        let (maps, problems) = IdentMaps::parse(&open("auth_ident_file", path)?);
+        idents = maps;
+        lines.extend(problems.iter().map(|problem| line_of("ident", path, problem)));
+    }
+    // A file that a rule names is beside the rules.
+    let beside = |name: &str| std::fs::read(Path::new(path).parent().unwrap_or(Path::new("")).join(name));
+    let (hba, problems) = Hba::parse(&open("auth_hba_file", path)?, &idents, &beside);
+    lines.extend(problems.iter().map(|problem| line_of("hba", path, problem)));
+    Ok((hba, idents, lines))
+}
+
+fn line_of(what: &str, path: &str, problem: &LineProblem) -> String {
+    let (line, text) = (problem.line, &problem.text);
+    match problem.is_kept {
+        true => format!("{path}:{line}: {text}"),
+        false => format!("{path}: could not parse {what} config line {line}: {text}"),
+    }
+}
+
 /// Opens the log that these settings name.
 ///
 /// # Errors
@@ -73,12 +110,22 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
     Ok(LogTarget::new(!settings.quiet, file).with_verbosity(settings.verbose))
 }
 
+/// What has been read from the files that the settings name.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Users and their secrets.
+    pub users: UserFile,
+    /// Rules for logins, and maps of names.
+    pub rules: (Hba, IdentMaps),
+    /// What TLS needs.
+    pub tls: TlsTerms,
+}
+
 /// What a process starts with. `workers` is at least 1.
 #[must_use]
 pub fn first_force(
     settings: Settings,
-    users: UserFile,
-    tls: TlsTerms,
+    files: Files,
     log: Arc<LogTarget>,
     workers: u8,
     mock_key: [u8; 32],
@@ -87,23 +134,26 @@ pub fn first_force(
     let homes = Homes::assign(&settings, workers, None);
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     let tuning = tuning(&settings);
-    Force { settings, homes, users, tracked, mock_key, tls, tuning, log, own_uid, standing: Standing::default() }
+    let Files { users, rules: (hba, idents), tls } = files;
+    let (hba, idents, standing) = (Arc::new(hba), Arc::new(idents), Standing::default());
+    Force { settings, homes, users, hba, idents, tracked, mock_key, tls, tuning, log, own_uid, standing }
 }
 
 /// What replaces `old` after a reload.
 pub(crate) fn next_force(
     settings: Settings,
     users: UserFile,
+    (hba, idents): (Hba, IdentMaps),
     tls: TlsTerms,
     log: Arc<LogTarget>,
     old: &Force,
 ) -> Force {
     let homes = Homes::assign(&settings, old.homes.workers(), Some(&old.homes));
     let tuning = tuning(&settings);
-    let (tracked, mut standing) = (old.tracked.clone(), old.standing.clone());
+    let mut standing = old.standing.clone();
     standing.keep(|name| settings.database(name).is_some());
-    let (mock_key, own_uid) = (old.mock_key, old.own_uid);
-    Force { settings, homes, users, tracked, mock_key, tls, tuning, log, own_uid, standing }
+    let (hba, idents) = (Arc::new(hba), Arc::new(idents));
+    Force { settings, homes, users, hba, idents, tls, tuning, log, standing, ..old.clone() }
 }
 
 /// The settings of TCP sockets.

@@ -46,8 +46,12 @@ pub enum Fault {
     SaslWrong,
     SaslMechanism,
     PasswordEmpty,
-    CertificateWrong,
     UserUnknownToTrust,
+    UnixSocketRejected,
+    CertificateRejected,
+    NoMethod,
+    LoginRejected,
+    LdapUnbuilt,
     NoSuchDatabase { name: Box<str> },
     ConsoleForbidden,
     BouncerConfig,
@@ -122,6 +126,9 @@ impl Fault {
             | Self::TransactionTimeout
             | Self::ClientIdleTimeout
             | Self::BouncerConfig
+            | Self::NoMethod
+            | Self::LoginRejected
+            | Self::LdapUnbuilt
             | Self::DatabaseRemoved
             | Self::DatabaseDisabled { .. }
             | Self::AdminDisconnect
@@ -193,8 +200,12 @@ impl Fault {
             Self::SaslWrong => "SASL authentication failed",
             Self::SaslMechanism => "client selected an invalid SASL authentication mechanism",
             Self::PasswordEmpty => "empty password returned by client",
-            Self::CertificateWrong => "certificate authentication failed",
             Self::UserUnknownToTrust => "\"trust\" authentication failed",
+            Self::UnixSocketRejected => "unix socket login rejected",
+            Self::CertificateRejected => "certificate authentication failed",
+            Self::NoMethod => "no authentication method is found",
+            Self::LoginRejected => "login rejected",
+            Self::LdapUnbuilt => "ldap is not supported by this build",
             Self::NoSuchDatabase { name } => return format!("no such database: {name}").into(),
             Self::ConsoleForbidden => "not allowed",
             Self::BouncerConfig => "bouncer config error",
@@ -291,7 +302,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 48] = [
+        let table: [(Fault, Blame, &str, &str); 52] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -334,9 +345,13 @@ mod tests {
             (Fault::SaslWrong, Client, "08P01", "SASL authentication failed"),
             (Fault::SaslMechanism, Client, "08P01", "client selected an invalid SASL authentication mechanism"),
             (Fault::PasswordEmpty, Client, "08P01", "empty password returned by client"),
-            (Fault::CertificateWrong, Client, "08P01", "certificate authentication failed"),
             (Fault::TlsRequired, Client, "08P01", "SSL required"),
             (Fault::UserUnknownToTrust, Client, "08P01", "\"trust\" authentication failed"),
+            (Fault::UnixSocketRejected, Client, "08P01", "unix socket login rejected"),
+            (Fault::CertificateRejected, Client, "08P01", "certificate authentication failed"),
+            (Fault::NoMethod, Operator, "08P01", "no authentication method is found"),
+            (Fault::LoginRejected, Operator, "08P01", "login rejected"),
+            (Fault::LdapUnbuilt, Operator, "08P01", "ldap is not supported by this build"),
             (Fault::ConsoleForbidden, Client, "08P01", "not allowed"),
             (Fault::BouncerConfig, Operator, "08P01", "bouncer config error"),
             (Fault::UnknownMessage, Client, "08P01", "unknown pkt"),

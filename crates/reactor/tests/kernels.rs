@@ -20,9 +20,9 @@ mod tls;
 /// Tells the story to each kernel that this machine allows.
 fn both(story: fn(&mut dyn FnMut(u16) -> Stage)) {
     if probe_uring().is_ok() {
-        story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, |equipment| Uring::new(equipment))));
+        story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, Uring::new)));
     }
-    story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, |equipment| Epoll::new(equipment))));
+    story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, Epoll::new)));
 }
 
 /// As workers have it: TLS stands on each kernel, for connections that want it.

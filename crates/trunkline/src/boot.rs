@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use auth::UserFile;
 use config::{Loaded, Settings};
-use control::{Clock, Control, LOOKUPS_MAX, PGBOUNCER_VERSION, Signals, Source, Speaker};
+use control::{Clock, Control, Files, LOOKUPS_MAX, PGBOUNCER_VERSION, Rules, Signals, Source, Speaker};
 use reactor::{Level, LogTarget};
 use tokio::runtime::Runtime;
 use worker::letters::{Force, Post, TlsTerms, ToControl};
@@ -47,6 +47,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
     }
     // As in PgBouncer before the user is switched: secrets and keys may be for root's eyes only.
     let users = control::read_users(&settings);
+    let rules = control::read_rules(&settings)?;
     let tls = read_tls(&settings, speaker)?;
     identity::become_user(settings.user.as_deref())?;
     doors::check_nobody_answers(&settings)?;
@@ -58,7 +59,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
     for warning in &warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
-    let force = Arc::new(first_force(settings, users, tls, log, speaker)?);
+    let force = Arc::new(first_force(settings, users, rules, tls, log, speaker)?);
     let limit = identity::raise_descriptor_limit()?;
     tell_descriptors(&force, limit, speaker);
     let choice = threads::choose(force.settings.io_backend, reactor::probe_uring)?;
@@ -122,10 +123,12 @@ fn read_tls(settings: &Settings, speaker: &Speaker) -> Result<TlsTerms, Fatal> {
 fn first_force(
     settings: Settings,
     users: Users,
+    (hba, idents, lines): Rules,
     tls: TlsTerms,
     log: Arc<LogTarget>,
     speaker: &Speaker,
 ) -> Result<Force, Fatal> {
+    lines.iter().for_each(|line| say(speaker, Level::Warning, format_args!("{line}")));
     // As in PgBouncer without the file: whoever needs no secret can still be served.
     let (users, problems) = users.unwrap_or_else(|text| (UserFile::default(), vec![text]));
     problems.iter().for_each(|problem| say(speaker, Level::Error, format_args!("{problem}")));
@@ -136,7 +139,14 @@ fn first_force(
         Ok(workers) => workers,
         Err(_) => u8::MAX,
     };
-    Ok(control::first_force(settings, users, tls, log, workers, mock_key, identity::own_uid()))
+    Ok(control::first_force(
+        settings,
+        Files { users, rules: (hba, idents), tls },
+        log,
+        workers,
+        mock_key,
+        identity::own_uid(),
+    ))
 }
 
 fn open_doors(settings: &Settings, speaker: &Speaker) -> Result<doors::Doors, Fatal> {

@@ -21,6 +21,10 @@ pub(crate) fn check(config: &str) -> ExitCode {
         Ok((_, problems)) => problems,
         Err(text) => vec![text],
     };
+    match control::read_rules(&loaded.settings) {
+        Ok((_, _, lines)) => problems.extend(lines),
+        Err(text) => problems.push(text),
+    }
     problems.extend(control::read_tls(&loaded.settings).err());
     if !problems.is_empty() {
         problems.iter().for_each(|problem| eprintln!("error: {problem}"));

@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
     /// Somebody has connected.
     pub(crate) fn accepted(&mut self, socket: I::Socket, is_last: bool) {
         let peer = self.io.peer(&socket);
-        let id = self.take_id();
+        let id = self.posts.ids.take();
         let (since, since_wall) = (self.now, self.io.wall());
         let stage = Stage::Greeting(Box::new(Greeting { said: Vec::new(), has_spoken: false, since_wall }));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else { return };

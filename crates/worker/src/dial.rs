@@ -46,7 +46,7 @@ impl NamePlace {
 impl<I: Io> Worker<I> {
     /// Opens a server for a pool.
     pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey) {
-        let id = self.take_id();
+        let id = self.posts.ids.take();
         let Some(place) = self.places.pool(pool) else { return };
         let database = place.database;
         let unknown = self.share_vars(Vars::new(&self.force.tracked));

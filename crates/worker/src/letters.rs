@@ -6,9 +6,10 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use auth::UserFile;
+use auth::{Hba, IdentMaps, UserFile};
 use base::{Time, Wall, WorkerId};
 use config::{Homes, Settings};
 use pool::ClientKey;
@@ -29,6 +30,10 @@ pub struct Force {
     pub homes: Homes,
     /// The file of secrets, as read last.
     pub users: UserFile,
+    /// The rules of `auth_type = hba`; none with another one.
+    pub hba: Arc<Hba>,
+    /// The maps of system users.
+    pub idents: Arc<IdentMaps>,
     /// Parameters that follow a client.
     pub tracked: Tracked,
     /// What makes the salts of users that do not exist; random, as old as the process.
@@ -65,11 +70,26 @@ pub struct Posts<S> {
     pub workers: Vec<Post<ToWorker<S>>>,
     /// The control thread.
     pub control: Post<ToControl>,
+    /// The numbers of clients and servers.
+    pub ids: Ids,
 }
 
 impl<S> Clone for Posts<S> {
     fn clone(&self) -> Self {
-        Self { workers: self.workers.clone(), control: self.control.clone() }
+        Self { workers: self.workers.clone(), control: self.control.clone(), ids: self.ids.clone() }
+    }
+}
+
+/// One number for each client and each server of the process, in the order in which they come: PgBouncer's scripts count on that.
+/// It is all that workers share, and costs one addition per connection.
+#[derive(Clone, Debug, Default)]
+pub struct Ids(Arc<AtomicU64>);
+
+impl Ids {
+    /// The next number, from 1 on.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
@@ -110,6 +130,13 @@ pub enum ToWorker<S> {
         name: Arc<str>,
         /// Its addresses, at least one, or why there are none.
         found: Result<Vec<IpAddr>, Arc<str>>,
+    },
+    /// Who a user of the system is; `None` if nobody knows.
+    SystemUser {
+        /// The client that it is.
+        client: ClientKey,
+        /// The name.
+        name: Option<Arc<str>>,
     },
     /// Control wants to see something.
     Show {
@@ -187,6 +214,15 @@ pub enum ToControl {
         from: WorkerId,
         /// The name.
         name: Arc<str>,
+    },
+    /// Who is this user of the system?
+    SystemUser {
+        /// Who asks.
+        from: WorkerId,
+        /// For which client.
+        client: ClientKey,
+        /// The user's number.
+        uid: u32,
     },
     /// A client of the console has said something.
     Console {

@@ -22,6 +22,7 @@ mod login;
 mod mend;
 mod orders;
 mod places;
+mod proof;
 mod secure;
 mod server;
 mod snapshot;

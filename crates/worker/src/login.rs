@@ -23,6 +23,7 @@ use crate::client::{Client, Ready, Stage};
 use crate::console::CONSOLE;
 use crate::letters::{Right, Shutdown};
 use crate::places::PoolPlace;
+use crate::proof::Demand;
 use crate::turn::Worker;
 
 /// A client that is logging in.
@@ -42,6 +43,8 @@ enum Waits {
     Slot,
     /// For the client's proof.
     Proof(Box<Proof>),
+    /// For its name in the system, and whether this map lets it be who it says.
+    SystemUser { map: Option<Arc<str>> },
     /// For the parameters that a first server tells.
     Welcome { pool: PoolKey, since: Time },
 }
@@ -73,6 +76,14 @@ impl LoggingIn {
     /// What it said before it was let in.
     pub(crate) fn into_said(self) -> Vec<u8> {
         self.said
+    }
+
+    /// The map by which its name in the system is judged, while that name is awaited.
+    pub(crate) fn awaited_map(&self) -> Option<Option<Arc<str>>> {
+        match &self.waits {
+            Waits::SystemUser { map } => Some(map.clone()),
+            _ => None,
+        }
     }
 
     /// The pool whose first server it waits for.
@@ -132,31 +143,28 @@ impl<I: Io> Worker<I> {
                 }
             }
         }
-        let method = match self.force.settings.auth_type {
-            AuthType::Any => {
-                let entry = self.force.settings.database(&database);
-                if entry.is_some_and(|entry| entry.user.is_none()) {
-                    let line = self.client_prefix(key);
-                    self.log.add(Level::Error, format_args!("{line}auth_type=any requires forced user"));
-                    self.fail_client(key, &Fault::BouncerConfig);
-                    return;
-                }
+        let method = match self.demand(key, peer, &database, &user) {
+            Demand::Nothing => {
                 self.send_to_client(key, out);
                 self.passed(key, None);
                 return;
             }
-            AuthType::Trust => Method::Trust,
-            AuthType::Plain => Method::Plain,
-            AuthType::Cert => Method::Certificate,
-            AuthType::ScramSha256 => Method::Scram,
-            // The others are refused when the configuration is read.
-            _ => Method::Md5,
+            Demand::Refusal(fault) => {
+                self.send_to_client(key, out);
+                self.fail_client(key, &fault);
+                return;
+            }
+            Demand::SystemUser { uid, map } => {
+                self.send_to_client(key, out);
+                let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+                login.waits = Waits::SystemUser { map };
+                self.ask_system_user(key, uid);
+                return;
+            }
+            Demand::Proof(method) => method,
         };
         let mut known = self.known(&user, method);
-        if let Some(security) = security {
-            known.channel = security.end_point.clone();
-            known.names = security.names.clone();
-        }
+        known.channel = security.and_then(|security| security.end_point.clone());
         if known.secret.is_none() {
             let line = self.client_prefix(key);
             self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
@@ -198,7 +206,7 @@ impl<I: Io> Worker<I> {
             _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
         };
         let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
-        Known { user: user.into(), secret, scram, like, channel: None, names: Vec::new() }
+        Known { user: user.into(), secret, scram, like, channel: None }
     }
 
     /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.
@@ -314,7 +322,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The client is who it says it is.
-    fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
+    pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
         let Some(client) = self.clients.get(key) else { return };
         let Stage::Login(login) = &client.stage else { return };
         let (peer, user, name) = (client.peer, login.request.user.clone(), login.request.database.clone());

@@ -50,7 +50,6 @@ pub struct Worker<I: Io> {
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Vec<Weak<Vars>>,
-    pub(crate) next_id: u64,
     pub(crate) shutdown: Option<Shutdown>,
     pub(crate) is_drained: bool,
     pub(crate) protocol_surprises: u64,
@@ -107,7 +106,6 @@ impl<I: Io> Worker<I> {
             commands_spare: Vec::new(),
             log: Lines::default(),
             known_vars: Vec::new(),
-            next_id: u64::from(id.0) + 1,
             shutdown: None,
             is_drained: false,
             protocol_surprises: 0,
@@ -272,6 +270,7 @@ impl<I: Io> Worker<I> {
                 ToWorker::Purse(answer) => self.purse_hears(answer),
                 ToWorker::Force(force) => self.come_into_force(force),
                 ToWorker::Resolved { name, found } => self.resolved(&name, found),
+                ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
                 ToWorker::Show { question, what } => {
                     let snapshot = Box::new(self.snapshot(what));
                     (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
@@ -296,13 +295,6 @@ impl<I: Io> Worker<I> {
             self.known_vars.push(Rc::downgrade(&vars));
         }
         vars
-    }
-
-    /// The next number for a client or a server. Workers take turns, so that with one worker they are simply counted.
-    pub(crate) fn take_id(&mut self) -> u64 {
-        let id = self.next_id;
-        self.next_id += self.posts.workers.len() as u64;
-        id
     }
 }
 

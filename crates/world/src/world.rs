@@ -14,7 +14,7 @@ use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Force, Post, Posts, Standing, TlsTerms, ToControl, ToWorker};
+use worker::letters::{Force, Ids, Post, Posts, Standing, TlsTerms, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -73,11 +73,12 @@ impl World {
             let desk = Desk::new(Dice::new(plan.seed, 100 + u64::from(worker)), buffers.clone(), plan.buffers);
             net.borrow_mut().desks.push(desk);
         }
+        let ids = Ids::default();
         for worker in 0..plan.workers {
             let (sender, inbox) = mpsc::channel();
             inboxes.push(sender);
             let hands = Hands { net: net.clone(), worker };
-            let posts = posts(worker, plan.workers, &mail);
+            let posts = posts(worker, plan.workers, &mail, &ids);
             workers.push(Worker::new(WorkerId(worker), hands, inbox, posts, force.clone(), plan.seed));
         }
         let hosts = (0..plan.hosts).map(|_| Host { mood: Mood::Well, manner: plan.manner.clone() }).collect();
@@ -304,7 +305,7 @@ impl World {
             }
             ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
-            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } => {}
+            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } | ToControl::SystemUser { .. } => {}
         }
     }
 
@@ -446,7 +447,7 @@ impl World {
     }
 }
 
-fn posts(from: u8, workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>) -> Posts<Plug> {
+fn posts(from: u8, workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug> {
     let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
         mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
     };
@@ -457,7 +458,8 @@ fn posts(from: u8, workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>) -> Posts<Plug>
     });
     let workers = boxes.collect();
     let mail = mail.clone();
-    Posts { workers, control: Arc::new(move |letter| put(&mail, Envelope::ToControl(letter))) }
+    let control = Arc::new(move |letter| put(&mail, Envelope::ToControl(letter)));
+    Posts { workers, control, ids: ids.clone() }
 }
 
 /// Reads a configuration as the product does.
@@ -480,6 +482,8 @@ fn first_force(plan: &Plan) -> Force {
     Force {
         homes,
         users: secrets(plan, None),
+        hba: Arc::default(),
+        idents: Arc::default(),
         tracked,
         mock_key: [9; 32],
         tls: TlsTerms::default(),

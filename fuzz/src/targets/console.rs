@@ -234,6 +234,6 @@ fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
 static FORCE: LazyLock<Arc<Force>> = LazyLock::new(|| {
     let settings = Settings { log_stats: false, ..Settings::default() };
     let log = Arc::new(LogTarget::new(false, None));
-    Arc::new(first_force(settings, auth::UserFile::default(), Default::default(), log, 1, [0; 32], 1))
+    Arc::new(first_force(settings, control::Files::default(), log, 1, [0; 32], 1))
 });
 const CLIENT: Key = Key { index: 1, generation: 1 };

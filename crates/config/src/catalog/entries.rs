@@ -25,9 +25,9 @@ catalog! {
     /// The file of users and their secrets.
     auth_file: TextOrNone = None, Live, Built;
     /// The file of rules for auth_type hba.
-    auth_hba_file: TextOrNone = Some(""), Live, NotYet;
+    auth_hba_file: TextOrNone = Some(""), Live, Built;
     /// The file that maps system users to database users.
-    auth_ident_file: TextOrNone = None, Live, NotYet;
+    auth_ident_file: TextOrNone = None, Live, Built;
     /// The parameters of auth_type ldap.
     auth_ldap_options: TextOrNone = None, Live, NotYet;
     /// The question that asks a server for the secret of a user who is not in auth_file.

@@ -38,7 +38,7 @@ impl AuthType {
     /// Whether this version can do it.
     #[must_use]
     pub fn is_built(self) -> bool {
-        !matches!(self, Self::Hba | Self::Ldap | Self::Pam)
+        !matches!(self, Self::Ldap | Self::Pam)
     }
 
     /// Whether it needs the secrets of `auth_file`.

@@ -46,10 +46,10 @@ fn words_for_numbers_and_units_behind_them_get_advice() {
 
 #[test]
 fn kinds_of_login_that_this_version_lacks_are_refused_by_name() {
-    for word in ["hba", "ldap", "PAM"] {
+    for word in ["ldap", "PAM"] {
         let told = told(&format!("[pgbouncer]\nauth_type = {word}\n"));
         let expected = format!(
-            "t.ini:2: auth_type = {} is not available in this version; available are any, trust, plain, md5, scram-sha-256, cert",
+            "t.ini:2: auth_type = {} is not available in this version; available are any, trust, plain, md5, scram-sha-256, cert, hba",
             word.to_lowercase()
         );
         assert_eq!(told, [expected]);
@@ -85,4 +85,10 @@ fn bytes_that_are_no_text_are_told_and_never_printed() {
     assert_eq!(told[0], "t.ini:2: syntax error in configuration (t.ini:2): bytes that are not UTF-8");
     assert_eq!(told[1], "t.ini:3: syntax error in configuration (t.ini:3): a NUL byte");
     assert!(told.iter().all(|line| !line.contains(['\u{1b}', '\0', '\n'])), "{told:?}");
+}
+
+#[test]
+fn rules_without_a_file_of_rules_are_refused() {
+    let told = told("[pgbouncer]\nauth_type = hba\n");
+    assert_eq!(told, ["t.ini:2: auth_type = hba needs auth_hba_file: without rules nobody is let in"]);
 }

@@ -18,8 +18,6 @@ use crate::fault::Fault;
 pub enum Method {
     /// Not at all.
     Trust,
-    /// By the certificate that it has shown.
-    Certificate,
     /// By its password as it is.
     Plain,
     /// By md5; by SCRAM if its secret is one of SCRAM.
@@ -41,8 +39,6 @@ pub struct Known {
     pub like: Option<Arc<Secret>>,
     /// The TLS channel that a login by SCRAM can be bound to (`tls-server-end-point`).
     pub channel: Option<Box<[u8]>>,
-    /// Whom its verified certificate names.
-    pub names: Vec<Box<str>>,
 }
 
 /// Randomness for one login.
@@ -85,10 +81,6 @@ impl Login {
         match method {
             Method::Trust if known.secret.is_none() => Err(Fault::UserUnknownToTrust),
             Method::Trust => Ok(Step::Passed(None)),
-            Method::Certificate if known.secret.is_some() && known.names.contains(&known.user) => {
-                Ok(Step::Passed(None))
-            }
-            Method::Certificate => Err(Fault::CertificateWrong),
             Method::Plain => {
                 write::authentication(out, 3, &[]);
                 Ok(Step::Ask(Self::AwaitPassword(known)))
@@ -194,7 +186,7 @@ mod tests {
             }
             _ => ServerSecret::mock("ann", &[0; 32], 2),
         };
-        Known { user: "ann".into(), secret, scram, like: None, channel: None, names: Vec::new() }
+        Known { user: "ann".into(), secret, scram, like: None, channel: None }
     }
 
     fn ask(method: Method, secret: Option<&str>) -> (Login, Vec<u8>) {
@@ -211,18 +203,6 @@ mod tests {
         assert!(matches!(begin(Some("x")), Ok(Step::Passed(None))));
         assert!(matches!(begin(Some("")), Ok(Step::Passed(None))));
         assert!(matches!(begin(None), Err(Fault::UserUnknownToTrust)));
-    }
-
-    #[test]
-    fn a_certificate_must_name_the_user_and_the_user_be_known() {
-        let begin = |secret, names: &[&str]| {
-            let names = names.iter().map(|&name| name.into()).collect();
-            Login::begin(Method::Certificate, Known { names, ..known(secret) }, DICE, &mut Vec::new())
-        };
-        assert!(matches!(begin(Some(""), &["bob", "ann"]), Ok(Step::Passed(None))));
-        assert!(matches!(begin(Some(""), &["Ann", "anna"]), Err(Fault::CertificateWrong)));
-        assert!(matches!(begin(Some(""), &[]), Err(Fault::CertificateWrong)));
-        assert!(matches!(begin(None, &["ann"]), Err(Fault::CertificateWrong)));
     }
 
     #[test]

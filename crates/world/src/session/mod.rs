@@ -199,8 +199,7 @@ impl Session {
             }
             _ => ServerSecret::mock(&self.user, &[0; 32], 8),
         };
-        let known =
-            Known { user: (*self.user).into(), like: secret.clone(), secret, scram, channel: None, names: Vec::new() };
+        let known = Known { user: (*self.user).into(), like: secret.clone(), secret, scram, channel: None };
         let mut luck = LoginDice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
         luck.salt.iter_mut().chain(&mut luck.nonce).for_each(|byte| *byte = dice.any() as u8);
         let step = Login::begin(method, known, luck, &mut self.out);

@@ -1,0 +1,303 @@
+//! Rules of an HBA file: who may come from where, and how they prove who they are.
+//!
+//! Always true: the first rule that fits decides; a line that cannot be understood is told to the operator and is no rule, as in
+//! PgBouncer; what is quoted is a name and never a keyword.
+//! Not here: maps of system users (`ident`), opening files.
+
+use core::net::IpAddr;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::ident::IdentMaps;
+use crate::words::{Field, Fields, names_of};
+
+/// How a rule wants a client to prove who it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HbaMethod {
+    /// Not at all.
+    Trust,
+    /// Nobody is let in.
+    Reject,
+    /// md5, or SCRAM for whom the secret is one of SCRAM.
+    Md5,
+    /// The password in clear text.
+    Password,
+    /// SCRAM-SHA-256.
+    Scram,
+    /// The system's user at the other end of the unix socket.
+    Peer {
+        /// Which map of system users holds; none: the names must be equal.
+        map: Option<Arc<str>>,
+    },
+    /// The client's certificate.
+    Cert {
+        /// Which map holds for its names; none: one of them must be the user.
+        map: Option<Arc<str>>,
+    },
+    /// An LDAP server knows the password.
+    Ldap {
+        /// The rest of the line.
+        options: Arc<str>,
+    },
+}
+
+/// All rules, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Hba {
+    rules: Vec<Rule>,
+}
+
+/// A client at the door.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Visit<'v> {
+    /// Where it comes from; `None` is a unix socket.
+    pub from: Option<IpAddr>,
+    /// Whether it speaks TLS.
+    pub is_tls: bool,
+    /// What it asks for.
+    pub database: &'v str,
+    /// Who it says that it is.
+    pub user: &'v str,
+    /// Whether it wants to replicate physically. Only rules for `replication` are for such a one, and for nobody else.
+    pub is_replication: bool,
+}
+
+/// Something wrong with a line, to be told to the operator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LineProblem {
+    /// Which line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub text: String,
+    /// Whether the line is a rule all the same.
+    pub is_kept: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Rule {
+    way: Way,
+    databases: Names,
+    users: Names,
+    from: From,
+    method: HbaMethod,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Local,
+    Host,
+    HostTls,
+    HostClear,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Names {
+    are_all: bool,
+    is_same_user: bool,
+    is_replication: bool,
+    names: BTreeSet<Arc<str>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum From {
+    Anywhere,
+    Network { address: IpAddr, mask: IpAddr },
+}
+
+impl Hba {
+    /// Reads a whole file. `read` opens the files that lines name with `@`, by the name as it is written there.
+    #[must_use]
+    pub fn parse(
+        text: &[u8],
+        maps: &IdentMaps,
+        read: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
+    ) -> (Self, Vec<LineProblem>) {
+        let (mut hba, mut problems) = (Self::default(), Vec::new());
+        for (line, content) in (1..).zip(String::from_utf8_lossy(text).lines()) {
+            match rule(content, maps, read) {
+                Ok(None) => {}
+                Ok(Some(rule)) => {
+                    if rule.from.has_host_bits() {
+                        let text = "the address has bits beyond its mask: this line fits nobody".to_owned();
+                        problems.push(LineProblem { line, text, is_kept: true });
+                    }
+                    hba.rules.push(rule);
+                }
+                Err(text) => problems.push(LineProblem { line, text, is_kept: false }),
+            }
+        }
+        (hba, problems)
+    }
+
+    /// How this visitor has to prove who they are; `None` if no rule is for them.
+    #[must_use]
+    pub fn method_for(&self, visit: &Visit<'_>) -> Option<&HbaMethod> {
+        self.rules.iter().find(|rule| rule.fits(visit)).map(|rule| &rule.method)
+    }
+
+    /// Whether any rule wants a certificate.
+    #[must_use]
+    pub fn wants_certificates(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.method, HbaMethod::Cert { .. }))
+    }
+}
+
+impl Rule {
+    fn fits(&self, visit: &Visit<'_>) -> bool {
+        let is_way = match (self.way, visit.from) {
+            (Way::Local, from) => from.is_none(),
+            (_, None) => false,
+            (Way::Host, _) => true,
+            (Way::HostTls, _) => visit.is_tls,
+            (Way::HostClear, _) => !visit.is_tls,
+        };
+        let is_database = match visit.is_replication {
+            true => self.databases.is_replication,
+            false => self.databases.fit(visit.database, visit.user),
+        };
+        is_way
+            && visit.from.is_none_or(|from| self.from.fits(from))
+            && is_database
+            && self.users.fit(visit.user, visit.database)
+    }
+}
+
+impl Names {
+    fn fit(&self, name: &str, other: &str) -> bool {
+        self.are_all || self.is_same_user && name == other || self.names.contains(name)
+    }
+}
+
+impl From {
+    fn fits(&self, from: IpAddr) -> bool {
+        match *self {
+            Self::Anywhere => true,
+            Self::Network { address, mask } => masked(from.to_canonical(), mask) == Some(bits(address)),
+        }
+    }
+
+    fn has_host_bits(&self) -> bool {
+        match *self {
+            Self::Anywhere => false,
+            Self::Network { address, mask } => masked(address, mask) != Some(bits(address)),
+        }
+    }
+}
+
+/// The network of an address; `None` if the two are of different kinds.
+fn masked(address: IpAddr, mask: IpAddr) -> Option<u128> {
+    (address.is_ipv4() == mask.is_ipv4()).then(|| bits(address) & bits(mask))
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// A line: a rule, nothing, or what is wrong with it.
+fn rule(line: &str, maps: &IdentMaps, read: &dyn Fn(&str) -> std::io::Result<Vec<u8>>) -> Result<Option<Rule>, String> {
+    let mut fields = Fields::of(line);
+    let Some(way) = fields.next()? else { return Ok(None) };
+    let way = match way.word()? {
+        "local" => Way::Local,
+        "host" => Way::Host,
+        "hostssl" => Way::HostTls,
+        "hostnossl" => Way::HostClear,
+        other => return Err(format!("unknown type \"{other}\", expected local, host, hostssl or hostnossl")),
+    };
+    let databases = names(&fields.wanted("a database")?, read)?;
+    let users = names(&fields.wanted("a user")?, read)?;
+    let from = if way == Way::Local { From::Anywhere } else { from(&mut fields)? };
+    let method = fields.wanted("a method")?;
+    let method = match method.word()? {
+        "trust" => HbaMethod::Trust,
+        "reject" => HbaMethod::Reject,
+        "md5" => HbaMethod::Md5,
+        "password" => HbaMethod::Password,
+        "scram-sha-256" => HbaMethod::Scram,
+        "peer" if way == Way::Local => HbaMethod::Peer { map: map(&mut fields, maps)? },
+        "peer" => return Err("peer is for local only".to_owned()),
+        "cert" if way == Way::HostTls => HbaMethod::Cert { map: map(&mut fields, maps)? },
+        "cert" => return Err("cert is for hostssl only".to_owned()),
+        "ldap" => return Ok(Some(Rule { way, databases, users, from, method: ldap(&fields) })),
+        other => return Err(format!("unknown method \"{other}\"")),
+    };
+    match fields.next()? {
+        None => Ok(Some(Rule { way, databases, users, from, method })),
+        Some(more) => Err(format!("\"{more}\" is too much")),
+    }
+}
+
+fn ldap(fields: &Fields<'_>) -> HbaMethod {
+    HbaMethod::Ldap { options: fields.rest().trim().into() }
+}
+
+fn names(field: &Field, read: &dyn Fn(&str) -> std::io::Result<Vec<u8>>) -> Result<Names, String> {
+    let mut names = Names::default();
+    for word in field.words() {
+        match &*word.text {
+            text if word.is_quoted => drop(names.names.insert(text.into())),
+            "all" => names.are_all = true,
+            "sameuser" => names.is_same_user = true,
+            "replication" => names.is_replication = true,
+            "samerole" | "samegroup" => return Err(format!("{} is not supported", word.text)),
+            group if group.starts_with('+') => return Err(format!("groups such as {group} are not supported")),
+            file if file.starts_with('@') => {
+                let text = read(&file[1..]).map_err(|error| format!("cannot read {file}: {error}"))?;
+                names.names.extend(names_of(&text)?);
+            }
+            name => drop(names.names.insert(name.into())),
+        }
+    }
+    Ok(names)
+}
+
+fn from(fields: &mut Fields<'_>) -> Result<From, String> {
+    let field = fields.wanted("an address")?;
+    let text = field.word()?;
+    if text == "all" {
+        return Ok(From::Anywhere);
+    }
+    let bad = || format!("invalid address \"{text}\", expected all, ADDRESS/BITS or ADDRESS MASK");
+    let (address, mask) = match text.split_once('/') {
+        Some((address, length)) => {
+            let address: IpAddr = address.parse().map_err(|_| bad())?;
+            let length: u32 = length.parse().map_err(|_| bad())?;
+            (address, mask_of(address, length).ok_or_else(bad)?)
+        }
+        None => {
+            let address: IpAddr = text.parse().map_err(|_| bad())?;
+            let mask = fields.wanted("a mask")?;
+            let mask: IpAddr = mask.word()?.parse().map_err(|_| format!("invalid mask \"{mask}\""))?;
+            (address, mask)
+        }
+    };
+    if address.is_ipv4() != mask.is_ipv4() {
+        return Err(format!("address {address} and mask {mask} are of different kinds"));
+    }
+    Ok(From::Network { address, mask })
+}
+
+/// The mask of so many bits.
+fn mask_of(address: IpAddr, length: u32) -> Option<IpAddr> {
+    Some(match address {
+        IpAddr::V4(_) if length <= 32 => IpAddr::V4(u32::MAX.checked_shl(32 - length).unwrap_or(0).into()),
+        IpAddr::V6(_) if length <= 128 => IpAddr::V6(u128::MAX.checked_shl(128 - length).unwrap_or(0).into()),
+        _ => return None,
+    })
+}
+
+fn map(fields: &mut Fields<'_>, maps: &IdentMaps) -> Result<Option<Arc<str>>, String> {
+    let Some(option) = fields.next()? else { return Ok(None) };
+    match option.word()?.split_once('=') {
+        Some(("map", name)) if maps.has(name) => Ok(Some(name.into())),
+        Some(("map", name)) => Err(format!("there is no ident map \"{name}\"")),
+        _ => Err(format!("unknown option \"{option}\", expected map=NAME")),
+    }
+}
+
+#[cfg(test)]
+#[path = "hba_tests.rs"]
+mod tests;

@@ -198,6 +198,7 @@ fn list() -> Vec<Entry> {
         tls::tls_may_be_spoken_at_once,
         tls::a_client_that_just_vanishes_is_no_warning,
         tls::clients_are_asked_for_certificates,
+        tls::rules_tell_who_speaks_tls,
         tls::logins_are_bound_to_their_channel,
         tls::a_server_without_tls_is_refused_where_it_is_required,
         tls::a_servers_certificate_is_checked_as_far_as_it_is_asked_for,

@@ -224,6 +224,27 @@ pub(crate) fn clients_are_asked_for_certificates(house: &House) {
     stage.pooler.await_log("TLS handshake error: certificate verify failed: unable to get local issuer certificate");
 }
 
+pub(crate) fn rules_tell_who_speaks_tls(house: &House) {
+    let ours = Authority::new("an authority");
+    let ca = ours.file(&house.place);
+    let rules = house.place.directory().join("hba");
+    house.place.write(&rules, "hostnossl all all all reject\nhostssl all all all cert\n");
+    let settings = [
+        &format!("client_tls_ca_file = {}", ca.display()),
+        "client_tls_sslmode = allow",
+        "auth_type = hba",
+        &format!("auth_hba_file = {}", rules.display()),
+    ];
+    let stage = Stage::new(house, "tls_rules", &settings);
+    let plain = Client::try_login(stage.pooler.address(), &[("user", "u"), ("database", "tls_rules")]);
+    assert_eq!(plain.expect_err("refused").text, "login rejected");
+    assert!(stage.ask("tls_rules", "select 1").failure().contains("certificate authentication failed"));
+    let own = ours.signs("u", &[]).own_files(&house.place);
+    let mut command = stage.psql("u", "tls_rules");
+    command.env("PGSSLCERT", &own.certificate).env("PGSSLKEY", &own.key).args(["-c", "select current_user"]);
+    assert_eq!(run(&mut command, LIMIT).success(), "u\n");
+}
+
 pub(crate) fn logins_are_bound_to_their_channel(house: &House) {
     let line = format!("{} user=by_scram password='{SECRET}'", house.secure_line("tls_bound", "postgres"));
     let ini =

@@ -225,6 +225,13 @@ impl Session {
         Wish::Close
     }
 
+    /// Speaks no TLS.
+    pub(crate) fn decline_tls(&mut self) -> Wish {
+        self.out.push(b'N');
+        self.is_flushed = true;
+        Wish::Nothing
+    }
+
     /// Says what nobody says in a login.
     pub(crate) fn rave(&mut self) -> Wish {
         self.row_description();

@@ -15,6 +15,7 @@ mod logins;
 mod losses;
 mod orders;
 mod rules;
+mod secrets;
 mod sessions;
 mod signals;
 mod smoke;
@@ -170,6 +171,9 @@ fn list() -> Vec<Entry> {
         rules::a_rule_that_asks_for_a_password_gets_one,
         rules::rules_are_read_again_and_a_file_that_is_gone_changes_nothing,
         rules::a_peer_is_who_the_system_says,
+        secrets::a_server_knows_who_may_come_in,
+        secrets::a_question_that_cannot_be_answered_is_the_operators_matter,
+        secrets::nobody_sees_the_question,
         signals::sigterm_waits_for_the_clients,
         signals::a_second_sigterm_ends_it_at_once,
         signals::sigint_waits_for_the_servers,

@@ -65,6 +65,12 @@ impl Secret {
         Password::new(text).map_or(Self::None, Self::Plain)
     }
 
+    /// Whether nothing is stored.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
     /// The textual form; empty for [`Secret::None`]. It goes to a server that asks for a password in the clear, even
     /// when it is a hash that will be refused: so does PgBouncer.
     #[must_use]

@@ -33,7 +33,7 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
 /// Finds what will not work as it looks.
 pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
     warn_of_idle_settings(settings, path, found);
-    warn_of_idle_keys(settings, places, found);
+    warn_of_peers(settings, found);
     warn_of_prepared_statements(settings, path, found);
     warn_of_contradictions(settings, path, found);
     for database in settings.fallback.iter().chain(settings.databases.values()) {
@@ -55,21 +55,8 @@ fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     }
 }
 
-/// Keys of databases, and peers, that are accepted and do nothing: one warning each, at the first of them.
-fn warn_of_idle_keys(settings: &Settings, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
-    type Key = fn(&Database) -> bool;
-    let keys: [(&str, Key); 3] = [
-        ("auth_user", |database| database.auth_user.is_some()),
-        ("auth_dbname", |database| database.auth_dbname.is_some()),
-        ("auth_query", |database| database.auth_query.is_some()),
-    ];
-    for (key, is_set) in keys {
-        let first = settings.fallback.iter().chain(settings.databases.values()).find(|database| is_set(database));
-        if let Some(place) = first.and_then(|database| places.get(&database.name)) {
-            let text = format!("{key} of a database is accepted but has no effect in this version");
-            found.warnings.push(Warning { place: place.clone(), text });
-        }
-    }
+/// Peers, which are accepted and do nothing.
+fn warn_of_peers(settings: &Settings, found: &mut Found) {
     if let Some(place) = found.peers_at.clone().filter(|_| !settings.peers.is_empty()) {
         let text = "[peers] is accepted but has no effect in this version".to_owned();
         found.warnings.push(Warning { place, text });

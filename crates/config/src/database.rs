@@ -163,8 +163,8 @@ impl Database {
             "user" => self.user = Some(texts.share(value)),
             "password" => self.password = Some(Password(texts.share(value))),
             "auth_user" => self.auth_user = Some(texts.share(value)),
+            // As in PgBouncer, the console is no answer, which is told to whoever logs in.
             "auth_dbname" => {
-                check_auth_dbname(value)?;
                 self.auth_dbname = Some(texts.share(value));
             }
             "auth_query" => self.auth_query = Some(texts.share(value)),

@@ -12,13 +12,16 @@ use base::{Time, Wall, WorkerId};
 use config::Warning;
 use pool::ClientKey;
 use reactor::{Level, LogTarget};
-use worker::letters::{Force, Order as Task, Parts, Post, Right, Shutdown, Snapshot, ToControl, ToWorker};
+use worker::letters::{
+    Force, Order as Task, Parts, Post, Right, SecretQuestion, Shutdown, Snapshot, ToControl, ToWorker, Told,
+};
 
 use crate::console::show::{Subject, View};
 use crate::console::{self, Command, Refusal};
 use crate::history::{self, History};
 use crate::names::{self, Found, Names};
 use crate::orders::Waiter;
+use crate::secrets::Questions;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::waits::Waits;
@@ -58,6 +61,15 @@ pub enum Event {
         /// What came of it.
         found: Found,
     },
+    /// A question about a user's secret is answered.
+    Told {
+        /// Who asked.
+        from: WorkerId,
+        /// For which client.
+        client: ClientKey,
+        /// The answer.
+        told: Told,
+    },
     /// A deadline has passed.
     Tick,
 }
@@ -75,6 +87,7 @@ pub struct Control<S> {
     workers: Vec<Post<ToWorker<S>>>,
     pub(crate) now: Moment,
     names: Names,
+    questions: Questions,
     surveys: Surveys<Purpose>,
     history: History,
     /// When the present period of statistics ends.
@@ -123,6 +136,7 @@ impl<S> Control<S> {
             workers,
             now,
             names: Names::default(),
+            questions: Questions::default(),
             surveys: Surveys::default(),
             history: History::new(now.time),
             waits: Waits::default(),
@@ -136,6 +150,7 @@ impl<S> Control<S> {
         self.now = now;
         match event {
             Event::Letter(ToControl::Resolve { from, name }) => self.names.ask(from, name),
+            Event::Letter(ToControl::AskSecret(question)) => self.questions.ask(question),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
                 self.post(from, ToWorker::SystemUser { client, name: names::user_of_the_system(uid) });
             }
@@ -152,6 +167,10 @@ impl<S> Control<S> {
             Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
             Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
+            Event::Told { from, client, told } => {
+                self.questions.answered();
+                self.post(from, ToWorker::Told { client, told });
+            }
             Event::Found { name, found } => self.found(&name, &found),
             Event::Tick => {}
         }
@@ -161,6 +180,16 @@ impl<S> Control<S> {
     /// The next name to be looked up; [`Event::Found`] must follow.
     pub fn next_lookup(&mut self) -> Option<Arc<str>> {
         self.names.start()
+    }
+
+    /// The next question about a user to be put; [`Event::Told`] must follow.
+    pub fn next_question(&mut self) -> Option<SecretQuestion> {
+        self.questions.start()
+    }
+
+    /// Hands one end of a connection to ourselves to the worker on which a database lives.
+    pub fn connect_own(&self, database: &str, socket: S) {
+        self.post(self.force.homes.home_of(database), ToWorker::Own(socket));
     }
 
     /// When [`Event::Tick`] is due.

@@ -12,6 +12,7 @@ mod names;
 mod orders;
 mod reload;
 mod run;
+mod secrets;
 mod source;
 mod survey;
 mod tls;

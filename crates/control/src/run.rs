@@ -4,6 +4,7 @@
 //! Not here: what an event means (`control`).
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,10 +13,11 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use worker::letters::ToControl;
+use worker::letters::{ToControl, Told};
 
 use crate::control::{Control, Event, Moment, Signal};
 use crate::names::{self, Found};
+use crate::secrets;
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -89,22 +91,40 @@ impl Clock {
 const HEAD_START: Duration = Duration::from_secs(60);
 
 /// Lives until the process is to end. All workers have been told to go down then.
-pub async fn run<S: Send + 'static>(
+pub async fn run<S: Send + From<OwnedFd> + 'static>(
     mut control: Control<S>,
     clock: Clock,
     mut letters: UnboundedReceiver<ToControl>,
     mut signals: Signals,
 ) {
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
+    let mut questions: JoinSet<Event> = JoinSet::new();
     while !control.is_over() {
         let deadline = control.next_deadline();
         let event = tokio::select! {
             signal = signals.next() => Event::Signal(signal),
             Some(letter) = letters.recv() => Event::Letter(letter),
             Some(Ok((name, found))) = lookups.join_next() => Event::Found { name, found },
+            Some(Ok(told)) = questions.join_next() => told,
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
+        while let Some(question) = control.next_question() {
+            let (from, client) = (question.from, question.client);
+            match secrets::pair() {
+                Ok((near, far)) => {
+                    control.connect_own(&question.database, far.into());
+                    questions.spawn(async move {
+                        let told = secrets::put(&question, near).await;
+                        Event::Told { from, client, told }
+                    });
+                }
+                Err(error) => {
+                    let told = Told::Unanswered(format!("cannot ask auth_query: {error}"));
+                    control.handle(clock.now(), Event::Told { from, client, told });
+                }
+            }
+        }
         while let Some(name) = control.next_lookup() {
             lookups.spawn(async move {
                 let found = names::look_up(&name).await;

@@ -50,6 +50,8 @@ pub enum Fault {
     UnixSocketRejected,
     CertificateRejected,
     NoMethod,
+    NoSuchUser,
+    AuthDatabaseDisabled { name: Box<str> },
     LoginRejected,
     LdapUnbuilt,
     NoSuchDatabase { name: Box<str> },
@@ -127,6 +129,7 @@ impl Fault {
             | Self::ClientIdleTimeout
             | Self::BouncerConfig
             | Self::NoMethod
+            | Self::AuthDatabaseDisabled { .. }
             | Self::LoginRejected
             | Self::LdapUnbuilt
             | Self::DatabaseRemoved
@@ -204,6 +207,10 @@ impl Fault {
             Self::UnixSocketRejected => "unix socket login rejected",
             Self::CertificateRejected => "certificate authentication failed",
             Self::NoMethod => "no authentication method is found",
+            Self::NoSuchUser => "no such user",
+            Self::AuthDatabaseDisabled { name } => {
+                return format!("authentication database \"{name}\" is disabled").into();
+            }
             Self::LoginRejected => "login rejected",
             Self::LdapUnbuilt => "ldap is not supported by this build",
             Self::NoSuchDatabase { name } => return format!("no such database: {name}").into(),
@@ -302,7 +309,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 52] = [
+        let table: [(Fault, Blame, &str, &str); 54] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -349,6 +356,13 @@ mod tests {
             (Fault::UserUnknownToTrust, Client, "08P01", "\"trust\" authentication failed"),
             (Fault::UnixSocketRejected, Client, "08P01", "unix socket login rejected"),
             (Fault::CertificateRejected, Client, "08P01", "certificate authentication failed"),
+            (Fault::NoSuchUser, Client, "08P01", "no such user"),
+            (
+                Fault::AuthDatabaseDisabled { name: name() },
+                Operator,
+                "08P01",
+                "authentication database \"x\" is disabled",
+            ),
             (Fault::NoMethod, Operator, "08P01", "no authentication method is found"),
             (Fault::LoginRejected, Operator, "08P01", "login rejected"),
             (Fault::LdapUnbuilt, Operator, "08P01", "ldap is not supported by this build"),

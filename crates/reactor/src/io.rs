@@ -175,6 +175,13 @@ pub struct Socket {
     pub(crate) tls: Option<Box<Carried>>,
 }
 
+/// One end of a pair of unix sockets.
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd, is_unix: true, from: None, tls: None }
+    }
+}
+
 /// Why nothing more comes.
 #[derive(Debug)]
 pub enum End {

@@ -51,10 +51,28 @@ impl<I: Io> Worker<I> {
         self.arm_client(key);
     }
 
+    /// The control thread comes as a client.
+    pub(crate) fn receive_own(&mut self, socket: I::Socket) {
+        let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
+        let stage = Stage::Greeting(Box::new(Greeting { said: Vec::new(), has_spoken: false, since_wall }));
+        let Some(key) = self.take_client(socket, peer, 0, self.now, stage) else { return };
+        self.mark_own(key, true);
+        if let Some(client) = self.clients.get(key) {
+            self.io.receive(client.conn, Receive::Once);
+        }
+        self.arm_client(key);
+    }
+
+    fn mark_own(&mut self, key: Key, is_own: bool) {
+        if let Some(client) = self.clients.get_mut(key) {
+            client.is_own = is_own;
+        }
+    }
+
     fn take_client(&mut self, socket: I::Socket, peer: Peer, id: u64, since: Time, stage: Stage) -> Option<Key> {
         let conn = base::Key { index: u32::MAX, generation: 0 };
-        let (timer, seat) = (None, Seat::default());
-        let client = Client { conn, id, peer, security: None, since, asked: self.now, timer, seat, stage };
+        let (timer, seat, is_own) = (None, Seat::default(), false);
+        let client = Client { conn, id, peer, security: None, since, asked: self.now, timer, seat, is_own, stage };
         let Ok(key) = self.clients.insert(client) else {
             self.log.add(Level::Error, format_args!("no room for another client"));
             return None;
@@ -168,12 +186,12 @@ impl<I: Io> Worker<I> {
             self.begin_login(key, &early);
             return;
         }
-        let (id, peer, since, conn) = (client.id, client.peer, client.since, client.conn);
+        let (id, peer, since, conn, is_own) = (client.id, client.peer, client.since, client.conn, client.is_own);
         let security = client.security.clone();
         match self.io.release(conn) {
             Some(socket) => {
                 self.forget_client(key);
-                let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall };
+                let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall, is_own };
                 (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             }
             None => {
@@ -197,12 +215,12 @@ impl<I: Io> Worker<I> {
 
     /// A client comes from the worker that accepted it.
     pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
-        let Traveller { socket, peer, security, request, early, id, since, since_wall } = traveller;
+        let Traveller { socket, peer, security, request, early, id, since, since_wall, is_own } = traveller;
         let early = if planted::is(Planted::EarlyBytesLost) { Vec::new() } else { early };
         let home = self.force.homes.home_of(&request.database);
         if home != self.id {
             // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
-            let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall };
+            let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall, is_own };
             (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             return;
         }
@@ -212,6 +230,7 @@ impl<I: Io> Worker<I> {
                 client.security = security;
             }
             self.arm_client(key);
+            self.mark_own(key, is_own);
             self.begin_login(key, &early);
         }
     }

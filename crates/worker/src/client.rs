@@ -42,6 +42,8 @@ pub(crate) struct Client {
     pub(crate) timer: Option<(TimerId, Time)>,
     /// What it takes of the limits.
     pub(crate) seat: Seat,
+    /// It is the control thread: nobody sees it, no limit counts it.
+    pub(crate) is_own: bool,
     pub(crate) stage: Stage,
 }
 

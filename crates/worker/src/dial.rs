@@ -220,7 +220,11 @@ impl<I: Io> Worker<I> {
         let own = entry.password.as_ref().filter(|_| entry.user.is_some() || entry.password.is_some());
         let secret = match own.and_then(|password| Password::new(password.expose())) {
             Some(password) => Arc::new(Secret::Plain(password)),
-            None => self.force.users.secret(&place.user_name).cloned().unwrap_or_default(),
+            None => {
+                let told = self.places.users[place.user as usize].told.as_ref();
+                let listed = self.force.users.secret(&place.user_name).filter(|secret| !secret.is_none());
+                listed.or(told).cloned().unwrap_or_default()
+            }
         };
         let parameters = [
             ("client_encoding", &entry.client_encoding),

@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
         if !self.force.settings.log_disconnections {
             return;
         }
-        let Some(client) = self.clients.get(key) else { return };
+        let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
         let age = self.now.since(client.since).as_secs();
         let line = self.client_prefix(key);
         self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));

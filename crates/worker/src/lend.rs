@@ -118,8 +118,9 @@ impl<I: Io> Worker<I> {
         let user = &login.request.user;
         let settings = &self.force.settings;
         settings.max_user_client_connections(user)?;
-        let is_known = self.force.users.secret(user).is_some() || settings.users.contains_key(&**user);
-        is_known.then(|| LedgerKey::UserClients(Arc::from(&**user)))
+        let entry = settings.database(&login.request.database);
+        let may_be_told = settings.auth_user.is_some() || entry.is_some_and(|entry| entry.auth_user.is_some());
+        (may_be_told || self.is_known(user)).then(|| LedgerKey::UserClients(Arc::from(&**user)))
     }
 
     /// Counts a client among those of its database and user.

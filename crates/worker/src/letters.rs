@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use auth::{Hba, IdentMaps, UserFile};
+use auth::{Hba, IdentMaps, Secret, UserFile};
 use base::{Time, Wall, WorkerId};
 use config::{Homes, Settings};
 use pool::ClientKey;
@@ -104,6 +104,9 @@ impl<S> std::fmt::Debug for Posts<S> {
 pub enum ToWorker<S> {
     /// A client comes home: its database lives here.
     Client(Box<Traveller<S>>),
+    /// The control thread itself comes as a client, with a question to a server: nobody asks it who it is, and no limit counts
+    /// it.
+    Own(S),
     /// Somebody wants a query of one of our clients cancelled.
     Cancel {
         /// Whose query.
@@ -130,6 +133,13 @@ pub enum ToWorker<S> {
         name: Arc<str>,
         /// Its addresses, at least one, or why there are none.
         found: Result<Vec<IpAddr>, Arc<str>>,
+    },
+    /// What was asked with [`ToControl::AskSecret`].
+    Told {
+        /// For whom it was asked.
+        client: ClientKey,
+        /// The answer.
+        told: Told,
     },
     /// Who a user of the system is; `None` if nobody knows.
     SystemUser {
@@ -192,6 +202,48 @@ pub struct Traveller<S> {
     pub since: Time,
     /// The same on the calendar.
     pub since_wall: Wall,
+    /// Whether it came with [`ToWorker::Own`].
+    pub is_own: bool,
+}
+
+/// What a server is asked about a user (`auth_query`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SecretQuestion {
+    /// Who asks.
+    pub from: WorkerId,
+    /// For which client.
+    pub client: ClientKey,
+    /// Which database is asked.
+    pub database: Arc<str>,
+    /// As whom.
+    pub asker: Arc<str>,
+    /// The question, with the user's name as its only parameter.
+    pub sql: Arc<str>,
+    /// The user.
+    pub user: Arc<str>,
+}
+
+/// What a server has said about a user.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// It knows the user, by this name; without a secret nobody can log in as that user.
+    User {
+        /// The name.
+        name: Arc<str>,
+        /// What it has stored.
+        secret: Arc<Secret>,
+    },
+    /// It does not know the user.
+    Nobody,
+    /// The question had no answer; what is to be logged about it.
+    Unanswered(String),
+    /// The server could not be asked, and this is what its clients are told.
+    Refused {
+        /// Five characters.
+        sqlstate: [u8; 5],
+        /// The text.
+        text: Arc<str>,
+    },
 }
 
 /// How to go down.
@@ -215,6 +267,8 @@ pub enum ToControl {
         /// The name.
         name: Arc<str>,
     },
+    /// A server is to be asked about a user.
+    AskSecret(SecretQuestion),
     /// Who is this user of the system?
     SystemUser {
         /// Who asks.

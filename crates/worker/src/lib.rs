@@ -23,6 +23,7 @@ mod mend;
 mod orders;
 mod places;
 mod proof;
+mod secrets;
 mod secure;
 mod server;
 mod snapshot;

@@ -21,7 +21,7 @@ use wire::{Scanner, Step as Found, frontend};
 
 use crate::client::{Client, Ready, Stage};
 use crate::console::CONSOLE;
-use crate::letters::{Right, Shutdown};
+use crate::letters::{Right, Shutdown, ToControl};
 use crate::places::PoolPlace;
 use crate::proof::Demand;
 use crate::turn::Worker;
@@ -43,6 +43,8 @@ enum Waits {
     Slot,
     /// For the client's proof.
     Proof(Box<Proof>),
+    /// For what a server says about its user, and then to show this.
+    Secret(Demand),
     /// For its name in the system, and whether this map lets it be who it says.
     SystemUser { map: Option<Arc<str>> },
     /// For the parameters that a first server tells.
@@ -78,6 +80,17 @@ impl LoggingIn {
         self.said
     }
 
+    /// What it has to show once a server has told of its user, if that is awaited.
+    pub(crate) fn take_awaiting_secret(&mut self) -> Option<Demand> {
+        match std::mem::replace(&mut self.waits, Waits::Slot) {
+            Waits::Secret(demand) => Some(demand),
+            waits => {
+                self.waits = waits;
+                None
+            }
+        }
+    }
+
     /// The map by which its name in the system is judged, while that name is awaited.
     pub(crate) fn awaited_map(&self) -> Option<Option<Arc<str>>> {
         match &self.waits {
@@ -106,7 +119,9 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
         login.said.extend_from_slice(early);
-        if *login.request.database == *CONSOLE {
+        if client.is_own {
+            self.admit_own(key);
+        } else if *login.request.database == *CONSOLE {
             self.prove(key);
         } else {
             self.take_client_slot(key);
@@ -143,28 +158,45 @@ impl<I: Io> Worker<I> {
                 }
             }
         }
-        let method = match self.demand(key, peer, &database, &user) {
+        self.send_to_client(key, out);
+        let demand = self.demand(key, peer, &database, &user);
+        if matches!(demand, Demand::Nothing | Demand::Refusal(_)) || self.has_secret(&user) {
+            self.ask_proof(key, demand, None);
+            return;
+        }
+        match self.secret_question(key, &database, &user) {
+            Ok(None) => self.ask_proof(key, demand, None),
+            Ok(Some(question)) => {
+                let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+                login.waits = Waits::Secret(demand);
+                (self.posts.control)(ToControl::AskSecret(question));
+            }
+            Err(fault) => self.fail_client(key, &fault),
+        }
+    }
+
+    /// Has the client show what it has to; `told` is the secret that a server has told of its user.
+    pub(crate) fn ask_proof(&mut self, key: Key, demand: Demand, told: Option<Arc<Secret>>) {
+        let Some(Client { stage: Stage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
+        let user = login.request.user.clone();
+        let channel = security.as_ref().and_then(|security| security.end_point.clone());
+        let method = match demand {
             Demand::Nothing => {
-                self.send_to_client(key, out);
                 self.passed(key, None);
                 return;
             }
             Demand::Refusal(fault) => {
-                self.send_to_client(key, out);
                 self.fail_client(key, &fault);
                 return;
             }
             Demand::SystemUser { uid, map } => {
-                self.send_to_client(key, out);
-                let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
                 login.waits = Waits::SystemUser { map };
                 self.ask_system_user(key, uid);
                 return;
             }
             Demand::Proof(method) => method,
         };
-        let mut known = self.known(&user, method);
-        known.channel = security.and_then(|security| security.end_point.clone());
+        let known = Known { channel, ..self.known(&user, method, told) };
         if known.secret.is_none() {
             let line = self.client_prefix(key);
             self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
@@ -172,6 +204,7 @@ impl<I: Io> Worker<I> {
         let mut dice = Dice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
         self.io.randomness(&mut dice.salt);
         self.io.randomness(&mut dice.nonce);
+        let mut out = Vec::new();
         match Login::begin(method, known, dice, &mut out) {
             Ok(Step::Passed(keys)) => {
                 self.send_to_client(key, out);
@@ -195,9 +228,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// What is known of a user, and what SCRAM is checked against.
-    fn known(&mut self, user: &str, method: Method) -> Known {
+    fn known(&mut self, user: &str, method: Method, told: Option<Arc<Secret>>) -> Known {
         let settings = &self.force.settings;
-        let listed = self.force.users.secret(user).cloned();
+        let listed = told.or_else(|| self.force.users.secret(user).cloned());
         // Somebody who stands in [users] only is known and has no password.
         let secret = listed.or_else(|| settings.users.contains_key(user).then(|| Arc::new(Secret::None)));
         let scram = match secret.as_deref() {
@@ -364,7 +397,27 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.places.databases[database as usize].totals.client_login_count += 1;
-        let pool = self.pool_for(database, &entry, &user);
+        self.enter_pool(key, database, &entry, &user, keys);
+    }
+
+    /// The control thread comes with a question of its own.
+    fn admit_own(&mut self, key: Key) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        // It takes a server as it comes: no parameter is set for it.
+        login.request.vars = Vars::new(&self.force.tracked);
+        let (user, name) = (login.request.user.clone(), login.request.database.clone());
+        match self.force.settings.database(&name) {
+            Some(entry) => {
+                let database = self.places.database(&entry.name, Some(entry.clone()));
+                self.enter_pool(key, database, &entry, &user, None);
+            }
+            None => self.fail_client(key, &Fault::NoSuchDatabase { name }),
+        }
+    }
+
+    /// The client belongs to the pool of this user: it is greeted as soon as the pool knows how.
+    fn enter_pool(&mut self, key: Key, database: u32, entry: &Database, user: &str, keys: Option<ScramKeys>) {
+        let pool = self.pool_for(database, entry, user);
         if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.places.pool_mut(pool)) {
             place.keys = Some(keys);
         }

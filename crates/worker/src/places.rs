@@ -60,6 +60,8 @@ pub(crate) struct UserPlace {
     pub(crate) idle_transaction_timeout: Option<Duration>,
     pub(crate) transaction_timeout: Option<Duration>,
     pub(crate) client_idle_timeout: Option<Duration>,
+    /// What a server has told of its secret (`auth_query`): for its own logins at servers.
+    pub(crate) told: Option<Arc<Secret>>,
     /// What SCRAM checks a plaintext secret against, and the secret that it was derived from.
     pub(crate) derived: Option<(Arc<Secret>, Arc<ScramSecret>)>,
 }
@@ -142,6 +144,7 @@ impl Places {
             idle_transaction_timeout: None,
             transaction_timeout: None,
             client_idle_timeout: None,
+            told: None,
             derived: None,
         });
         self.time_user(number, settings);

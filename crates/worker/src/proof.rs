@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
             None => **name == *user,
             Some(map) => self.force.idents.allows(map, name, user),
         });
-        if is_named && self.is_known(user) { Demand::Nothing } else { Demand::Refusal(Fault::CertificateRejected) }
+        if is_named { Demand::Proof(Method::Certificate) } else { Demand::Refusal(Fault::CertificateRejected) }
     }
 
     fn demand_of_rules(&self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
@@ -116,10 +116,5 @@ impl<I: Io> Worker<I> {
             self.log.add(Level::Error, format_args!("{line}ident map {map} cannot be matched"));
         }
         self.fail_client(key, &Fault::UnixSocketRejected);
-    }
-
-    /// Whether a user stands in the file of secrets or in `[users]`.
-    pub(crate) fn is_known(&self, user: &str) -> bool {
-        self.force.users.secret(user).is_some() || self.force.settings.users.contains_key(user)
     }
 }

@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn client_row(&self, key: Key) -> Option<Row> {
-        let client = self.clients.get(key)?;
+        let client = self.clients.get(key).filter(|client| !client.is_own)?;
         let (user, database, state, link, application_name, since) = match &client.stage {
             ClientStage::Cancelling => return None,
             ClientStage::Greeting(_) => ("(nouser)".into(), "(nodb)".into(), LOGIN, None, "".into(), None),

@@ -263,6 +263,7 @@ impl<I: Io> Worker<I> {
     fn read_letters(&mut self) {
         while let Ok(letter) = self.inbox.try_recv() {
             match letter {
+                ToWorker::Own(socket) => self.receive_own(socket),
                 ToWorker::Client(traveller) => self.receive_traveller(*traveller),
                 ToWorker::Cancel { key, requester } => self.cancel(key, requester),
                 ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
@@ -270,6 +271,7 @@ impl<I: Io> Worker<I> {
                 ToWorker::Purse(answer) => self.purse_hears(answer),
                 ToWorker::Force(force) => self.come_into_force(force),
                 ToWorker::Resolved { name, found } => self.resolved(&name, found),
+                ToWorker::Told { client, told } => self.told(client, told),
                 ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
                 ToWorker::Show { question, what } => {
                     let snapshot = Box::new(self.snapshot(what));

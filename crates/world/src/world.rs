@@ -92,7 +92,16 @@ impl World {
         let bags = usize::from(plan.workers) + 1;
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
         // service.
-        let is_unclear = |what: &What| matches!(what, What::Reload { .. } | What::Order(_) | What::SlowServers { .. });
+        let is_unclear = |what: &What| {
+            matches!(
+                what,
+                What::Reload { .. }
+                    | What::Order(_)
+                    | What::Secrets { .. }
+                    | What::AuthType { .. }
+                    | What::SlowServers { .. }
+            )
+        };
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
             && plan.people.iter().all(|(_, _, habits)| habits.is_plain);
         let mut world = Self {
@@ -306,7 +315,9 @@ impl World {
             }
             ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
-            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } | ToControl::SystemUser { .. } => {}
+            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } => {}
+            // Nobody is asked for in this world.
+            ToControl::SystemUser { .. } | ToControl::AskSecret(_) => {}
         }
     }
 

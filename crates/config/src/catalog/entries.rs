@@ -21,7 +21,7 @@ catalog! {
     /// Append the client's address to its application_name at login.
     application_name_add_host: Flag = Some("0"), Live, Built;
     /// The database in which auth_query runs.
-    auth_dbname: TextOrNone = None, Live, NotYet;
+    auth_dbname: TextOrNone = None, Live, Built;
     /// The file of users and their secrets.
     auth_file: TextOrNone = None, Live, Built;
     /// The file of rules for auth_type hba.
@@ -31,11 +31,11 @@ catalog! {
     /// The parameters of auth_type ldap.
     auth_ldap_options: TextOrNone = None, Live, NotYet;
     /// The question that asks a server for the secret of a user who is not in auth_file.
-    auth_query: Text = Some("SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin"), Live, NotYet;
+    auth_query: Text = Some("SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin"), Live, Built;
     /// How clients prove who they are.
     auth_type: Word<AuthType> = Some("md5"), Live, Built;
     /// Who asks auth_query.
-    auth_user: TextOrNone = None, Live, NotYet;
+    auth_user: TextOrNone = None, Live, Built;
     /// How long a database made from `*` is kept when nobody uses it; 0 is for ever.
     autodb_idle_timeout: Timeout = Some("3600"), Live, Built;
     /// How long a cancel request may wait for its connection to a server; 0 is for ever.

@@ -124,7 +124,6 @@ fn what_it_asks_for_in_vain_is_told() {
         warnings,
         [
             "pkt_buf is accepted but has no effect in this version",
-            "auth_user of a database is accepted but has no effect in this version",
             "max_db_connections (12) is smaller than one pool may become (25 servers and 2 in reserve)",
         ]
     );

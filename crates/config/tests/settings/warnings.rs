@@ -78,15 +78,9 @@ fn a_kind_of_login_without_its_file_is_told() {
 }
 
 #[test]
-fn keys_of_databases_and_peers_without_effect_are_named_once() {
+fn peers_without_effect_are_named_once() {
     let text = "[databases]\na = auth_user=u\nb = auth_user=u\n[peers]\n1 = host=h\n2 = host=h\n";
-    assert_eq!(
-        warned(&format!("{QUIET}{text}")),
-        [
-            "t.ini:4: auth_user of a database is accepted but has no effect in this version",
-            "t.ini:6: [peers] is accepted but has no effect in this version",
-        ]
-    );
+    assert_eq!(warned(&format!("{QUIET}{text}")), ["t.ini:6: [peers] is accepted but has no effect in this version"]);
 }
 
 #[test]

@@ -18,6 +18,8 @@ use crate::fault::Fault;
 pub enum Method {
     /// Not at all.
     Trust,
+    /// By a certificate, which has been found to be of somebody of this name.
+    Certificate,
     /// By its password as it is.
     Plain,
     /// By md5; by SCRAM if its secret is one of SCRAM.
@@ -80,7 +82,8 @@ impl Login {
         let is_scram = matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
         match method {
             Method::Trust if known.secret.is_none() => Err(Fault::UserUnknownToTrust),
-            Method::Trust => Ok(Step::Passed(None)),
+            Method::Certificate if known.secret.is_none() => Err(Fault::CertificateRejected),
+            Method::Trust | Method::Certificate => Ok(Step::Passed(None)),
             Method::Plain => {
                 write::authentication(out, 3, &[]);
                 Ok(Step::Ask(Self::AwaitPassword(known)))
@@ -203,6 +206,13 @@ mod tests {
         assert!(matches!(begin(Some("x")), Ok(Step::Passed(None))));
         assert!(matches!(begin(Some("")), Ok(Step::Passed(None))));
         assert!(matches!(begin(None), Err(Fault::UserUnknownToTrust)));
+    }
+
+    #[test]
+    fn a_certificate_lets_only_those_in_who_are_known() {
+        let begin = |secret| Login::begin(Method::Certificate, known(secret), DICE, &mut Vec::new());
+        assert!(matches!(begin(Some("")), Ok(Step::Passed(None))));
+        assert!(matches!(begin(None), Err(Fault::CertificateRejected)));
     }
 
     #[test]

@@ -177,6 +177,16 @@ impl<I: Io> Worker<I> {
         self.io.receive(client.conn, Receive::Once);
     }
 
+    /// The line that says who wants what, and whether in secret.
+    pub(crate) fn log_attempt(&mut self, key: Key, database: &str, user: &str) {
+        let Some(client) = self.clients.get(key).filter(|_| self.force.settings.log_connections) else { return };
+        let tls = client.security.clone();
+        let tls = tls.as_ref().map_or("no", |security| &security.summary);
+        let line = self.client_prefix(key);
+        let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication=none");
+        self.log.add(Level::Log, words);
+    }
+
     /// The database that the client wants may live on another worker: then it goes there, once.
     fn go_home(&mut self, key: Key, request: Request, early: Vec<u8>, since_wall: Wall) {
         let home = self.force.homes.home_of(&request.database);

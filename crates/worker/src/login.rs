@@ -136,13 +136,7 @@ impl<I: Io> Worker<I> {
         let peer = client.peer;
         let mut out = Vec::new();
         login.request.negotiate(&mut out);
-        let security = client.security.clone();
-        if self.force.settings.log_connections {
-            let line = self.client_prefix(key);
-            let tls = security.as_ref().map_or("no", |security| &security.summary);
-            let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication=none");
-            self.log.add(Level::Log, words);
-        }
+        self.log_attempt(key, &database, &user);
         if *database == *CONSOLE {
             match self.console_right(&user, peer) {
                 Some(Entry::Open(_)) => {

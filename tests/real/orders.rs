@@ -156,12 +156,12 @@ pub(crate) fn a_setting_holds_until_the_next_reload(house: &House) {
         rows.into_iter().find(|row| row[0].as_deref() == Some(key)).and_then(|row| row[1].clone())
     };
     assert_eq!(pooler.console("SET query_wait_timeout = 7").tags, ["SET query_wait_timeout=7"]);
-    assert_eq!(pooler.console("SET auth_user TO 'asker'").tags, ["SET auth_user=asker"]);
+    assert_eq!(pooler.console("SET auth_dbname TO 'asker'").tags, ["SET auth_dbname=asker"]);
     assert_eq!(shown("query_wait_timeout").as_deref(), Some("7"));
     order(&pooler, "RELOAD");
     assert_eq!(shown("query_wait_timeout").as_deref(), Some("100"));
     // As in PgBouncer, what has no default keeps what it was set to.
-    assert_eq!(shown("auth_user").as_deref(), Some("asker"));
+    assert_eq!(shown("auth_dbname").as_deref(), Some("asker"));
     let answer = pooler.console("SET query_wait_timeout = soon");
     assert_eq!(refusal(&answer), ("08P01", "SET failed"));
     assert!(pooler.log().contains("invalid value \"soon\" for parameter query_wait_timeout"), "{}", pooler.log());

@@ -2,14 +2,24 @@
 
 use std::sync::Arc;
 
+use tests::authority::Authority;
 use tests::place::Place;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
+
+/// A PostgreSQL that speaks TLS.
+pub(crate) struct Secure {
+    pub(crate) postgres: Postgres,
+    /// Who has signed its certificate, which names `localhost`, and whose certificates it takes.
+    pub(crate) authority: Authority,
+}
 
 /// The places and the cluster.
 pub(crate) struct House {
     // Dropped before the place, whose directory it lives in.
     pub(crate) postgres: Postgres,
+    /// Another cluster, which speaks TLS.
+    pub(crate) secure: Secure,
     pub(crate) place: Arc<Place>,
 }
 
@@ -17,7 +27,16 @@ impl House {
     /// Finds the programs and starts PostgreSQL.
     pub(crate) fn open() -> Result<Self, String> {
         let place = Arc::new(Place::find()?);
-        Ok(Self { postgres: Postgres::start(&place), place })
+        // Both here and not when the first test asks: a child dies with the thread that made it.
+        let (postgres, secure, authority) =
+            (Postgres::start(&place), Postgres::start(&place), Authority::new("the authority of PostgreSQL"));
+        secure.speak_tls(&place, &authority.signs("postgres", &["localhost"]), &authority);
+        Ok(Self { postgres, secure: Secure { postgres: secure, authority }, place })
+    }
+
+    /// The line of `[databases]` for a database of the PostgreSQL that speaks TLS.
+    pub(crate) fn secure_line(&self, name: &str, database: &str) -> String {
+        format!("{name} = host=localhost port={} dbname={database}", self.secure.postgres.port())
     }
 
     /// The line of `[databases]` for a database of the cluster under its own name.

@@ -22,6 +22,7 @@ mod signals;
 mod smoke;
 mod sockets;
 mod timeouts;
+mod tls;
 mod traffic;
 
 #[path = "../soak/mod.rs"]
@@ -201,6 +202,25 @@ fn list() -> Vec<Entry> {
         files::included_files_and_quoted_names_are_read,
         files::the_command_line_is_pgbouncers,
         files::root_is_refused_unless_a_user_is_named,
+        tls::both_legs_are_secured_and_say_how,
+        tls::who_must_speak_tls_and_does_not_is_told_so,
+        tls::who_may_speak_tls_may_also_not,
+        tls::a_client_of_an_older_tls_is_served,
+        tls::clients_go_to_their_home_with_their_tls,
+        tls::large_rows_pass_both_ways,
+        tls::a_client_that_does_not_read_gets_all_in_the_end,
+        tls::tls_may_be_spoken_at_once,
+        tls::a_client_that_just_vanishes_is_no_warning,
+        tls::clients_are_asked_for_certificates,
+        tls::rules_tell_who_speaks_tls,
+        tls::logins_are_bound_to_their_channel,
+        tls::a_server_without_tls_is_refused_where_it_is_required,
+        tls::a_servers_certificate_is_checked_as_far_as_it_is_asked_for,
+        tls::servers_see_our_certificate,
+        tls::a_query_on_a_secured_server_is_cancelled_in_secret,
+        tls::a_reload_reads_certificates_again,
+        tls::a_reload_that_cannot_read_a_certificate_changes_nothing,
+        tls::servers_are_replaced_when_tls_towards_them_changes,
         console::show_version_names_the_version,
         console::show_databases_has_its_columns,
         console::show_pools_has_its_columns,

@@ -5,6 +5,7 @@
 //! is stopped when its guard is dropped, and dies with us if we are killed.
 //! Not here: what is expected of the pooler. That is in `talk/*.talk` and `real/*.rs`.
 
+pub mod authority;
 pub mod client;
 pub mod message;
 pub mod notation;

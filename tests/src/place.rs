@@ -71,6 +71,16 @@ impl Place {
         self.give_away(path);
     }
 
+    /// Writes a file that the children's user owns and nobody else reads.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write_secret(&self, path: &Path, text: &str) {
+        self.write(path, text);
+        let only_owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(path, only_owner).expect("our own file takes permissions");
+    }
+
     /// A command that runs as the ordinary user, and gets `signal` (a name such as `KILL`) if this program dies.
     pub fn command(&self, program: &Path, signal: &str) -> Command {
         let mut command = if self.leash {

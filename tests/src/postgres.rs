@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use crate::authority::{Authority, Identity};
 use crate::client::{Answer, Client};
 use crate::message;
 use crate::peer::Peer;
@@ -135,6 +136,23 @@ impl Postgres {
         crate::wait::wait_for(&format!("{text} runs in {database}"), LIMIT, || {
             watcher.query(&sql).rows.first().and_then(|row| row[0].clone())
         })
+    }
+
+    /// Lets it speak TLS with this certificate, and ask for certificates of this authority.
+    ///
+    /// # Panics
+    /// When it does not take them.
+    pub fn speak_tls(&self, place: &Place, own: &Identity, authority: &Authority) {
+        let files = self.directory.join("pg");
+        place.write(&files.join("server.crt"), &own.certificate);
+        place.write_secret(&files.join("server.key"), &own.key);
+        place.write(&files.join("root.crt"), &authority.pem());
+        let mut client = self.client("postgres");
+        for setting in ["ssl_ca_file = 'root.crt'", "ssl = on"] {
+            client.run(&format!("alter system set {setting}"));
+        }
+        client.run("select pg_reload_conf()");
+        wait_until("postgres speaks TLS", LIMIT, || self.value("show ssl") == "on");
     }
 
     /// Its log so far.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::{AuthType, CATALOG, Settings, State, TlsMode};
+use crate::catalog::{AuthType, CATALOG, Settings, State};
 use crate::database::Database;
 use crate::load::Found;
 use crate::mistake::{Place, Warning, Wrong};
@@ -17,7 +17,7 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
         |name: &str| CATALOG.iter().find(|e| e.name == name).and_then(|e| (e.show)(settings)).unwrap_or_default();
     if !settings.auth_type.is_built() {
         let text = format!("auth_type = {} is not available in this version", shown("auth_type"));
-        let advice = "available are any, trust, plain, md5, scram-sha-256, hba".to_owned();
+        let advice = "available are any, trust, plain, md5, scram-sha-256, cert, hba".to_owned();
         let place = found.place_of("auth_type", path);
         found.mistakes.push(Wrong::new(text).advise(Some(advice)).at(place));
     }
@@ -25,18 +25,6 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
         let wrong = Wrong::new("auth_type = hba needs auth_hba_file: without rules nobody is let in");
         let place = found.place_of("auth_type", path);
         found.mistakes.push(wrong.at(place));
-    }
-    let tls =
-        [("client_tls_sslmode", settings.client_tls_sslmode), ("server_tls_sslmode", settings.server_tls_sslmode)];
-    for (name, mode) in tls {
-        if mode.forbids_clear_text() {
-            let text = format!(
-                "{name} = {} asks for TLS, which is not available in this version: connections would be in clear text",
-                shown(name)
-            );
-            let place = found.place_of(name, path);
-            found.mistakes.push(Wrong::new(text).at(place));
-        }
     }
 }
 
@@ -57,9 +45,7 @@ fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     let defaults = Settings::default();
     for entry in CATALOG.iter().filter(|entry| entry.state == State::NotYet) {
         let is_changed = (entry.show)(settings) != (entry.show)(&defaults);
-        // Without TLS, to switch it off is done.
-        let is_met = entry.name == "server_tls_sslmode" && settings.server_tls_sslmode == TlsMode::Disable;
-        if is_changed && !is_met {
+        if is_changed {
             found.warn(entry.name, path, format!("{} is accepted but has no effect in this version", entry.name));
         }
     }

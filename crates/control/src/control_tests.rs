@@ -10,7 +10,7 @@ use base::Key;
 use config::Overrides;
 use worker::letters::{Standing, Totals};
 
-use crate::source::first_force;
+use crate::source::{Files, first_force};
 
 type Letters = Arc<Mutex<Vec<ToWorker<()>>>>;
 
@@ -40,7 +40,8 @@ impl Desk {
         let (users, _) = crate::source::read_users(&loaded.settings).expect("a file of secrets");
         let log = Arc::new(crate::source::open_log(&loaded.settings).expect("a log"));
         let speaker = Arc::new(RwLock::new(Arc::clone(&log)));
-        let force = Arc::new(first_force(loaded.settings, users, Default::default(), log, workers, [0; 32], 1));
+        let force =
+            Arc::new(first_force(loaded.settings, Files { users, ..Files::default() }, log, workers, [0; 32], 1));
         let boxes: Vec<Letters> = (0..workers).map(|_| Letters::default()).collect();
         let posts = boxes.iter().map(|letters| {
             let letters = Arc::clone(letters);

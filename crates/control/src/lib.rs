@@ -15,12 +15,14 @@ mod run;
 mod secrets;
 mod source;
 mod survey;
+mod tls;
 mod waits;
 
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use names::{Found, LOOKUPS_MAX};
 pub use run::{Clock, Signals, run, wall_now};
-pub use source::{Rules, Source, first_force, open_log, read_rules, read_users, tuning, words_of};
+pub use source::{Files, Rules, Source, first_force, open_log, read_rules, read_users, tuning, words_of};
+pub use tls::read_tls;
 
 /// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.
 pub const PGBOUNCER_VERSION: &str = "1.25.2";

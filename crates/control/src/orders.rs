@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use auth::{Hba, IdentMaps};
 use base::WorkerId;
+use config::Settings;
 use pool::ClientKey;
 use reactor::Level;
-use worker::letters::{Force, Order as Task, Parts, Shutdown, Snapshot, Standing, ToWorker, Whose};
+use worker::letters::{Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Whose};
 
 use crate::console::show::CONSOLE;
 use crate::console::{self, Order, Refusal};
@@ -153,14 +154,33 @@ impl<S> Control<S> {
             let force = &self.force;
             (force.users.clone(), (Hba::clone(&force.hba), IdentMaps::clone(&force.idents)))
         };
-        self.enforce(settings, users, rules);
+        let (tls, is_tls_new) = self.tls_after(key, &settings);
+        self.enforce(settings, users, rules, tls);
         let tag = format!("SET {key}={value}");
         let answer = match is_kept {
+            _ if !is_tls_new => {
+                console::noted_answer(&tag, "TLS settings could not be applied, still using old configuration")
+            }
             true => console::noted_answer(&tag, &format!("{key} is changed by a restart only, and stays as it is")),
             false => console::done_answer(&tag),
         };
         self.answer(asker, answer);
         Ok(())
+    }
+
+    /// What TLS needs after a setting was changed, and whether that could be read: settings that belong together are set one
+    /// after the other, so that a half of them is no error yet.
+    fn tls_after(&self, key: &str, settings: &Settings) -> (TlsTerms, bool) {
+        if !key.contains("_tls_") && !key.contains("_tls13_") && key != "auth_type" {
+            return (self.force.tls.clone(), true);
+        }
+        match crate::tls::read_tls(settings) {
+            Ok(tls) => (tls, true),
+            Err(text) => {
+                self.log(Level::Error, format_args!("{text}"));
+                (self.force.tls.clone(), false)
+            }
+        }
     }
 
     fn change_standing(&mut self, change: impl FnOnce(&mut Standing)) {

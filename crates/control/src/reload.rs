@@ -1,7 +1,7 @@
-//! Reading everything again: the configuration, the file of secrets, the log file.
+//! Reading everything again: the configuration, the file of secrets, certificates and keys, the log file.
 //!
-//! Always true: after a mistake in the configuration or in the file of secrets nothing has changed; otherwise everything that can change has, between
-//! two turns of each worker.
+//! Always true: after a mistake in the configuration, in the file of secrets or in what TLS needs nothing has changed;
+//! otherwise everything that can change has, between two turns of each worker.
 //! Not here: reading the files (`source`), who asks for it (`control`).
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use auth::{Hba, IdentMaps, UserFile};
 use config::{Settings, Warning};
 use reactor::{Level, LogTarget};
-use worker::letters::ToWorker;
+use worker::letters::{TlsTerms, ToWorker};
 
 use crate::control::Control;
 use crate::source;
@@ -29,18 +29,25 @@ impl<S> Control<S> {
         };
         let Some(users) = self.read_users(&loaded.settings) else { return false };
         let Some(rules) = self.read_rules(&loaded.settings) else { return false };
+        let tls = match crate::tls::read_tls(&loaded.settings) {
+            Ok(tls) => tls,
+            Err(text) => {
+                self.log(Level::Error, format_args!("{text}"));
+                return false;
+            }
+        };
         self.tell_new(loaded.warnings);
-        self.enforce(loaded.settings, users, rules);
+        self.enforce(loaded.settings, users, rules, tls);
         true
     }
 
     /// Puts settings and secrets in force. What operators have ordered stays so, except for databases that are gone.
-    pub(crate) fn enforce(&mut self, settings: Settings, users: UserFile, rules: (Hba, IdentMaps)) {
+    pub(crate) fn enforce(&mut self, settings: Settings, users: UserFile, rules: (Hba, IdentMaps), tls: TlsTerms) {
         let log = self.reopen_log(&settings);
         if settings.stats_period != self.force.settings.stats_period {
             self.period_ends = self.now.time + settings.stats_period;
         }
-        self.force = Arc::new(source::next_force(settings, users, rules, log, &self.force));
+        self.force = Arc::new(source::next_force(settings, users, rules, tls, log, &self.force));
         self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
     }
 

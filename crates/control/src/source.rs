@@ -13,7 +13,7 @@ use auth::{Hba, IdentMaps, LineProblem, UserFile};
 use config::{AuthType, Homes, Loaded, Mistake, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, TcpTuning};
-use worker::letters::{Force, Standing};
+use worker::letters::{Force, Standing, TlsTerms};
 
 /// The configuration file and what the command line says on top of it.
 #[derive(Clone, Debug)]
@@ -110,12 +110,22 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
     Ok(LogTarget::new(!settings.quiet, file).with_verbosity(settings.verbose))
 }
 
+/// What has been read from the files that the settings name.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Users and their secrets.
+    pub users: UserFile,
+    /// Rules for logins, and maps of names.
+    pub rules: (Hba, IdentMaps),
+    /// What TLS needs.
+    pub tls: TlsTerms,
+}
+
 /// What a process starts with. `workers` is at least 1.
 #[must_use]
 pub fn first_force(
     settings: Settings,
-    users: UserFile,
-    (hba, idents): (Hba, IdentMaps),
+    files: Files,
     log: Arc<LogTarget>,
     workers: u8,
     mock_key: [u8; 32],
@@ -124,8 +134,9 @@ pub fn first_force(
     let homes = Homes::assign(&settings, workers, None);
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     let tuning = tuning(&settings);
+    let Files { users, rules: (hba, idents), tls } = files;
     let (hba, idents, standing) = (Arc::new(hba), Arc::new(idents), Standing::default());
-    Force { settings, homes, users, hba, idents, tracked, mock_key, tuning, log, own_uid, standing }
+    Force { settings, homes, users, hba, idents, tracked, mock_key, tls, tuning, log, own_uid, standing }
 }
 
 /// What replaces `old` after a reload.
@@ -133,6 +144,7 @@ pub(crate) fn next_force(
     settings: Settings,
     users: UserFile,
     (hba, idents): (Hba, IdentMaps),
+    tls: TlsTerms,
     log: Arc<LogTarget>,
     old: &Force,
 ) -> Force {
@@ -141,7 +153,7 @@ pub(crate) fn next_force(
     let mut standing = old.standing.clone();
     standing.keep(|name| settings.database(name).is_some());
     let (hba, idents) = (Arc::new(hba), Arc::new(idents));
-    Force { settings, homes, users, hba, idents, tuning, log, standing, ..old.clone() }
+    Force { settings, homes, users, hba, idents, tls, tuning, log, standing, ..old.clone() }
 }
 
 /// The settings of TCP sockets.

@@ -41,6 +41,7 @@ pub enum Fault {
     OptionsFlag,
     OptionsParameter { name: Box<str> },
     UnencryptedAfter { request: &'static str },
+    TlsRequired,
     ReplicationUnsupported,
     // How it logs in.
     PasswordBeforeStartup,
@@ -217,6 +218,7 @@ impl Fault {
                 return format!("unsupported startup parameter in options: {name}").into();
             }
             Self::UnencryptedAfter { request } => return format!("received unencrypted data after {request}").into(),
+            Self::TlsRequired => "SSL required",
             Self::ReplicationUnsupported => "replication connections are not supported by this version",
             Self::PasswordBeforeStartup => "client password pkt before startup packet",
             Self::PasswordWrong => "password authentication failed",
@@ -341,7 +343,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 62] = [
+        let table: [(Fault, Blame, &str, &str); 63] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -384,6 +386,7 @@ mod tests {
             (Fault::SaslWrong, Client, "08P01", "SASL authentication failed"),
             (Fault::SaslMechanism, Client, "08P01", "client selected an invalid SASL authentication mechanism"),
             (Fault::PasswordEmpty, Client, "08P01", "empty password returned by client"),
+            (Fault::TlsRequired, Client, "08P01", "SSL required"),
             (Fault::UserUnknownToTrust, Client, "08P01", "\"trust\" authentication failed"),
             (Fault::UnixSocketRejected, Client, "08P01", "unix socket login rejected"),
             (Fault::CertificateRejected, Client, "08P01", "certificate authentication failed"),

@@ -195,6 +195,26 @@ impl Span {
         }
     }
 
+    /// Whether nobody else reads this buffer.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.spans[usize::from(self.id)].get() == 1
+    }
+
+    /// The bytes to be written over, if nobody else reads this buffer.
+    pub(crate) fn only(&mut self) -> Option<&mut [u8]> {
+        if !self.is_alone() {
+            return None;
+        }
+        // Safe because this span is the only one of its buffer and is borrowed as a whole; its range lies within what was
+        // received.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(
+                self.shared.start_of(self.id).as_ptr().add(self.start as usize),
+                self.len as usize,
+            )
+        })
+    }
+
     /// Lets the first `bytes` go.
     ///
     /// # Panics
@@ -277,6 +297,17 @@ mod tests {
         drop(first);
         assert_eq!(filled(&buffers, b"b").id, id);
         assert_eq!(buffers.touched(), 1);
+    }
+
+    #[test]
+    fn only_a_span_that_is_alone_is_written_over() {
+        let buffers = Buffers::new(1);
+        let mut span = filled(&buffers, b"hello world");
+        let mut part = span.slice(6..11);
+        assert!(span.only().is_none() && part.only().is_none());
+        drop(span);
+        part.only().expect("alone").copy_from_slice(b"there");
+        assert_eq!(&*part, b"there");
     }
 
     #[test]

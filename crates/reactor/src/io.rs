@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use base::{Key, Time, Wall};
 
-use crate::{Chunk, Lines, LogTarget, Span, TcpTuning};
+use crate::tls::{Carried, Security, Side};
+use crate::{Chunk, Lines, LogTarget, TcpTuning};
 
 /// The name of an open connection.
 pub type Conn = Key;
@@ -45,6 +46,16 @@ pub trait Io {
     /// # Errors
     /// It could not even be begun, such as when no descriptor is left.
     fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn>;
+
+    /// Begins TLS on a connection, of which `said` has been received already. Nothing is asked for meanwhile;
+    /// [`Completion::Secured`] or [`Completion::Ended`] follows. What was given to be sent before leaves as it is.
+    ///
+    /// # Errors
+    /// It cannot be begun; the connection wants to be closed. Whoever has no TLS says this always.
+    fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
+        let _ = (conn, owner, side, said);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Asks for what the other side sends.
     fn receive(&mut self, conn: Conn, how: Receive);
@@ -160,12 +171,14 @@ pub struct Socket {
     pub(crate) is_unix: bool,
     /// Where it came from, if that was told when it was accepted.
     pub(crate) from: Option<SocketAddr>,
+    /// What secures it, if anything does.
+    pub(crate) tls: Option<Box<Carried>>,
 }
 
 /// One end of a pair of unix sockets.
 impl From<OwnedFd> for Socket {
     fn from(fd: OwnedFd) -> Self {
-        Self { fd, is_unix: true, from: None }
+        Self { fd, is_unix: true, from: None, tls: None }
     }
 }
 
@@ -176,6 +189,8 @@ pub enum End {
     Eof,
     /// The connection broke.
     Broken(io::Error),
+    /// TLS was not agreed on, or what came was not what had been sent; in words for the log.
+    Insecure(String),
 }
 
 /// What has happened.
@@ -207,7 +222,14 @@ pub enum Completion<S> {
         /// Whose.
         owner: u64,
         /// The bytes.
-        span: Span,
+        bytes: Chunk,
+    },
+    /// TLS stands: what is sent and received from now on is plain here and secret on the wire.
+    Secured {
+        /// Whose.
+        owner: u64,
+        /// How.
+        security: Arc<Security>,
     },
     /// Nothing more will come, or can be sent. The connection still wants to be closed.
     Ended {

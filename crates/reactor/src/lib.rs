@@ -11,12 +11,13 @@ mod kernel;
 mod listen;
 mod log;
 mod timer;
+pub mod tls;
 mod waker;
 
 pub use buffer::{BUFFER_BYTES, Blank, Buffers, Span};
 pub use chunk::Chunk;
 pub use io::{Address, Close, Completion, Conn, Doors, End, Io, LINGER, Peer, Receive, Socket};
-pub use kernel::{Backend, Epoll, Equipment, Uring, probe_uring};
+pub use kernel::{Backend, Epoll, Equipment, Kernel, Uring, probe_uring};
 pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix};
 pub use log::{Level, Lines, LogTarget};
 pub use timer::{TICK, TimerId, Wheel};

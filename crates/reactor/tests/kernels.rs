@@ -8,17 +8,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use base::Time;
+use reactor::tls::{Crew, Tls};
 use reactor::{
-    Address, Chunk, Close, Completion, Conn, Doors, End, Epoll, Equipment, Io, LogTarget, Receive, Socket, Span,
-    TcpTuning, Uring, Wanted, bind_unix, probe_uring, waker,
+    Address, Chunk, Close, Completion, Conn, Doors, End, Epoll, Equipment, Io, Kernel, LogTarget, Receive, Socket,
+    Span, TcpTuning, Uring, Wanted, bind_unix, probe_uring, waker,
 };
+
+#[path = "kernels/tls.rs"]
+mod tls;
 
 /// Tells the story to each kernel that this machine allows.
 fn both(story: fn(&mut dyn FnMut(u16) -> Stage)) {
     if probe_uring().is_ok() {
-        story(&mut |buffers| Stage::new(buffers, |equipment| Box::new(Uring::new(equipment).expect("a ring"))));
+        story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, Uring::new)));
     }
-    story(&mut |buffers| Stage::new(buffers, |equipment| Box::new(Epoll::new(equipment).expect("an epoll set"))));
+    story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, Epoll::new)));
+}
+
+/// As workers have it: TLS stands on each kernel, for connections that want it.
+fn with_tls<K: Kernel + 'static>(
+    equipment: Equipment,
+    make: impl FnOnce(Equipment) -> std::io::Result<K>,
+) -> Box<dyn Io<Socket = Socket>> {
+    let waker = equipment.waker.clone();
+    Box::new(Tls::new(make(equipment).expect("a kernel"), Crew::new(2), waker))
 }
 
 /// One kernel, and the name of its door.
@@ -79,7 +92,7 @@ impl Stage {
 
     fn received(&mut self, wanted: u64) -> Span {
         self.until(|completion| match completion {
-            Completion::Received { owner, span } if owner == wanted => Some(span),
+            Completion::Received { owner, bytes: Chunk::Span(span) } if owner == wanted => Some(span),
             _ => None,
         })
     }

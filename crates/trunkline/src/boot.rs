@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use auth::UserFile;
 use config::{Loaded, Settings};
-use control::{Clock, Control, LOOKUPS_MAX, PGBOUNCER_VERSION, Rules, Signals, Source, Speaker};
+use control::{Clock, Control, Files, LOOKUPS_MAX, PGBOUNCER_VERSION, Rules, Signals, Source, Speaker};
 use reactor::{Level, LogTarget};
 use tokio::runtime::Runtime;
-use worker::letters::{Force, Post, ToControl};
+use worker::letters::{Force, Post, TlsTerms, ToControl};
 
 use crate::args::{Place, Serve};
 use crate::daemon;
@@ -45,9 +45,10 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
     if call.place == Place::Background {
         return daemon::detach(&settings);
     }
-    // As in PgBouncer before the user is switched: the secrets may be for root's eyes only.
+    // As in PgBouncer before the user is switched: secrets and keys may be for root's eyes only.
     let users = control::read_users(&settings);
     let rules = control::read_rules(&settings)?;
+    let tls = read_tls(&settings, speaker)?;
     identity::become_user(settings.user.as_deref())?;
     doors::check_nobody_answers(&settings)?;
     let old = settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)?;
@@ -58,7 +59,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
     for warning in &warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
-    let force = Arc::new(first_force(settings, users, rules, log, speaker)?);
+    let force = Arc::new(first_force(settings, users, rules, tls, log, speaker)?);
     let limit = identity::raise_descriptor_limit()?;
     tell_descriptors(&force, limit, speaker);
     let choice = threads::choose(force.settings.io_backend, reactor::probe_uring)?;
@@ -112,10 +113,18 @@ fn open_log(settings: &Settings, speaker: &Speaker) -> Result<Arc<LogTarget>, Fa
     Ok(log)
 }
 
+fn read_tls(settings: &Settings, speaker: &Speaker) -> Result<TlsTerms, Fatal> {
+    control::read_tls(settings).map_err(|text| {
+        say(speaker, Level::Error, format_args!("{text}"));
+        Fatal("TLS setup failed".to_owned())
+    })
+}
+
 fn first_force(
     settings: Settings,
     users: Users,
     (hba, idents, lines): Rules,
+    tls: TlsTerms,
     log: Arc<LogTarget>,
     speaker: &Speaker,
 ) -> Result<Force, Fatal> {
@@ -130,7 +139,14 @@ fn first_force(
         Ok(workers) => workers,
         Err(_) => u8::MAX,
     };
-    Ok(control::first_force(settings, users, (hba, idents), log, workers, mock_key, identity::own_uid()))
+    Ok(control::first_force(
+        settings,
+        Files { users, rules: (hba, idents), tls },
+        log,
+        workers,
+        mock_key,
+        identity::own_uid(),
+    ))
 }
 
 fn open_doors(settings: &Settings, speaker: &Speaker) -> Result<doors::Doors, Fatal> {
@@ -169,7 +185,7 @@ fn tell_descriptors(force: &Force, limit: DescriptorLimit, speaker: &Speaker) {
 fn tell_up(force: &Force, io: &str, speaker: &Speaker) {
     let (ours, workers) = (env!("CARGO_PKG_VERSION"), force.homes.workers());
     let line = format_args!(
-        "process up: PgBouncer {PGBOUNCER_VERSION}, trunkline {ours}, io: {io}, workers: {workers}, tls: none"
+        "process up: PgBouncer {PGBOUNCER_VERSION}, trunkline {ours}, io: {io}, workers: {workers}, tls: rustls"
     );
     say(speaker, Level::Log, line);
     if std::env::var_os("NOTIFY_SOCKET").is_some() {

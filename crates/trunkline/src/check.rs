@@ -25,6 +25,7 @@ pub(crate) fn check(config: &str) -> ExitCode {
         Ok((_, _, lines)) => problems.extend(lines),
         Err(text) => problems.push(text),
     }
+    problems.extend(control::read_tls(&loaded.settings).err());
     if !problems.is_empty() {
         problems.iter().for_each(|problem| eprintln!("error: {problem}"));
         return failed(problems.len());

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use base::WorkerId;
 use config::IoBackend;
-use reactor::{Backend, Epoll, Equipment, Io, Listener, Socket, Uring, Waker};
+use reactor::tls::{Crew as TlsCrew, Tls};
+use reactor::{Backend, Epoll, Equipment, Kernel, Listener, Socket, Uring, Waker};
 use worker::Worker;
 use worker::letters::{Force, Ids, Post, Posts, ToControl, ToWorker};
 
@@ -84,13 +85,14 @@ pub(crate) fn start(
         workers.push(letter_box(sender, waker.clone()));
         boxes.push((inbox, waker));
     }
+    let shakers = TlsCrew::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(SHAKERS_MAX));
     let posts = Posts { workers: workers.clone(), control, ids: Ids::default() };
     let (up, ups) = mpsc::channel();
     let (end, ended) = mpsc::channel();
     for (number, (inbox, waker)) in (0..=u8::MAX).zip(boxes) {
         let equipment = Equipment {
             listeners: listeners.to_vec(),
-            waker,
+            waker: waker.clone(),
             buffers: BUFFERS_PER_WORKER,
             tuning: force.tuning,
             log: Arc::clone(&force.log),
@@ -100,6 +102,8 @@ pub(crate) fn start(
             inbox,
             posts: posts.clone(),
             force: Arc::clone(force),
+            shakers: shakers.clone(),
+            waker,
             seed: seed.wrapping_add(u64::from(number)),
             up: up.clone(),
             end: end.clone(),
@@ -144,6 +148,8 @@ struct Tools {
     inbox: Receiver<ToWorker<Socket>>,
     posts: Posts<Socket>,
     force: Arc<Force>,
+    shakers: TlsCrew,
+    waker: Waker,
     seed: u64,
     up: Sender<Result<(), String>>,
     end: Sender<()>,
@@ -157,9 +163,9 @@ impl Tools {
         }
     }
 
-    fn work_with<I: Io<Socket = Socket>>(self, io: std::io::Result<I>) {
-        let io = match io {
-            Ok(io) => io,
+    fn work_with<K: Kernel>(self, kernel: std::io::Result<K>) {
+        let io = match kernel {
+            Ok(kernel) => Tls::new(kernel, self.shakers, self.waker),
             Err(error) => return drop(self.up.send(Err(error.to_string()))),
         };
         let worker = Worker::new(self.id, io, self.inbox, self.posts, self.force, self.seed);
@@ -169,6 +175,8 @@ impl Tools {
     }
 }
 
+/// Threads that shake hands for TLS: as many as processors, which they leave to the workers; more would only wait.
+const SHAKERS_MAX: usize = 16;
 /// Receive buffers of one worker: 4,096 of them are in the kernel's hands, a few more on their way to the other side.
 const BUFFERS_PER_WORKER: u16 = 4096;
 

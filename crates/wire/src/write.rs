@@ -146,6 +146,11 @@ pub fn startup<'a>(out: &mut Vec<u8>, minor: u16, parameters: impl IntoIterator<
     });
 }
 
+/// Appends an `SSLRequest`: whether the server speaks TLS.
+pub fn ssl_request(out: &mut Vec<u8>) {
+    sized(out, |out| out.extend_from_slice(&startup::SSL_REQUEST.to_be_bytes()));
+}
+
 /// Appends a `CancelRequest` for this key.
 pub fn cancel_request(out: &mut Vec<u8>, key: &[u8]) {
     sized(out, |out| {
@@ -223,6 +228,13 @@ mod tests {
             panic!("a session")
         };
         assert_eq!(parameters[1], ("database".to_owned(), "shop".to_owned()));
+    }
+
+    #[test]
+    fn a_question_for_tls_reads_back_as_it_was_written() {
+        let mut out = Vec::new();
+        ssl_request(&mut out);
+        assert_eq!(startup::Startup::parse(&out), Ok(startup::Startup::Ssl));
     }
 
     #[test]

@@ -4,10 +4,13 @@
 //! another worker with nothing under way; it moves once, and again only if its database has moved meanwhile.
 //! Not here: who it is (`login`).
 
+use std::sync::Arc;
+
 use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
-use protocol::client::greeting::{self, Opening, Request, StartupRules};
+use protocol::client::greeting::{self, Opening, Request, SSL_REQUEST, StartupRules};
 use protocol::fault::Fault;
+use reactor::tls::{Security, Side};
 use reactor::{Chunk, Io, Level, Peer, Receive};
 
 use crate::client::{Client, Seat, Stage};
@@ -68,8 +71,8 @@ impl<I: Io> Worker<I> {
 
     fn take_client(&mut self, socket: I::Socket, peer: Peer, id: u64, since: Time, stage: Stage) -> Option<Key> {
         let conn = base::Key { index: u32::MAX, generation: 0 };
-        let seat = Seat::default();
-        let client = Client { conn, id, peer, since, asked: self.now, timer: None, seat, is_own: false, stage };
+        let (timer, seat, is_own) = (None, Seat::default(), false);
+        let client = Client { conn, id, peer, security: None, since, asked: self.now, timer, seat, is_own, stage };
         let Ok(key) = self.clients.insert(client) else {
             self.log.add(Level::Error, format_args!("no room for another client"));
             return None;
@@ -98,9 +101,14 @@ impl<I: Io> Worker<I> {
         match greeting::open(&greeting.said) {
             Opening::More => self.io.receive(client.conn, Receive::Once),
             Opening::DirectTls => {
-                let line = self.client_prefix(key);
-                self.log.add(Level::Log, format_args!("{line}direct TLS is not offered here, closing"));
-                self.drop_client(key, "TLS is not offered");
+                let said = std::mem::take(&mut greeting.said);
+                if self.offers_tls(key) {
+                    self.secure_client(key, &said);
+                } else {
+                    let line = self.client_prefix(key);
+                    self.log.add(Level::Log, format_args!("{line}direct TLS is not offered here, closing"));
+                    self.drop_client(key, "TLS is not offered");
+                }
             }
             Opening::Encryption { bytes, request } => {
                 if greeting.said.len() > bytes {
@@ -108,9 +116,16 @@ impl<I: Io> Worker<I> {
                     return;
                 }
                 greeting.said.clear();
-                let conn = client.conn;
-                self.io.send(conn, Chunk::Own((*b"N").into()));
-                self.io.receive(conn, Receive::Once);
+                let (conn, is_tls) = (client.conn, request == SSL_REQUEST);
+                if is_tls && client.security.is_some() {
+                    self.part_from_client(key, "SSL req inside SSL");
+                } else if is_tls && self.offers_tls(key) {
+                    self.io.send(conn, Chunk::Own((*b"S").into()));
+                    self.secure_client(key, &[]);
+                } else {
+                    self.io.send(conn, Chunk::Own((*b"N").into()));
+                    self.io.receive(conn, Receive::Once);
+                }
             }
             Opening::Cancel { key: cancel_key } => {
                 // As PostgreSQL's, the connection ends when the request is done: who waits for that knows that it hits nothing
@@ -121,6 +136,11 @@ impl<I: Io> Worker<I> {
                 self.route_cancel(&cancel_key, key);
             }
             Opening::Session { bytes, minor, parameters } => {
+                let is_clear = client.security.is_none() && matches!(client.peer, Peer::Tcp(_));
+                if is_clear && self.force.settings.client_tls_sslmode.forbids_clear_text() {
+                    self.fail_client(key, &Fault::TlsRequired);
+                    return;
+                }
                 let early = greeting.said.split_off(bytes);
                 let since_wall = greeting.since_wall;
                 let ignored = &self.force.settings.ignore_startup_parameters;
@@ -134,6 +154,39 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// Whether this client may have TLS: not by a unix socket, and not twice.
+    fn offers_tls(&self, key: Key) -> bool {
+        let Some(client) = self.clients.get(key) else { return false };
+        self.force.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp(_))
+    }
+
+    /// Begins TLS with a client, which has said the beginning of it already. Until it stands nothing is heard of it.
+    fn secure_client(&mut self, key: Key, said: &[u8]) {
+        let (Some(client), Some(offer)) = (self.clients.get(key), self.force.tls.offer.clone()) else { return };
+        if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), said) {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Error, format_args!("{line}cannot begin TLS: {error}"));
+            self.drop_client(key, "TLS is not offered");
+        }
+    }
+
+    /// TLS stands between us and a client: now it may say what it wants.
+    pub(crate) fn client_secured(&mut self, key: Key, security: Arc<Security>) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.security = Some(security);
+        self.io.receive(client.conn, Receive::Once);
+    }
+
+    /// The line that says who wants what, and whether in secret.
+    pub(crate) fn log_attempt(&mut self, key: Key, database: &str, user: &str) {
+        let Some(client) = self.clients.get(key).filter(|_| self.force.settings.log_connections) else { return };
+        let tls = client.security.clone();
+        let tls = tls.as_ref().map_or("no", |security| &security.summary);
+        let line = self.client_prefix(key);
+        let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication=none");
+        self.log.add(Level::Log, words);
+    }
+
     /// The database that the client wants may live on another worker: then it goes there, once.
     fn go_home(&mut self, key: Key, request: Request, early: Vec<u8>, since_wall: Wall) {
         let home = self.force.homes.home_of(&request.database);
@@ -144,10 +197,11 @@ impl<I: Io> Worker<I> {
             return;
         }
         let (id, peer, since, conn, is_own) = (client.id, client.peer, client.since, client.conn, client.is_own);
+        let security = client.security.clone();
         match self.io.release(conn) {
             Some(socket) => {
                 self.forget_client(key);
-                let traveller = Traveller { socket, peer, request, early, id, since, since_wall, is_own };
+                let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall, is_own };
                 (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             }
             None => {
@@ -171,17 +225,20 @@ impl<I: Io> Worker<I> {
 
     /// A client comes from the worker that accepted it.
     pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
-        let Traveller { socket, peer, request, early, id, since, since_wall, is_own } = traveller;
+        let Traveller { socket, peer, security, request, early, id, since, since_wall, is_own } = traveller;
         let early = if planted::is(Planted::EarlyBytesLost) { Vec::new() } else { early };
         let home = self.force.homes.home_of(&request.database);
         if home != self.id {
             // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
-            let traveller = Traveller { socket, peer, request, early, id, since, since_wall, is_own };
+            let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall, is_own };
             (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             return;
         }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
         if let Some(key) = self.take_client(socket, peer, id, since, stage) {
+            if let Some(client) = self.clients.get_mut(key) {
+                client.security = security;
+            }
             self.arm_client(key);
             self.mark_own(key, is_own);
             self.begin_login(key, &early);

@@ -6,16 +6,19 @@
 //! two queries is ignored, `ProcessInterrupts` in `tcop/postgres.c`.)
 //! Not here: the keys (`protocol::cancel`).
 
+use std::sync::Arc;
+
 use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
-use reactor::{Close, Conn, Io, Level, Receive, TimerId};
+use reactor::{Close, Conn, End, Io, Level, Receive, TimerId};
 use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::letters::{Requester, ToControl, ToWorker};
+use crate::secure::Answer;
 use crate::timers::Timer;
 use crate::turn::{Owner, Worker};
 
@@ -28,6 +31,8 @@ pub(crate) struct Cancel {
     /// The query that it is meant for.
     query_number: u64,
     is_sent: bool,
+    /// The host to be named for TLS, if the server that it is for is secured: then the request is too.
+    host: Option<Arc<str>>,
     timer: Option<TimerId>,
     since: Time,
     /// Who is told, by the end of their connection, that it is over.
@@ -91,6 +96,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return false };
         let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return false };
         let (pool, number) = (server.pool, server.query_number);
+        let host = server.security.is_some().then(|| server.host.clone());
         let is_same = |cancel: &Cancel| cancel.server == key && cancel.query_number == number;
         if let Some((_, other)) = self.cancels.iter_mut().find(|(_, cancel)| is_same(cancel)) {
             other.requesters.extend(requester);
@@ -102,6 +108,7 @@ impl<I: Io> Worker<I> {
             pool: server.pool,
             query_number: server.query_number,
             is_sent: false,
+            host,
             timer: None,
             since: self.now,
             requesters: requester.into_iter().collect(),
@@ -131,8 +138,38 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The second connection stands: now or never.
+    /// The second connection stands. To a server that is secured the request goes in secret too: it carries the server's secret.
     pub(crate) fn cancel_connected(&mut self, key: Key) {
+        let Some(cancel) = self.cancels.get(key) else { return };
+        if cancel.host.is_some() && self.force.tls.demand.is_some() {
+            self.send_tls_request(cancel.conn);
+        } else {
+            self.send_cancel(key);
+        }
+    }
+
+    /// The server says something on the second connection: the answer to the question whether it speaks TLS. To the request
+    /// itself it says nothing.
+    pub(crate) fn cancel_answered(&mut self, key: Key, bytes: &[u8]) {
+        let Some(cancel) = self.cancels.get_mut(key).filter(|cancel| !cancel.is_sent) else { return };
+        let Some(host) = cancel.host.take() else { return };
+        let conn = cancel.conn;
+        let done = match self.tls_answer(bytes) {
+            Answer::Yes => self.secure_server(conn, Owner::Cancel(key), host),
+            Answer::No => {
+                self.send_cancel(key);
+                return;
+            }
+            answer => Err(answer.fault().unwrap_or_default().to_owned()),
+        };
+        if let Err(why) = done {
+            self.log.add(Level::Warning, format_args!("failed to send cancel request: {why}"));
+            self.cancel_over(key);
+        }
+    }
+
+    /// The second connection is ready: now or never.
+    pub(crate) fn send_cancel(&mut self, key: Key) {
         let Some(cancel) = self.cancels.get_mut(key) else { return };
         if planted::is(Planted::CancelIgnoresQuery) {
             cancel.query_number = self.servers.get(cancel.server).map_or(0, |server| server.query_number);
@@ -157,7 +194,10 @@ impl<I: Io> Worker<I> {
     }
 
     /// The server has closed the second connection: the signal has been sent.
-    pub(crate) fn cancel_ended(&mut self, key: Key) {
+    pub(crate) fn cancel_ended(&mut self, key: Key, end: &End) {
+        if let End::Insecure(why) = end {
+            self.log.add(Level::Warning, format_args!("failed to send cancel request: TLS handshake error: {why}"));
+        }
         self.cancel_over(key);
     }
 

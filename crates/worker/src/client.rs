@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
@@ -15,7 +16,8 @@ use protocol::exchange::Asked;
 use protocol::fault::Fault;
 use protocol::prepared::{Names, Tally};
 use protocol::vars::Vars;
-use reactor::{Chunk, Conn, Io, Peer, Span, TimerId};
+use reactor::tls::Security;
+use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
 use wire::frame::Part;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
@@ -33,6 +35,8 @@ pub(crate) struct Client {
     /// Its number in the logs and on the console.
     pub(crate) id: u64,
     pub(crate) peer: Peer,
+    /// How it is secured, if it is.
+    pub(crate) security: Option<Arc<Security>>,
     /// When it was accepted.
     pub(crate) since: Time,
     /// When it last said something.
@@ -225,21 +229,21 @@ impl Ready {
 
 impl<I: Io> Worker<I> {
     /// Bytes have come from a client.
-    pub(crate) fn client_received(&mut self, key: Key, span: Span) {
+    pub(crate) fn client_received(&mut self, key: Key, chunk: Chunk) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.asked = self.now;
         match &mut client.stage {
             Stage::Ready(ready) => {
                 if let Some(pool) = self.places.pool(ready.pool) {
                     let database = pool.database as usize;
-                    self.places.databases[database].totals.received += span.len() as u64;
+                    self.places.databases[database].totals.received += chunk.len() as u64;
                 }
-                self.hear(key, span.into());
+                self.hear(key, chunk);
             }
-            Stage::Greeting(_) => self.greeted(key, &span),
+            Stage::Greeting(_) => self.greeted(key, chunk.bytes()),
             Stage::Cancelling => {}
-            Stage::Login(_) => self.login_received(key, &span),
-            Stage::Console(_) => self.console_received(key, &span),
+            Stage::Login(_) => self.login_received(key, chunk.bytes()),
+            Stage::Console(_) => self.console_received(key, chunk.bytes()),
         }
     }
 
@@ -518,7 +522,11 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client has closed its connection, or it broke.
-    pub(crate) fn client_ended(&mut self, key: Key) {
+    pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
+        if let End::Insecure(why) = end {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
+        }
         if matches!(self.clients.get(key), Some(Client { stage: Stage::Cancelling, .. })) {
             // It does not wait for its request to be done; the request goes its way.
             self.drop_client(key, "cancel request");

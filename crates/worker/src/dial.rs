@@ -57,7 +57,15 @@ impl<I: Io> Worker<I> {
             self.dial_failed(key, Failure::unreachable("database removed"));
             return;
         };
-        match self.next_host(database, &entry) {
+        let host = self.next_host(database, &entry);
+        if let Some(server) = self.servers.get_mut(key) {
+            server.host = match &host {
+                Host::Ip(ip) => ip.to_string().into(),
+                Host::Name(name) => name.clone(),
+                Host::Unix(_) | Host::Abstract(_) => "".into(),
+            };
+        }
+        match host {
             Host::Ip(ip) => self.connect_server(key, Address::Tcp(SocketAddr::new(ip, entry.port))),
             host @ (Host::Unix(_) | Host::Abstract(_)) => {
                 let name: Box<str> = host.socket_name(entry.port).unwrap_or_default().into();
@@ -160,7 +168,7 @@ impl<I: Io> Worker<I> {
         self.dial_failed(key, Failure::unreachable("connect failed"));
     }
 
-    /// The connection stands: log in.
+    /// The connection stands: now TLS, or the login.
     pub(crate) fn server_connected(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         if self.force.settings.log_connections {
@@ -173,11 +181,23 @@ impl<I: Io> Worker<I> {
                 None => self.log.add(Level::Log, format_args!("{line}new connection to server")),
             }
         }
+        if self.asks_for_tls(key) {
+            self.ask_for_tls(key);
+        } else if self.lacks_tls(key) {
+            self.dial_failed(key, Failure::unreachable("TLS is required and could not be set up"));
+        } else {
+            self.begin_server_login(key);
+        }
+    }
+
+    /// Logs in to a server that stands.
+    pub(crate) fn begin_server_login(&mut self, key: ServerKey) {
         let mut nonce = [0; auth::scram::NONCE_BYTES];
         self.io.randomness(&mut nonce);
         let Some(server) = self.servers.get(key) else { return };
+        let channel = server.security.as_ref().and_then(|security| security.end_point.clone());
         let identity = match self.identity(server.pool) {
-            Ok(identity) => identity,
+            Ok(identity) => Identity { channel, ..identity },
             Err(failure) => {
                 self.dial_failed(key, failure);
                 return;
@@ -219,6 +239,7 @@ impl<I: Io> Worker<I> {
             secret,
             keys: place.keys.clone(),
             salted: place.salted.clone(),
+            channel: None,
             parameters: parameters.collect(),
         })
     }

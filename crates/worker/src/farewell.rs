@@ -162,7 +162,10 @@ impl<I: Io> Worker<I> {
         if let Some((timer, _)) = server.timer {
             self.timers.remove(timer);
         }
-        if server.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving) {
+        if matches!(server.stage, Stage::Securing(_)) {
+            // What TLS has to say about its end is on its way.
+            self.io.close(server.conn, Close::AfterSending);
+        } else if server.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving) {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::TERMINATE);
             self.io.send(server.conn, out.into());

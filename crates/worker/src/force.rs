@@ -27,7 +27,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn come_into_force(&mut self, force: Arc<Force>) {
         self.io.tune(force.tuning);
         self.io.log_to(force.log.clone());
+        let is_demand_new = self.force.tls.demand_parts != force.tls.demand_parts;
         self.force = force;
+        if is_demand_new {
+            self.retire_servers();
+        }
         let removed: Vec<usize> =
             (0..self.places.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
         self.remove_databases(&removed);
@@ -37,6 +41,13 @@ impl<I: Io> Worker<I> {
         self.arm_sweep();
         if self.shutdown.is_none() {
             self.open_forced_pools();
+        }
+    }
+
+    /// Servers stand on what TLS was before: each is replaced as soon as nobody uses it.
+    fn retire_servers(&mut self) {
+        for number in 0..self.places.databases.len() as u32 {
+            self.retire_servers_of(number);
         }
     }
 

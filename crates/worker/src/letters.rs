@@ -17,6 +17,7 @@ use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::prepared::Tally;
 use protocol::vars::Tracked;
+use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 
 pub use crate::orders::{Order, Standing, Whose};
@@ -38,6 +39,8 @@ pub struct Force {
     pub tracked: Tracked,
     /// What makes the salts of users that do not exist; random, as old as the process.
     pub mock_key: [u8; 32],
+    /// What TLS needs on both legs.
+    pub tls: TlsTerms,
     /// Settings of sockets that are opened from now on.
     pub tuning: TcpTuning,
     /// Where log lines go.
@@ -46,6 +49,17 @@ pub struct Force {
     pub own_uid: u32,
     /// What operators have ordered and not undone.
     pub standing: Standing,
+}
+
+/// What TLS needs on both legs: certificates, keys and authorities, as read last.
+#[derive(Clone, Debug, Default)]
+pub struct TlsTerms {
+    /// What clients are offered, if anything.
+    pub offer: Option<Arc<Offer>>,
+    /// What servers must fulfil, if they are asked for TLS at all.
+    pub demand: Option<Arc<Demand>>,
+    /// Everything that the demand was made of, but for the private key: servers that stand on another one are replaced.
+    pub demand_parts: Arc<[u8]>,
 }
 
 /// A way to post letters to somebody, from any thread. It never blocks.
@@ -177,6 +191,8 @@ pub struct Traveller<S> {
     pub socket: S,
     /// Who it is.
     pub peer: Peer,
+    /// How it is secured, if it is.
+    pub security: Option<Arc<Security>>,
     /// What it asked for.
     pub request: Request,
     /// What it has sent beyond that.
@@ -405,6 +421,8 @@ pub struct Row {
     pub link: Option<u64>,
     /// The process at the other end: of a unix socket's client, or the server's.
     pub remote_pid: u32,
+    /// How it is secured: `PROTOCOL/CIPHER/ECDH=CURVE`; empty if it is not.
+    pub tls: Box<str>,
     /// Its application_name.
     pub application_name: Box<str>,
     /// Bytes that it has said and nobody has looked at.

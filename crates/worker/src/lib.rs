@@ -24,6 +24,7 @@ mod orders;
 mod places;
 mod proof;
 mod secrets;
+mod secure;
 mod server;
 mod snapshot;
 mod statements;

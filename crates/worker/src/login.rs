@@ -140,11 +140,7 @@ impl<I: Io> Worker<I> {
         let peer = client.peer;
         let mut out = Vec::new();
         login.request.negotiate(&mut out);
-        if self.force.settings.log_connections {
-            let line = self.client_prefix(key);
-            let words = format_args!("{line}login attempt: db={database} user={user} tls=no replication=none");
-            self.log.add(Level::Log, words);
-        }
+        self.log_attempt(key, &database, &user);
         if *database == *CONSOLE {
             match self.console_right(&user, peer) {
                 Some(Entry::Open(_)) => {
@@ -179,8 +175,9 @@ impl<I: Io> Worker<I> {
 
     /// Has the client show what it has to; `told` is the secret that a server has told of its user.
     pub(crate) fn ask_proof(&mut self, key: Key, demand: Demand, told: Option<Arc<Secret>>) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: Stage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
+        let channel = security.as_ref().and_then(|security| security.end_point.clone());
         let method = match demand {
             Demand::Nothing => {
                 self.passed(key, None);
@@ -197,7 +194,7 @@ impl<I: Io> Worker<I> {
             }
             Demand::Proof(method) => method,
         };
-        let known = self.known(&user, method, told);
+        let known = Known { channel, ..self.known(&user, method, told) };
         if known.secret.is_none() {
             let line = self.client_prefix(key);
             self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
@@ -240,7 +237,7 @@ impl<I: Io> Worker<I> {
             _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
         };
         let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
-        Known { user: user.into(), secret, scram, like }
+        Known { user: user.into(), secret, scram, like, channel: None }
     }
 
     /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.

@@ -77,18 +77,31 @@ impl<I: Io> Worker<I> {
             AuthType::Trust => Demand::Proof(Method::Trust),
             AuthType::Plain => Demand::Proof(Method::Plain),
             AuthType::ScramSha256 => Demand::Proof(Method::Scram),
-            AuthType::Hba => self.demand_of_rules(peer, database, user),
+            AuthType::Hba => self.demand_of_rules(key, peer, database, user),
+            AuthType::Cert => self.demand_of_certificate(key, None, user),
             // The others are refused when the configuration is read.
-            AuthType::Md5 | AuthType::Cert | AuthType::Ldap | AuthType::Pam => Demand::Proof(Method::Md5),
+            AuthType::Md5 | AuthType::Ldap | AuthType::Pam => Demand::Proof(Method::Md5),
         }
     }
 
-    fn demand_of_rules(&self, peer: Peer, database: &str, user: &str) -> Demand {
+    /// Whoever has shown a certificate, which has been verified, is one of those whom it names.
+    fn demand_of_certificate(&self, key: Key, map: Option<&Arc<str>>, user: &str) -> Demand {
+        let security = self.clients.get(key).and_then(|client| client.security.as_deref());
+        let names = security.map_or(&[][..], |security| &security.names);
+        let is_named = names.iter().any(|name| match map {
+            None => **name == *user,
+            Some(map) => self.force.idents.allows(map, name, user),
+        });
+        if is_named { Demand::Proof(Method::Certificate) } else { Demand::Refusal(Fault::CertificateRejected) }
+    }
+
+    fn demand_of_rules(&self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
         let (from, uid) = match peer {
             Peer::Tcp(address) => (Some(address.ip()), None),
             Peer::Unix { uid, .. } => (None, uid),
         };
-        let visit = Visit { from, is_tls: false, database, user, is_replication: false };
+        let is_tls = self.clients.get(key).is_some_and(|client| client.security.is_some());
+        let visit = Visit { from, is_tls, database, user, is_replication: false };
         match self.force.hba.method_for(&visit) {
             None => Demand::Refusal(Fault::NoMethod),
             Some(HbaMethod::Trust) => Demand::Proof(Method::Trust),
@@ -96,7 +109,7 @@ impl<I: Io> Worker<I> {
             Some(HbaMethod::Md5) => Demand::Proof(Method::Md5),
             Some(HbaMethod::Scram) => Demand::Proof(Method::Scram),
             Some(HbaMethod::Reject) => Demand::Refusal(Fault::LoginRejected),
-            Some(HbaMethod::Cert { .. }) => Demand::Refusal(Fault::CertificateRejected),
+            Some(HbaMethod::Cert { map }) => self.demand_of_certificate(key, map.as_ref(), user),
             Some(HbaMethod::Ldap { .. }) => Demand::Refusal(Fault::LdapUnbuilt),
             Some(HbaMethod::Peer { map }) => match uid {
                 Some(uid) => Demand::SystemUser { uid, map: map.clone() },

@@ -15,7 +15,8 @@ use protocol::fault::Fault;
 use protocol::prepared::Stock;
 use protocol::server::login::ServerLogin;
 use protocol::vars::Vars;
-use reactor::{Address, Chunk, Conn, End, Io, Level, Span, TimerId};
+use reactor::tls::Security;
+use reactor::{Address, Chunk, Conn, End, Io, Level, TimerId};
 use wire::backend::{self, TxStatus};
 use wire::frame::Part;
 use wire::notice::Notice;
@@ -36,6 +37,10 @@ pub(crate) struct Server {
     pub(crate) database: u32,
     /// Where it is; a cancel request goes there too.
     pub(crate) address: Option<Address>,
+    /// Its host as it is configured, which its certificate may have to name.
+    pub(crate) host: Arc<str>,
+    /// How it is secured, if it is.
+    pub(crate) security: Option<Arc<Security>>,
     /// Since when it has been dialed.
     pub(crate) since: Time,
     pub(crate) stage: Stage,
@@ -71,6 +76,8 @@ pub(crate) enum Stage {
     Resolving,
     /// It is being connected.
     Connecting,
+    /// TLS with it is being agreed on.
+    Securing(Securing),
     /// It is being logged in to.
     Login(Box<ServerLogin>),
     /// It runs `connect_query`.
@@ -86,6 +93,15 @@ pub(crate) enum Stage {
     },
     /// It is made clean.
     Cleaning(Cleaning),
+}
+
+/// How far TLS with a server is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Securing {
+    /// It has been asked whether it speaks TLS.
+    Asked,
+    /// It does, and hands are being shaken.
+    Shaking,
 }
 
 /// Whose a message is, all its parts.
@@ -104,6 +120,8 @@ impl Server {
             pool,
             database,
             address: None,
+            host: "".into(),
+            security: None,
             since: now,
             stage: Stage::Resolving,
             exchange: Exchange::default(),
@@ -167,14 +185,14 @@ impl Server {
 
 impl<I: Io> Worker<I> {
     /// Bytes have come from a server.
-    pub(crate) fn server_received(&mut self, key: ServerKey, span: Span) {
+    pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.heard = self.now;
-        self.places.databases[server.database as usize].totals.sent += span.len() as u64;
-        if matches!(server.stage, Stage::Login(_)) {
-            self.login_answered(key, &span, 0);
-        } else {
-            self.converse(key, Chunk::Span(span), 0);
+        self.places.databases[server.database as usize].totals.sent += chunk.len() as u64;
+        match server.stage {
+            Stage::Login(_) => self.login_answered(key, chunk.bytes(), 0),
+            Stage::Securing(_) => self.tls_answered(key, chunk.bytes()),
+            _ => self.converse(key, chunk, 0),
         }
     }
 
@@ -430,7 +448,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { client, .. } => self.end_loan_if_over(key, client),
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Introducing => self.introduced(key),
-            Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Login(_) => {}
+            Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) => {}
         }
     }
 
@@ -469,11 +487,15 @@ impl<I: Io> Worker<I> {
 
     /// A server has closed its connection, or it broke.
     pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
+        if let End::Insecure(why) = end {
+            let line = self.server_prefix(key);
+            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
+        }
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => {
+            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
                 let text: Arc<str> = match end {
-                    End::Eof => "server conn crashed?".into(),
+                    End::Eof | End::Insecure(_) => "server conn crashed?".into(),
                     End::Broken(error) => format!("server conn crashed? ({error})").into(),
                 };
                 self.dial_failed(key, pool::Failure::unreachable(text));

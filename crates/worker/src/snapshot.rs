@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::{Key, Time, Wall};
 use protocol::prepared::Statement;
+use reactor::tls::Security;
 use reactor::{Io, Peer};
 
 use crate::client::{Client, Link, Stage as ClientStage};
@@ -124,6 +125,7 @@ impl<I: Io> Worker<I> {
             id: client.id,
             link,
             remote_pid,
+            tls: said(client.security.as_deref()),
             application_name,
             held,
             unsent: self.io.unsent(client.conn),
@@ -134,7 +136,7 @@ impl<I: Io> Worker<I> {
     fn server_row(&self, key: Key, server: &Server) -> Row {
         let place = self.places.pool(server.pool);
         let state = match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => "new",
+            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => "new",
             Stage::Idle if self.wants_check(server) => "used",
             Stage::Idle => "idle",
             Stage::Lent { .. } => "active",
@@ -158,6 +160,7 @@ impl<I: Io> Worker<I> {
             id: server.id,
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
             remote_pid: pid,
+            tls: said(server.security.as_deref()),
             application_name: server.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
             held: 0,
             unsent: self.io.unsent(server.conn),
@@ -194,7 +197,9 @@ impl<I: Io> Worker<I> {
         for (_, server) in self.servers.iter() {
             let Some(row) = rows.get_mut(&server.pool) else { continue };
             match &server.stage {
-                Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => row.sv_login += 1,
+                Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
+                    row.sv_login += 1
+                }
                 Stage::Idle if self.wants_check(server) => row.sv_used += 1,
                 Stage::Idle => row.sv_idle += 1,
                 Stage::Lent { .. } => row.sv_active += 1,
@@ -261,6 +266,11 @@ impl<I: Io> Worker<I> {
             row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),
         ]
     }
+}
+
+/// How a connection is secured, for people.
+fn said(security: Option<&Security>) -> Box<str> {
+    security.map(|security| security.summary.clone()).unwrap_or_default()
 }
 
 /// The state of a client that is not logged in.

@@ -179,7 +179,7 @@ impl<I: Io> Worker<I> {
         let settings = &self.force.settings;
         let server = self.servers.get(key)?;
         match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Login(_) | Stage::Introducing => {
+            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
                 settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
             }
             Stage::Idle => None,

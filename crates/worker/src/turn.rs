@@ -156,16 +156,22 @@ impl<I: Io> Worker<I> {
 
     fn apply(&mut self, completion: Completion<I::Socket>) {
         match completion {
-            Completion::Received { owner, span } => match self.owner(owner) {
-                Some(Owner::Client(client)) => self.client_received(client, span),
-                Some(Owner::Server(server)) => self.server_received(server, span),
-                // A server says nothing to a cancel request; whatever comes is not for anybody.
-                Some(Owner::Cancel(_)) | None => {}
+            Completion::Received { owner, bytes } => match self.owner(owner) {
+                Some(Owner::Client(client)) => self.client_received(client, bytes),
+                Some(Owner::Server(server)) => self.server_received(server, bytes),
+                Some(Owner::Cancel(cancel)) => self.cancel_answered(cancel, bytes.bytes()),
+                None => {}
+            },
+            Completion::Secured { owner, security } => match self.owner(owner) {
+                Some(Owner::Client(client)) => self.client_secured(client, security),
+                Some(Owner::Server(server)) => self.server_secured(server, security),
+                Some(Owner::Cancel(cancel)) => self.send_cancel(cancel),
+                None => {}
             },
             Completion::Ended { owner, end } => match self.owner(owner) {
-                Some(Owner::Client(client)) => self.client_ended(client),
+                Some(Owner::Client(client)) => self.client_ended(client, &end),
                 Some(Owner::Server(server)) => self.server_ended(server, &end),
-                Some(Owner::Cancel(cancel)) => self.cancel_ended(cancel),
+                Some(Owner::Cancel(cancel)) => self.cancel_ended(cancel, &end),
                 None => {}
             },
             Completion::Drained { owner } => match self.owner(owner) {

@@ -287,7 +287,7 @@ impl Net {
         let desk = &mut self.desks[usize::from(worker)];
         let heard = if is_ours { &mut desk.heard.0 } else { &mut desk.heard.1 };
         *heard += bytes.len() as u64;
-        desk.done.push_back(Completion::Received { owner, span: blank.fill(&bytes) });
+        desk.done.push_back(Completion::Received { owner, bytes: blank.fill(&bytes).into() });
         self.line_has_news_again(worker, line, end);
     }
 
@@ -471,6 +471,7 @@ fn owner_of(completion: &Completion<Plug>) -> Option<u64> {
         Completion::Connected { owner }
         | Completion::ConnectFailed { owner, .. }
         | Completion::Received { owner, .. }
+        | Completion::Secured { owner, .. }
         | Completion::Ended { owner, .. }
         | Completion::Drained { owner } => Some(*owner),
         Completion::Accepted { .. } | Completion::AcceptFailed(_) | Completion::Woken => None,

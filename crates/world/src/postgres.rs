@@ -130,6 +130,7 @@ impl Postgres {
                     wish
                 }
             },
+            Some(Startup::Ssl) => session.decline_tls(),
             Some(Startup::Cancel { key }) => {
                 self.cancel(net, number, &key, witness);
                 Wish::Close

@@ -12,9 +12,10 @@ use std::time::Duration;
 use base::{Time, WorkerId};
 use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
+use reactor::tls::{Check, Demand, DemandParts, TermsText};
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Force, Ids, Post, Posts, Standing, ToControl, ToWorker};
+use worker::letters::{Force, Ids, Post, Posts, Standing, TlsTerms, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -482,6 +483,15 @@ fn load(text: &str, previous: Option<&Settings>) -> Result<Loaded, Vec<config::M
     }
 }
 
+/// As by default, servers are asked whether they speak TLS. None of these does.
+fn asked_for_tls() -> TlsTerms {
+    let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
+    let parts = DemandParts { check: Check::Nothing, authorities: None, own: None, terms };
+    let demand = Demand::new(&parts).unwrap_or_default().map(Arc::new);
+    assert!(demand.is_some(), "the usual terms are good");
+    TlsTerms { demand, ..TlsTerms::default() }
+}
+
 fn first_force(plan: &Plan) -> Force {
     let text = plan.shape.text();
     let settings = match load(&text, None) {
@@ -497,6 +507,7 @@ fn first_force(plan: &Plan) -> Force {
         idents: Arc::default(),
         tracked,
         mock_key: [9; 32],
+        tls: asked_for_tls(),
         tuning: TcpTuning {
             keepalive: false,
             keepidle_secs: 0,

@@ -116,6 +116,10 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
                     let snapshot = Box::new(snapshot());
                     control.handle(now, Event::Letter(ToControl::Shown { from: WorkerId(0), question, snapshot }));
                 }
+                ToWorker::Order { question, .. } => {
+                    let obeyed = ToControl::Obeyed { from: WorkerId(0), question, is_done: true };
+                    control.handle(now, Event::Letter(obeyed));
+                }
                 ToWorker::ConsoleAnswer { bytes, .. } => {
                     assert!(answer.is_none(), "a second answer");
                     answer = Some(bytes);
@@ -234,6 +238,6 @@ fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
 static FORCE: LazyLock<Arc<Force>> = LazyLock::new(|| {
     let settings = Settings { log_stats: false, ..Settings::default() };
     let log = Arc::new(LogTarget::new(false, None));
-    Arc::new(first_force(settings, auth::UserFile::default(), Default::default(), log, 1, [0; 32], 1))
+    Arc::new(first_force(settings, control::Files::default(), log, 1, [0; 32], 1))
 });
 const CLIENT: Key = Key { index: 1, generation: 1 };

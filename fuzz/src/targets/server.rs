@@ -75,6 +75,7 @@ fn log_in(secret: &str, parts: &[&[u8]]) -> Transcript {
         secret: Arc::new(Secret::parse(secret)),
         keys: None,
         salted: None,
+        channel: None,
         parameters: vec![("application_name", "till".into())],
     };
     let mut startup = Vec::new();

@@ -1,7 +1,7 @@
 //! The client side of SCRAM: we log in to a PostgreSQL server (`fe-auth-scram.c` of libpq).
 //!
-//! Always true: the server must prove that it knows our keys before a login counts as done; channel binding is neither
-//! used nor claimed, as by PgBouncer.
+//! Always true: the server must prove that it knows our keys before a login counts as done; a login by TLS is bound to its
+//! channel if the server offers that, and says that it could be if the server does not.
 //! Not here: the choice among the mechanisms of AuthenticationSASL.
 
 use std::fmt;
@@ -29,13 +29,28 @@ pub struct ScramClient {
     cached: Option<Arc<SaltedPassword>>,
     /// Our half of the nonce, in Base64.
     nonce: String,
+    binding: Binding,
+    channel: Option<Box<[u8]>>,
 }
 
 impl ScramClient {
     /// A login with these credentials. The nonce must be random and new.
     #[must_use]
     pub fn new(credentials: Credentials, nonce: &[u8; NONCE_BYTES]) -> Self {
-        Self { credentials, cached: None, nonce: maths::base64(nonce) }
+        Self { credentials, cached: None, nonce: maths::base64(nonce), binding: Binding::Unknown, channel: None }
+    }
+
+    /// Binds the login to this channel: the hash of the server's certificate. For SCRAM-SHA-256-PLUS.
+    #[must_use]
+    pub fn bound_to(self, channel: Box<[u8]>) -> Self {
+        Self { binding: Binding::Bound, channel: Some(channel), ..self }
+    }
+
+    /// Says that the login could be bound if the server had offered it: a server that has will know that somebody in between
+    /// has taken its offer out.
+    #[must_use]
+    pub fn unbound_by_server(self) -> Self {
+        Self { binding: Binding::Declined, ..self }
     }
 
     /// Brings what an earlier login to the same server left. One that does not fit harms nothing.
@@ -49,8 +64,10 @@ impl ScramClient {
     #[must_use]
     pub fn first(self) -> (AwaitServerFirst, Vec<u8>) {
         let bare = format!("n=,r={}", self.nonce);
-        let message = format!("n,,{bare}").into_bytes();
-        (AwaitServerFirst { credentials: self.credentials, cached: self.cached, nonce: self.nonce, bare }, message)
+        let message = format!("{}{bare}", self.binding.header()).into_bytes();
+        let repeated = self.binding.repeated(self.channel.as_deref());
+        let (credentials, cached, nonce) = (self.credentials, self.cached, self.nonce);
+        (AwaitServerFirst { credentials, cached, nonce, bare, repeated }, message)
     }
 }
 
@@ -61,6 +78,8 @@ pub struct AwaitServerFirst {
     nonce: String,
     /// Our first message without its GS2 header.
     bare: String,
+    /// The header as our last message repeats it.
+    repeated: String,
 }
 
 impl AwaitServerFirst {
@@ -86,7 +105,7 @@ impl AwaitServerFirst {
                 (derived.keys().clone(), Some(Arc::new(derived)))
             }
         };
-        let unproven = [b"c=", Binding::Unknown.repeated(), b",r=", message.nonce].concat();
+        let unproven = [b"c=", self.repeated.as_bytes(), b",r=", message.nonce].concat();
         let signed: [&[u8]; 5] = [self.bare.as_bytes(), b",", server_first, b",", &unproven];
         let client_signature = maths::hmac(&maths::hash(&keys.client_key), &signed);
         let signature = maths::hmac(&keys.server_key, &signed);

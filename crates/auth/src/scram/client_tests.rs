@@ -14,7 +14,13 @@ fn pencil() -> Credentials {
 
 /// The login of RFC 7677, section 3, after the client's first message, in which the RFC names a user.
 fn example(credentials: Credentials, cached: Option<Arc<SaltedPassword>>) -> AwaitServerFirst {
-    AwaitServerFirst { credentials, cached, nonce: NONCE.into(), bare: format!("n=user,r={NONCE}") }
+    AwaitServerFirst {
+        credentials,
+        cached,
+        nonce: NONCE.into(),
+        bare: format!("n=user,r={NONCE}"),
+        repeated: "biws".into(),
+    }
 }
 
 fn salted(password: &str, salt: &[u8]) -> Arc<SaltedPassword> {

@@ -16,8 +16,15 @@ pub enum ScramFault {
         /// What is wrong with it.
         flaw: Flaw,
     },
-    /// The client insists on channel binding (GS2 flag `p`).
+    /// The client binds its login (GS2 flag `p`) by a mechanism that is not bound.
     ChannelBindingRequired,
+    /// The client has chosen the mechanism that is bound, and does not bind its login.
+    ChannelBindingMissing,
+    /// The client thinks that we cannot bind logins (GS2 flag `y`), but we have offered it: somebody in between has taken the
+    /// offer out.
+    ChannelBindingDowngrade,
+    /// The client binds its login to something else than `tls-server-end-point`.
+    ChannelBindingUnknown,
     /// The client-final-message repeats another GS2 header than the client-first-message had.
     ChannelBindingMismatch,
     /// The client wants to act for somebody else (`a=` of the GS2 header).
@@ -78,6 +85,13 @@ impl fmt::Display for ScramFault {
             Self::ChannelBindingRequired => {
                 f.write_str("client requires SCRAM channel binding, but it is not supported")
             }
+            Self::ChannelBindingMissing => f.write_str(
+                "client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data",
+            ),
+            Self::ChannelBindingDowngrade => f.write_str(
+                "SCRAM channel binding negotiation error: the client thinks that it was not offered, but it was",
+            ),
+            Self::ChannelBindingUnknown => f.write_str("unsupported SCRAM channel-binding type"),
             Self::ChannelBindingMismatch => f.write_str("SCRAM channel binding check failed"),
             Self::AuthorizationIdentity => {
                 f.write_str("client uses a SCRAM authorization identity, but it is not supported")

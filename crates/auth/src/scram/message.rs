@@ -7,22 +7,32 @@
 use super::fault::{Flaw, Message, ScramFault};
 use super::maths::{self, Key};
 
-/// What a client knows of channel binding: the flag at the start of its GS2 header. Flag `p` never gets this far.
+/// What a client knows of channel binding: the flag at the start of its GS2 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Binding {
     /// `n`: the client cannot do it.
     Unknown,
     /// `y`: the client could, and thinks that the server cannot.
     Declined,
+    /// `p`: the client binds its login to the channel, as `tls-server-end-point`.
+    Bound,
 }
 
 impl Binding {
-    /// The header in Base64, as the client-final-message repeats it.
-    pub(super) fn repeated(self) -> &'static [u8] {
+    /// The header of the client-first-message.
+    pub(super) fn header(self) -> &'static str {
         match self {
-            Self::Unknown => b"biws",
-            Self::Declined => b"eSws",
+            Self::Unknown => "n,,",
+            Self::Declined => "y,,",
+            Self::Bound => "p=tls-server-end-point,,",
         }
+    }
+
+    /// The header in Base64, as the client-final-message repeats it, with the name of the channel behind it if the login is
+    /// bound to one.
+    pub(super) fn repeated(self, channel: Option<&[u8]>) -> String {
+        let channel = channel.filter(|_| self == Self::Bound).unwrap_or_default();
+        maths::base64(&[self.header().as_bytes(), channel].concat())
     }
 }
 
@@ -40,7 +50,10 @@ impl<'a> ClientFirst<'a> {
         let (binding, rest) = match bytes {
             [b'n', b',', rest @ ..] => (Binding::Unknown, rest),
             [b'y', b',', rest @ ..] => (Binding::Declined, rest),
-            [b'p', ..] => return Err(ScramFault::ChannelBindingRequired),
+            [b'p', b'=', rest @ ..] => {
+                let rest = rest.strip_prefix(b"tls-server-end-point,").ok_or(ScramFault::ChannelBindingUnknown)?;
+                (Binding::Bound, rest)
+            }
             _ => return Err(Message::ClientFirst.flawed(Flaw::ChannelBindingFlag)),
         };
         let bare = match rest {

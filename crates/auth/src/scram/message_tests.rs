@@ -32,9 +32,11 @@ fn optional_extensions_of_a_client_are_skipped() {
 }
 
 #[test]
-fn a_client_that_insists_on_channel_binding_is_refused() {
-    for message in ["p=tls-server-end-point,,n=,r=abc", "p"] {
-        assert_eq!(ClientFirst::parse(message.as_bytes()), Err(ScramFault::ChannelBindingRequired));
+fn a_client_binds_its_login_to_the_end_point_or_to_nothing() {
+    let message = ClientFirst::parse(b"p=tls-server-end-point,,n=,r=abc").expect("well formed");
+    assert_eq!(message, ClientFirst { binding: Binding::Bound, bare: b"n=,r=abc", nonce: b"abc" });
+    for message in ["p=tls-unique,,n=,r=abc", "p=tls-server-end-point", "p="] {
+        assert_eq!(ClientFirst::parse(message.as_bytes()), Err(ScramFault::ChannelBindingUnknown));
     }
 }
 
@@ -59,6 +61,7 @@ fn a_malformed_client_first_message_says_what_is_wrong() {
     assert_eq!(of(b""), Flaw::ChannelBindingFlag);
     assert_eq!(of(b"x,,n=,r=abc"), Flaw::ChannelBindingFlag);
     assert_eq!(of(b"n"), Flaw::ChannelBindingFlag);
+    assert_eq!(of(b"p"), Flaw::ChannelBindingFlag);
     assert_eq!(of(b"n="), Flaw::ChannelBindingFlag);
     assert_eq!(of(b"n,"), Flaw::Expected('a'));
     assert_eq!(of(b"n,x=1,n=,r=abc"), Flaw::Expected('a'));

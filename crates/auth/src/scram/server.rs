@@ -51,27 +51,64 @@ pub struct ScramServer {
     secret: ServerSecret,
     /// Our half of the nonce, in Base64.
     nonce: String,
+    /// The channel that the login can be bound to: the hash of our certificate.
+    channel: Option<Box<[u8]>>,
 }
 
 impl ScramServer {
     /// A login against this secret. The nonce must be random and new.
     #[must_use]
     pub fn new(secret: ServerSecret, nonce: &[u8; NONCE_BYTES]) -> Self {
-        Self { secret, nonce: maths::base64(nonce) }
+        Self { secret, nonce: maths::base64(nonce), channel: None }
+    }
+
+    /// Lets the login be bound to this channel. Then SCRAM-SHA-256-PLUS must have been offered.
+    #[must_use]
+    pub fn on_channel(self, channel: Option<Box<[u8]>>) -> Self {
+        Self { channel, ..self }
+    }
+
+    /// Whether the login can be bound to a channel.
+    #[must_use]
+    pub fn may_be_bound(&self) -> bool {
+        self.channel.is_some()
     }
 
     /// Takes the client-first-message; gives the server-first-message (AuthenticationSASLContinue).
     ///
     /// # Errors
-    /// The message is malformed, or demands what we do not offer: channel binding, another identity, an extension.
+    /// The message is malformed, or demands what we do not offer: channel binding, another identity, an extension. Or the
+    /// client has not seen all that we offer.
     pub fn first(self, client_first: &[u8]) -> Result<(AwaitFinal, Vec<u8>), ScramFault> {
         let message = ClientFirst::parse(client_first)?;
+        match message.binding {
+            Binding::Bound => Err(ScramFault::ChannelBindingRequired),
+            Binding::Declined if self.channel.is_some() => Err(ScramFault::ChannelBindingDowngrade),
+            Binding::Declined | Binding::Unknown => Ok(self.answer(&message)),
+        }
+    }
+
+    /// The same for SCRAM-SHA-256-PLUS.
+    ///
+    /// # Errors
+    /// As for [`ScramServer::first`]; and the client must bind its login.
+    pub fn first_bound(self, client_first: &[u8]) -> Result<(AwaitFinal, Vec<u8>), ScramFault> {
+        let message = ClientFirst::parse(client_first)?;
+        match message.binding {
+            Binding::Bound if self.channel.is_some() => Ok(self.answer(&message)),
+            Binding::Bound => Err(ScramFault::ChannelBindingRequired),
+            Binding::Declined | Binding::Unknown => Err(ScramFault::ChannelBindingMissing),
+        }
+    }
+
+    fn answer(self, message: &ClientFirst<'_>) -> (AwaitFinal, Vec<u8>) {
         let nonce = [message.nonce, self.nonce.as_bytes()].concat();
         let scram = self.secret.scram();
         let cost = format!(",s={},i={}", maths::base64(&scram.salt), scram.iterations);
         let answer = [b"r=", &*nonce, cost.as_bytes()].concat();
         let signed = [message.bare, b",", &answer, b","].concat();
-        Ok((AwaitFinal { secret: self.secret, binding: message.binding, nonce, signed }, answer))
+        let (binding, channel) = (message.binding, self.channel);
+        (AwaitFinal { secret: self.secret, binding, channel, nonce, signed }, answer)
     }
 }
 
@@ -79,6 +116,7 @@ impl ScramServer {
 pub struct AwaitFinal {
     secret: ServerSecret,
     binding: Binding,
+    channel: Option<Box<[u8]>>,
     /// The nonce of both.
     nonce: Vec<u8>,
     /// The beginning of what RFC 5802 calls AuthMessage; the client's last words are still missing.
@@ -93,7 +131,7 @@ impl AwaitFinal {
     /// The message is malformed or belongs to another login, or the proof is wrong.
     pub fn last(self, client_final: &[u8]) -> Result<(Vec<u8>, Option<ScramKeys>), ScramFault> {
         let message = ClientFinal::parse(client_final)?;
-        if message.binding != self.binding.repeated() {
+        if message.binding != self.binding.repeated(self.channel.as_deref()).as_bytes() {
             return Err(ScramFault::ChannelBindingMismatch);
         }
         if message.nonce != self.nonce {

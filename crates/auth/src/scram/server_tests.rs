@@ -16,7 +16,7 @@ fn pencil() -> Arc<ScramSecret> {
 
 /// The login of RFC 7677, section 3, up to the client's last message.
 fn example(secret: ServerSecret) -> AwaitFinal {
-    let server = ScramServer { secret, nonce: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into() };
+    let server = ScramServer { secret, nonce: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into(), channel: None };
     let (stage, answer) = server.first(CLIENT_FIRST).expect("well formed");
     assert_eq!(String::from_utf8_lossy(&answer), SERVER_FIRST);
     stage
@@ -73,6 +73,48 @@ fn the_header_must_be_repeated() {
     let proof = maths::base64(&[0; 32]);
     let fault = stage.last(format!("c=biws,r={nonce},p={proof}").as_bytes()).expect_err("refused");
     assert_eq!(fault, ScramFault::ChannelBindingMismatch);
+}
+
+/// What a client says first, to a server that can bind logins or not, by either mechanism.
+fn opening(channel: Option<&[u8]>, is_plus: bool, header: &str) -> Result<AwaitFinal, ScramFault> {
+    let server = ScramServer::new(ServerSecret::Stored(pencil()), &[7; NONCE_BYTES]);
+    let server = server.on_channel(channel.map(Into::into));
+    let message = format!("{header}n=,r=abc");
+    let opened = if is_plus { server.first_bound(message.as_bytes()) } else { server.first(message.as_bytes()) };
+    opened.map(|(stage, _)| stage)
+}
+
+#[test]
+fn a_client_must_have_seen_what_it_was_offered() {
+    const BOUND: &str = "p=tls-server-end-point,,";
+    let refused = |channel, is_plus, header: &str| opening(channel, is_plus, header).expect_err("refused");
+    let tls = Some(&b"hash"[..]);
+    assert_eq!(refused(tls, false, "y,,"), ScramFault::ChannelBindingDowngrade);
+    assert_eq!(refused(tls, false, BOUND), ScramFault::ChannelBindingRequired);
+    assert_eq!(refused(None, false, BOUND), ScramFault::ChannelBindingRequired);
+    assert_eq!(refused(None, true, BOUND), ScramFault::ChannelBindingRequired);
+    assert_eq!(refused(tls, true, "y,,"), ScramFault::ChannelBindingMissing);
+    assert_eq!(refused(tls, true, "n,,"), ScramFault::ChannelBindingMissing);
+    assert_eq!(refused(tls, true, "p=tls-unique,,"), ScramFault::ChannelBindingUnknown);
+    for (channel, is_plus, header) in
+        [(tls, true, BOUND), (tls, false, "n,,"), (None, false, "y,,"), (None, false, "n,,")]
+    {
+        assert!(opening(channel, is_plus, header).is_ok(), "{header}");
+    }
+}
+
+#[test]
+fn a_login_of_another_channel_is_not_taken() {
+    let nonce = format!("abc{}", maths::base64(&[7; NONCE_BYTES]));
+    let proof = maths::base64(&[0; 32]);
+    let last = |data: &[u8]| {
+        let header = maths::base64(&[b"p=tls-server-end-point,,", data].concat());
+        let stage = opening(Some(b"hash"), true, "p=tls-server-end-point,,").expect("well formed");
+        stage.last(format!("c={header},r={nonce},p={proof}").as_bytes()).expect_err("a wrong proof at least")
+    };
+    assert_eq!(last(b"another"), ScramFault::ChannelBindingMismatch);
+    assert_eq!(last(b""), ScramFault::ChannelBindingMismatch);
+    assert_eq!(last(b"hash"), ScramFault::ProofWrong);
 }
 
 #[test]

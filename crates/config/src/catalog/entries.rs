@@ -45,23 +45,23 @@ catalog! {
     /// How long a login may take, the wait for the first server of a pool included; 0 is for ever.
     client_login_timeout: Timeout = Some("60"), Live, Built;
     /// The suites of TLS 1.3 for clients.
-    client_tls13_ciphers: TextOrNone = None, Live, NotYet;
+    client_tls13_ciphers: TextOrNone = None, Live, Built;
     /// The authorities whose client certificates are good.
-    client_tls_ca_file: TextOrNone = Some(""), Live, NotYet;
+    client_tls_ca_file: TextOrNone = Some(""), Live, Built;
     /// The certificate that clients see.
-    client_tls_cert_file: TextOrNone = Some(""), Live, NotYet;
+    client_tls_cert_file: TextOrNone = Some(""), Live, Built;
     /// The ciphers up to TLS 1.2 for clients.
-    client_tls_ciphers: Text = Some("default"), Live, NotYet;
-    /// The parameters of the Diffie-Hellman exchange for clients.
+    client_tls_ciphers: Text = Some("default"), Live, Built;
+    /// The parameters of the Diffie-Hellman exchange for clients; there is none here but that of elliptic curves.
     client_tls_dheparams: Text = Some("auto"), Live, NotYet;
-    /// The elliptic curve for clients.
-    client_tls_ecdhcurve: Text = Some("auto"), Live, NotYet;
+    /// The elliptic curves for clients, by OpenSSL's names; auto is all that are here.
+    client_tls_ecdhcurve: Text = Some("auto"), Live, Built;
     /// The private key of the certificate that clients see.
-    client_tls_key_file: TextOrNone = Some(""), Live, NotYet;
+    client_tls_key_file: TextOrNone = Some(""), Live, Built;
     /// The versions of TLS for clients.
-    client_tls_protocols: Text = Some("secure"), Live, NotYet;
+    client_tls_protocols: Text = Some("secure"), Live, Built;
     /// How much TLS clients get.
-    client_tls_sslmode: Word<TlsMode> = Some("disable"), Live, NotYet;
+    client_tls_sslmode: Word<TlsMode> = Some("disable"), Live, Built;
     /// The file that these settings come from; a change is for the next reload.
     conffile: TextOrNone = None, Live, Built;
     /// Servers of one pool; 0 is unlimited.
@@ -161,19 +161,19 @@ catalog! {
     /// Lend the server first that has been idle for the longest time, instead of the shortest.
     server_round_robin: Flag = Some("0"), Live, Built;
     /// The suites of TLS 1.3 to servers.
-    server_tls13_ciphers: TextOrNone = None, Live, NotYet;
+    server_tls13_ciphers: TextOrNone = None, Live, Built;
     /// The authorities whose server certificates are good.
-    server_tls_ca_file: TextOrNone = Some(""), Live, NotYet;
+    server_tls_ca_file: TextOrNone = Some(""), Live, Built;
     /// The certificate that servers see.
-    server_tls_cert_file: TextOrNone = Some(""), Live, NotYet;
+    server_tls_cert_file: TextOrNone = Some(""), Live, Built;
     /// The ciphers up to TLS 1.2 to servers.
-    server_tls_ciphers: Text = Some("default"), Live, NotYet;
+    server_tls_ciphers: Text = Some("default"), Live, Built;
     /// The private key of the certificate that servers see.
-    server_tls_key_file: TextOrNone = Some(""), Live, NotYet;
+    server_tls_key_file: TextOrNone = Some(""), Live, Built;
     /// The versions of TLS to servers.
-    server_tls_protocols: Text = Some("secure"), Live, NotYet;
+    server_tls_protocols: Text = Some("secure"), Live, Built;
     /// How much TLS servers get.
-    server_tls_sslmode: Word<TlsMode> = Some("prefer"), Live, NotYet;
+    server_tls_sslmode: Word<TlsMode> = Some("prefer"), Live, Built;
     /// Let several processes listen on one port.
     so_reuseport: Flag = Some("0"), Restart, Built;
     /// The period of averages and of the line of statistics.

@@ -22,7 +22,7 @@ pub enum AuthType {
     Plain,
     /// md5, or SCRAM for whom the file holds a SCRAM secret.
     Md5,
-    /// TLS certificates. Refused by this version.
+    /// TLS certificates that name the user.
     Cert,
     /// Rules of a file. Refused by this version.
     Hba,
@@ -38,7 +38,7 @@ impl AuthType {
     /// Whether this version can do it.
     #[must_use]
     pub fn is_built(self) -> bool {
-        !matches!(self, Self::Cert | Self::Ldap | Self::Pam)
+        !matches!(self, Self::Ldap | Self::Pam)
     }
 
     /// Whether it needs the secrets of `auth_file`.

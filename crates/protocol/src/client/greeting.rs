@@ -55,7 +55,7 @@ pub fn open(bytes: &[u8]) -> Opening {
         Err(fault) => return Opening::Bad(wrong(&fault, bytes)),
     };
     match Startup::parse(packet) {
-        Ok(Startup::Ssl) => Opening::Encryption { bytes: packet.len(), request: "SSL request" },
+        Ok(Startup::Ssl) => Opening::Encryption { bytes: packet.len(), request: SSL_REQUEST },
         Ok(Startup::GssEnc) => Opening::Encryption { bytes: packet.len(), request: "GSSAPI encryption request" },
         Ok(Startup::Cancel { key }) => Opening::Cancel { key },
         Ok(Startup::Session { minor, parameters }) => Opening::Session { bytes: packet.len(), minor, parameters },
@@ -80,6 +80,9 @@ fn wrong(fault: &StartupFault, bytes: &[u8]) -> Fault {
         StartupFault::Encoding => Fault::StartupEncoding,
     }
 }
+
+/// The name of the request that asks for TLS; the other one asks for GSSAPI, which nobody speaks here.
+pub const SSL_REQUEST: &str = "SSL request";
 
 /// What the operator says of startup parameters.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use auth::scram::server::AwaitFinal;
-use auth::scram::{MECHANISM, NONCE_BYTES};
+use auth::scram::{MECHANISM, MECHANISM_PLUS, NONCE_BYTES};
 use auth::{ScramFault, ScramKeys, ScramServer, Secret, ServerSecret, md5, plain};
 use wire::{backend, write};
 
@@ -18,6 +18,8 @@ use crate::fault::Fault;
 pub enum Method {
     /// Not at all.
     Trust,
+    /// By a certificate, which has been found to be of somebody of this name.
+    Certificate,
     /// By its password as it is.
     Plain,
     /// By md5; by SCRAM if its secret is one of SCRAM.
@@ -37,6 +39,8 @@ pub struct Known {
     pub scram: ServerSecret,
     /// Somebody whose secret costs as much to check as the others' do, for those who are unknown.
     pub like: Option<Arc<Secret>>,
+    /// The TLS channel that a login by SCRAM can be bound to (`tls-server-end-point`).
+    pub channel: Option<Box<[u8]>>,
 }
 
 /// Randomness for one login.
@@ -78,7 +82,8 @@ impl Login {
         let is_scram = matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
         match method {
             Method::Trust if known.secret.is_none() => Err(Fault::UserUnknownToTrust),
-            Method::Trust => Ok(Step::Passed(None)),
+            Method::Certificate if known.secret.is_none() => Err(Fault::CertificateRejected),
+            Method::Trust | Method::Certificate => Ok(Step::Passed(None)),
             Method::Plain => {
                 write::authentication(out, 3, &[]);
                 Ok(Step::Ask(Self::AwaitPassword(known)))
@@ -88,9 +93,12 @@ impl Login {
                 Ok(Step::Ask(Self::AwaitMd5(known, dice.salt)))
             }
             Method::Md5 | Method::Scram => {
-                let mechanisms = [MECHANISM.as_bytes(), b"\0\0"].concat();
+                let scram = ScramServer::new(known.scram, &dice.nonce).on_channel(known.channel);
+                // The stronger one first, as PostgreSQL does.
+                let bound = if scram.may_be_bound() { [MECHANISM_PLUS.as_bytes(), b"\0"] } else { [&b""[..]; 2] };
+                let mechanisms = [&bound.concat(), MECHANISM.as_bytes(), b"\0\0"].concat();
                 write::authentication(out, 10, &mechanisms);
-                Ok(Step::Ask(Self::AwaitSaslFirst(ScramServer::new(known.scram, &dice.nonce))))
+                Ok(Step::Ask(Self::AwaitSaslFirst(scram)))
             }
         }
     }
@@ -116,10 +124,12 @@ impl Login {
             }
             Self::AwaitSaslFirst(scram) => {
                 let (mechanism, first) = sasl_initial(body).ok_or((Fault::SaslWrong, None))?;
-                if mechanism != MECHANISM {
-                    return Err((Fault::SaslMechanism, None));
-                }
-                let (next, asked) = scram.first(first).map_err(|why| (Fault::SaslWrong, Some(why)))?;
+                let answered = match mechanism {
+                    MECHANISM => scram.first(first),
+                    MECHANISM_PLUS if scram.may_be_bound() => scram.first_bound(first),
+                    _ => return Err((Fault::SaslMechanism, None)),
+                };
+                let (next, asked) = answered.map_err(|why| (Fault::SaslWrong, Some(why)))?;
                 write::authentication(out, 11, &asked);
                 Ok(Step::Ask(Self::AwaitSaslFinal(next)))
             }
@@ -179,7 +189,7 @@ mod tests {
             }
             _ => ServerSecret::mock("ann", &[0; 32], 2),
         };
-        Known { user: "ann".into(), secret, scram, like: None }
+        Known { user: "ann".into(), secret, scram, like: None, channel: None }
     }
 
     fn ask(method: Method, secret: Option<&str>) -> (Login, Vec<u8>) {
@@ -196,6 +206,13 @@ mod tests {
         assert!(matches!(begin(Some("x")), Ok(Step::Passed(None))));
         assert!(matches!(begin(Some("")), Ok(Step::Passed(None))));
         assert!(matches!(begin(None), Err(Fault::UserUnknownToTrust)));
+    }
+
+    #[test]
+    fn a_certificate_lets_only_those_in_who_are_known() {
+        let begin = |secret| Login::begin(Method::Certificate, known(secret), DICE, &mut Vec::new());
+        assert!(matches!(begin(Some("")), Ok(Step::Passed(None))));
+        assert!(matches!(begin(None), Err(Fault::CertificateRejected)));
     }
 
     #[test]
@@ -271,6 +288,33 @@ mod tests {
         let (login, asked) = ask(Method::Md5, Some(&stored));
         assert_eq!(asked[8], 10);
         assert!(scram(login, "secret").is_ok());
+    }
+
+    #[test]
+    fn by_tls_a_login_can_be_bound_to_its_channel() {
+        let known = || Known { channel: Some(b"hash"[..].into()), ..known(Some("secret")) };
+        let log_in = |mechanism: &str, bind: fn(ScramClient) -> ScramClient| {
+            let mut out = Vec::new();
+            let Ok(Step::Ask(login)) = Login::begin(Method::Scram, known(), DICE, &mut out) else { panic!("asked") };
+            assert_eq!(&out[9..], b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+            let client = ScramClient::new(Credentials::Password(Password::new("secret").expect("some")), &[3; 18]);
+            let (client, first) = bind(client).first();
+            let mut initial = Vec::new();
+            write::sasl_initial(&mut initial, mechanism, &first);
+            let mut out = Vec::new();
+            let login = match login.answer(&initial[5..], &mut out).map_err(|(_, why)| why)? {
+                Step::Ask(login) => login,
+                Step::Passed(_) => panic!("too early"),
+            };
+            let (_, last) = client.answer(&out[9..]).expect("a question of ours");
+            login.answer(&last, &mut Vec::new()).map(|_| ()).map_err(|(_, why)| why)
+        };
+        assert_eq!(log_in("SCRAM-SHA-256-PLUS", |client| client.bound_to(b"hash"[..].into())), Ok(()));
+        assert_eq!(log_in("SCRAM-SHA-256", |client| client), Ok(()));
+        let elsewhere = log_in("SCRAM-SHA-256-PLUS", |client| client.bound_to(b"other"[..].into()));
+        assert_eq!(elsewhere, Err(Some(ScramFault::ChannelBindingMismatch)));
+        let downgraded = log_in("SCRAM-SHA-256", ScramClient::unbound_by_server);
+        assert_eq!(downgraded, Err(Some(ScramFault::ChannelBindingDowngrade)));
     }
 
     #[test]

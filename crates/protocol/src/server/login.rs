@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use auth::scram::client::{AwaitServerFinal, AwaitServerFirst};
-use auth::scram::{MECHANISM, NONCE_BYTES};
+use auth::scram::{MECHANISM, MECHANISM_PLUS, NONCE_BYTES};
 use auth::{Credentials, SaltedPassword, ScramClient, ScramFault, ScramKeys, Secret, md5};
 use wire::backend::{self, Authentication, TxStatus};
 use wire::notice::Notice;
@@ -26,6 +26,8 @@ pub struct Identity {
     pub keys: Option<ScramKeys>,
     /// A salted password of an earlier login, which spares this one its work.
     pub salted: Option<Arc<SaltedPassword>>,
+    /// The TLS channel that a login by SCRAM is bound to if the server offers it (`tls-server-end-point`).
+    pub channel: Option<Box<[u8]>>,
     /// Parameters of the startup packet beside user and database.
     pub parameters: Vec<(&'static str, Box<str>)>,
 }
@@ -153,14 +155,20 @@ impl ServerLogin {
                 (Stage::AwaitVerdict, Step::Send(out))
             }
             (Stage::AwaitRequest, Authentication::Sasl { mechanisms }) => {
-                if !mechanisms.split(|&byte| byte == 0).any(|name| name == MECHANISM.as_bytes()) {
-                    return Err(LoginFault::WrongSecret(
-                        "none of the server's SASL authentication mechanisms are supported",
-                    ));
-                }
-                let client = ScramClient::new(self.credentials()?, &self.nonce);
+                let offers = |wanted: &str| mechanisms.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes());
+                let client = |login: &Self| Ok(ScramClient::new(login.credentials()?, &login.nonce));
+                let (mechanism, client) = match self.identity.channel.take() {
+                    Some(channel) if offers(MECHANISM_PLUS) => (MECHANISM_PLUS, client(self)?.bound_to(channel)),
+                    Some(_) if offers(MECHANISM) => (MECHANISM, client(self)?.unbound_by_server()),
+                    None if offers(MECHANISM) => (MECHANISM, client(self)?),
+                    _ => {
+                        return Err(LoginFault::WrongSecret(
+                            "none of the server's SASL authentication mechanisms are supported",
+                        ));
+                    }
+                };
                 let (next, first) = client.with_cached(self.identity.salted.take()).first();
-                write::sasl_initial(&mut out, MECHANISM, &first);
+                write::sasl_initial(&mut out, mechanism, &first);
                 (Stage::AwaitSaslContinue(next), Step::Send(out))
             }
             (Stage::AwaitSaslContinue(scram), Authentication::SaslContinue(asked)) => {

@@ -10,6 +10,7 @@ fn identity(secret: &str) -> Identity {
         secret: Arc::new(Secret::parse(secret)),
         keys: None,
         salted: None,
+        channel: None,
         parameters: vec![("application_name", "till".into())],
     }
 }
@@ -176,4 +177,23 @@ fn a_login_shows_what_it_waits_for_and_no_secret() {
     for (shown, stage) in stages.iter().zip(["AwaitRequest", "AwaitVerdict", "AwaitReady"]) {
         assert!(shown.contains(stage) && !shown.contains("s3cret"), "{shown}");
     }
+}
+
+#[test]
+fn by_tls_a_login_is_bound_to_its_channel_if_the_server_offers_that() {
+    let chosen = |channel: Option<&[u8]>, offered: &[u8]| {
+        let identity = Identity { channel: channel.map(Into::into), ..identity("secret") };
+        let sent = sent(begin(identity).hear(b'R', &request(10, offered)));
+        let (mechanism, first) = wire::backend::c_string(&sent[5..]).expect("a name");
+        (mechanism.to_owned(), String::from_utf8_lossy(&first[4..]).into_owned())
+    };
+    let both = b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0";
+    let (mechanism, first) = chosen(Some(b"hash"), both);
+    assert!(mechanism == "SCRAM-SHA-256-PLUS" && first.starts_with("p=tls-server-end-point,,n=,r="), "{first}");
+    let (mechanism, first) = chosen(Some(b"hash"), b"SCRAM-SHA-256\0\0");
+    assert!(mechanism == "SCRAM-SHA-256" && first.starts_with("y,,n="), "{first}");
+    let (mechanism, first) = chosen(None, both);
+    assert!(mechanism == "SCRAM-SHA-256" && first.starts_with("n,,n="), "{first}");
+    let refused = begin(identity("secret")).hear(b'R', &request(10, b"SCRAM-SHA-256-PLUS\0\0"));
+    assert!(matches!(refused, Err(LoginFault::WrongSecret(_))));
 }

@@ -19,9 +19,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 
 use crate::io::{Doors, LINGER};
-use crate::kernel::Equipment;
 use crate::kernel::common::{self, ACCEPT_REST, Clock, Desk};
 use crate::kernel::outbox::Outbox;
+use crate::kernel::{Equipment, Kernel};
 use crate::{
     Address, BUFFER_BYTES, Bound, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, Listener, LogTarget, Peer,
     Receive, Socket, TcpTuning, Waker,
@@ -217,7 +217,7 @@ impl Epoll {
                 if line.wish == Wish::Once {
                     line.wish = Wish::Nothing;
                 }
-                done.push(Completion::Received { owner: line.owner, span: blank.into_span(bytes) });
+                done.push(Completion::Received { owner: line.owner, bytes: blank.into_span(bytes).into() });
                 self.queue_ready(conn);
             }
             Err(Errno::AGAIN) => line.is_readable = false,
@@ -307,7 +307,7 @@ impl Epoll {
                 Ok((fd, from)) => {
                     let is_last = self.spare.is_none() || self.desk.is_too_many(&fd);
                     let from = from.and_then(|from| from.try_into().ok());
-                    done.push(Completion::Accepted { socket: Socket { fd, is_unix, from }, is_last });
+                    done.push(Completion::Accepted { socket: Socket { fd, is_unix, from, tls: None }, is_last });
                     if self.spare.is_none() {
                         return;
                     }
@@ -468,7 +468,7 @@ impl Io for Epoll {
         let line = self.lines.remove(conn)?;
         // The next owner watches it with a set of its own; in ours its edges would have no row.
         let _ = epoll::delete(&self.epoll, &line.fd);
-        Some(Socket { fd: line.fd, is_unix: line.is_unix, from: None })
+        Some(Socket { fd: line.fd, is_unix: line.is_unix, from: None, tls: None })
     }
 
     fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
@@ -528,6 +528,14 @@ impl Io for Epoll {
         for _ in 0..self.ready.len().min(EVENTS_PER_TURN) {
             let Some(conn) = self.ready.pop_front() else { break };
             self.fetch(conn, done);
+        }
+    }
+}
+
+impl Kernel for Epoll {
+    fn rename(&mut self, conn: Conn, owner: u64) {
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.owner = owner;
         }
     }
 }

@@ -16,7 +16,13 @@ pub use epoll::Epoll;
 pub use probe::{Backend, probe_uring};
 pub use uring::Uring;
 
-use crate::{Listener, LogTarget, TcpTuning, Waker};
+use crate::{Conn, Io, Listener, LogTarget, Socket, TcpTuning, Waker};
+
+/// A way of speaking to the kernel, on which TLS can stand.
+pub trait Kernel: Io<Socket = Socket> {
+    /// Says `owner` from now on with everything that is heard of a connection.
+    fn rename(&mut self, conn: Conn, owner: u64);
+}
 
 /// What a worker's kernel starts with.
 #[derive(Debug)]

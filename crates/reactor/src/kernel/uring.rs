@@ -20,11 +20,11 @@ use socket2::SockAddr;
 
 use self::doors::Door;
 use crate::io::{Doors, LINGER};
-use crate::kernel::Equipment;
 use crate::kernel::common::{self, Clock, Desk};
 use crate::kernel::line::{Gather, Life, Line, Underway, Wish};
 use crate::kernel::outbox::Outbox;
 use crate::kernel::ring::{BUFFER_GROUP, BufferRing, build_ring};
+use crate::kernel::{Equipment, Kernel};
 use crate::{
     Address, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, LogTarget, Peer, Receive, Socket, TcpTuning,
     Waker,
@@ -234,7 +234,7 @@ impl Uring {
                 if line.wish == Wish::Once {
                     line.wish = Wish::Nothing;
                 }
-                done.push(Completion::Received { owner: line.owner, span });
+                done.push(Completion::Received { owner: line.owner, bytes: span.into() });
                 self.arm(conn);
             }
             _ if result == -libc::ENOBUFS => {
@@ -457,7 +457,7 @@ impl Io for Uring {
             return None;
         }
         let line = self.lines.remove(conn)?;
-        line.fd.map(|fd| Socket { fd, is_unix: line.is_unix, from: None })
+        line.fd.map(|fd| Socket { fd, is_unix: line.is_unix, from: None, tls: None })
     }
 
     fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
@@ -546,6 +546,14 @@ fn unword(word: u64) -> (Op, u32) {
         _ => Op::Nobody,
     };
     (op, word as u32)
+}
+
+impl Kernel for Uring {
+    fn rename(&mut self, conn: Conn, owner: u64) {
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.owner = owner;
+        }
+    }
 }
 
 impl std::fmt::Debug for Uring {

@@ -68,7 +68,7 @@ impl Uring {
             // Safe because the kernel has just given this descriptor to us and nobody else knows it.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
             let is_last = std::mem::take(&mut self.is_spare_given) || self.desk.is_too_many(&fd);
-            done.push(Completion::Accepted { socket: Socket { fd, is_unix, from: None }, is_last });
+            done.push(Completion::Accepted { socket: Socket { fd, is_unix, from: None, tls: None }, is_last });
             return;
         }
         let error = io::Error::from_raw_os_error(-result);

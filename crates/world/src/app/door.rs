@@ -45,6 +45,7 @@ impl App {
             secret: self.secret.clone(),
             keys: None,
             salted: None,
+            channel: None,
             parameters,
         };
         self.guise.dress(&mut identity);

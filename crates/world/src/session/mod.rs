@@ -202,7 +202,7 @@ impl Session {
             }
             _ => ServerSecret::mock(&self.user, &[0; 32], 8),
         };
-        let known = Known { user: (*self.user).into(), like: secret.clone(), secret, scram };
+        let known = Known { user: (*self.user).into(), like: secret.clone(), secret, scram, channel: None };
         let mut luck = LoginDice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
         luck.salt.iter_mut().chain(&mut luck.nonce).for_each(|byte| *byte = dice.any() as u8);
         let step = Login::begin(method, known, luck, &mut self.out);
@@ -226,6 +226,13 @@ impl Session {
         write::error(&mut self.out, write::Says { severity: "FATAL", sqlstate, message, detail: None, hint: None });
         self.life = Life::Dead;
         Wish::Close
+    }
+
+    /// Speaks no TLS.
+    pub(crate) fn decline_tls(&mut self) -> Wish {
+        self.out.push(b'N');
+        self.is_flushed = true;
+        Wish::Nothing
     }
 
     /// Says what nobody says in a login.

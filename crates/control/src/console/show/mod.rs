@@ -196,6 +196,7 @@ pub(crate) mod tests {
             id,
             link: None,
             remote_pid: 0,
+            tls: "".into(),
             application_name: "".into(),
             held: 0,
             unsent: 0,

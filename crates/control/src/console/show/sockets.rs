@@ -126,7 +126,7 @@ fn cells(kind: &str, row: &Row) -> Vec<Cell> {
         text(pointer(row.id)),
         text(row.link.map(pointer).unwrap_or_default()),
         number(row.remote_pid),
-        text(""),
+        text(&*row.tls),
         text(&*row.application_name),
         number(row.prepared_statements),
         number(row.id),
@@ -188,6 +188,7 @@ mod tests {
             close_needed: true,
             application_name: "shop".into(),
             prepared_statements: 4,
+            tls: "TLSv1.3/X".into(),
             remote_pid: 99,
             ..row(30)
         };
@@ -200,7 +201,7 @@ mod tests {
         let lines = lines(&clients);
         assert!(lines[0].starts_with("C|u|d|none|idle|10.0.0.7|5000|10.0.0.1|6432|"), "{lines:?}");
         assert!(lines[0].ends_with("|0|0|0|0x2||0|||0|2"), "{lines:?}");
-        assert!(lines[2].ends_with("|2|3|1|0x1e|0x11|99||shop|4|30"), "{lines:?}");
+        assert!(lines[2].ends_with("|2|3|1|0x1e|0x11|99|TLSv1.3/X|shop|4|30"), "{lines:?}");
         let servers = table_of("SERVERS", &settings, "", &snapshots);
         assert_eq!((servers.rows.len(), servers.rows[0][0].as_deref()), (1, Some("S")));
     }

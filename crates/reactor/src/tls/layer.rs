@@ -1,0 +1,416 @@
+//! TLS between a worker and its kernel: the same door, [`Io`], on both sides.
+//!
+//! Always true: of a connection that was not secured nothing is looked at but whether it was; handshakes are done by the crew;
+//! the kernel says a name of ours with everything that it hears of a secured connection, and the worker hears its own.
+//! Not here: what a record is (`session`).
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+
+use base::{Key, Slab, Time, Wall};
+
+use super::crew::{Home, Job, Return};
+use super::session::{Session, State};
+use super::stream::{Carried, Stage, Stream};
+use super::{Crew, Side};
+use crate::{
+    Address, Chunk, Close, Completion, Conn, Doors, End, Io, Kernel, Lines, LogTarget, Peer, Receive, Socket,
+    TcpTuning, Waker,
+};
+
+/// A kernel with TLS.
+pub struct Tls<K> {
+    kernel: K,
+    streams: Slab<Stream>,
+    /// The stream of each connection, by its index; as long as nobody is secured there is none.
+    by_conn: Vec<Option<Key>>,
+    /// Streams that may have something to give.
+    due: Vec<Key>,
+    /// What the kernel has said in this turn.
+    raw: Vec<Completion<Socket>>,
+    crew: Crew,
+    home: Arc<Home>,
+    back: Receiver<Return>,
+}
+
+impl<K: Kernel> Tls<K> {
+    /// Puts TLS on a kernel. `waker` is the bell of the worker that waits at it.
+    pub fn new(kernel: K, crew: Crew, waker: Waker) -> Self {
+        let (sender, back) = mpsc::channel();
+        Self {
+            kernel,
+            streams: Slab::with_capacity(u32::MAX),
+            by_conn: Vec::new(),
+            due: Vec::new(),
+            raw: Vec::new(),
+            crew,
+            home: Arc::new(Home { back: sender, waker }),
+            back,
+        }
+    }
+
+    fn stream_of(&self, conn: Conn) -> Option<Key> {
+        let key = (*self.by_conn.get(conn.index as usize)?)?;
+        self.streams.get(key).filter(|stream| stream.conn == conn).map(|_| key)
+    }
+
+    fn insert(&mut self, conn: Conn, owner: u64, stage: Stage) -> Key {
+        let Ok(key) = self.streams.insert(Stream::new(conn, owner, stage)) else {
+            unreachable!("descriptors run out before rows do")
+        };
+        let index = conn.index as usize;
+        if self.by_conn.len() <= index {
+            self.by_conn.resize(index + 1, None);
+        }
+        self.by_conn[index] = Some(key);
+        self.kernel.rename(conn, OURS | key.to_bits() & !OURS);
+        key
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Stream> {
+        let stream = self.streams.remove(key)?;
+        if let Some(place) = self.by_conn.get_mut(stream.conn.index as usize) {
+            *place = None;
+        }
+        Some(stream)
+    }
+
+    /// The stream that the kernel names. One that was closed in this turn may still be named by what happened before.
+    fn named(&self, owner: u64) -> Option<Key> {
+        let key = self.streams.key_at(owner as u32)?;
+        ((key.to_bits() ^ owner) & !OURS == 0).then_some(key)
+    }
+
+    fn remember(&mut self, key: Key) {
+        if let Some(stream) = self.streams.get_mut(key)
+            && !std::mem::replace(&mut stream.is_due, true)
+        {
+            self.due.push(key);
+        }
+    }
+
+    /// Gives the crew a session with the bytes that have come.
+    fn send_away(&mut self, key: Key, session: Box<Session>) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.stage = Stage::Away;
+        let bytes = std::mem::take(&mut stream.pending);
+        self.crew.give(Job { key, session, bytes, home: Arc::clone(&self.home) });
+    }
+
+    /// A session is back from the crew.
+    fn returned(&mut self, back: Return, done: &mut Vec<Completion<Socket>>) {
+        let Return { key, session, taken, rest } = back;
+        // Whoever was closed meanwhile has no stream any more.
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let conn = stream.conn;
+        // What has come meanwhile stands behind what is left.
+        let since = std::mem::replace(&mut stream.pending, rest);
+        stream.pending.extend(since);
+        self.kernel.send(conn, taken.out.into());
+        match taken.state {
+            State::Shaking => {
+                stream.stage = Stage::Shaking(session);
+                self.kernel.receive(conn, Receive::Once);
+            }
+            State::Open => {
+                stream.plain = taken.plain;
+                let security = Arc::new(session.security());
+                stream.stage = Stage::Open(session);
+                done.push(Completion::Secured { owner: stream.owner, security });
+            }
+            State::Over => {
+                stream.end(End::Eof);
+                stream.give(done);
+            }
+            State::Broken(why) => {
+                stream.end(End::Insecure(why));
+                stream.give(done);
+            }
+        }
+    }
+
+    /// Bytes of a secured connection have come.
+    fn heard(&mut self, key: Key, bytes: Chunk, done: &mut Vec<Completion<Socket>>) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        match std::mem::replace(&mut stream.stage, Stage::Broken) {
+            Stage::Shaking(session) => {
+                stream.pending.extend_from_slice(bytes.bytes());
+                self.send_away(key, session);
+            }
+            stage @ Stage::Open(_) => {
+                stream.stage = stage;
+                self.read(key, bytes, done);
+            }
+            Stage::Away => {
+                stream.stage = Stage::Away;
+                stream.pending.extend_from_slice(bytes.bytes());
+            }
+            // What comes after the last word is for nobody.
+            stage @ (Stage::Over(_) | Stage::Broken) => stream.stage = stage,
+        }
+    }
+
+    /// Decrypts, gives on what is asked for, and sends what the session has to say itself.
+    fn read(&mut self, key: Key, bytes: Chunk, done: &mut Vec<Completion<Socket>>) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let conn = stream.conn;
+        let (out, state) = stream.hear(bytes);
+        self.kernel.send(conn, out.into());
+        match state {
+            State::Open | State::Shaking => {
+                let was_once = stream.wish == Some(Receive::Once);
+                stream.give(done);
+                // The kernel has given what it was asked for once, and it was not enough.
+                if was_once && stream.wish.is_some() {
+                    self.kernel.receive(conn, Receive::Once);
+                }
+            }
+            State::Over => {
+                stream.end(End::Eof);
+                stream.give(done);
+                self.kernel.pause(conn);
+            }
+            State::Broken(why) => {
+                stream.end(End::Insecure(why));
+                stream.give(done);
+                self.kernel.pause(conn);
+            }
+        }
+    }
+
+    /// Those who have been asked for what they have already, or have something to tell.
+    fn read_due(&mut self, done: &mut Vec<Completion<Socket>>) {
+        for key in std::mem::take(&mut self.due) {
+            let Some(stream) = self.streams.get_mut(key) else { continue };
+            stream.is_due = false;
+            match stream.stage {
+                Stage::Open(_) if stream.wish.is_some() => self.read(key, Chunk::Own(Box::default()), done),
+                Stage::Over(_) if stream.wish.is_some() => stream.give(done),
+                Stage::Broken => stream.give(done),
+                _ => {}
+            }
+        }
+    }
+
+    /// Says to the worker what the kernel has said of one of ours.
+    fn translate(&mut self, completion: Completion<Socket>, done: &mut Vec<Completion<Socket>>) {
+        let Some(key) = owner_of(&completion).and_then(|owner| self.named(owner)) else { return };
+        let Some(stream) = self.streams.get(key) else { return };
+        let owner = stream.owner;
+        let has_ended = matches!(stream.stage, Stage::Over(_) | Stage::Broken);
+        match completion {
+            Completion::Received { bytes, .. } => self.heard(key, bytes, done),
+            Completion::Ended { end, .. } if !has_ended => done.push(Completion::Ended { owner, end }),
+            Completion::Drained { .. } => done.push(Completion::Drained { owner }),
+            // It has been told already, or it is nothing that the kernel says of a connection that stands.
+            _ => {}
+        }
+    }
+}
+
+fn owner_of(completion: &Completion<Socket>) -> Option<u64> {
+    match completion {
+        Completion::Connected { owner }
+        | Completion::ConnectFailed { owner, .. }
+        | Completion::Received { owner, .. }
+        | Completion::Secured { owner, .. }
+        | Completion::Ended { owner, .. }
+        | Completion::Drained { owner } => Some(*owner),
+        Completion::Accepted { .. } | Completion::AcceptFailed(_) | Completion::Woken => None,
+    }
+}
+
+impl<K: Kernel> Io for Tls<K> {
+    type Socket = Socket;
+
+    fn now(&self) -> Time {
+        self.kernel.now()
+    }
+
+    fn wall(&self) -> Wall {
+        self.kernel.wall()
+    }
+
+    fn randomness(&mut self, bytes: &mut [u8]) {
+        self.kernel.randomness(bytes);
+    }
+
+    fn peer(&self, socket: &Socket) -> Peer {
+        self.kernel.peer(socket)
+    }
+
+    fn adopt(&mut self, mut socket: Socket, owner: u64) -> io::Result<Conn> {
+        debug_assert!(owner & OURS != OURS, "a name of ours");
+        let carried = socket.tls.take();
+        let conn = self.kernel.adopt(socket, owner)?;
+        if let Some(carried) = carried {
+            let Carried { session, pending, plain } = *carried;
+            let key = self.insert(conn, owner, Stage::Open(session));
+            if let Some(stream) = self.streams.get_mut(key) {
+                (stream.pending, stream.plain) = (pending, plain);
+            }
+        }
+        Ok(conn)
+    }
+
+    fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
+        debug_assert!(owner & OURS != OURS, "a name of ours");
+        self.kernel.connect(to, owner)
+    }
+
+    fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
+        let session = Box::new(Session::new(side).map_err(io::Error::other)?);
+        self.kernel.pause(conn);
+        let key = self.insert(conn, owner, Stage::Away);
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.pending = said.to_vec();
+        }
+        self.send_away(key, session);
+        Ok(())
+    }
+
+    fn receive(&mut self, conn: Conn, how: Receive) {
+        let Some(key) = self.stream_of(conn) else {
+            self.kernel.receive(conn, how);
+            return;
+        };
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.wish = Some(how);
+        let has_some = !stream.plain.is_empty() || !stream.pending.is_empty();
+        let is_open = matches!(stream.stage, Stage::Open(_));
+        if has_some || stream.untold.is_some() {
+            self.remember(key);
+        }
+        // What was said already may be enough for once.
+        if is_open && (how == Receive::Stream || !has_some) {
+            self.kernel.receive(conn, how);
+        }
+    }
+
+    fn pause(&mut self, conn: Conn) {
+        if let Some(stream) = self.stream_of(conn).and_then(|key| self.streams.get_mut(key)) {
+            stream.wish = None;
+        }
+        self.kernel.pause(conn);
+    }
+
+    fn send(&mut self, conn: Conn, chunk: Chunk) {
+        let Some(key) = self.stream_of(conn) else {
+            self.kernel.send(conn, chunk);
+            return;
+        };
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        // Before and after there is nobody who could read it.
+        if chunk.is_empty() || !matches!(stream.stage, Stage::Open(_) | Stage::Over(_)) {
+            return;
+        }
+        let (out, state) = stream.say(chunk.bytes());
+        self.kernel.send(conn, out.into());
+        match state {
+            State::Broken(why) => stream.end(End::Insecure(why)),
+            State::Over if matches!(stream.stage, Stage::Open(_)) => stream.end(End::Eof),
+            _ => {}
+        }
+        if stream.untold.is_some() || !stream.plain.is_empty() {
+            self.remember(key);
+        }
+    }
+
+    fn unsent(&self, conn: Conn) -> usize {
+        self.kernel.unsent(conn)
+    }
+
+    fn tell_when_drained(&mut self, conn: Conn) {
+        self.kernel.tell_when_drained(conn);
+    }
+
+    fn close(&mut self, conn: Conn, how: Close) {
+        if let Some(mut stream) = self.stream_of(conn).and_then(|key| self.remove(key))
+            && how == Close::AfterSending
+            && let Stage::Open(session) | Stage::Over(session) = &mut stream.stage
+        {
+            let farewell = session.farewell(&mut stream.pending);
+            self.kernel.send(conn, farewell.into());
+        }
+        self.kernel.close(conn, how);
+    }
+
+    fn release(&mut self, conn: Conn) -> Option<Socket> {
+        let Some(key) = self.stream_of(conn) else { return self.kernel.release(conn) };
+        if self.streams.get(key).is_none_or(|stream| stream.wish.is_some() || !matches!(stream.stage, Stage::Open(_))) {
+            return None;
+        }
+        let mut socket = self.kernel.release(conn)?;
+        let Stream { stage: Stage::Open(session), pending, plain, .. } = self.remove(key)? else { return None };
+        socket.tls = Some(Box::new(Carried { session, pending, plain }));
+        Some(socket)
+    }
+
+    fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
+        self.kernel.near_end(conn)
+    }
+
+    fn far_end(&self, conn: Conn) -> Option<SocketAddr> {
+        self.kernel.far_end(conn)
+    }
+
+    fn accept(&mut self, doors: Doors) {
+        self.kernel.accept(doors);
+    }
+
+    fn tune(&mut self, tuning: TcpTuning) {
+        self.kernel.tune(tuning);
+    }
+
+    fn log_to(&mut self, log: Arc<LogTarget>) {
+        self.kernel.log_to(log);
+    }
+
+    fn write_log(&mut self, lines: &Lines) {
+        self.kernel.write_log(lines);
+    }
+
+    fn buffers(&self) -> (usize, usize) {
+        self.kernel.buffers()
+    }
+
+    fn buffers_touched(&self) -> usize {
+        self.kernel.buffers_touched()
+    }
+
+    fn turn(&mut self, until: Option<Time>, done: &mut Vec<Completion<Socket>>) {
+        if self.streams.is_empty() {
+            self.kernel.turn(until, done);
+            return;
+        }
+        // Whoever has something to give is not waited for.
+        let until = if self.due.is_empty() { until } else { Some(self.kernel.now()) };
+        let mut raw = std::mem::take(&mut self.raw);
+        self.kernel.turn(until, &mut raw);
+        while let Ok(back) = self.back.try_recv() {
+            self.returned(back, done);
+        }
+        self.read_due(done);
+        for completion in raw.drain(..) {
+            match owner_of(&completion) {
+                Some(owner) if owner & OURS == OURS => self.translate(completion, done),
+                _ => done.push(completion),
+            }
+        }
+        self.raw = raw;
+    }
+}
+
+impl<K: std::fmt::Debug> std::fmt::Debug for Tls<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls")
+            .field("kernel", &self.kernel)
+            .field("streams", &self.streams.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The bits that mark the name of a secured connection; no worker names anybody so.
+const OURS: u64 = 0b11 << 62;

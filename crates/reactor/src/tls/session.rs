@@ -1,0 +1,294 @@
+//! One TLS session, driven by bytes: what came goes in; what is to be sent and what was said come out.
+//!
+//! Always true: it never waits and knows no socket; an error is in words for the log, and with it comes the alert that tells
+//! the other side.
+//! Not here: where the bytes come from (`layer`), on which thread a handshake is done (`crew`).
+
+use std::fmt;
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic};
+use rustls::{CertificateError, CommonState, Error};
+
+use super::certificate::{self, Named};
+use super::demand::server_name;
+use super::{Security, Side, terms};
+
+/// One session.
+pub(crate) struct Session {
+    machine: Machine,
+    /// What the cipher adds to a record; known when the handshake is over.
+    overhead: usize,
+    /// The hash of our own certificate, if we were called.
+    own_end_point: Option<Box<[u8]>>,
+}
+
+/// The library's part of it.
+enum Machine {
+    Called(UnbufferedServerConnection),
+    Calling(UnbufferedClientConnection),
+}
+
+/// What came of some bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// So many of the bytes are done with; the others wait for what follows them.
+    pub(crate) used: usize,
+    /// What is to be sent.
+    pub(crate) out: Vec<u8>,
+    /// What was said.
+    pub(crate) plain: Vec<u8>,
+    /// How it stands now.
+    pub(crate) state: State,
+}
+
+/// How a session stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum State {
+    /// The handshake wants more bytes.
+    #[default]
+    Shaking,
+    /// Bytes can be said and heard.
+    Open,
+    /// The other side has said that it says nothing more.
+    Over,
+    /// It is of no more use; in words for the log.
+    Broken(String),
+}
+
+/// What is to be written.
+#[derive(Clone, Copy)]
+enum Word<'a> {
+    Say(&'a [u8]),
+    Farewell,
+}
+
+impl Session {
+    /// A session that has not begun.
+    ///
+    /// # Errors
+    /// The library wants nothing of it; in words for the log.
+    pub(crate) fn new(side: &Side) -> Result<Self, String> {
+        let (machine, own_end_point) = match side {
+            Side::Called(offer) => {
+                let machine = UnbufferedServerConnection::new(offer.config.clone()).map(Machine::Called);
+                (machine, offer.end_point.clone())
+            }
+            Side::Calling { demand, host } => {
+                let name = server_name(host);
+                (UnbufferedClientConnection::new(demand.config.clone(), name).map(Machine::Calling), None)
+            }
+        };
+        Ok(Self { machine: machine.map_err(|error| words(&error))?, overhead: 0, own_end_point })
+    }
+
+    /// Takes bytes as they came, those that the last call left before them. They are decrypted where they lie.
+    pub(crate) fn take(&mut self, bytes: &mut [u8]) -> Taken {
+        let taken = self.drive(bytes, None);
+        if self.overhead == 0 {
+            self.overhead = terms::overhead(self.common().negotiated_cipher_suite());
+        }
+        taken
+    }
+
+    /// Encrypts what is to be said. `bytes` are those that the last call left: the library wants to see them whenever it is
+    /// asked for anything.
+    pub(crate) fn say(&mut self, bytes: &mut [u8], plain: &[u8]) -> Taken {
+        let records = plain.len().div_ceil(RECORD_BYTES_MAX);
+        self.drive(bytes, Some((Word::Say(plain), plain.len() + records * self.overhead)))
+    }
+
+    /// The last word: nothing more will be said.
+    pub(crate) fn farewell(&mut self, bytes: &mut [u8]) -> Vec<u8> {
+        self.drive(bytes, Some((Word::Farewell, FAREWELL_BYTES_MAX))).out
+    }
+
+    fn drive(&mut self, bytes: &mut [u8], word: Option<(Word<'_>, usize)>) -> Taken {
+        match &mut self.machine {
+            Machine::Called(session) => drive(session, bytes, word),
+            Machine::Calling(session) => drive(session, bytes, word),
+        }
+    }
+
+    /// How it is secured.
+    pub(crate) fn security(&self) -> Security {
+        let common = self.common();
+        let group = common.negotiated_key_exchange_group().map(|group| group.name());
+        let summary = terms::summary(common.protocol_version(), common.negotiated_cipher_suite(), group);
+        let theirs = common.peer_certificates().and_then(|chain| chain.first());
+        let end_point = match &self.machine {
+            Machine::Called(_) => self.own_end_point.clone(),
+            Machine::Calling(_) => theirs.and_then(|leaf| certificate::end_point(leaf)),
+        };
+        let names = theirs.map(|leaf| Named::of(leaf).all()).unwrap_or_default();
+        Security { summary: summary.into(), end_point, names }
+    }
+
+    fn common(&self) -> &CommonState {
+        match &self.machine {
+            Machine::Called(session) => session,
+            Machine::Calling(session) => session,
+        }
+    }
+}
+
+/// What both kinds of sessions do alike.
+trait Process {
+    type Kind;
+
+    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Kind>;
+
+    fn has_more_to_send(&self) -> bool;
+}
+
+impl Process for UnbufferedServerConnection {
+    type Kind = ServerConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Kind> {
+        self.process_tls_records(bytes)
+    }
+
+    fn has_more_to_send(&self) -> bool {
+        self.wants_write()
+    }
+}
+
+impl Process for UnbufferedClientConnection {
+    type Kind = ClientConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Kind> {
+        self.process_tls_records(bytes)
+    }
+
+    fn has_more_to_send(&self) -> bool {
+        self.wants_write()
+    }
+}
+
+/// Goes on until the library wants more bytes, or has written the word. Records of its own, such as a change of keys, come
+/// before the word.
+fn drive<M: Process>(machine: &mut M, bytes: &mut [u8], word: Option<(Word<'_>, usize)>) -> Taken {
+    let mut taken = Taken::default();
+    let mut is_over = false;
+    loop {
+        let status = machine.process(&mut bytes[taken.used..]);
+        taken.used += status.discard;
+        match status.state {
+            Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                while let Some(Ok(record)) = traffic.next_record() {
+                    taken.used += record.discard;
+                    taken.plain.extend_from_slice(record.payload);
+                }
+            }
+            Ok(ConnectionState::EncodeTlsData(record)) => encode(record, &mut taken.out),
+            Ok(ConnectionState::TransmitTlsData(sent)) => sent.done(),
+            Ok(ConnectionState::PeerClosed) => is_over = true,
+            Ok(ConnectionState::WriteTraffic(mut writer)) => {
+                taken.state = if is_over { State::Over } else { State::Open };
+                if let Some((word, room)) = word
+                    && !fill(&mut taken.out, room, |room| word.write(&mut writer, room))
+                {
+                    taken.state = State::Broken("its keys are used up".to_owned());
+                }
+                return taken;
+            }
+            Ok(ConnectionState::BlockedHandshake) => return taken,
+            // Early data is never offered, so none comes: both sides have said their last word.
+            Ok(_) => {
+                taken.state = State::Over;
+                return taken;
+            }
+            Err(error) => {
+                taken.state = State::Broken(words(&error));
+                alert(machine, &mut bytes[taken.used..], &mut taken.out);
+                return taken;
+            }
+        }
+    }
+}
+
+/// After an error: what the library wants to tell the other side. It is asked nothing else any more.
+fn alert<M: Process>(machine: &mut M, bytes: &mut [u8], out: &mut Vec<u8>) {
+    while machine.has_more_to_send() {
+        let Ok(ConnectionState::EncodeTlsData(record)) = machine.process(bytes).state else { return };
+        encode(record, out);
+    }
+}
+
+fn encode<K>(mut record: EncodeTlsData<'_, K>, out: &mut Vec<u8>) {
+    fill(out, 0, |room| match record.encode(room) {
+        Ok(written) => Ok(written),
+        Err(EncodeError::InsufficientSize(wanted)) => Err(Some(wanted.required_size)),
+        Err(EncodeError::AlreadyEncoded) => Err(None),
+    });
+}
+
+impl Word<'_> {
+    fn write<K>(self, writer: &mut WriteTraffic<'_, K>, room: &mut [u8]) -> Result<usize, Option<usize>> {
+        let written = match self {
+            Self::Say(plain) => writer.encrypt(plain, room),
+            Self::Farewell => writer.queue_close_notify(room),
+        };
+        written.map_err(|error| match error {
+            EncryptError::InsufficientSize(wanted) => Some(wanted.required_size),
+            EncryptError::EncryptExhausted => None,
+        })
+    }
+}
+
+/// Appends what `write` writes: into `room` bytes at first, then into as many as it says that it needs.
+fn fill(out: &mut Vec<u8>, room: usize, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) -> bool {
+    let start = out.len();
+    let mut room = room;
+    for _ in 0..2 {
+        out.resize(start + room, 0);
+        match write(&mut out[start..]) {
+            Ok(written) => {
+                out.truncate(start + written);
+                return true;
+            }
+            Err(Some(wanted)) => room = wanted,
+            Err(None) => break,
+        }
+    }
+    out.truncate(start);
+    false
+}
+
+/// An error in the words that those who come from OpenSSL look for.
+fn words(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(why) => {
+            let why = match why {
+                CertificateError::UnknownIssuer => "unable to get local issuer certificate".to_owned(),
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    "certificate has expired".to_owned()
+                }
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                    "it does not name the host".to_owned()
+                }
+                why => why.to_string(),
+            };
+            format!("certificate verify failed: {why}")
+        }
+        Error::NoCertificatesPresented => "peer did not return a certificate".to_owned(),
+        Error::AlertReceived(alert) => format!("the other side says {alert:?}"),
+        error => error.to_string(),
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+/// The most of application data that one record carries.
+const RECORD_BYTES_MAX: usize = 16_384;
+/// More than an alert and whatever the library puts before it.
+const FAREWELL_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

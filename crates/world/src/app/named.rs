@@ -19,8 +19,9 @@ pub(crate) struct Named {
     zone: Option<String>,
     /// All were dropped since.
     is_dropped: bool,
-    /// A COPY has failed in this transaction, and nobody can tell what answers what.
-    is_lost: bool,
+    /// A COPY has failed, and nobody can tell what answers what, in so many transactions or requests outside of one: its own, and
+    /// the next, which may be there before the last Sync of the COPY has been answered.
+    lost: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -48,7 +49,7 @@ impl Named {
         }
         self.zone = Some(zone.to_owned());
         self.is_dropped = false;
-        self.is_lost &= tx != TxStatus::Idle;
+        self.lost = self.lost.saturating_sub(u32::from(tx == TxStatus::Idle));
     }
 
     /// A request was cut off.
@@ -60,7 +61,7 @@ impl Named {
 
     /// A COPY has failed with Syncs on their way.
     pub(super) fn lose(&mut self) {
-        self.is_lost = true;
+        self.lost = 2;
     }
 }
 
@@ -85,7 +86,7 @@ impl Speaker<'_> {
             }
             let place = self.dice.among(0..=NAMES as u64 - 1) as usize;
             let means = seen[place].means;
-            if before.is_lost || seen[place].hangs || before.is_dropped && means != Means::Nothing {
+            if before.lost > 0 || seen[place].hangs || before.is_dropped && means != Means::Nothing {
                 continue;
             }
             let mut step = self.blank();

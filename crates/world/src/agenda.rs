@@ -22,7 +22,7 @@ pub(crate) enum Event {
     /// A worker has its turn.
     Turn { worker: u8 },
     /// The next letter from one to another is delivered.
-    Letter { from: u8, to: u8 },
+    Letter { to: u8 },
     /// An application's alarm rings.
     App { app: u32, number: u32 },
     /// A session of PostgreSQL has done its work.

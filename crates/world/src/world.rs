@@ -35,7 +35,7 @@ use crate::witness::{Charge, Witness};
 /// A letter on its way.
 #[derive(Debug)]
 pub(crate) enum Envelope {
-    ToWorker { from: u8, to: u8, letter: ToWorker<Plug> },
+    ToWorker { to: u8, letter: ToWorker<Plug> },
     ToControl(ToControl),
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct World {
     workers: Vec<Worker<Hands>>,
     inboxes: Vec<Sender<ToWorker<Plug>>>,
     mail: Arc<Mutex<Vec<Envelope>>>,
-    /// Letters that wait for their moment, by sender and receiver.
+    /// Letters that wait for their moment, by receiver.
     bags: Vec<std::collections::VecDeque<ToWorker<Plug>>>,
-    /// When the last letter from one to another arrives.
+    /// When the last letter to each arrives.
     bag_ends: Vec<Time>,
     pub(crate) apps: Vec<App>,
     pub(crate) postgres: Postgres,
@@ -79,7 +79,7 @@ impl World {
             let (sender, inbox) = mpsc::channel();
             inboxes.push(sender);
             let hands = Hands { net: net.clone(), worker };
-            let posts = posts(worker, plan.workers, &mail, &ids);
+            let posts = posts(plan.workers, &mail, &ids);
             workers.push(Worker::new(WorkerId(worker), hands, inbox, posts, force.clone(), plan.seed));
         }
         let hosts = (0..plan.hosts).map(|_| Host { mood: Mood::Well, manner: plan.manner.clone() }).collect();
@@ -89,7 +89,7 @@ impl World {
             App::new(*number, person.clone(), habits.clone(), secret, Dice::new(plan.seed, 1000 + u64::from(*number)))
         });
         let apps: Vec<App> = apps.collect();
-        let bags = usize::from(plan.workers) + 1;
+        let bags = usize::from(plan.workers);
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
         // service.
         let is_unclear = |what: &What| {
@@ -111,8 +111,8 @@ impl World {
             workers,
             inboxes,
             mail,
-            bags: (0..bags * bags).map(|_| std::collections::VecDeque::new()).collect(),
-            bag_ends: vec![Time(0); bags * bags],
+            bags: (0..bags).map(|_| std::collections::VecDeque::new()).collect(),
+            bag_ends: vec![Time(0); bags],
             apps,
             postgres,
             witness: Witness::new(moments_max),
@@ -188,9 +188,8 @@ impl World {
             Event::Lingered { end } => net.borrow_mut().lingered(end),
             Event::Knocks { end } => self.knock(end),
             Event::Answered { end, is_welcome } => self.answered(end, is_welcome),
-            Event::Letter { from, to } => {
-                let bag = self.bag(from, to);
-                if let Some(letter) = self.bags[bag].pop_front() {
+            Event::Letter { to } => {
+                if let Some(letter) = self.bags[usize::from(to)].pop_front() {
                     // A worker whose world has ended reads nothing.
                     let _ = self.inboxes[usize::from(to)].send(letter);
                     net.borrow_mut().complete(to, Completion::Woken);
@@ -263,18 +262,15 @@ impl World {
         self.workers[usize::from(worker)].next_deadline()
     }
 
-    fn bag(&self, from: u8, to: u8) -> usize {
-        usize::from(from) * (usize::from(self.plan.workers) + 1) + usize::from(to)
-    }
-
-    /// Gives a letter to the post: letters from one to another arrive in order.
-    pub(crate) fn post(&mut self, from: u8, to: u8, letter: ToWorker<Plug>) {
-        let bag = self.bag(from, to);
+    /// Gives a letter to the post. As with a real letter box, letters to one worker arrive in the order in which they were
+    /// written, whoever wrote them.
+    pub(crate) fn post(&mut self, to: u8, letter: ToWorker<Plug>) {
+        let bag = usize::from(to);
         let (low, high) = self.plan.post;
         let at = (self.witness.now + self.post_dice.micros(low..=high)).max(self.bag_ends[bag]);
         self.bag_ends[bag] = at;
         self.bags[bag].push_back(letter);
-        self.net.borrow_mut().agenda.at(at, Event::Letter { from, to });
+        self.net.borrow_mut().agenda.at(at, Event::Letter { to });
     }
 
     /// Posts what has been written.
@@ -290,9 +286,8 @@ impl World {
 
     /// Posts a letter, or has the operator read it.
     fn deliver(&mut self, envelope: Envelope) {
-        let control = self.plan.workers;
         let letter = match envelope {
-            Envelope::ToWorker { from, to, letter } => return self.post(from, to, letter),
+            Envelope::ToWorker { to, letter } => return self.post(to, letter),
             Envelope::ToControl(letter) => letter,
         };
         match letter {
@@ -301,7 +296,7 @@ impl World {
                     Some(host) => Ok(vec![std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)])]),
                     None => Err("Name or service not known".into()),
                 };
-                self.post(control, from.0, ToWorker::Resolved { name, found });
+                self.post(from.0, ToWorker::Resolved { name, found });
             }
             ToControl::Shown { from, question, snapshot } => {
                 self.check_shown(from.0, &snapshot);
@@ -311,7 +306,7 @@ impl World {
             }
             ToControl::Console { from, client, text, .. } => {
                 let bytes = answer_of_the_console(&text);
-                self.post(control, from.0, ToWorker::ConsoleAnswer { client, bytes, closes: false });
+                self.post(from.0, ToWorker::ConsoleAnswer { client, bytes, closes: false });
             }
             ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
@@ -352,7 +347,7 @@ impl World {
             Holder::Canceller(app) => {
                 let app = &mut self.apps[app as usize];
                 let (number, range) = (app.number, app.cancel_range);
-                app.was_running = self.postgres.sessions.iter().any(|session| session.runs(number, range));
+                app.was_running = self.postgres.sessions.iter().find_map(|session| session.runs(number, range));
                 app.cancel_connected(net, is_welcome);
             }
             Holder::Nobody | Holder::Session(_) => {}
@@ -378,8 +373,11 @@ impl World {
                     if app.cancel_end == Some(end) {
                         app.cancel_heard(net, self.jumped);
                         let (number, range) = (app.number, app.cancel_range);
-                        let is_over = app.cancel_end.is_none() && self.plan.is_calm && app.was_running;
-                        if is_over && self.postgres.sessions.iter().any(|session| session.runs(number, range)) {
+                        let is_over = app.cancel_end.is_none() && self.plan.is_calm;
+                        let was_running = app.was_running.filter(|_| is_over);
+                        let mut sessions = self.postgres.sessions.iter();
+                        // A cancel that has found its server between two statements of a request is over, too.
+                        if was_running.is_some() && sessions.any(|session| session.runs(number, range) == was_running) {
                             let text = format!(
                                 "application {number} is told that its cancel is done, and its request runs on"
                             );
@@ -454,18 +452,18 @@ impl World {
     /// Writes a letter to every worker; it is posted with the next mail.
     pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<Plug>) {
         let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = self.plan.workers;
-        mail.extend((0..from).map(|to| Envelope::ToWorker { from, to, letter: letter() }));
+        let workers = self.plan.workers;
+        mail.extend((0..workers).map(|to| Envelope::ToWorker { to, letter: letter() }));
     }
 }
 
-fn posts(from: u8, workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug> {
+fn posts(workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug> {
     let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
         mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
     };
     let boxes = (0..workers).map(|to| {
         let mail = mail.clone();
-        let post: Post<ToWorker<Plug>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { from, to, letter }));
+        let post: Post<ToWorker<Plug>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { to, letter }));
         post
     });
     let workers = boxes.collect();

@@ -59,8 +59,8 @@ pub(crate) struct App {
     cancel_since: Time,
     /// The statements that its cancel may hit.
     pub(crate) cancel_range: (u32, u32),
-    /// Whether its request was being run when it asked for the cancel.
-    pub(crate) was_running: bool,
+    /// The statement of its request that was being run when it asked for the cancel.
+    pub(crate) was_running: Option<Nonce>,
     is_aborted: bool,
     /// So many `ReadyForQuery` beside the one that is due are no surprise.
     readies_allowed: u32,
@@ -146,7 +146,7 @@ impl App {
             is_cancel_loose: false,
             cancel_since: Time(0),
             cancel_range: (0, 0),
-            was_running: false,
+            was_running: None,
             is_aborted: false,
             readies_allowed: 0,
             guise: Guise::Own,

@@ -513,11 +513,12 @@ impl Session {
         if self.work.is_some() { Wish::Nothing } else { self.go_on(manner, dice, witness) }
     }
 
-    /// Whether it runs a statement of this request.
-    pub(crate) fn runs(&self, app: u32, range: (u32, u32)) -> bool {
+    /// Which statement of this request it runs, if any.
+    pub(crate) fn runs(&self, app: u32, range: (u32, u32)) -> Option<Nonce> {
         let is_here = !matches!(self.life, Life::Dead) && self.work.is_some();
         let running = if is_here { self.running() } else { None };
-        matches!(running, Some(Ok(nonce)) if nonce.app == app && (range.0..=range.1).contains(&nonce.number))
+        let is_meant = |nonce: &Nonce| nonce.app == app && (range.0..=range.1).contains(&nonce.number);
+        running.and_then(Result::ok).filter(is_meant)
     }
 
     /// Whether it works on something, and so hears nothing.

@@ -184,6 +184,7 @@ fn list() -> Vec<Entry> {
         secrets::a_server_knows_who_may_come_in,
         secrets::a_question_that_cannot_be_answered_is_the_operators_matter,
         secrets::nobody_sees_the_question,
+        secrets::the_question_is_asked_as_who_is_to_ask_it,
         signals::sigterm_waits_for_the_clients,
         signals::a_second_sigterm_ends_it_at_once,
         signals::sigint_waits_for_the_servers,

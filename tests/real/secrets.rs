@@ -92,3 +92,18 @@ pub(crate) fn nobody_sees_the_question(house: &House) {
     let clients = asks(&pooler, "asker", "asks", "pgbouncer", "show clients").success();
     assert_eq!(clients.lines().count(), 1, "{clients}");
 }
+
+/// Clients that share one user on the server cannot answer the question by what they leave there.
+pub(crate) fn the_question_is_asked_as_who_is_to_ask_it(house: &House) {
+    user(house, "asker", "superuser password 'asks'");
+    user(house, "told", "password 'right'");
+    house.postgres.database("secret_shared");
+    let line = format!("{} user=u auth_user=asker", house.line("secret_shared"));
+    let ini = Ini::new(&line).set("auth_type = scram-sha-256").set(QUERY).set("default_pool_size = 1");
+    let pooler = house.start(&ini.secret("asker", "asks"));
+    let poison = "create temp table pg_shadow as select 'boss'::text as usename, 'x'::text as passwd";
+    assert_eq!(asks(&pooler, "told", "right", "secret_shared", "select current_user").success(), "u\n");
+    asks(&pooler, "told", "right", "secret_shared", poison).success();
+    assert!(asks(&pooler, "boss", "x", "secret_shared", "select 1").failure().contains("no such user"));
+    assert!(pooler.log().contains("secret_shared/asker@127.0.0.1"), "{}", pooler.log());
+}

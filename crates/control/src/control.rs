@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use base::{Time, Wall, WorkerId};
 use config::Warning;
@@ -67,6 +68,8 @@ pub enum Event {
         from: WorkerId,
         /// For which client.
         client: ClientKey,
+        /// Which database was asked.
+        database: Arc<str>,
         /// The answer.
         told: Told,
     },
@@ -151,6 +154,7 @@ impl<S> Control<S> {
         match event {
             Event::Letter(ToControl::Resolve { from, name }) => self.names.ask(from, name),
             Event::Letter(ToControl::AskSecret(question)) => self.questions.ask(question),
+            Event::Letter(ToControl::SecretUnneeded { from, client }) => self.questions.forget(from, client),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
                 self.post(from, ToWorker::SystemUser { client, name: names::user_of_the_system(uid) });
             }
@@ -167,8 +171,8 @@ impl<S> Control<S> {
             Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
             Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
-            Event::Told { from, client, told } => {
-                self.questions.answered();
+            Event::Told { from, client, database, told } => {
+                self.questions.answered(&database);
                 self.post(from, ToWorker::Told { client, told });
             }
             Event::Found { name, found } => self.found(&name, &found),
@@ -185,6 +189,12 @@ impl<S> Control<S> {
     /// The next question about a user to be put; [`Event::Told`] must follow.
     pub fn next_question(&mut self) -> Option<SecretQuestion> {
         self.questions.start()
+    }
+
+    /// How long a question may take: as long as the login that needs it.
+    #[must_use]
+    pub fn question_limit(&self) -> Duration {
+        self.force.settings.client_login_timeout.unwrap_or(QUESTION_MAX)
     }
 
     /// Hands one end of a connection to ourselves to the worker on which a database lives.
@@ -384,6 +394,9 @@ impl<S> fmt::Debug for Control<S> {
         f.debug_struct("Control").field("workers", &self.workers.len()).finish_non_exhaustive()
     }
 }
+
+/// How long a question to a server may take where logins have no limit.
+const QUESTION_MAX: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 #[path = "control_tests.rs"]

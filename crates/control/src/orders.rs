@@ -47,6 +47,10 @@ impl<S> Control<S> {
             Order::Reload => return Err(Refusal::reload_failed()),
             // As in PgBouncer, whoever says this sees the connection end, and nothing else.
             Order::Shutdown(Shutdown::Now) => self.go_down(Shutdown::Now),
+            // Pools that are paused for good cannot go on.
+            Order::Shutdown(Shutdown::WaitForClients) if self.shutdown == Some(Shutdown::WaitForServers) => {
+                return Err(Refusal::new("pooler is shutting down"));
+            }
             Order::Shutdown(way) => {
                 // First the answer: a worker without anybody else to wait for might end before it is sent.
                 self.done(asker, &order);

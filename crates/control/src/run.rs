@@ -110,18 +110,20 @@ pub async fn run<S: Send + From<OwnedFd> + 'static>(
         };
         control.handle(clock.now(), event);
         while let Some(question) = control.next_question() {
-            let (from, client) = (question.from, question.client);
+            let (from, client, database) = (question.from, question.client, Arc::clone(&question.database));
+            let limit = control.question_limit();
             match secrets::pair() {
                 Ok((near, far)) => {
                     control.connect_own(&question.database, far.into());
                     questions.spawn(async move {
-                        let told = secrets::put(&question, near).await;
-                        Event::Told { from, client, told }
+                        let told = tokio::time::timeout(limit, secrets::put(&question, near)).await;
+                        let late = || Told::Unanswered("no answer to auth_query in time".to_owned());
+                        Event::Told { from, client, database, told: told.unwrap_or_else(|_| late()) }
                     });
                 }
                 Err(error) => {
                     let told = Told::Unanswered(format!("cannot ask auth_query: {error}"));
-                    control.handle(clock.now(), Event::Told { from, client, told });
+                    control.handle(clock.now(), Event::Told { from, client, database, told });
                 }
             }
         }

@@ -3,22 +3,24 @@
 //! Always true: every question is answered, whatever comes; a secret is in nothing that is logged.
 //! Not here: which question is put (`worker::secrets`), who waits for it (`control`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use auth::Secret;
+use base::WorkerId;
+use pool::ClientKey;
 use tokio::net::UnixStream;
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Config, NoTls, Row};
 use worker::letters::{SecretQuestion, Told};
 
-/// Questions that wait and how many are under way.
+/// Questions that wait, and how many are under way at each database: one that does not answer holds up its own only.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     waiting: VecDeque<SecretQuestion>,
-    under_way: usize,
+    under_way: BTreeMap<Arc<str>, usize>,
 }
 
 impl Questions {
@@ -27,19 +29,29 @@ impl Questions {
         self.waiting.push_back(question);
     }
 
-    /// The next question to be put, if there may be one more.
+    /// The client for which somebody asked is gone. What is under way ends by itself.
+    pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
+        self.waiting.retain(|question| (question.from, question.client) != (from, client));
+    }
+
+    /// The next question to be put, if there may be one more at its database.
     pub(crate) fn start(&mut self) -> Option<SecretQuestion> {
-        if self.under_way >= QUESTIONS_MAX {
-            return None;
-        }
-        let question = self.waiting.pop_front()?;
-        self.under_way += 1;
+        let under_way = &self.under_way;
+        let is_full = |question: &SecretQuestion| under_way.get(&question.database) >= Some(&QUESTIONS_MAX);
+        let place = self.waiting.iter().position(|question| !is_full(question))?;
+        let question = self.waiting.remove(place)?;
+        *self.under_way.entry(Arc::clone(&question.database)).or_default() += 1;
         Some(question)
     }
 
-    /// One has been answered.
-    pub(crate) fn answered(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
+    /// One has been answered by this database.
+    pub(crate) fn answered(&mut self, database: &str) {
+        if let Some(count) = self.under_way.get_mut(database) {
+            *count -= 1;
+            if *count == 0 {
+                self.under_way.remove(database);
+            }
+        }
     }
 }
 
@@ -116,29 +128,43 @@ impl<'r> FromSql<'r> for Raw<'r> {
     }
 }
 
-/// Questions at a time; each takes two descriptors. The pool that they go through allows fewer.
-const QUESTIONS_MAX: usize = 64;
+/// Questions to one database at a time; each takes two descriptors. The pool that they go through may allow fewer.
+const QUESTIONS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{Key, WorkerId};
 
-    #[test]
-    fn beyond_the_limit_questions_wait_for_one_another() {
-        let question = |number: usize| SecretQuestion {
+    fn question(number: usize, database: &str) -> SecretQuestion {
+        SecretQuestion {
             from: WorkerId(0),
-            client: Key { index: number as u32, generation: 1 },
-            database: "d".into(),
+            client: ClientKey { index: number as u32, generation: 1 },
+            database: database.into(),
             asker: "a".into(),
             sql: "q".into(),
             user: "u".into(),
-        };
+        }
+    }
+
+    #[test]
+    fn beyond_the_limit_questions_to_a_database_wait_for_one_another_and_for_nobody_else() {
         let mut questions = Questions::default();
-        (0..=QUESTIONS_MAX).for_each(|number| questions.ask(question(number)));
-        assert_eq!(std::iter::from_fn(|| questions.start()).count(), QUESTIONS_MAX);
-        questions.answered();
-        assert_eq!(questions.start(), Some(question(QUESTIONS_MAX)));
+        (0..=QUESTIONS_MAX).for_each(|number| questions.ask(question(number, "slow")));
+        questions.ask(question(99, "quick"));
+        assert_eq!(std::iter::from_fn(|| questions.start()).count(), QUESTIONS_MAX + 1);
+        questions.answered("quick");
+        assert_eq!(questions.start(), None);
+        questions.answered("slow");
+        assert_eq!(questions.start(), Some(question(QUESTIONS_MAX, "slow")));
+    }
+
+    #[test]
+    fn a_question_for_somebody_who_has_gone_is_not_put() {
+        let mut questions = Questions::default();
+        questions.ask(question(1, "d"));
+        questions.ask(question(2, "d"));
+        questions.forget(WorkerId(0), question(1, "d").client);
+        assert_eq!(questions.start(), Some(question(2, "d")));
         assert_eq!(questions.start(), None);
     }
 }

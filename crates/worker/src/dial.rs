@@ -217,11 +217,12 @@ impl<I: Io> Worker<I> {
         let place = self.places.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
         let entry = self.places.databases[place.database as usize].entry.as_ref();
         let entry = entry.ok_or_else(|| Failure::unreachable("database removed"))?;
-        let own = entry.password.as_ref().filter(|_| entry.user.is_some() || entry.password.is_some());
+        // As in PgBouncer, the password of a line is that of its user.
+        let own = entry.password.as_ref().filter(|_| entry.user.as_deref() == Some(&*place.user_name));
         let secret = match own.and_then(|password| Password::new(password.expose())) {
             Some(password) => Arc::new(Secret::Plain(password)),
             None => {
-                let told = self.places.users[place.user as usize].told.as_ref();
+                let told = place.told.as_ref();
                 let listed = self.force.users.secret(&place.user_name).filter(|secret| !secret.is_none());
                 listed.or(told).cloned().unwrap_or_default()
             }

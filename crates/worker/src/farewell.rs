@@ -105,6 +105,9 @@ impl<I: Io> Worker<I> {
         if let Some((timer, _)) = client.timer {
             self.timers.remove(timer);
         }
+        if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_secret()) {
+            (self.posts.control)(ToControl::SecretUnneeded { from: self.id, client: key });
+        }
         match &client.stage {
             ClientStage::Ready(ready) => drop(self.cancel_keys.remove(&ready.cancel_key)),
             ClientStage::Console(console) => {
@@ -225,7 +228,7 @@ impl<I: Io> Worker<I> {
     /// Whether nothing is left that the shutdown waits for.
     pub(crate) fn has_nothing_left(&self) -> bool {
         match self.shutdown {
-            Some(Shutdown::WaitForClients) => self.clients.is_empty(),
+            Some(Shutdown::WaitForClients) => self.clients.iter().all(|(_, client)| client.is_own),
             Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
             Some(Shutdown::Now) | None => false,
         }

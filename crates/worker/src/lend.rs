@@ -126,7 +126,8 @@ impl<I: Io> Worker<I> {
         settings.max_user_client_connections(user)?;
         let entry = settings.database(&login.request.database);
         let may_be_told = settings.auth_user.is_some() || entry.is_some_and(|entry| entry.auth_user.is_some());
-        (may_be_told || self.is_known(user)).then(|| LedgerKey::UserClients(Arc::from(&**user)))
+        let is_listed = settings.users.contains_key(&**user) || self.force.users.secret(user).is_some();
+        (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(&**user)))
     }
 
     /// Counts a client among those of its database and user.

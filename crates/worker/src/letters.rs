@@ -270,6 +270,13 @@ pub enum ToControl {
     },
     /// A server is to be asked about a user.
     AskSecret(SecretQuestion),
+    /// The client for which a server was to be asked is gone.
+    SecretUnneeded {
+        /// Who asked.
+        from: WorkerId,
+        /// For which client.
+        client: ClientKey,
+    },
     /// Who is this user of the system?
     SystemUser {
         /// Who asks.

@@ -29,6 +29,8 @@ use crate::turn::Worker;
 /// A client that is logging in.
 #[derive(Debug)]
 pub(crate) struct LoggingIn {
+    /// What a server has told of its user's secret.
+    pub(crate) told: Option<Arc<Secret>>,
     pub(crate) request: Request,
     waits: Waits,
     /// What it said and nobody has looked at.
@@ -60,11 +62,11 @@ struct Proof {
 
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
-        Self { request, waits: Waits::Slot, said: Vec::new() }
+        Self { told: None, request, waits: Waits::Slot, said: Vec::new() }
     }
 
     pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
-        Self { request, waits: Waits::Departure { early, since_wall }, said: Vec::new() }
+        Self { told: None, request, waits: Waits::Departure { early, since_wall }, said: Vec::new() }
     }
 
     /// What goes along, if the client is to go.
@@ -89,6 +91,11 @@ impl LoggingIn {
                 None
             }
         }
+    }
+
+    /// Whether it waits for what a server says about its user.
+    pub(crate) fn is_awaiting_secret(&self) -> bool {
+        matches!(self.waits, Waits::Secret(_))
     }
 
     /// The map by which its name in the system is judged, while that name is awaited.
@@ -228,9 +235,8 @@ impl<I: Io> Worker<I> {
     /// What is known of a user, and what SCRAM is checked against.
     fn known(&mut self, user: &str, method: Method, told: Option<Arc<Secret>>) -> Known {
         let settings = &self.force.settings;
-        let listed = told.or_else(|| self.force.users.secret(user).cloned());
-        // Somebody who stands in [users] only is known and has no password.
-        let secret = listed.or_else(|| settings.users.contains_key(user).then(|| Arc::new(Secret::None)));
+        // Who stands in [users] only is nobody, as in PgBouncer.
+        let secret = told.or_else(|| self.force.users.secret(user).cloned());
         let scram = match secret.as_deref() {
             Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
             Some(Secret::Plain(_)) if method == Method::Scram => ServerSecret::Derived(self.derived(user, &secret)),
@@ -395,7 +401,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.places.databases[database as usize].totals.client_login_count += 1;
-        self.enter_pool(key, database, &entry, &user, keys);
+        self.enter_pool(key, database, &entry, entry.user.as_deref().unwrap_or(&user), keys);
     }
 
     /// The control thread comes with a question of its own.
@@ -406,6 +412,7 @@ impl<I: Io> Worker<I> {
         let (user, name) = (login.request.user.clone(), login.request.database.clone());
         match self.force.settings.database(&name) {
             Some(entry) => {
+                // As itself, also where clients share one user: what they leave on their servers must not answer.
                 let database = self.places.database(&entry.name, Some(entry.clone()));
                 self.enter_pool(key, database, &entry, &user, None);
             }
@@ -413,14 +420,18 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The client belongs to the pool of this user: it is greeted as soon as the pool knows how.
-    fn enter_pool(&mut self, key: Key, database: u32, entry: &Database, user: &str, keys: Option<ScramKeys>) {
-        let pool = self.pool_for(database, entry, user);
+    /// The client belongs to the pool of this user on the server: it is greeted as soon as the pool knows how.
+    fn enter_pool(&mut self, key: Key, database: u32, entry: &Database, on_server: &str, keys: Option<ScramKeys>) {
+        let pool = self.pool_for(database, entry, on_server);
         if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.places.pool_mut(pool)) {
             place.keys = Some(keys);
         }
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
+        let told = login.told.take().filter(|_| *login.request.user == *on_server);
+        if let (Some(told), Some(place)) = (told, self.places.pool_mut(pool)) {
+            place.told = Some(told);
+        }
         login.waits = Waits::Welcome { pool, since: self.now };
         self.io.receive(client.conn, Receive::Stream);
         if self.places.pool(pool).is_some_and(|place| place.welcome.is_some()) {
@@ -432,8 +443,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The pool of a user on a database; opened when it is the first who asks.
-    fn pool_for(&mut self, database: u32, entry: &Database, user: &str) -> PoolKey {
-        let on_server = entry.user.as_deref().unwrap_or(user);
+    fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
         let number = self.places.user(on_server, &self.force.settings);
         if let Some(pool) = self.places.pool_key(database, number) {
             return pool;
@@ -441,7 +451,7 @@ impl<I: Io> Worker<I> {
         self.limit_user(number);
         let limit = self.force.settings.max_db_connections(entry).unwrap_or(0);
         self.pools.set_database_limit(database, limit);
-        let limits = self.force.settings.pool_limits(entry, user);
+        let limits = self.force.settings.pool_limits(entry, on_server);
         let pool = self.pools.open(self.now, database, number, limits);
         let user_name = self.places.users[number as usize].name.clone();
         let database_name = self.places.databases[database as usize].name.clone();
@@ -459,6 +469,7 @@ impl<I: Io> Worker<I> {
                 cancels: 0,
                 is_paused: false,
                 unused_since: None,
+                told: None,
             },
         );
         self.arm_sweep();
@@ -483,12 +494,12 @@ impl<I: Io> Worker<I> {
 
     /// The parameters of the pool's servers are known: the client may send queries.
     pub(crate) fn welcome(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: Stage::Login(login), peer, is_own, .. }) = self.clients.get(key) else { return };
         let Some(pool) = login.waits_for() else { return };
         let Some(place) = self.places.pool(pool) else { return };
         let Some(welcome) = place.welcome.clone() else { return };
         let mut vars = login.request.vars.clone();
-        if self.force.settings.application_name_add_host {
+        if self.force.settings.application_name_add_host && !*is_own {
             add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);
         }
         vars.fill_from(&welcome.vars);

@@ -93,7 +93,12 @@ impl<I: Io> Worker<I> {
                 true
             }
             Order::KillClient(id) => self.kill_client(id),
-            Order::ConfirmDrained => self.has_nothing_left(),
+            Order::ConfirmDrained => {
+                // If it is so at the end of this turn after all, that is told anew.
+                let has_nothing_left = self.has_nothing_left();
+                self.is_drained &= has_nothing_left;
+                has_nothing_left
+            }
             Order::AwaitUnused(_) | Order::AwaitRenewed(_) => {
                 self.awaited.push((question, order));
                 return;
@@ -188,7 +193,9 @@ impl<I: Io> Worker<I> {
 
     /// Whether there was such a client. One that is still logging in is none: nobody has seen its number.
     fn kill_client(&mut self, id: u64) -> bool {
-        let Some((key, client)) = self.clients.iter().find(|(_, client)| client.id == id) else { return false };
+        let Some((key, client)) = self.clients.iter().find(|(_, client)| client.id == id && !client.is_own) else {
+            return false;
+        };
         match &client.stage {
             ClientStage::Greeting(_) => return false,
             ClientStage::Login(login) if login.waits_for().is_none() => return false,

@@ -60,8 +60,6 @@ pub(crate) struct UserPlace {
     pub(crate) idle_transaction_timeout: Option<Duration>,
     pub(crate) transaction_timeout: Option<Duration>,
     pub(crate) client_idle_timeout: Option<Duration>,
-    /// What a server has told of its secret (`auth_query`): for its own logins at servers.
-    pub(crate) told: Option<Arc<Secret>>,
     /// What SCRAM checks a plaintext secret against, and the secret that it was derived from.
     pub(crate) derived: Option<(Arc<Secret>, Arc<ScramSecret>)>,
 }
@@ -87,6 +85,8 @@ pub(crate) struct PoolPlace {
     pub(crate) is_paused: bool,
     /// Since when it has neither clients nor servers, as far as somebody has looked.
     pub(crate) unused_since: Option<Time>,
+    /// What a server has told of its user's secret (`auth_query`), for its own logins at servers.
+    pub(crate) told: Option<Arc<Secret>>,
 }
 
 /// What clients of a pool are greeted with.
@@ -146,7 +146,6 @@ impl Places {
             idle_transaction_timeout: None,
             transaction_timeout: None,
             client_idle_timeout: None,
-            told: None,
             derived: None,
         });
         self.time_user(number, settings);

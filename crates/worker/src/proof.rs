@@ -128,7 +128,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let Some(map) = login.awaited_map() else { return };
         let user = login.request.user.clone();
-        let is_known = self.is_known(&user);
+        // As in PgBouncer, a line in `[users]` says what somebody may have, and not that there is such a user.
+        let is_known = login.told.is_some() || self.force.users.secret(&user).is_some();
         let is_same = match (&map, name) {
             (_, None) => false,
             (None, Some(name)) => *name == *user,

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use auth::Secret;
 use base::Key;
 use protocol::fault::Fault;
 use reactor::{Io, Level};
@@ -74,9 +73,8 @@ impl<I: Io> Worker<I> {
                 self.log.add(Level::Error, format_args!("{line}auth_query response is about another user: {name}"));
                 Fault::BouncerConfig
             }
-            Told::User { name, secret } => {
-                let number = self.places.user(&name, &self.force.settings);
-                self.places.users[number as usize].told = Some(secret.clone());
+            Told::User { secret, .. } => {
+                login.told = Some(secret.clone());
                 self.ask_proof(key, demand, Some(secret));
                 return;
             }
@@ -89,16 +87,5 @@ impl<I: Io> Worker<I> {
             Told::Refused { sqlstate, text } => Fault::ServerSaid { sqlstate, text },
         };
         self.fail_client(key, &fault);
-    }
-
-    /// Whether a user stands in the file of secrets or in `[users]`, or a server has told of it.
-    pub(crate) fn is_known(&self, user: &str) -> bool {
-        let force = &self.force;
-        let is_told = || self.places.known_user(user).is_some_and(|number| self.told_of(number).is_some());
-        force.users.secret(user).is_some() || force.settings.users.contains_key(user) || is_told()
-    }
-
-    fn told_of(&self, user: u32) -> Option<&Arc<Secret>> {
-        self.places.users[user as usize].told.as_ref()
     }
 }

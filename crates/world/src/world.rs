@@ -312,7 +312,7 @@ impl World {
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
             ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } => {}
             // Nobody is asked for in this world.
-            ToControl::SystemUser { .. } | ToControl::AskSecret(_) => {}
+            ToControl::SystemUser { .. } | ToControl::AskSecret(_) | ToControl::SecretUnneeded { .. } => {}
         }
     }
 

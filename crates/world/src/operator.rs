@@ -34,6 +34,8 @@ struct Given {
     obeyed: BTreeSet<u8>,
     /// How many of them had something to do it to.
     done: usize,
+    /// What it has paused goes on already.
+    is_undone: bool,
 }
 
 impl Operator {
@@ -76,6 +78,8 @@ impl World {
     /// RESUME.
     pub(crate) fn resume(&mut self, whose: &Whose) {
         self.change_force(|force| force.standing.resume(whose));
+        let kill = Order::Kill(whose.clone());
+        self.operator.open.values_mut().for_each(|given| given.is_undone |= given.order == kill);
         let undone = Order::AwaitUnused(whose.clone());
         let open = self.operator.open.iter();
         let forgotten: Vec<u64> = open.filter(|(_, given)| given.order == undone).map(|(&number, _)| number).collect();
@@ -109,7 +113,7 @@ impl World {
     pub(crate) fn give(&mut self, order: Order) {
         self.operator.given += 1;
         let question = self.operator.given;
-        let given = Given { order: order.clone(), obeyed: BTreeSet::new(), done: 0 };
+        let given = Given { order: order.clone(), obeyed: BTreeSet::new(), done: 0, is_undone: false };
         self.operator.open.insert(question, given);
         self.order(|| ToWorker::Order { question, order: order.clone() });
     }
@@ -124,11 +128,11 @@ impl World {
             return;
         }
         self.witness.count("orders");
-        let Some(Given { order, done, .. }) = self.operator.open.remove(&question) else { return };
+        let Some(Given { order, done, is_undone, .. }) = self.operator.open.remove(&question) else { return };
         match order {
             Order::AwaitUnused(whose) | Order::Kill(whose) => {
                 // It may have been ended before it was complete.
-                if stands(&self.force.standing, &whose) {
+                if stands(&self.force.standing, &whose) && !is_undone {
                     self.operator.held.push(whose);
                     let sessions: Vec<u32> = (0..self.postgres.sessions.len() as u32).collect();
                     let net = self.net.clone();

@@ -125,9 +125,15 @@ impl<I: Io> Worker<I> {
     /// Lives until it is told to go down.
     pub fn run(mut self) {
         let mut done = Vec::new();
-        while self.shutdown != Some(Shutdown::Now) {
+        while !self.is_over() {
             self.turn(&mut done);
         }
+    }
+
+    /// Whether it has been told to go down at once: it has no turn any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shutdown == Some(Shutdown::Now)
     }
 
     /// When there must be a turn even if nothing happens.

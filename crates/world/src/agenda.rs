@@ -34,7 +34,7 @@ pub(crate) enum Event {
     /// The faults are over.
     Heals,
     /// The pooler is told to go down.
-    GoesDown,
+    GoesDown { index: u32 },
     /// The world looks at itself.
     Look,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Time;
 use reactor::Level;
-use worker::letters::{Force, Parts, Snapshot};
+use worker::letters::{Force, Parts, Shutdown, Snapshot};
 
 use crate::app::{App, Ended, Stage};
 use crate::faults::What;
@@ -29,6 +29,8 @@ pub(crate) struct Checkers {
     pub(crate) drained: BTreeSet<u8>,
     /// All of them have confirmed it.
     pub(crate) is_drained: bool,
+    /// How they were told to go down.
+    pub(crate) shutdown: Option<Shutdown>,
     /// The configurations in force lately, the newest last.
     forces: Vec<(Time, Arc<Force>)>,
     /// How often the log says why a client is closed.
@@ -52,6 +54,7 @@ impl Checkers {
             shown: Vec::new(),
             drained: BTreeSet::new(),
             is_drained: false,
+            shutdown: None,
             forces: vec![(Time(0), force.clone())],
             logged: HashMap::new(),
             told: HashMap::new(),
@@ -96,7 +99,7 @@ impl Checkers {
             Phase::Healing { since } => witness.now.since(since),
             _ => Duration::MAX,
         };
-        let is_going_down = matches!(self.phase, Phase::GoingDown { .. } | Phase::Over);
+        let is_going_down = matches!(self.phase, Phase::GoingDown { .. } | Phase::Gone { .. } | Phase::Over);
         let is_excused = is_going_down || !self.is_calm && since_healed < GRACE;
         match ended {
             Ended::Wanted => {}
@@ -152,7 +155,7 @@ impl Checkers {
         } else if who.starts_with("S-") {
             let is_calm_reason = CALM_REASONS.contains(&why);
             let is_known = is_calm_reason || REASONS.iter().any(|known| why.starts_with(known));
-            let is_calm = self.is_calm && !matches!(self.phase, Phase::GoingDown { .. });
+            let is_calm = self.is_calm && !matches!(self.phase, Phase::GoingDown { .. } | Phase::Gone { .. });
             if !is_known || (is_calm && !is_calm_reason) {
                 witness.accuse(Charge::NoReason, format!("a server is closed because: {why}"));
             }

@@ -19,7 +19,7 @@ use reactor::{
 
 use crate::agenda::Event;
 use crate::dice::Dice;
-use crate::net::{Holder, Net};
+use crate::net::{End, Holder, Net};
 
 /// A connection between workers: its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -221,6 +221,30 @@ impl Net {
         self.descriptors += 1;
         self.complete(worker, Completion::Accepted { socket: Plug(far), is_last });
         true
+    }
+
+    /// A worker is no more: its connections are closed for it. What it gave in its last turn and before may still arrive.
+    pub(crate) fn die(&mut self, worker: u8) {
+        let desk = self.desk(worker);
+        desk.doors = Doors::Shut;
+        desk.done.clear();
+        let lines: Vec<Key> = desk.lines.iter().map(|(key, _)| key).collect();
+        for line in lines {
+            if let Some(row) = self.desk(worker).lines.remove(line) {
+                self.close(row.end);
+            }
+        }
+    }
+
+    /// The process is no more: whatever somebody is connected to is closed.
+    pub(crate) fn die_out(&mut self) {
+        let is_outside = |end: &End| matches!(end.holder, Holder::App(_) | Holder::Canceller(_) | Holder::Session(_));
+        let outside: Vec<u32> = (0..self.ends.len() as u32).filter(|&end| is_outside(self.end(end))).collect();
+        for end in outside {
+            if !self.end(end ^ 1).is_closed {
+                self.drop_end(end ^ 1);
+            }
+        }
     }
 
     /// After a worker's turn: what it gave reaches the network.

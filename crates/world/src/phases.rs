@@ -16,6 +16,8 @@ use crate::plan::{Habits, Person, USERS};
 use crate::witness::Charge;
 use crate::world::World;
 
+/// What workers said before they ended reaches everybody in this time.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Where a world is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -25,6 +27,10 @@ pub(crate) enum Phase {
     },
     /// The pooler was told to go down when nothing is left to wait for.
     GoingDown {
+        since: Time,
+    },
+    /// No worker is left; what they said is still under way.
+    Gone {
         since: Time,
     },
     /// Everybody has left.
@@ -58,6 +64,7 @@ impl World {
             Phase::Faults | Phase::Over => {}
             Phase::Healing { since } => self.look_at_the_healing(since),
             Phase::GoingDown { since } => self.look_at_who_goes_down(since),
+            Phase::Gone { since } => self.look_at_who_is_gone(since),
             Phase::Resting { since, is_asked } => self.look_at_rest(since, is_asked),
             Phase::Census { pool, since, has_begun } => self.look_at_the_census(pool, since, has_begun),
             Phase::Crowd { since, has_begun } => self.look_at_the_crowd(since, has_begun),
@@ -107,8 +114,8 @@ impl World {
             let net = self.net.borrow();
             let is_ours =
                 |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
-            let left = match self.plan.shutdown {
-                Some((_, Shutdown::WaitForServers)) => {
+            let left = match self.checkers.shutdown {
+                Some(Shutdown::WaitForServers) => {
                     self.postgres.sessions.iter().filter(|session| is_ours(session.end)).count()
                 }
                 _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
@@ -116,11 +123,20 @@ impl World {
             if left > 0 {
                 self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
             }
+            drop(net);
             self.witness.count("shutdowns");
-            self.checkers.phase = Phase::Over;
+            self.checkers.is_drained = false;
+            self.go_down(Shutdown::Now);
         } else if now.since(since) > HEALING_MAX {
             let drained = &self.checkers.drained;
             self.witness.accuse(Charge::NotServed, format!("only {drained:?} of the workers have come to their end"));
+        }
+    }
+
+    fn look_at_who_is_gone(&mut self, since: Time) {
+        if self.witness.now.since(since) > LAST_WORDS {
+            self.witness.count("ends");
+            self.checkers.phase = Phase::Over;
         }
     }
 

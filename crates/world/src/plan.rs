@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
     pub(crate) proof: Proof,
     /// The world ends with this, from then on, microseconds.
-    pub(crate) shutdown: Option<(u64, Shutdown)>,
+    pub(crate) shutdowns: Vec<(u64, Shutdown)>,
 }
 
 /// A configuration, before it is text.
@@ -425,7 +425,7 @@ impl Plan {
             secrets: BTreeMap::new(),
             passwords: BTreeMap::new(),
             proof: Proof::None,
-            shutdown: None,
+            shutdowns: Vec::new(),
         };
         users(&mut dice, &mut plan);
         let mut common = habits(&mut dice, is_calm);
@@ -474,7 +474,11 @@ impl Plan {
             let way = dice.pick(&[Shutdown::WaitForClients, Shutdown::WaitForServers]);
             let is_early = !is_calm && dice.chance(500);
             let at = if is_early { dice.among(0..=plan.heals_at) } else { plan.heals_at };
-            plan.shutdown = Some((at, way));
+            plan.shutdowns.push((at, way));
+            if dice.chance(250) {
+                // Somebody loses patience, now or soon.
+                plan.shutdowns.push((at + dice.among(0..=2_000_000), Shutdown::Now));
+            }
         }
         if !is_calm {
             plan.draw_faults(&mut dice);

@@ -15,7 +15,7 @@ use protocol::vars::Tracked;
 use reactor::tls::{Check, Demand, DemandParts, TermsText};
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Force, Ids, Post, Posts, Standing, TlsTerms, ToControl, ToWorker};
+use worker::letters::{Force, Ids, Post, Posts, Shutdown, Standing, TlsTerms, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -144,8 +144,8 @@ impl World {
             net.agenda.at(Time(start + (fault.at + fault.lasts).min(self.plan.heals_at)), Event::Mended { index });
         }
         net.agenda.at(Time(start + self.plan.heals_at), Event::Heals);
-        if let Some((at, _)) = self.plan.shutdown {
-            net.agenda.at(Time(start + at), Event::GoesDown);
+        for (index, (at, _)) in self.plan.shutdowns.iter().enumerate() {
+            net.agenda.at(Time(start + at), Event::GoesDown { index: index as u32 });
         }
         net.agenda.after(LOOK, Event::Look);
     }
@@ -211,7 +211,7 @@ impl World {
                 self.end_fault(&what);
             }
             Event::Heals => self.heal(),
-            Event::GoesDown => self.go_down(),
+            Event::GoesDown { index } => self.go_down(self.plan.shutdowns[index as usize].1),
             Event::Look => {
                 self.look();
                 let is_last = matches!(self.checkers.phase, Phase::Last { .. });
@@ -230,6 +230,9 @@ impl World {
                 return;
             }
             desk.turn_at = None;
+            if self.workers[usize::from(worker)].is_over() {
+                return;
+            }
             if desk.busy_until > now {
                 let until = desk.busy_until;
                 net.wake(worker, until);
@@ -245,7 +248,10 @@ impl World {
             let sent = net.desk(worker).sent.replace(Vec::new()).unwrap_or_default();
             self.fairness.look(&self.apps, net, &sent, &mut self.witness);
         }
-        self.mind(worker);
+        match self.workers[usize::from(worker)].is_over() {
+            true => self.worker_is_over(worker),
+            false => self.mind(worker),
+        }
         self.send_mail();
     }
 
@@ -433,13 +439,27 @@ impl World {
         self.send_mail();
     }
 
-    /// The pooler is told to go down when nothing is left to wait for.
-    fn go_down(&mut self) {
-        let Some((_, way)) = self.plan.shutdown else { return };
+    /// The pooler is told to go down: at once, or when nothing is left to wait for.
+    pub(crate) fn go_down(&mut self, way: Shutdown) {
+        if self.checkers.shutdown == Some(Shutdown::Now) {
+            return;
+        }
         self.witness.note(|| format!("GOES DOWN {way:?}"));
         self.order(|| ToWorker::Shutdown(way));
+        self.checkers.shutdown = Some(way);
         self.checkers.phase = Phase::GoingDown { since: self.witness.now };
         self.send_mail();
+    }
+
+    /// A worker has had its last turn. With the last worker the process ends, and with it all that nobody had taken yet.
+    fn worker_is_over(&mut self, worker: u8) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        net.die(worker);
+        if self.workers.iter().all(Worker::is_over) {
+            net.die_out();
+            self.checkers.phase = Phase::Gone { since: self.witness.now };
+        }
     }
 
     /// Somebody new, at the end of a world.

@@ -18,6 +18,9 @@ soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="
 differential: ## random programs, directly and through the pooler (ARGS="--programs 100000")
 	cargo xtask differential $(ARGS)
 
+drivers: ## drivers of many languages, directly and through the pooler (ARGS="pgx --case copy_in")
+	cargo xtask drivers $(ARGS)
+
 fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target exchange")
 	cargo xtask fuzz $(ARGS)
 
@@ -36,4 +39,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak differential fuzz coverage bench check build
+.PHONY: help setup demo test world soak differential drivers fuzz coverage bench check build

@@ -47,11 +47,63 @@ fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
 /// A path from the root, and what writes the page.
 type Page = (&'static str, fn() -> String);
 
-const PAGES: [Page; 1] = [("docs/reference/settings.md", settings)];
+const PAGES: [Page; 3] = [
+    ("docs/reference/settings.md", settings),
+    ("docs/reference/errors.md", errors),
+    ("docs/reference/console.md", console),
+];
 
 fn settings() -> String {
     format!("{SETTINGS_HEAD}{}", config::reference())
 }
+
+fn errors() -> String {
+    let (faults, refusals) = (protocol::fault::reference(), control::errors_reference());
+    format!("{ERRORS_HEAD}{faults}{REFUSALS_HEAD}{refusals}")
+}
+
+fn console() -> String {
+    format!("{CONSOLE_HEAD}{}", control::reference())
+}
+
+const ERRORS_HEAD: &str = "\
+# Errors
+
+<!-- Written by `cargo xtask gen` from the catalogs in crates/protocol and crates/control. Not edited by hand. -->
+
+What a client reads that comes from the pooler and not from a server. Texts and codes are PgBouncer's wherever it has one;
+some have a `DETAIL` and a `HINT` besides. What stands in braces is filled in. The error of a server, at a login too, passes
+through whole.
+
+## FATAL: the connection ends
+
+";
+
+const REFUSALS_HEAD: &str = "
+One more stands before such an end, as an ERROR: `unsupported packet type for admin console: N` (`08P01`), when the console is
+sent a message that no driver sends there.
+
+## ERROR, to a client that waits for a server
+
+| code | text | when |
+|---|---|---|
+| `57014` | `canceling statement due to user request` | The request was taken back before it had a server. |
+
+## ERROR, on the console
+
+";
+
+const CONSOLE_HEAD: &str = "\
+# The console
+
+<!-- Written by `cargo xtask gen` from the catalogs in crates/control. Not edited by hand. -->
+
+The database `pgbouncer`: `psql -p 6432 pgbouncer`. Who stands in `admin_users` may say everything, who stands in `stats_users`
+may look. One command for each query, in any case, with or without a semicolon; names with unusual characters in double
+quotes. `SELECT` is another word for `SHOW`. The extended protocol works, in text and binary formats, without parameters.
+Errors are listed in [Errors](errors.md).
+
+";
 
 const SETTINGS_HEAD: &str = "\
 # Settings

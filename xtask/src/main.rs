@@ -6,6 +6,7 @@
 mod bench;
 mod coverage;
 mod differential;
+mod drivers;
 mod fuzz;
 mod generate;
 mod house;
@@ -50,6 +51,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "soak" => soak::run(&house, &rest),
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
+        "drivers" => drivers::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
         "world" => world::run(&house, &rest),
         "coverage" => coverage::run(&house, &rest),
@@ -84,6 +86,7 @@ usage: cargo xtask CHORE
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
+  drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
   world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known)
   coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ident::IdentMaps;
+use crate::ldap::LdapOptions;
 use crate::words::{Field, Fields, names_of};
 
 /// How a rule wants a client to prove who it is.
@@ -34,11 +35,8 @@ pub enum HbaMethod {
         /// Which map holds for its names; none: one of them must be the user.
         map: Option<Arc<str>>,
     },
-    /// An LDAP server knows the password.
-    Ldap {
-        /// The rest of the line.
-        options: Arc<str>,
-    },
+    /// A directory knows the password, and is asked like this.
+    Ldap(Arc<LdapOptions>),
 }
 
 /// All rules, in order.
@@ -221,7 +219,7 @@ fn rule(line: &str, maps: &IdentMaps, read: &dyn Fn(&str) -> std::io::Result<Vec
         "peer" => return Err("peer is for local only".to_owned()),
         "cert" if way == Way::HostTls => HbaMethod::Cert { map: map(&mut fields, maps)? },
         "cert" => return Err("cert is for hostssl only".to_owned()),
-        "ldap" => return Ok(Some(Rule { way, databases, users, from, method: ldap(&fields) })),
+        "ldap" => return Ok(Some(Rule { way, databases, users, from, method: ldap(&fields)? })),
         other => return Err(format!("unknown method \"{other}\"")),
     };
     match fields.next()? {
@@ -230,8 +228,9 @@ fn rule(line: &str, maps: &IdentMaps, read: &dyn Fn(&str) -> std::io::Result<Vec
     }
 }
 
-fn ldap(fields: &Fields<'_>) -> HbaMethod {
-    HbaMethod::Ldap { options: fields.rest().trim().into() }
+/// The rest of the line is options of its own grammar, in which `#` begins no comment.
+fn ldap(fields: &Fields<'_>) -> Result<HbaMethod, String> {
+    LdapOptions::parse(fields.rest()).map(|options| HbaMethod::Ldap(Arc::new(options)))
 }
 
 fn names(field: &Field, read: &dyn Fn(&str) -> std::io::Result<Vec<u8>>) -> Result<Names, String> {

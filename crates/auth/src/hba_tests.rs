@@ -85,13 +85,13 @@ fn physical_replication_has_rules_of_its_own() {
 #[test]
 fn options_belong_to_their_methods() {
     let (maps, _) = IdentMaps::parse(b"m root ann");
-    let text =
-        "local all all peer map=m\nhostssl all all all cert map=m\nhost all all all ldap ldapserver=a \"b c\" # d\n";
+    let text = "local all all peer map=m\nhostssl all all all cert map=m\nhost all all all ldap ldapserver=\"b c\" ldapprefix=\"#\"\n";
     let (hba, problems) = Hba::parse(text.as_bytes(), &maps, &no_file);
     assert_eq!(problems, []);
     assert_eq!(hba.method_for(&visit("unix", "d", "u")), Some(&HbaMethod::Peer { map: Some("m".into()) }));
     assert!(hba.wants_certificates());
-    let options = HbaMethod::Ldap { options: "ldapserver=a \"b c\" # d".into() };
+    let options = crate::LdapOptions::parse("ldapserver=\"b c\" ldapprefix=#").expect("good options");
+    let options = HbaMethod::Ldap(std::sync::Arc::new(options));
     assert_eq!(hba.method_for(&visit("1.1.1.1", "d", "u")), Some(&options));
 }
 
@@ -110,6 +110,7 @@ fn what_is_wrong_with_a_line_is_said() {
         ),
         ("host all all samehost trust", "invalid address \"samehost\", expected all, ADDRESS/BITS or ADDRESS MASK"),
         ("host all all 10.0.0.0 ffff:: trust", "address 10.0.0.0 and mask ffff:: are of different kinds"),
+        ("host all all all ldap ldapserver=a ldaptsl=1", "invalid LDAP option: \"ldaptsl\""),
         ("host all all all pam", "unknown method \"pam\""),
         ("host all all all peer", "peer is for local only"),
         ("local all all peer map=o", "there is no ident map \"o\""),

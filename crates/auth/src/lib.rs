@@ -8,6 +8,7 @@
 
 pub mod hba;
 pub mod ident;
+pub mod ldap;
 pub mod md5;
 pub mod plain;
 pub mod scram;
@@ -18,6 +19,7 @@ mod words;
 
 pub use hba::{Hba, HbaMethod, LineProblem, Visit};
 pub use ident::IdentMaps;
+pub use ldap::{LdapOptions, LdapScope, LdapSearch, LdapWay};
 pub use scram::client::{Credentials, ScramClient};
 pub use scram::server::{ScramServer, ServerSecret};
 pub use scram::{SaltedPassword, ScramFault, ScramKeys, ScramSecret};

@@ -69,11 +69,22 @@ pub enum Planted {
     /// A pause concerns the pools that are there when it is ordered, and none that is opened later. Orders that are carried
     /// out and not kept.
     PauseUnknownToNewPools,
+    /// A server that was dialed for one replication client goes to whoever waits first: it is a walsender, which knows other
+    /// commands and what one client set. Pools in which a login has no addressee; `PgBouncer` ties the two late, too.
+    PrivateServerLent,
+    /// When the login for a replication client breaks off, the client is not put back into the queue. Pools that tie a waiter
+    /// to an attempt.
+    PrivateWaiterForgotten,
     /// A slot that is granted to somebody who has stopped waiting is neither used nor given back. Semaphores whose waiters
     /// can be cancelled.
     GrantForNobodyLost,
 
     // Whose bytes go where, and when (`worker`).
+    /// A server of a replication client is given back like any other when its client has left between two commands. Code paths
+    /// of "the client is gone" that are older than the new kind of server.
+    PrivateServerReturned,
+    /// A loan that would have begun while the pooler was suspended never begins. Switches that drop what they should put off.
+    LoanForgottenInSuspend,
     /// A client that leaves while it is logging in keeps its slot. Limits that are given back at "logged out" only;
     /// `PgBouncer` 1.24.0 counted the connections of a user down at the wrong places (its #1238).
     SlotKeptByLeaver,
@@ -120,6 +131,11 @@ pub enum Planted {
     /// What was heard from a connection that is closed already counts as said by whoever took over its row. Completions of
     /// the kernel that name a place and not a tenant.
     StaleCompletion,
+    /// What came in clear behind a request for TLS counts as said under TLS. CVE-2021-23214 of PostgreSQL, CVE-2021-3935 of
+    /// `PgBouncer`.
+    ClearBytesKept,
+    /// A server that refuses TLS is spoken to in clear, although it must not be. Libraries whose "require" means "prefer".
+    RefusedTlsForgone,
 }
 
 /// Whether this bug is planted.
@@ -153,7 +169,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 45] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -175,7 +191,11 @@ impl Planted {
         Self::SlotLostAtReload,
         Self::PauseForgottenByDials,
         Self::PauseUnknownToNewPools,
+        Self::PrivateServerLent,
+        Self::PrivateWaiterForgotten,
         Self::GrantForNobodyLost,
+        Self::PrivateServerReturned,
+        Self::LoanForgottenInSuspend,
         Self::SlotKeptByLeaver,
         Self::CancelIgnoresQuery,
         Self::CancelForgottenOnceSent,
@@ -193,6 +213,8 @@ impl Planted {
         Self::QueriesCountedTwice,
         Self::OurAnswerForwarded,
         Self::StaleCompletion,
+        Self::ClearBytesKept,
+        Self::RefusedTlsForgone,
     ];
 
     /// Its name on a command line.
@@ -220,7 +242,11 @@ impl Planted {
             Self::SlotLostAtReload => "slot-lost-at-reload",
             Self::PauseForgottenByDials => "pause-forgotten-by-dials",
             Self::PauseUnknownToNewPools => "pause-unknown-to-new-pools",
+            Self::PrivateServerLent => "private-server-lent",
+            Self::PrivateWaiterForgotten => "private-waiter-forgotten",
+            Self::PrivateServerReturned => "private-server-returned",
             Self::GrantForNobodyLost => "grant-for-nobody-lost",
+            Self::LoanForgottenInSuspend => "loan-forgotten-in-suspend",
             Self::SlotKeptByLeaver => "slot-kept-by-leaver",
             Self::CancelIgnoresQuery => "cancel-ignores-query",
             Self::CancelForgottenOnceSent => "cancel-forgotten-once-sent",
@@ -238,6 +264,8 @@ impl Planted {
             Self::QueriesCountedTwice => "queries-counted-twice",
             Self::OurAnswerForwarded => "our-answer-forwarded",
             Self::StaleCompletion => "stale-completion",
+            Self::ClearBytesKept => "clear-bytes-kept",
+            Self::RefusedTlsForgone => "refused-tls-forgone",
         }
     }
 

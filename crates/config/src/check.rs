@@ -6,21 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::{AuthType, CATALOG, Settings, State};
+use crate::catalog::{AuthType, CATALOG, Settings, State, syslog_facility};
 use crate::database::Database;
 use crate::load::Found;
 use crate::mistake::{Place, Warning, Wrong};
 
 /// Finds what must not be served.
 pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
-    let shown =
-        |name: &str| CATALOG.iter().find(|e| e.name == name).and_then(|e| (e.show)(settings)).unwrap_or_default();
-    if !settings.auth_type.is_built() {
-        let text = format!("auth_type = {} is not available in this version", shown("auth_type"));
-        let advice = "available are any, trust, plain, md5, scram-sha-256, cert, hba".to_owned();
-        let place = found.place_of("auth_type", path);
-        found.mistakes.push(Wrong::new(text).advise(Some(advice)).at(place));
-    }
     if settings.auth_type == AuthType::Hba && settings.auth_hba_file.is_none() {
         let wrong = Wrong::new("auth_type = hba needs auth_hba_file: without rules nobody is let in");
         let place = found.place_of("auth_type", path);
@@ -31,6 +23,13 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
 /// Finds what will not work as it looks.
 pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
     warn_of_idle_settings(settings, path, found);
+    if syslog_facility(&settings.syslog_facility).is_none() {
+        let text = format!("syslog_facility = {} is none that is known, daemon is taken", settings.syslog_facility);
+        found.warn("syslog_facility", path, text);
+    }
+    if settings.auth_type == AuthType::Ldap && settings.auth_ldap_options.is_none() {
+        found.warn("auth_type", path, "auth_type = ldap needs auth_ldap_options: no client can log in".to_owned());
+    }
     warn_of_peers(settings, found);
     warn_of_contradictions(settings, path, found);
     for database in settings.fallback.iter().chain(settings.databases.values()) {
@@ -43,24 +42,30 @@ pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, 
 /// Settings that are accepted and do nothing.
 fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     let defaults = Settings::default();
-    for entry in CATALOG.iter().filter(|entry| entry.state == State::NotYet) {
-        let is_changed = (entry.show)(settings) != (entry.show)(&defaults);
-        if is_changed {
-            found.warn(entry.name, path, format!("{} is accepted but has no effect in this version", entry.name));
+    for entry in CATALOG {
+        let why = match entry.state {
+            State::Built => continue,
+            State::NotYet => "has no effect in this version",
+            State::Moot => "has no meaning here",
+        };
+        if (entry.show)(settings) != (entry.show)(&defaults) {
+            found.warn(entry.name, path, format!("{} is accepted but {why}", entry.name));
         }
     }
 }
 
-/// Peers, which are accepted and do nothing.
+/// Peers of a process without a number: it passes nothing on, and nobody finds it.
 fn warn_of_peers(settings: &Settings, found: &mut Found) {
-    if let Some(place) = found.peers_at.clone().filter(|_| !settings.peers.is_empty()) {
-        let text = "[peers] is accepted but has no effect in this version".to_owned();
+    let has_others = settings.peers.keys().any(|id| *id != settings.own_peer());
+    if let Some(place) = found.peers_at.clone().filter(|_| has_others && settings.own_peer() == 0) {
+        let text = "[peers] has no effect without peer_id".to_owned();
         found.warnings.push(Warning { place, text });
     }
 }
 
 fn warn_of_contradictions(settings: &Settings, path: &str, found: &mut Found) {
-    if settings.auth_type.needs_secrets() && settings.auth_file.is_none() {
+    let is_judged = settings.auth_type == AuthType::Ldap;
+    if settings.auth_type.needs_secrets() && !is_judged && settings.auth_file.is_none() {
         let text = "auth_file is not set, and auth_type needs one: no client can log in".to_owned();
         found.warn("auth_type", path, text);
     }

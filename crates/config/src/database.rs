@@ -39,6 +39,8 @@ pub struct Database {
     pub min_pool_size: Option<u32>,
     /// Servers beyond the size; `None` is the setting of this name.
     pub reserve_pool_size: Option<u32>,
+    /// Replication connections of one pool apart from its size, 0 for in it; `None` is the setting of this name.
+    pub replication_pool_size: Option<u32>,
     /// How old a server may become; `None` is the setting of this name.
     pub server_lifetime: Option<Duration>,
     /// How long a client may wait for a server (`Some(None)` is for ever); `None` is the setting of this name.
@@ -123,6 +125,7 @@ impl Database {
             pool_size: None,
             min_pool_size: None,
             reserve_pool_size: None,
+            replication_pool_size: None,
             server_lifetime: None,
             query_wait_timeout: None,
             pool_mode: None,
@@ -171,6 +174,7 @@ impl Database {
             "pool_size" => self.pool_size = count(key, value)?,
             "min_pool_size" => self.min_pool_size = count(key, value)?,
             "reserve_pool_size" | "reserve_pool" => self.reserve_pool_size = count(key, value)?,
+            "replication_pool_size" => self.replication_pool_size = count(key, value)?,
             "server_lifetime" => self.server_lifetime = time(key, value)?.filter(|life| !life.is_zero()),
             "query_wait_timeout" => {
                 self.query_wait_timeout = time(key, value)?.map(|wait| (!wait.is_zero()).then_some(wait));
@@ -257,6 +261,7 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "datestyle",
     "timezone",
     "application_name",
+    "replication_pool_size",
 ];
 /// The name of the fallback.
 pub(crate) const FALLBACK: &str = "*";

@@ -33,4 +33,12 @@ impl Database {
             self.connect_query != old.connect_query || self.load_balance_hosts != old.load_balance_hosts;
         is_elsewhere || is_somebody_else || is_told_otherwise
     }
+
+    /// A text that differs for two databases of which [`Database::must_reconnect`] is true, for another process.
+    #[must_use]
+    pub fn stamp(&self) -> String {
+        let place = (&self.dbname, &self.hosts, self.port);
+        let somebody = (&self.user, &self.auth_dbname, &self.auth_query);
+        format!("{:?}", (place, somebody, &self.connect_query, self.load_balance_hosts))
+    }
 }

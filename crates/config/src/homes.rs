@@ -54,6 +54,18 @@ impl Homes {
         Self { workers, has_fallback, assigned }
     }
 
+    /// The homes that another process has assigned, among so many workers.
+    #[must_use]
+    pub fn inherited(workers: u8, assigned: impl IntoIterator<Item = (Arc<str>, u8)>) -> Self {
+        let assigned = assigned.into_iter().map(|(name, home)| (name, WorkerId(home))).collect();
+        Self { workers: workers.max(1), has_fallback: false, assigned }
+    }
+
+    /// The homes that have been assigned.
+    pub fn assigned(&self) -> impl Iterator<Item = (&Arc<str>, WorkerId)> {
+        self.assigned.iter().map(|(name, home)| (name, *home))
+    }
+
     /// The home of a database, configured or not.
     #[must_use]
     pub fn home_of(&self, database: &str) -> WorkerId {

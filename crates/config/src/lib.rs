@@ -22,7 +22,8 @@ mod text;
 mod user;
 
 pub use catalog::{
-    AuthType, CATALOG, CheckQuery, Entry, IoBackend, List, Reload, Settings, Shown, State, TlsMode, reference,
+    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, Reload, Settings, Shown, State, TlsMode,
+    reference, syslog_facility,
 };
 pub use database::{Database, LoadBalance, Password};
 pub use homes::Homes;

@@ -290,7 +290,8 @@ impl<'r> Reading<'r> {
             return Err(if advice.is_some() { wrong.advise(advice) } else { wrong });
         };
         self.found.set_at[index] = Some(place.clone());
-        let bad = format!("invalid value \"{value}\" for parameter {key} in configuration ({place})");
+        let shown = if CATALOG[index].is_secret { "***" } else { value };
+        let bad = format!("invalid value \"{shown}\" for parameter {key} in configuration ({place})");
         (CATALOG[index].set)(&mut self.settings, value)
             .map_err(|misfit| Wrong::new(format!("{bad}: expected {}", misfit.expected)).advise(misfit.advice))?;
         if key == "auth_dbname" { check_auth_dbname(value) } else { Ok(()) }

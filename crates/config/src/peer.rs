@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::catalog::Settings;
 use crate::host::Host;
 use crate::mistake::Wrong;
 use crate::pairs::{count, pairs, port, unrecognized};
@@ -49,6 +50,20 @@ impl Peer {
             None if wrongs.is_empty() => Err(vec![Wrong::new(format!("peer {id} has no host"))]),
             _ => Err(wrongs),
         }
+    }
+}
+
+impl Settings {
+    /// The number of this process among its peers; 0 if it has none.
+    #[must_use]
+    pub fn own_peer(&self) -> u16 {
+        u16::try_from(self.peer_id).unwrap_or(0)
+    }
+
+    /// How many connections a peer may have; `None` is as many as are wanted.
+    #[must_use]
+    pub fn peer_pool_size(&self, peer: &Peer) -> Option<u32> {
+        Some(peer.pool_size.unwrap_or(self.default_pool_size)).filter(|size| *size > 0)
     }
 }
 

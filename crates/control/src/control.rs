@@ -4,7 +4,7 @@
 //! ends, and so does every asker of a name.
 //! Not here: waiting for things to happen (`run`), what console commands mean (`console`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -13,16 +13,23 @@ use base::{Time, Wall, WorkerId};
 use config::Warning;
 use pool::ClientKey;
 use reactor::{Level, LogTarget};
+use wire::Request;
 use worker::letters::{
-    Force, Order as Task, Parts, Post, Right, SecretQuestion, Shutdown, Snapshot, ToControl, ToWorker, Told,
+    Force, Ids, Judge, Order as Task, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown, Snapshot,
+    ToControl, ToWorker, Told, Verdict,
 };
 
 use crate::console::show::{Subject, View};
-use crate::console::{self, Command, Refusal};
+use crate::console::{self, Answer, Command, Next, Refusal, Session};
+use crate::courier::{Courier, News};
+use crate::ending::Ending;
+use crate::handover::Handover;
 use crate::history::{self, History};
-use crate::names::{self, Found, Names};
+use crate::judges;
+use crate::names::{Found, Names};
 use crate::orders::Waiter;
 use crate::secrets::Questions;
+use crate::service::Service;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::waits::Waits;
@@ -73,6 +80,28 @@ pub enum Event {
         /// The answer.
         told: Told,
     },
+    /// It is known who a user of the system is, or that nobody knows.
+    SystemUser {
+        /// Who asked.
+        from: WorkerId,
+        /// For which client.
+        client: ClientKey,
+        /// The name.
+        name: Option<Arc<str>>,
+    },
+    /// Somebody has judged a password.
+    Judged {
+        /// Who asked.
+        from: WorkerId,
+        /// For which client.
+        client: ClientKey,
+        /// Who has judged.
+        judge: Judge,
+        /// The answer.
+        verdict: Verdict,
+    },
+    /// The courier of an online restart reports.
+    News(News),
     /// A deadline has passed.
     Tick,
 }
@@ -91,18 +120,35 @@ pub struct Control<S> {
     pub(crate) now: Moment,
     names: Names,
     questions: Questions,
+    judged: judges::Questions,
+    /// The clients of the console that have said something.
+    sessions: BTreeMap<Asker, Session>,
     surveys: Surveys<Purpose>,
     history: History,
     /// When the present period of statistics ends.
     pub(crate) period_ends: Time,
     pub(crate) waits: Waits<Waiter>,
     pub(crate) shutdown: Option<Shutdown>,
+    pub(crate) ending: Ending,
+    /// Users of the system that somebody wants the names of.
+    system_users: VecDeque<(WorkerId, ClientKey, u32)>,
+    /// SUSPEND: everything stands still, or is about to.
+    pub(crate) is_suspended: bool,
+    /// It ends with exit status 1.
+    has_failed: bool,
+    /// A new process takes over.
+    pub(crate) handover: Option<Handover>,
+    pub(crate) courier: Option<Courier<S>>,
+    /// A new process has taken over.
+    pub(crate) has_handed_over: bool,
+    pub(crate) ids: Ids,
+    pub(crate) service: Service,
     /// The workers that have nothing left that the shutdown waits for, as far as they have told.
     drained: BTreeSet<WorkerId>,
 }
 
 /// A client of the console that waits for its answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Asker {
     pub(crate) at: WorkerId,
     pub(crate) client: ClientKey,
@@ -140,10 +186,21 @@ impl<S> Control<S> {
             now,
             names: Names::default(),
             questions: Questions::default(),
+            judged: judges::Questions::default(),
+            sessions: BTreeMap::new(),
             surveys: Surveys::default(),
             history: History::new(now.time),
             waits: Waits::default(),
             shutdown: None,
+            ending: Ending::default(),
+            system_users: VecDeque::new(),
+            is_suspended: false,
+            has_failed: false,
+            handover: None,
+            courier: None,
+            has_handed_over: false,
+            ids: Ids::default(),
+            service: Service::default(),
             drained: BTreeSet::new(),
         }
     }
@@ -155,11 +212,21 @@ impl<S> Control<S> {
             Event::Letter(ToControl::Resolve { from, name }) => self.names.ask(from, name),
             Event::Letter(ToControl::AskSecret(question)) => self.questions.ask(question),
             Event::Letter(ToControl::SecretUnneeded { from, client }) => self.questions.forget(from, client),
-            Event::Letter(ToControl::SystemUser { from, client, uid }) => {
-                self.post(from, ToWorker::SystemUser { client, name: names::user_of_the_system(uid) });
+            Event::Letter(ToControl::AskJudge(question)) => {
+                if let Err(PasswordQuestion { from, client, judge, .. }) = self.judged.ask(question) {
+                    self.post(from, ToWorker::Judged { client, verdict: judges::full(&judge) });
+                }
             }
-            Event::Letter(ToControl::Console { from, client, right, text }) => {
-                self.console(Asker { at: from, client }, right, &text);
+            Event::Letter(ToControl::JudgeUnneeded { from, client }) => self.judged.forget(from, client),
+            Event::Judged { from, client, judge, verdict } => {
+                self.judged.answered(&judge);
+                self.post(from, ToWorker::Judged { client, verdict });
+            }
+            Event::Letter(ToControl::SystemUser { from, client, uid }) => {
+                self.system_users.push_back((from, client, uid));
+            }
+            Event::Letter(ToControl::Console { from, client, right, request }) => {
+                self.console(Asker { at: from, client }, right, request);
             }
             Event::Letter(ToControl::Shown { from, question, snapshot }) => {
                 if let Some((purpose, snapshots)) = self.surveys.answer(from, question, snapshot) {
@@ -167,7 +234,11 @@ impl<S> Control<S> {
                 }
             }
             Event::Letter(ToControl::Obeyed { from, question, is_done }) => self.obeyed(from, question, is_done),
-            Event::Letter(ToControl::ConsoleLeft { from, client }) => self.asker_left(from, client),
+            Event::Letter(ToControl::ConsoleLeft { from, client }) => {
+                self.sessions.remove(&Asker { at: from, client });
+                self.asker_left(from, client);
+            }
+            Event::Letter(ToControl::ConsolesGone) => self.consoles_gone(),
             Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
             Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
@@ -175,7 +246,9 @@ impl<S> Control<S> {
                 self.questions.answered(&database);
                 self.post(from, ToWorker::Told { client, told });
             }
+            Event::SystemUser { from, client, name } => self.post(from, ToWorker::SystemUser { client, name }),
             Event::Found { name, found } => self.found(&name, &found),
+            Event::News(news) => self.hear_courier(news),
             Event::Tick => {}
         }
         self.expire();
@@ -186,15 +259,26 @@ impl<S> Control<S> {
         self.names.start()
     }
 
+    /// The next user of the system to be looked up; [`Event::SystemUser`] must follow.
+    pub fn next_system_user(&mut self) -> Option<(WorkerId, ClientKey, u32)> {
+        self.system_users.pop_front()
+    }
+
     /// The next question about a user to be put; [`Event::Told`] must follow.
     pub fn next_question(&mut self) -> Option<SecretQuestion> {
         self.questions.start()
     }
 
-    /// How long a question may take: as long as the login that needs it.
+    /// The next password to be judged; [`Event::Judged`] must follow.
+    pub fn next_password(&mut self) -> Option<PasswordQuestion> {
+        self.judged.start()
+    }
+
+    /// How long a question may take: longer than the login that needs it, so that
+    /// who waits too long is always told of the setting that it met, `client_login_timeout`.
     #[must_use]
     pub fn question_limit(&self) -> Duration {
-        self.force.settings.client_login_timeout.unwrap_or(QUESTION_MAX)
+        self.force.settings.client_login_timeout.map_or(QUESTION_MAX, |limit| limit + AFTER_THE_LOGIN)
     }
 
     /// Hands one end of a connection to ourselves to the worker on which a database lives.
@@ -205,7 +289,8 @@ impl<S> Control<S> {
     /// When [`Event::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Time {
-        self.surveys.next_deadline().map_or(self.period_ends, |deadline| deadline.min(self.period_ends))
+        let others = [self.surveys.next_deadline(), self.ending_deadline()];
+        others.into_iter().flatten().fold(self.period_ends, Time::min)
     }
 
     /// Whether all is over: the workers have been told to go down at once.
@@ -214,11 +299,24 @@ impl<S> Control<S> {
         self.shutdown == Some(Shutdown::Now)
     }
 
+    /// Whether it ends because of something that went wrong.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Whether it ends because a new process has taken over.
+    #[must_use]
+    pub fn has_handed_over(&self) -> bool {
+        self.has_handed_over
+    }
+
     fn expire(&mut self) {
         if self.period_ends <= self.now.time {
             self.period_ends = self.now.time + self.force.settings.stats_period;
             self.ask_all(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
+        self.expire_ending();
         while let Some((purpose, silent)) = self.surveys.give_up(self.now.time) {
             self.give_up(&purpose, &silent);
         }
@@ -230,24 +328,33 @@ impl<S> Control<S> {
         }
     }
 
-    /// Somebody has said something on the console.
-    fn console(&mut self, asker: Asker, right: Right, text: &str) {
-        match console::understand(text, right) {
-            Ok(Command::Show(subject)) if subject.needs_no_worker() => self.show(asker, subject, &[]),
-            Ok(Command::Show(subject)) => self.ask_all(subject.parts, Purpose::Show(asker, subject)),
-            Ok(Command::Help) => self.answer(asker, console::help_answer()),
-            Ok(Command::Parameter(parameter)) => self.answer(asker, parameter.answer()),
-            Ok(Command::SetParameter) => self.answer(asker, console::set_ignored_answer()),
-            Ok(Command::Order(order)) => self.obey(asker, order),
-            Err(refusal) => self.refuse(asker, &refusal),
+    /// Somebody asks for something on the console.
+    fn console(&mut self, asker: Asker, right: Right, request: Request) {
+        match self.sessions.entry(asker).or_default().hear(request, right) {
+            Next::Say(bytes) => self.say(asker, bytes),
+            Next::Run(command) => self.run(asker, command),
+            Next::Refuse(refusal) => self.refuse(asker, refusal),
         }
     }
 
-    fn show(&self, asker: Asker, subject: &Subject, snapshots: &[Snapshot]) {
+    fn run(&mut self, asker: Asker, command: Command) {
+        match command {
+            Command::Show(subject) if subject.needs_no_worker() => self.show(asker, subject, &[]),
+            Command::Show(subject) => self.ask_all(subject.parts, Purpose::Show(asker, subject)),
+            Command::Help => self.answer(asker, console::help_answer()),
+            Command::Parameter(parameter) => self.answer(asker, parameter.answer()),
+            Command::SetParameter => self.answer(asker, console::set_ignored_answer()),
+            Command::Order(order) => self.obey(asker, order),
+        }
+    }
+
+    fn show(&mut self, asker: Asker, subject: &Subject, snapshots: &[Snapshot]) {
         let (settings, users) = (&self.force.settings, &self.force.users);
         let (standing, history, now) = (&self.force.standing, &self.history, self.now.time);
-        let view = View { settings, users, standing, snapshots, history, now };
-        self.answer(asker, console::table_answer(&subject.table(&view)));
+        let (is_suspended, log_lines_lost) = (self.is_suspended, self.force.log.lost());
+        let view = View { settings, users, standing, is_suspended, snapshots, history, log_lines_lost, now };
+        let table = subject.table(&view);
+        self.answer(asker, Answer::Table(table));
     }
 
     /// All workers have answered.
@@ -257,6 +364,7 @@ impl<S> Control<S> {
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),
             Purpose::Period => {
                 let averages = self.history.close_period(self.now.time, history::gather(snapshots));
+                self.service.status(&averages.to_string());
                 if self.force.settings.log_stats {
                     self.log(Level::Log, format_args!("{averages}"));
                 }
@@ -265,33 +373,46 @@ impl<S> Control<S> {
     }
 
     /// Some workers have kept silent.
-    fn give_up(&self, purpose: &Purpose, silent: &[WorkerId]) {
+    fn give_up(&mut self, purpose: &Purpose, silent: &[WorkerId]) {
         let names = silent.iter().map(|worker| format!("worker {}", worker.0)).collect::<Vec<_>>().join(", ");
         let text = format!("no answer within {} seconds from {names}", PATIENCE.as_secs());
         match purpose {
-            Purpose::Show(asker, _) | Purpose::Kill(asker) => self.refuse(*asker, &Refusal::new(text)),
+            Purpose::Show(asker, _) | Purpose::Kill(asker) => self.refuse(*asker, Refusal::new(text)),
             Purpose::Period => self.log(Level::Warning, format_args!("statistics: {text}")),
         }
     }
 
-    pub(crate) fn refuse(&self, asker: Asker, refusal: &Refusal) {
+    pub(crate) fn refuse(&mut self, asker: Asker, refusal: Refusal) {
         self.log(Level::Error, format_args!("{}", refusal.text));
         if self.force.settings.log_pooler_errors {
             self.log(Level::Warning, format_args!("pooler error: {}", refusal.text));
         }
-        self.answer(asker, refusal.answer());
+        self.answer(asker, Answer::Refused(refusal));
     }
 
-    pub(crate) fn answer(&self, asker: Asker, bytes: Vec<u8>) {
+    /// What came of a request is written the way it was asked for; nobody needs it if the client has gone.
+    pub(crate) fn answer(&mut self, asker: Asker, answer: Answer) {
+        if let Some(session) = self.sessions.get_mut(&asker) {
+            let bytes = session.answer(answer);
+            self.say(asker, bytes);
+        }
+    }
+
+    fn say(&self, asker: Asker, bytes: Vec<u8>) {
         self.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
     }
 
     fn signal(&mut self, signal: Signal) {
         let is_going_down = self.shutdown.is_some();
         match signal {
+            Signal::Hangup | Signal::User1 | Signal::User2 if self.handover.is_some() => {
+                self.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));
+            }
             Signal::Hangup => {
                 self.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
+                self.service.reloading();
                 self.reload();
+                self.service.ready();
             }
             Signal::Terminate if is_going_down => {
                 self.log(Level::Log, format_args!("got SIGTERM while shutting down, fast exit"));
@@ -300,7 +421,7 @@ impl<S> Control<S> {
             Signal::Terminate => {
                 let text = "got SIGTERM, shutting down, waiting for all clients disconnect";
                 self.log(Level::Log, format_args!("{text}"));
-                self.go_down(Shutdown::WaitForClients);
+                self.go_down_by_signal(Shutdown::WaitForClients);
             }
             Signal::Interrupt if is_going_down => {
                 self.log(Level::Log, format_args!("got SIGINT while shutting down, fast exit"));
@@ -309,13 +430,13 @@ impl<S> Control<S> {
             Signal::Interrupt => {
                 let text = "got SIGINT, shutting down, waiting for all servers connections to be released";
                 self.log(Level::Log, format_args!("{text}"));
-                self.go_down(Shutdown::WaitForServers);
+                self.go_down_by_signal(Shutdown::WaitForServers);
             }
             Signal::Quit => {
                 self.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
                 self.go_down(Shutdown::Now);
             }
-            Signal::User1 if self.force.standing.is_paused => {
+            Signal::User1 if self.force.standing.is_paused || self.is_suspended => {
                 self.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
             }
             Signal::User1 => {
@@ -325,6 +446,10 @@ impl<S> Control<S> {
             Signal::User2 if is_going_down => {
                 self.log(Level::Log, format_args!("got SIGUSR2 while shutting down, ignoring"));
             }
+            Signal::User2 if self.is_suspended => {
+                self.log(Level::Log, format_args!("got SIGUSR2, continuing from SUSPEND"));
+                self.wake_up("SIGUSR2");
+            }
             Signal::User2 if self.force.standing.is_paused => {
                 self.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
                 self.unpause(&None);
@@ -333,10 +458,29 @@ impl<S> Control<S> {
         }
     }
 
+    /// As in PgBouncer, nobody is waited for who stands still.
+    fn go_down_by_signal(&mut self, way: Shutdown) {
+        self.service.stopping();
+        if self.is_suspended || self.handover.is_some() {
+            let what = if self.handover.is_some() { "takeover" } else { "suspend" };
+            self.log(Level::Fatal, format_args!("{what} was in progress, going down immediately"));
+            self.has_failed = true;
+            self.go_down(Shutdown::Now);
+        } else {
+            self.go_down(way);
+        }
+    }
+
     pub(crate) fn go_down(&mut self, way: Shutdown) {
         self.shutdown = Some(way);
+        self.ending.begin(self.now.time);
         self.drained.clear();
         self.post_all(|| ToWorker::Shutdown(way));
+    }
+
+    /// Nobody has anything left any more, as far as it was told before now.
+    pub(crate) fn forget_drained(&mut self) {
+        self.drained.clear();
     }
 
     /// A worker has nothing left, or has somebody after all.
@@ -363,6 +507,10 @@ impl<S> Control<S> {
         };
         self.log(Level::Log, format_args!("{what} connections dropped, exiting"));
         self.go_down(Shutdown::Now);
+    }
+
+    pub(crate) fn posts(&self) -> &[Post<ToWorker<S>>] {
+        &self.workers
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -397,6 +545,9 @@ impl<S> fmt::Debug for Control<S> {
 
 /// How long a question to a server may take where logins have no limit.
 const QUESTION_MAX: Duration = Duration::from_secs(60);
+
+/// How much longer a question may take than the login that needs it.
+const AFTER_THE_LOGIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 #[path = "control_tests.rs"]

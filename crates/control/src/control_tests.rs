@@ -63,8 +63,11 @@ impl Desk {
     }
 
     fn says(&mut self, text: &str) {
-        let letter =
-            ToControl::Console { from: WorkerId(0), client: CLIENT, right: Right::Admin, text: text.to_owned() };
+        self.asks(Request::Query(text.to_owned()));
+    }
+
+    fn asks(&mut self, request: Request) {
+        let letter = ToControl::Console { from: WorkerId(0), client: CLIENT, right: Right::Admin, request };
         self.happens(Event::Letter(letter));
     }
 
@@ -231,7 +234,7 @@ fn a_name_is_looked_up_once_for_all_who_ask() {
 #[test]
 fn a_reload_puts_everything_new_in_force() {
     let mut desk = Desk::new("reload", 2, "default_pool_size=11\npidfile=a\n");
-    desk.rewrite("ini", "=11\npidfile=a", "=12\npidfile=b\nsuspend_timeout=7");
+    desk.rewrite("ini", "=11\npidfile=a", "=12\npidfile=b\nsbuf_loopcnt=7");
     desk.rewrite("users", "u", "newcomer");
     std::fs::rename(desk.dir.join("log"), desk.dir.join("log.old")).expect("a log that is rotated");
     desk.says("RELOAD");
@@ -246,7 +249,7 @@ fn a_reload_puts_everything_new_in_force() {
     let old = std::fs::read_to_string(desk.dir.join("log.old")).expect("the old log");
     assert!(old.contains("LOG RELOAD command issued"), "{old}");
     assert!(old.contains("pidfile has changed: the new value waits for a restart"), "{old}");
-    assert_eq!(old.matches("suspend_timeout").count(), 1, "{old}");
+    assert_eq!(old.matches("sbuf_loopcnt").count(), 1, "{old}");
     desk.happens(Event::Signal(Signal::Hangup));
     assert!(desk.log().contains("LOG got SIGHUP, re-reading config"), "the new log is written");
     assert!(!desk.log().contains("WARNING"), "what was told is not told again: {}", desk.log());
@@ -321,6 +324,36 @@ fn a_shutdown_that_waits_ends_when_the_last_worker_has_nothing_left() {
         assert_eq!(ways(&desk.letters(0)).last(), Some(&Shutdown::Now));
         assert!(desk.log().contains(&format!("{what} connections dropped, exiting")), "{}", desk.log());
     }
+}
+
+#[test]
+fn a_shutdown_that_has_waited_for_its_time_sends_clients_away_and_ends() {
+    let mut desk = Desk::new("ending", 1, "shutdown_timeout=30\n");
+    desk.happens(Event::Signal(Signal::Terminate));
+    assert_eq!(desk.control.next_deadline(), desk.now.time + Duration::from_secs(30));
+    desk.after(29, Event::Tick);
+    assert!(!desk.letters(0).iter().any(|letter| matches!(letter, ToWorker::EndClients { .. })));
+    desk.after(1, Event::Tick);
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::EndClients { secs: 30 }]));
+    assert!(desk.log().contains("WARNING shutdown_timeout: have waited for 30 seconds"), "{}", desk.log());
+    desk.after(9, Event::Tick);
+    assert!(!desk.control.is_over());
+    desk.after(1, Event::Tick);
+    assert!(desk.control.is_over() && desk.log().contains("servers were not clean in time, exiting"));
+}
+
+#[test]
+fn the_time_of_a_shutdown_counts_from_the_first_order_and_may_be_set_later() {
+    let mut desk = Desk::new("ending-later", 1, "");
+    desk.says("SHUTDOWN WAIT_FOR_CLIENTS");
+    desk.after(40, Event::Tick);
+    desk.says("SHUTDOWN WAIT_FOR_SERVERS");
+    desk.letters(0);
+    desk.says("SET shutdown_timeout = 50");
+    desk.after(9, Event::Tick);
+    assert!(!desk.letters(0).iter().any(|letter| matches!(letter, ToWorker::EndClients { .. })));
+    desk.after(1, Event::Tick);
+    assert!(desk.letters(0).iter().any(|letter| matches!(letter, ToWorker::EndClients { secs: 50 })));
 }
 
 #[test]
@@ -425,6 +458,128 @@ fn a_pause_whose_client_has_gone_stands_and_is_answered_to_nobody() {
         assert!(log.contains(line), "{log}");
     }
     assert!(!desk.standing(0).is_paused);
+}
+
+#[test]
+fn a_suspend_is_answered_when_every_worker_stands_still_and_undone_by_resume() {
+    let mut desk = Desk::new("suspend", 2, "");
+    desk.says("SUSPEND");
+    let question = desk.order(1, &Task::Suspend { is_handover: false });
+    drop(desk.letters(0));
+    for command in ["SUSPEND", "PAUSE", "KILL d"] {
+        desk.says(command);
+        assert!(desk.answer().contains("already suspended/paused"), "{command}");
+    }
+    desk.says("SHOW STATE");
+    assert!(desk.answer().contains("suspended\0\0\0\u{3}yes"));
+    desk.obeyed(1, question, true);
+    assert!(desk.letters(0).is_empty());
+    desk.obeyed(0, question, true);
+    assert!(desk.answer().starts_with("C\0\0\0\u{c}SUSPEND\0"));
+    desk.says("RESUME");
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::WakeUp, ToWorker::ConsoleAnswer { .. }]));
+    assert!(matches!(&desk.letters(1)[..], [ToWorker::WakeUp]));
+    desk.says("RESUME");
+    assert!(desk.answer().contains("pooler is not paused/suspended"));
+    desk.says("PAUSE d");
+    drop(desk.letters(0));
+    desk.says("SUSPEND");
+    assert!(desk.answer().contains("cannot suspend with paused databases"));
+}
+
+#[test]
+fn who_is_suspended_wakes_when_nobody_is_left_who_could_order_it() {
+    let mut desk = Desk::new("alone", 1, "");
+    desk.happens(Event::Letter(ToControl::ConsolesGone));
+    assert!(desk.letters(0).is_empty());
+    desk.says("SUSPEND");
+    desk.happens(Event::Letter(ToControl::ConsoleLeft { from: WorkerId(0), client: CLIENT }));
+    drop(desk.letters(0));
+    desk.happens(Event::Letter(ToControl::ConsolesGone));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::WakeUp]));
+    assert!(desk.log().contains("LOG admin disappeared when suspended, doing RESUME"));
+}
+
+#[test]
+fn a_suspend_ends_with_a_signal_and_the_process_with_another() {
+    let mut desk = Desk::new("suspended", 1, "");
+    desk.says("SUSPEND");
+    drop(desk.letters(0));
+    desk.happens(Event::Signal(Signal::User1));
+    desk.happens(Event::Signal(Signal::User2));
+    let letters = desk.letters(0);
+    let [ToWorker::WakeUp, ToWorker::ForgetOrder { .. }, ToWorker::ConsoleAnswer { bytes, .. }] = &letters[..] else {
+        panic!("{letters:?}")
+    };
+    assert!(String::from_utf8_lossy(bytes).contains("C57014\0MSUSPEND was ended by SIGUSR2\0"));
+    desk.says("SUSPEND");
+    drop(desk.letters(0));
+    desk.happens(Event::Signal(Signal::Terminate));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::Shutdown(Shutdown::Now)]));
+    assert!(desk.control.is_over() && desk.control.has_failed());
+    for line in ["got SIGUSR1, but already paused/suspended", "got SIGUSR2, continuing from SUSPEND"] {
+        assert!(desk.log().contains(line), "{}", desk.log());
+    }
+    assert!(desk.log().contains("FATAL suspend was in progress, going down immediately"));
+}
+
+#[test]
+fn everything_is_handed_over_when_all_have_stood_still_twice() {
+    let mut desk = Desk::new("handover", 2, "");
+    desk.says("TAKEOVER 1");
+    assert!(desk.answer().starts_with("C\0\0\0\rTAKEOVER\0"));
+    let courier = desk.control.next_courier().expect("one sets out");
+    assert!(desk.control.next_courier().is_none() && courier.path.ends_with("/.s.PGSQL.6432.takeover"));
+    desk.says("TAKEOVER 1");
+    assert!(desk.answer().contains("an online restart is in progress"));
+    desk.happens(Event::News(News::Ready));
+    let task = Task::Suspend { is_handover: true };
+    for _ in 0..2 {
+        assert!(courier.still.try_recv().is_err());
+        for worker in 0..2 {
+            let question = desk.order(usize::from(worker), &task);
+            desk.obeyed(worker, question, true);
+        }
+    }
+    courier.still.try_recv().expect("it is told");
+    for command in ["RELOAD", "PAUSE", "KILL_CLIENT 1", "RESUME", "SHUTDOWN WAIT_FOR_CLIENTS", "SET verbose = 1"] {
+        desk.says(command);
+        assert!(desk.answer().contains("an online restart is in progress"), "{command}");
+    }
+    desk.happens(Event::Letter(ToControl::ConsolesGone));
+    desk.happens(Event::Signal(Signal::Hangup));
+    assert!(desk.letters(0).is_empty() && desk.letters(1).is_empty());
+    desk.happens(Event::News(News::Done));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::HandedOver]));
+    assert!(desk.control.is_over() && desk.control.has_handed_over() && !desk.control.has_failed());
+}
+
+#[test]
+fn a_handover_that_fails_wakes_everybody() {
+    let mut desk = Desk::new("stranded", 1, "");
+    for command in ["TAKEOVER 2", "TAKEOVER x", "TAKEOVER"] {
+        desk.says(command);
+        assert!(desk.answer().starts_with('E'), "{command}");
+    }
+    desk.says("TAKEOVER 1");
+    desk.happens(Event::News(News::Failed("early".to_owned())));
+    drop(desk.letters(0));
+    desk.says("TAKEOVER 1");
+    desk.happens(Event::News(News::Ready));
+    drop(desk.letters(0));
+    desk.happens(Event::News(News::Failed("it died".to_owned())));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::WakeUp]));
+    assert!(desk.log().contains("ERROR online restart failed, going on: it died"));
+    desk.says("PAUSE d");
+    drop(desk.letters(0));
+    desk.says("TAKEOVER 1");
+    assert!(desk.answer().contains("cannot suspend with paused databases"));
+    desk.says("RESUME d");
+    drop(desk.letters(0));
+    desk.says("TAKEOVER 1");
+    desk.happens(Event::Signal(Signal::Interrupt));
+    assert!(desk.control.is_over() && desk.control.has_failed());
+    assert!(desk.log().contains("FATAL takeover was in progress, going down immediately"));
 }
 
 #[test]

@@ -7,21 +7,32 @@
 
 mod console;
 mod control;
+mod courier;
+mod ending;
+mod handover;
 mod history;
+mod judges;
 mod names;
 mod orders;
 mod reload;
 mod run;
 mod secrets;
+mod service;
 mod source;
+mod successor;
 mod survey;
 mod tls;
 mod waits;
 
+pub use console::{errors_reference, reference};
 pub use control::{Control, Event, Moment, Signal, Speaker};
+pub use courier::{Hello, News};
+pub use judges::AT_PAM_MAX;
 pub use names::{Found, LOOKUPS_MAX};
-pub use run::{Clock, Signals, run, wall_now};
+pub use run::{Clock, Ending, Signals, run, wall_now};
+pub use service::Service;
 pub use source::{Files, Rules, Source, first_force, open_log, read_rules, read_users, tuning, words_of};
+pub use successor::{Estate, Predecessor};
 pub use tls::read_tls;
 
 /// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.

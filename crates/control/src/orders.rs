@@ -15,7 +15,7 @@ use reactor::Level;
 use worker::letters::{Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Whose};
 
 use crate::console::show::CONSOLE;
-use crate::console::{self, Order, Refusal};
+use crate::console::{Answer, Order, Refusal};
 use crate::control::{Asker, Control, Purpose};
 use crate::waits::Obeyed;
 
@@ -26,18 +26,23 @@ pub(crate) enum Waiter {
     Asker(Asker, Order),
     /// The shutdown, before it ends the process.
     Shutdown,
+    /// An online restart, before anything is handed over.
+    Handover,
 }
 
 impl<S> Control<S> {
     /// Does what an admin orders.
     pub(crate) fn obey(&mut self, asker: Asker, order: Order) {
-        let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_));
-        if is_mode_checked && self.force.standing.is_paused {
-            return self.refuse(asker, &Refusal::new("already suspended/paused"));
+        if self.handover.is_some() && order != Order::Shutdown(Shutdown::Now) {
+            return self.refuse(asker, Refusal::new("an online restart is in progress"));
+        }
+        let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_) | Order::Suspend);
+        if is_mode_checked && (self.force.standing.is_paused || self.is_suspended) {
+            return self.refuse(asker, Refusal::new("already suspended/paused"));
         }
         self.log(Level::Log, format_args!("{order} command issued"));
         if let Err(refusal) = self.carry_out(asker, order) {
-            self.refuse(asker, &refusal);
+            self.refuse(asker, refusal);
         }
     }
 
@@ -52,6 +57,9 @@ impl<S> Control<S> {
                 return Err(Refusal::new("pooler is shutting down"));
             }
             Order::Shutdown(way) => {
+                if self.is_suspended {
+                    self.wake_up("SHUTDOWN");
+                }
                 // First the answer: a worker without anybody else to wait for might end before it is sent.
                 self.done(asker, &order);
                 self.go_down(way);
@@ -61,6 +69,14 @@ impl<S> Control<S> {
                 self.find(whose, "pause")?;
                 self.change_standing(|standing| standing.pause(whose));
                 self.command(asker, Task::AwaitUnused(whose.clone()), order);
+            }
+            Order::Suspend => {
+                self.suspend()?;
+                self.command(asker, Task::Suspend { is_handover: false }, order);
+            }
+            Order::Takeover(version) => {
+                self.begin_handover(version)?;
+                self.done(asker, &order);
             }
             Order::Resume(ref whose) => {
                 self.resume(whose)?;
@@ -111,6 +127,10 @@ impl<S> Control<S> {
         let standing = &self.force.standing;
         match whose {
             None if self.shutdown.is_some() => return Err(Refusal::new("pooler is shutting down")),
+            None if self.is_suspended => {
+                self.wake_up("RESUME");
+                return Ok(());
+            }
             None if !standing.is_paused => return Err(Refusal::new("pooler is not paused/suspended")),
             None => {}
             Some(name) if standing.paused.contains(name) => {}
@@ -128,6 +148,33 @@ impl<S> Control<S> {
         self.change_standing(|standing| standing.resume(whose));
         let undone = Order::Pause(whose.clone());
         self.take_back(&Refusal::canceled("PAUSE was ended by RESUME"), |_, order| *order == undone);
+    }
+
+    /// Has everything stand still.
+    fn suspend(&mut self) -> Result<(), Refusal> {
+        if self.shutdown.is_some() {
+            return Err(Refusal::new("pooler is shutting down"));
+        }
+        if !self.force.standing.paused.is_empty() {
+            return Err(Refusal::new("cannot suspend with paused databases"));
+        }
+        self.is_suspended = true;
+        Ok(())
+    }
+
+    /// Has everything go on that stands still; whoever waits for it to stand still is told by what it was ended.
+    pub(crate) fn wake_up(&mut self, by: &str) {
+        self.is_suspended = false;
+        self.post_all(|| ToWorker::WakeUp);
+        self.take_back(&Refusal::canceled(&format!("SUSPEND was ended by {by}")), |_, order| *order == Order::Suspend);
+    }
+
+    /// Nobody is left on the console.
+    pub(crate) fn consoles_gone(&mut self) {
+        if self.is_suspended && self.handover.is_none() {
+            self.log(Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
+            self.wake_up("its end");
+        }
     }
 
     /// Pauses everything, without anybody who waits for it.
@@ -162,11 +209,9 @@ impl<S> Control<S> {
         self.enforce(settings, users, rules, tls);
         let tag = format!("SET {key}={value}");
         let answer = match is_kept {
-            _ if !is_tls_new => {
-                console::noted_answer(&tag, "TLS settings could not be applied, still using old configuration")
-            }
-            true => console::noted_answer(&tag, &format!("{key} is changed by a restart only, and stays as it is")),
-            false => console::done_answer(&tag),
+            _ if !is_tls_new => Answer::noted(tag, "TLS settings could not be applied, still using old configuration"),
+            true => Answer::noted(tag, format!("{key} is changed by a restart only, and stays as it is")),
+            false => Answer::done(tag),
         };
         self.answer(asker, answer);
         Ok(())
@@ -209,10 +254,11 @@ impl<S> Control<S> {
     pub(crate) fn obeyed(&mut self, from: WorkerId, question: u64, is_done: bool) {
         match self.waits.obeyed(from, question, is_done, self.workers()) {
             Some(Obeyed { purpose: Waiter::Asker(asker, Order::KillClient(_)), done: 0 }) => {
-                self.refuse(asker, &Refusal::new("client not found"));
+                self.refuse(asker, Refusal::new("client not found"));
             }
             Some(Obeyed { purpose: Waiter::Asker(asker, order), .. }) => self.done(asker, &order),
             Some(Obeyed { purpose: Waiter::Shutdown, done }) => self.confirmed(done),
+            Some(Obeyed { purpose: Waiter::Handover, .. }) => self.stands_still(),
             None => {}
         }
     }
@@ -230,8 +276,10 @@ impl<S> Control<S> {
             asker == Asker { at: from, client }
         });
         for order in taken {
-            if let Order::Pause(whose) = order {
-                self.unpause(&whose);
+            match order {
+                Order::Pause(whose) => self.unpause(&whose),
+                Order::Suspend => self.wake_up("RESUME"),
+                _ => {}
             }
         }
     }
@@ -240,21 +288,21 @@ impl<S> Control<S> {
     fn take_back(&mut self, why: &Refusal, fits: impl Fn(Asker, &Order) -> bool) -> Vec<Order> {
         let taken = self.waits.take_back(|waiter| match waiter {
             Waiter::Asker(asker, order) => fits(*asker, order),
-            Waiter::Shutdown => false,
+            Waiter::Shutdown | Waiter::Handover => false,
         });
         let mut orders = Vec::new();
         for (question, waiter) in taken {
             self.post_all(|| ToWorker::ForgetOrder { question });
             if let Waiter::Asker(asker, order) = waiter {
-                self.refuse(asker, why);
+                self.refuse(asker, why.clone());
                 orders.push(order);
             }
         }
         orders
     }
 
-    fn done(&self, asker: Asker, order: &Order) {
-        self.answer(asker, console::done_answer(order.verb()));
+    fn done(&mut self, asker: Asker, order: &Order) {
+        self.answer(asker, Answer::done(order.verb()));
     }
 }
 

@@ -37,6 +37,9 @@ impl<S> Control<S> {
             }
         };
         self.tell_new(loaded.warnings);
+        for peer in self.force.settings.peers.keys().filter(|peer| !loaded.settings.peers.contains_key(peer)) {
+            self.log(Level::Warning, format_args!("dropping peer {peer} as it does not exist anymore"));
+        }
         self.enforce(loaded.settings, users, rules, tls);
         true
     }

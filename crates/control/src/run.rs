@@ -4,18 +4,20 @@
 //! Not here: what an event means (`control`).
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::{Time, Wall};
 use tokio::signal::unix::{self, SignalKind};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use worker::letters::{ToControl, Told};
 
 use crate::control::{Control, Event, Moment, Signal};
+use crate::courier::News;
+use crate::judges;
 use crate::names::{self, Found};
 use crate::secrets;
 
@@ -87,18 +89,31 @@ impl Clock {
     }
 }
 
+/// How the service ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// As somebody wanted it.
+    Well,
+    /// Because of something that went wrong, which has been said.
+    Badly,
+    /// A new process goes on: the unix socket is its own now.
+    HandedOver,
+}
+
 /// So that moments before the start can be told.
 const HEAD_START: Duration = Duration::from_secs(60);
 
 /// Lives until the process is to end. All workers have been told to go down then.
-pub async fn run<S: Send + From<OwnedFd> + 'static>(
+pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     mut control: Control<S>,
     clock: Clock,
     mut letters: UnboundedReceiver<ToControl>,
     mut signals: Signals,
-) {
+) -> Ending {
+    let (reporter, mut reports) = mpsc::unbounded_channel();
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
+    let pam = judges::Library::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
         let event = tokio::select! {
@@ -106,6 +121,7 @@ pub async fn run<S: Send + From<OwnedFd> + 'static>(
             Some(letter) = letters.recv() => Event::Letter(letter),
             Some(Ok((name, found))) = lookups.join_next() => Event::Found { name, found },
             Some(Ok(told)) = questions.join_next() => told,
+            Some(news) = reports.recv() => Event::News(news),
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
@@ -127,12 +143,34 @@ pub async fn run<S: Send + From<OwnedFd> + 'static>(
                 }
             }
         }
+        while let Some((from, client, uid)) = control.next_system_user() {
+            // The system may ask a directory far away.
+            let look_up = tokio::task::spawn_blocking(move || names::user_of_the_system(uid));
+            questions.spawn(async move { Event::SystemUser { from, client, name: look_up.await.unwrap_or(None) } });
+        }
+        while let Some(question) = control.next_password() {
+            let (from, client, judge) = (question.from, question.client, question.judge.clone());
+            let asked = judges::put(question, pam.clone(), control.question_limit());
+            questions.spawn(async move { Event::Judged { from, client, judge, verdict: asked.await } });
+        }
+        if let Some(courier) = control.next_courier() {
+            let (reporter, stranded) = (reporter.clone(), reporter.clone());
+            let thread = std::thread::Builder::new().name("courier".to_owned());
+            if let Err(error) = thread.spawn(move || courier.go(|news| drop(reporter.send(news)))) {
+                let _ = stranded.send(News::Failed(format!("cannot start a thread: {error}")));
+            }
+        }
         while let Some(name) = control.next_lookup() {
             lookups.spawn(async move {
                 let found = names::look_up(&name).await;
                 (name, found)
             });
         }
+    }
+    match control.has_failed() {
+        true => Ending::Badly,
+        false if control.has_handed_over() => Ending::HandedOver,
+        false => Ending::Well,
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) async fn put(question: &SecretQuestion, near: UnixStream) -> Told {
     let rows = client.query_typed(&question.sql, &[(&&*question.user, Type::TEXT)]).await;
     drop(client);
     let told = match rows {
-        Ok(rows) => rows.first().map_or(Told::Nobody, told),
+        Ok(rows) => told_by(&rows),
         Err(error) => failed(&error),
     };
     connection.abort();
@@ -81,11 +81,24 @@ pub(crate) fn pair() -> std::io::Result<(UnixStream, OwnedFd)> {
     Ok((near, far.into_std()?.into()))
 }
 
+/// Several rows that say the same are one.
+fn told_by(rows: &[Row]) -> Told {
+    let Some((first, rest)) = rows.split_first() else { return Told::Nobody };
+    let is_same = |row: &Row| text(row, 0) == text(first, 0) && text(row, 1) == text(first, 1);
+    match rest.iter().all(is_same) {
+        true => told(first),
+        false => Told::Unanswered(format!("expected 1 row from auth_query, not {} that differ", rows.len())),
+    }
+}
+
 fn told(row: &Row) -> Told {
     if row.len() != 2 {
         return Told::Unanswered(format!("expected 2 columns from auth_query, not {}", row.len()));
     }
     match (text(row, 0), text(row, 1)) {
+        (Some(_), Some(secret)) if is_broken(secret) => {
+            Told::Unanswered("auth_query response contained a broken SCRAM secret".to_owned())
+        }
         (Some(name), secret) => {
             // A user without a secret, such as one whose password has expired, cannot log in by any.
             let secret = Arc::new(secret.map_or(Secret::None, Secret::parse));
@@ -93,6 +106,11 @@ fn told(row: &Row) -> Told {
         }
         (None, _) => Told::Unanswered("auth_query response contained null user name".to_owned()),
     }
+}
+
+/// Whether this was a hash once. As a password in the clear, which PgBouncer takes it for, it would let everybody in who can read it.
+fn is_broken(secret: &[u8]) -> bool {
+    secret.starts_with(b"SCRAM-SHA-256$") && matches!(Secret::parse(secret), Secret::Plain(_))
 }
 
 fn text(row: &Row, column: usize) -> Option<&[u8]> {
@@ -105,7 +123,12 @@ fn failed(error: &tokio_postgres::Error) -> Told {
         return Told::Unanswered(format!("error in auth_query: {}", words(error)));
     };
     match (said.severity(), said.code().code().as_bytes().first_chunk::<5>()) {
-        ("FATAL", Some(sqlstate)) => Told::Refused { sqlstate: *sqlstate, text: said.message().into() },
+        ("FATAL", Some(sqlstate)) => Told::Refused {
+            sqlstate: *sqlstate,
+            text: said.message().into(),
+            detail: said.detail().map(Arc::from),
+            hint: said.hint().map(Arc::from),
+        },
         (severity, _) => Told::Unanswered(format!("S: error in auth_query: {severity}: {}", said.message())),
     }
 }
@@ -156,6 +179,12 @@ mod tests {
         assert_eq!(questions.start(), None);
         questions.answered("slow");
         assert_eq!(questions.start(), Some(question(QUESTIONS_MAX, "slow")));
+    }
+
+    #[test]
+    fn what_was_a_hash_once_is_no_password() {
+        assert!(is_broken(b"SCRAM-SHA-256$4096:c2FsdA=="));
+        assert!(!is_broken(b"SCRAM") && !is_broken(b"md5") && !is_broken(b""));
     }
 
     #[test]

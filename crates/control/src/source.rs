@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use auth::{Hba, IdentMaps, LineProblem, UserFile};
 use config::{AuthType, Homes, Loaded, Mistake, Overrides, Settings};
 use protocol::vars::Tracked;
-use reactor::{LogTarget, TcpTuning};
+use reactor::{LogTarget, SystemLog, TcpTuning};
 use worker::letters::{Force, Standing, TlsTerms};
 
 /// The configuration file and what the command line says on top of it.
@@ -107,8 +108,31 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
         file.map_err(|error| format!("could not open logfile \"{path}\": {}", words_of(&error)))
     };
     let file = settings.logfile.as_ref().map(open).transpose()?;
-    Ok(LogTarget::new(!settings.quiet, file).with_verbosity(settings.verbose))
+    let failed = |error: io::Error| format!("could not open syslog: {}", words_of(&error));
+    // Standard error may be the journal, which takes more from its own socket: how much a line matters, and where it ends.
+    let is_journal = !settings.quiet && is_journal(std::env::var("JOURNAL_STREAM").ok().as_deref());
+    let mut log = LogTarget::new(!settings.quiet && !is_journal, file).with_verbosity(settings.verbose);
+    if is_journal {
+        log = log.with_system_log(SystemLog::journal(JOURNAL, &settings.syslog_ident).map_err(failed)?);
+    }
+    if settings.syslog {
+        let facility = config::syslog_facility(&settings.syslog_facility).unwrap_or(config::FACILITY_DAEMON);
+        let syslog = SystemLog::syslog(&settings.syslog_socket, &settings.syslog_ident, facility).map_err(failed)?;
+        log = log.with_system_log(syslog);
+    }
+    Ok(log)
 }
+
+/// Whether standard error is the connection to the journal that systemd names (`JOURNAL_STREAM`), by device and number. It may
+/// have been sent elsewhere since.
+fn is_journal(named: Option<&str>) -> bool {
+    let Some((device, number)) = named.and_then(|text| text.split_once(':')) else { return false };
+    let is_same = |found: std::fs::Metadata| device.parse() == Ok(found.dev()) && number.parse() == Ok(found.ino());
+    std::fs::metadata("/proc/self/fd/2").is_ok_and(is_same)
+}
+
+/// Where the journal listens for records in its native format.
+const JOURNAL: &str = "/run/systemd/journal/socket";
 
 /// What has been read from the files that the settings name.
 #[derive(Debug, Default)]
@@ -192,6 +216,15 @@ mod tests {
     fn an_error_is_told_in_its_own_words() {
         assert_eq!(words_of(&io::Error::from_raw_os_error(2)), "No such file or directory");
         assert_eq!(words_of(&io::Error::other("gone")), "gone");
+    }
+
+    #[test]
+    fn standard_error_is_the_journal_only_if_it_is_the_one_that_is_named() {
+        let own = std::fs::metadata("/proc/self/fd/2").expect("a standard error");
+        let (device, number) = (own.dev(), own.ino());
+        assert!(is_journal(Some(&format!("{device}:{number}"))));
+        assert!(!is_journal(Some(&format!("{device}:{}", number + 1))));
+        assert!(!is_journal(Some("nonsense")) && !is_journal(Some("")) && !is_journal(None));
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn demand(settings: &Settings) -> Result<(Option<Demand>, Arc<[u8]>), String> {
         TlsMode::VerifyFull => Check::ChainAndName,
     };
     let authorities = match read_if_set("server_tls_ca_file", settings.server_tls_ca_file.as_ref())? {
-        None if check != Check::Nothing => Some(systems_authorities()?),
+        None if check != Check::Nothing => Some(systems_authorities().ok_or(NO_AUTHORITIES)?),
         given => given,
     };
     let own = match (&settings.server_tls_cert_file, &settings.server_tls_key_file) {
@@ -115,10 +115,11 @@ fn read_if_set(setting: &str, path: Option<&String>) -> Result<Option<Vec<u8>>, 
 }
 
 /// The authorities that this system trusts, for whoever names none.
-fn systems_authorities() -> Result<Vec<u8>, String> {
-    let found = SYSTEMS_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok());
-    found.ok_or_else(|| "server certificates are to be verified, but server_tls_ca_file is not set".to_owned())
+pub(crate) fn systems_authorities() -> Option<Vec<u8>> {
+    SYSTEMS_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok())
 }
+
+const NO_AUTHORITIES: &str = "server certificates are to be verified, but server_tls_ca_file is not set";
 
 /// Where Debian, Red Hat and Alpine keep them.
 const SYSTEMS_AUTHORITIES: [&str; 3] =

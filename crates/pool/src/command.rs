@@ -16,10 +16,21 @@ pub enum Command {
         pool: PoolKey,
         /// The slot it fills.
         server: ServerKey,
+        /// The client whose private server it is to be.
+        owner: Option<ClientKey>,
     },
     /// Lend the server to the client.
     Attach {
         /// To whom.
+        client: ClientKey,
+        /// What.
+        server: ServerKey,
+        /// How long the client has waited.
+        waited: Duration,
+    },
+    /// The private server that was dialed for the client is ready: it has it from now on.
+    Bind {
+        /// Whose it is.
         client: ClientKey,
         /// What.
         server: ServerKey,
@@ -179,4 +190,6 @@ pub enum Refusal {
     LoginFailing(Failure),
     /// The database is gone from the configuration.
     DatabaseRemoved,
+    /// The server did not let the client's private login in, which says nothing about logins of others.
+    PrivateRefused(Failure),
 }

@@ -41,6 +41,11 @@ impl Logins {
         *self = Self { health: Health::Well, is_welcomed: true };
     }
 
+    /// An attempt for one client alone has succeeded: its parameters are that client's, and greet nobody else.
+    pub(crate) fn private_succeeded(&mut self) {
+        self.health = Health::Well;
+    }
+
     /// An attempt that began then has failed. Of several failures the one that began last decides about the pause.
     pub(crate) fn failed(&mut self, failure: Failure, began: Time, random: &mut Random) {
         let began = match &self.health {

@@ -34,6 +34,14 @@ pub enum Event {
         /// Who.
         client: ClientKey,
     },
+    /// The client needs a server that is nobody else's, as replication does: it is dialed for this client and closed with
+    /// it, never lent. While it is being dialed the client waits nowhere: if it leaves, its server is [`Event::Lost`].
+    WantsPrivate {
+        /// Where.
+        pool: PoolKey,
+        /// Who.
+        client: ClientKey,
+    },
     /// A client in the queue is gone, or no longer wants a server.
     Left {
         /// Where.
@@ -86,6 +94,11 @@ pub enum Event {
     Retire {
         /// Where.
         pool: PoolKey,
+    },
+    /// One server is obsolete, since its host is no longer where it is: the same happens to it alone.
+    RetireServer {
+        /// Which.
+        server: ServerKey,
     },
     /// An operator wants the servers of this pool left alone: idle ones and those being dialed close now, the others when they
     /// come back; nobody is refused for it, and nobody gets a server before [`Event::Resume`].

@@ -14,6 +14,10 @@ pub struct Failure {
     pub text: Arc<str>,
     /// The server's code, if it gave one.
     pub sqlstate: Option<[u8; 5]>,
+    /// The server's own detail.
+    pub detail: Option<Arc<str>>,
+    /// The server's own hint.
+    pub hint: Option<Arc<str>>,
 }
 
 /// What kind of failure it is.
@@ -32,7 +36,13 @@ impl Failure {
     /// A failure without words from the server.
     #[must_use]
     pub fn unreachable(text: impl Into<Arc<str>>) -> Self {
-        Self { kind: FailureKind::Unreachable, text: text.into(), sqlstate: None }
+        Self { kind: FailureKind::Unreachable, text: text.into(), sqlstate: None, detail: None, hint: None }
+    }
+
+    /// The server cannot be logged in at with the secrets at hand.
+    #[must_use]
+    pub fn unproved(text: impl Into<Arc<str>>) -> Self {
+        Self { kind: FailureKind::Refused, ..Self::unreachable(text) }
     }
 
     /// What the server said in its ErrorResponse during login. SQLSTATE 57P03 (`cannot_connect_now` in PostgreSQL's
@@ -40,7 +50,13 @@ impl Failure {
     #[must_use]
     pub fn refused(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
         let kind = if &sqlstate == b"57P03" { FailureKind::Starting } else { FailureKind::Refused };
-        Self { kind, text: text.into(), sqlstate: Some(sqlstate) }
+        Self { kind, sqlstate: Some(sqlstate), ..Self::unreachable(text) }
+    }
+
+    /// The same with what else the server said.
+    #[must_use]
+    pub fn explained(self, detail: Option<&str>, hint: Option<&str>) -> Self {
+        Self { detail: detail.map(Arc::from), hint: hint.map(Arc::from), ..self }
     }
 }
 

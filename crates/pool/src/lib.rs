@@ -8,6 +8,7 @@
 //! To read it, begin with `pools` (which event goes where), then `pool` (what one pool does about it).
 
 mod agenda;
+mod arrival;
 mod bank;
 mod command;
 mod dial;
@@ -16,9 +17,11 @@ mod failure;
 mod ledger;
 mod limits;
 mod list;
+mod obsolete;
 mod pick;
 mod pool;
 mod pools;
+mod private;
 mod purse;
 mod queue;
 mod share;
@@ -26,6 +29,7 @@ mod shelf;
 mod slot;
 mod snapshot;
 
+pub use arrival::Arrival;
 pub use command::{CloseReason, Command, Need, Note, Refusal};
 pub use event::{Event, Return};
 pub use failure::{Failure, FailureKind};

@@ -38,13 +38,15 @@ pub(crate) struct Pool {
     pub(crate) shelf: Shelf,
     pub(crate) waiting: Queue,
     pub(crate) greeting: Queue,
+    /// Those who want a private server.
+    pub(crate) private: Queue,
     pub(crate) hunger: Hunger,
     /// When the agenda wakes it.
     pub(crate) alarm: Option<Time>,
-    life: Life,
-    logins: Logins,
+    pub(crate) life: Life,
+    pub(crate) logins: Logins,
     /// Counts [`Pool::retire`]. A server of an earlier era is obsolete.
-    era: u32,
+    pub(crate) era: u32,
     /// No server is closed for its age before this, so that those opened together are not closed together.
     expiry_from: Time,
     /// No idle server is too old before this. It may be early, never late.
@@ -52,13 +54,13 @@ pub(crate) struct Pool {
     /// No login for the minimum begins before this.
     minimum_from: Time,
     /// An operator has ordered that nobody gets a server.
-    is_paused: bool,
+    pub(crate) is_paused: bool,
     /// The next server that comes back is given up for a pool of the same database that starves.
     pub(crate) has_to_yield: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Life {
+pub(crate) enum Life {
     Open,
     /// Its database is gone; it is forgotten with its last server.
     Closed,
@@ -67,16 +69,23 @@ enum Life {
 /// A login that a pool wishes for and may begin as far as it alone is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
-    Client,
-    /// For a client, from the reserve.
-    Reserve,
+    Client(Source),
+    /// For one client alone.
+    Private(Source),
     Minimum,
+}
+
+/// What a login takes its place of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    Size,
+    Reserve,
 }
 
 impl Wanted {
     pub(crate) fn need(self) -> Need {
         match self {
-            Self::Client | Self::Reserve => Need::Client,
+            Self::Client(_) | Self::Private(_) => Need::Client,
             Self::Minimum => Need::Minimum,
         }
     }
@@ -92,11 +101,12 @@ impl Pool {
             shelf: Shelf::default(),
             waiting: Queue::default(),
             greeting: Queue::default(),
+            private: Queue::default(),
             hunger: Hunger::default(),
             alarm: None,
             life: Life::Open,
             logins: Logins::default(),
-            era: 0,
+            era: crate::arrival::FIRST_ERA,
             expiry_from: Time(0),
             expiry_look: None,
             minimum_from: Time(0),
@@ -135,6 +145,7 @@ impl Pool {
         match wish {
             Wish::Server => self.waiting.leave(&mut tables.seats, client),
             Wish::Welcome => self.greeting.leave(&mut tables.seats, client),
+            Wish::Private => self.private.leave(&mut tables.seats, client),
         }
     }
 
@@ -147,20 +158,26 @@ impl Pool {
         is_granted: bool,
         out: &mut Vec<Command>,
     ) {
+        let mut slot = Slot::new(self.key, now, self.era, is_granted);
         match wanted {
-            Wanted::Client => {}
-            Wanted::Reserve => out.push(Command::Note(Note::ReserveTaken { pool: self.key })),
+            Wanted::Client(_) => {}
+            Wanted::Private(_) => slot.owner = self.next_owner(tables),
             Wanted::Minimum => self.minimum_from = now + MINIMUM_PACE,
         }
-        let slot = Slot::new(self.key, now, self.era, is_granted);
+        if let Wanted::Client(Source::Reserve) | Wanted::Private(Source::Reserve) = wanted {
+            out.push(Command::Note(Note::ReserveTaken { pool: self.key }));
+        }
+        let owner = slot.owner.map(|owner| owner.client);
+        let has_own_place = owner.is_some() && self.limits.private_max.is_some();
         let server = self.shelf.dial(&mut tables.slots, slot);
-        debug_assert!(self.limits.ceiling().is_none_or(|ceiling| self.shelf.total() <= ceiling));
-        out.push(Command::Dial { pool: self.key, server });
+        debug_assert!(has_own_place || self.limits.ceiling().is_none_or(|ceiling| self.counted(tables) <= ceiling));
+        out.push(Command::Dial { pool: self.key, server, owner });
     }
 
     /// A login is complete.
     pub(crate) fn ready(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         if !self.shelf.shift(&mut tables.slots, server, Move::Ready, now) {
+            self.private_ready(now, tables, server, out);
             return;
         }
         tables.slots.get_mut(server).expect("it has just moved").born = now;
@@ -224,19 +241,6 @@ impl Pool {
         }
     }
 
-    /// Servers opened until now are obsolete, and what is known of logins with them.
-    pub(crate) fn retire(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
-        self.era += 1;
-        self.logins = Logins::default();
-        for server in self.shelf.keys_staying(&tables.slots) {
-            match tables.slots.get(server).map(|slot| slot.state) {
-                Some(State::Dialing) => self.expire(now, tables, server, CloseReason::ConnectStringChanged, out),
-                Some(State::Idle) => self.expire(now, tables, server, CloseReason::ConfigurationChanged, out),
-                _ => {}
-            }
-        }
-    }
-
     /// Nobody gets a server until this is undone; who waits goes on waiting.
     pub(crate) fn pause(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.is_paused = true;
@@ -244,6 +248,9 @@ impl Pool {
             while let Some(server) = self.shelf.list(state).oldest() {
                 self.expire(now, tables, server, CloseReason::PauseMode, out);
             }
+        }
+        while let Some(server) = self.shelf.list(State::Pledged).oldest() {
+            self.renounce(now, tables, server, CloseReason::PauseMode, out);
         }
     }
 
@@ -257,6 +264,9 @@ impl Pool {
         self.life = Life::Closed;
         self.refuse_all(tables, &Refusal::DatabaseRemoved, out);
         for server in self.shelf.keys_staying(&tables.slots) {
+            if let Some(Slot { state: State::Pledged, owner: Some(owner), .. }) = tables.slots.get(server) {
+                out.push(Command::Refuse { client: owner.client, why: Refusal::DatabaseRemoved });
+            }
             self.expire(now, tables, server, CloseReason::DatabaseRemoved, out);
         }
     }
@@ -264,11 +274,16 @@ impl Pool {
     /// Other limits hold from now on.
     pub(crate) fn set_limits(&mut self, now: Time, tables: &mut Tables, limits: Limits, out: &mut Vec<Command>) {
         self.limits = limits;
+        self.trim(now, tables, out);
+        self.look_for_expiry(tables);
+    }
+
+    /// Closes what is idle and too much.
+    pub(crate) fn trim(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         while self.is_over_ceiling() {
             let Some(server) = self.shelf.list(State::Idle).oldest() else { break };
             self.expire(now, tables, server, CloseReason::TooManyServers, out);
         }
-        self.look_for_expiry(tables);
     }
 
     /// Gives up the server that has been idle longest.
@@ -295,6 +310,7 @@ impl Pool {
 
     /// Brings idle servers and waiting clients together, in the order of the queue.
     pub(crate) fn serve(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        self.make_room(now, tables, out);
         while !self.waiting.is_empty() {
             match pick(self.shelf.list(State::Idle), &tables.slots, &self.limits, now) {
                 Some(Pick::Fresh(server)) => self.attach(now, tables, server, out),
@@ -309,19 +325,28 @@ impl Pool {
 
     /// The login it would begin now, as far as it alone is concerned.
     pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
-        let (dialing, total) = (self.shelf.count(State::Dialing), self.shelf.total());
+        let (dialing, total) = (self.shelf.count(State::Dialing), self.counted(tables));
+        let in_flight = dialing + self.shelf.count(State::Pledged);
         let is_open = self.life == Life::Open && (!self.is_paused || planted::is(Planted::PauseForgottenByDials));
-        if !is_open || !self.logins.may_begin(dialing, &self.limits, now) {
+        if !is_open || !self.logins.may_begin(in_flight, &self.limits, now) {
             return None;
         }
         let has_place = self.limits.servers_max == 0
             || total < self.limits.servers_max
             || planted::is(Planted::PoolSizeIgnoresDials) && total - dialing < self.limits.servers_max;
+        let place = match has_place {
+            true => Some(Source::Size),
+            false => self.may_take_reserve(now, tables).then_some(Source::Reserve),
+        };
+        let private = self.private_place(tables, place).map(Wanted::Private);
+        if self.is_private_first(tables) && private.is_some() {
+            return private;
+        }
         if dialing < self.logins_missed() {
-            return match has_place {
-                true => Some(Wanted::Client),
-                false => self.may_take_reserve(now, tables).then_some(Wanted::Reserve),
-            };
+            return place.map(Wanted::Client).or(private);
+        }
+        if private.is_some() {
+            return private;
         }
         let is_minimum_due = dialing == 0 && self.is_below_minimum() && now >= self.minimum_from;
         (has_place && is_minimum_due).then_some(Wanted::Minimum)
@@ -336,7 +361,7 @@ impl Pool {
     /// deadline: the limit gives way to an event.
     pub(crate) fn deadline(&self, now: Time, tables: &Tables) -> Option<Time> {
         let ahead = |time: Option<Time>| time.filter(|time| *time > now);
-        let needs_login = self.logins_missed() > 0 || self.is_below_minimum();
+        let needs_login = self.logins_missed() > 0 || self.is_below_minimum() || !self.private.is_empty();
         let retry = if needs_login { ahead(self.logins.retry_at(&self.limits)) } else { None };
         let minimum = if self.is_below_minimum() { ahead(Some(self.minimum_from)) } else { None };
         let deadlines = [
@@ -369,8 +394,8 @@ impl Pool {
 
     fn starves_from(&self, tables: &Tables) -> Option<Time> {
         let is_in_line = matches!(self.hunger, Hunger::Room { .. }) && self.shelf.staying() == 0;
-        let first = self.waiting.first(&tables.seats).filter(|_| is_in_line)?;
-        Some(first.since + STARVING)
+        let since = first_since([&self.waiting, &self.private], tables).filter(|_| is_in_line)?;
+        Some(since + STARVING)
     }
 
     /// Since when its longest idle server has been idle.
@@ -392,13 +417,17 @@ impl Pool {
             limits: self.limits,
             waiting: self.waiting.len(),
             greeting: self.greeting.len(),
-            waiting_since: self.waiting.first(&tables.seats).map(|seat| seat.since),
+            private_waiting: self.private.len(),
+            waiting_since: first_since([&self.waiting, &self.private], tables),
             dialing: count(State::Dialing),
             idle: count(State::Idle),
             lent: count(State::Lent),
             cleaning: count(State::Cleaning(Work::Reset)) + count(State::Cleaning(Work::Mend)),
             checking: count(State::Cleaning(Work::Check)),
+            pledged: count(State::Pledged),
+            bound: count(State::Bound),
             closing: count(State::Closing),
+            private: self.shelf.private(&tables.slots),
             is_welcomed: self.logins.is_welcomed(),
             failure: self.logins.failure().cloned(),
         }
@@ -408,7 +437,7 @@ impl Pool {
     fn lend_or_rest(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         if self.is_over_ceiling() {
             self.expire(now, tables, server, CloseReason::TooManyServers, out);
-        } else if self.waiting.is_empty() {
+        } else if self.waiting.is_empty() || self.is_private_stuck(now, tables) {
             self.rest(tables, server);
         } else {
             self.attach(now, tables, server, out);
@@ -423,12 +452,19 @@ impl Pool {
     }
 
     /// Notes when a server that has become idle will be too old.
-    fn rest(&mut self, tables: &Tables, server: ServerKey) {
+    pub(crate) fn rest(&mut self, tables: &Tables, server: ServerKey) {
         let due = tables.slots.get(server).and_then(|slot| self.expiry_of(slot));
         self.expiry_look = [self.expiry_look, due].into_iter().flatten().min();
     }
 
-    fn expire(&mut self, now: Time, tables: &mut Tables, server: ServerKey, why: CloseReason, out: &mut Vec<Command>) {
+    pub(crate) fn expire(
+        &mut self,
+        now: Time,
+        tables: &mut Tables,
+        server: ServerKey,
+        why: CloseReason,
+        out: &mut Vec<Command>,
+    ) {
         self.has_to_yield &= why != CloseReason::Evicted;
         if why == CloseReason::LifetimeOver && !self.limits.is_single_use() {
             self.expiry_from = now + self.expiry_gap();
@@ -463,9 +499,10 @@ impl Pool {
     }
 
     fn refuse_all(&mut self, tables: &mut Tables, why: &Refusal, out: &mut Vec<Command>) {
-        let seats =
-            std::iter::from_fn(|| self.waiting.pop(&mut tables.seats).or_else(|| self.greeting.pop(&mut tables.seats)));
-        out.extend(seats.map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
+        for queue in [&mut self.waiting, &mut self.greeting, &mut self.private] {
+            let seats = std::iter::from_fn(|| queue.pop(&mut tables.seats));
+            out.extend(seats.map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
+        }
     }
 
     fn refusal(&self, now: Time, tables: &Tables) -> Option<Refusal> {
@@ -479,7 +516,8 @@ impl Pool {
 
     /// Whether a server is there that will serve another client: one that is obsolete closes when it comes back.
     fn has_future(&self, tables: &Tables) -> bool {
-        let is_coming = |slot: &Slot| !matches!(slot.state, State::Dialing | State::Closing) && !self.is_obsolete(slot);
+        let is_usable = |state| !matches!(state, State::Dialing | State::Closing | State::Pledged | State::Bound);
+        let is_coming = |slot: &Slot| is_usable(slot.state) && !self.is_obsolete(slot);
         self.shelf.usable() > 0 && self.shelf.iter(&tables.slots).any(|(_, slot)| is_coming(slot))
     }
 
@@ -518,11 +556,12 @@ impl Pool {
     }
 
     fn is_over_ceiling(&self) -> bool {
-        self.limits.ceiling().is_some_and(|ceiling| self.shelf.staying() > ceiling)
+        let staying = if self.limits.private_max.is_some() { self.shelf.shared() } else { self.shelf.staying() };
+        self.limits.ceiling().is_some_and(|ceiling| staying > ceiling)
     }
 
     fn is_below_minimum(&self) -> bool {
-        self.life == Life::Open && self.shelf.staying() < self.limits.servers_min
+        self.life == Life::Open && self.shelf.shared() < self.limits.servers_min
     }
 
     /// Logins that would each help somebody: one for each waiting client without a server that is about to be clean,
@@ -533,17 +572,15 @@ impl Pool {
 
     /// One login at a time is for the reserve, for the client that has waited long enough.
     fn may_take_reserve(&self, now: Time, tables: &Tables) -> bool {
-        let has_place = self.limits.ceiling().is_some_and(|ceiling| self.shelf.total() < ceiling);
-        let is_alone = self.shelf.count(State::Dialing) == 0;
+        let has_place = self.limits.ceiling().is_some_and(|ceiling| self.counted(tables) < ceiling);
+        let is_alone = self.shelf.count(State::Dialing) + self.shelf.count(State::Pledged) == 0;
         has_place && is_alone && self.reserve_from(tables).is_some_and(|from| from <= now)
     }
 
     /// When the first client will have waited long enough for the reserve.
     fn reserve_from(&self, tables: &Tables) -> Option<Time> {
         let after = self.limits.reserve_after.filter(|_| self.limits.reserve_max > 0 && self.limits.servers_max > 0)?;
-        let queues = [&self.waiting, &self.greeting];
-        let since = queues.into_iter().filter_map(|queue| queue.first(&tables.seats)).map(|seat| seat.since).min()?;
-        Some(since + after)
+        Some(first_since([&self.waiting, &self.greeting, &self.private], tables)? + after)
     }
 
     fn wait_deadline(&self, tables: &Tables) -> Option<Time> {
@@ -551,7 +588,7 @@ impl Pool {
     }
 
     fn idle_deadline(&self, tables: &Tables) -> Option<Time> {
-        let idle_max = self.limits.idle_max.filter(|_| self.shelf.staying() > self.limits.servers_min)?;
+        let idle_max = self.limits.idle_max.filter(|_| self.shelf.shared() > self.limits.servers_min)?;
         Some(self.idle_since(tables)? + idle_max)
     }
 }
@@ -566,3 +603,8 @@ const MINIMUM_PACE: Duration = Duration::from_millis(333);
 
 /// The pause after the ledger had nothing for a minimum.
 const MINIMUM_PAUSE: Duration = Duration::from_secs(5);
+
+/// Since when the first in several queues has waited.
+pub(crate) fn first_since<const N: usize>(queues: [&Queue; N], tables: &Tables) -> Option<Time> {
+    queues.into_iter().filter_map(|queue| queue.first(&tables.seats)).map(|seat| seat.since).min()
+}

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use base::{Key, Random, Slab, Time};
 
 use crate::agenda::Agenda;
+use crate::arrival::Arrival;
 use crate::bank::Bank;
 use crate::pick::is_aged;
 use crate::pool::{Pool, Tables};
@@ -86,11 +87,37 @@ impl Pools {
         self.settle(now, out);
     }
 
+    /// A server comes from another process; its key. It is counted against all limits, and opens none above them: what is
+    /// too many closes as soon as nobody has it. `None` if there is no such pool.
+    pub fn arrive(&mut self, now: Time, key: PoolKey, arrival: Arrival, out: &mut Vec<Command>) -> Option<ServerKey> {
+        let pool = self.pools.get_mut(key)?;
+        let server = pool.arrive(now, &mut self.tables, arrival, out);
+        let user = self.bank.user(pool.user);
+        user.is_in_arrears |= user.is_limited;
+        self.unsettled.push_back(key);
+        self.settle(now, out);
+        Some(server)
+    }
+
+    /// What clients of a pool are greeted with is known from another process.
+    pub fn is_welcomed(&mut self, key: PoolKey) {
+        if let Some(pool) = self.pools.get_mut(key) {
+            pool.is_welcomed_already();
+        }
+    }
+
+    /// When the login of a server was complete, and since when it stands where it stands.
+    #[must_use]
+    pub fn times_of(&self, server: ServerKey) -> Option<(Time, Time)> {
+        self.tables.slots.get(server).map(|slot| (slot.born, slot.since))
+    }
+
     /// The world tells the pools something; the pools say what must be done about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Wants { pool, client } => self.wishes(now, pool, client, Wish::Server, now, out),
             Event::WantsAgain { pool, client, since } => self.wishes(now, pool, client, Wish::Server, since, out),
+            Event::WantsPrivate { pool, client } => self.wishes(now, pool, client, Wish::Private, now, out),
             Event::Greets { pool, client } => self.wishes(now, pool, client, Wish::Welcome, now, out),
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
@@ -105,6 +132,9 @@ impl Pools {
             Event::Closed { server } => self.free(now, server, Move::Close, out),
             Event::Sent { server } => self.free(now, server, Move::Send, out),
             Event::Retire { pool } => self.with(pool, |pool, tables| pool.retire(now, tables, out)),
+            Event::RetireServer { server } => {
+                self.with_pool_of(server, |pool, tables| pool.retire_server(now, tables, server, out));
+            }
             Event::Pause { pool } => self.with(pool, |pool, tables| pool.pause(now, tables, out)),
             Event::Resume { pool } => self.with(pool, |pool, _| pool.resume()),
             Event::Granted { user, need } => self.granted(now, user, need, out),
@@ -181,6 +211,7 @@ impl Pools {
         self.with(key, |pool, tables| match wish {
             Wish::Server => pool.wants(now, tables, client, since, out),
             Wish::Welcome => pool.greets(now, tables, client, out),
+            Wish::Private => pool.wants_private(tables, client, since, out),
         });
     }
 
@@ -191,11 +222,15 @@ impl Pools {
 
     fn dial_failed(&mut self, now: Time, server: ServerKey, failure: Failure, out: &mut Vec<Command>) {
         let Some(slot) = self.tables.slots.get(server) else { return };
-        let (key, state, began) = (slot.pool, slot.state, slot.born);
+        let (key, state, began, owner) = (slot.pool, slot.state, slot.born, slot.owner);
         self.free(now, server, Move::Lose, out);
         // One that was given up while it was being dialed says nothing about the next.
-        if state == State::Dialing {
-            self.with(key, |pool, tables| pool.dial_failed(tables, began, failure, out));
+        match (state, owner) {
+            (State::Dialing, _) => self.with(key, |pool, tables| pool.dial_failed(tables, began, failure, out)),
+            (State::Pledged, Some(owner)) => {
+                self.with(key, |pool, tables| pool.private_failed(tables, owner, began, failure, out));
+            }
+            _ => {}
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) enum Wish {
     Server,
     /// The parameters of a first login.
     Welcome,
+    /// A server for itself alone.
+    Private,
 }
 
 /// One client that waits.

@@ -13,15 +13,25 @@ use crate::slot::{Move, Slot, State, Work};
 /// The servers of one pool.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
-    lists: [List; 7],
+    lists: [List; 9],
 }
 
 impl Shelf {
-    /// Takes a slot for a login that begins now.
+    /// Takes a slot for a login that begins now: for whoever comes, or for its owner.
     pub(crate) fn dial(&mut self, slots: &mut Slab<Slot>, mut slot: Slot) -> ServerKey {
-        slot.state = slot.state.after(Move::Dial).expect("a new slot is free");
+        let by = if slot.owner.is_some() { Move::Pledge } else { Move::Dial };
+        let state = slot.state.after(by).expect("a new slot is free");
+        slot.state = state;
         let key = slots.insert(slot).expect("the table of slots is as large as keys can count");
-        self.list_mut(State::Dialing).push(slots, key);
+        self.list_mut(state).push(slots, key);
+        key
+    }
+
+    /// Takes a slot for a server that comes from another process.
+    pub(crate) fn arrive(&mut self, slots: &mut Slab<Slot>, mut slot: Slot) -> ServerKey {
+        slot.state = slot.state.after(Move::Arrive).expect("a new slot is free");
+        let key = slots.insert(slot).expect("the table of slots is as large as keys can count");
+        self.list_mut(State::Idle).push(slots, key);
         key
     }
 
@@ -61,9 +71,20 @@ impl Shelf {
         self.total() - self.count(State::Closing)
     }
 
-    /// Servers that serve a client sooner or later: logged in and not being closed.
+    /// Servers for whoever comes that are here to stay.
+    pub(crate) fn shared(&self) -> u32 {
+        self.staying() - self.count(State::Pledged) - self.count(State::Bound)
+    }
+
+    /// Servers for one client alone, in any state.
+    pub(crate) fn private(&self, slots: &Slab<Slot>) -> u32 {
+        let closing = self.list(State::Closing).iter(slots).filter(|(_, slot)| slot.owner.is_some()).count() as u32;
+        self.count(State::Pledged) + self.count(State::Bound) + closing
+    }
+
+    /// Servers that serve any client sooner or later: logged in and not being closed.
     pub(crate) fn usable(&self) -> u32 {
-        self.staying() - self.count(State::Dialing)
+        self.shared() - self.count(State::Dialing)
     }
 
     /// Servers that will be idle in a moment, without a login and without a client that could hold them back.
@@ -101,6 +122,8 @@ fn place(state: State) -> usize {
         State::Cleaning(Work::Check) => 4,
         State::Cleaning(Work::Mend) => 5,
         State::Closing => 6,
+        State::Pledged => 7,
+        State::Bound => 8,
         State::Free => unreachable!("a free slot has no row and is in no list"),
     }
 }

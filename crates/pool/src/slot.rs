@@ -7,8 +7,8 @@
 use base::Time;
 use base::planted::{self, Planted};
 
-use crate::PoolKey;
 use crate::list::{Linked, Links};
+use crate::{ClientKey, PoolKey};
 
 /// Where a server stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +23,10 @@ pub enum State {
     Lent,
     /// It is made or proven fit for the next client.
     Cleaning(Work),
+    /// The login is on its way for one client alone.
+    Pledged,
+    /// It is that client's, and nobody else's, as long as it lasts.
+    Bound,
     /// The connection is being closed.
     Closing,
 }
@@ -43,6 +47,8 @@ pub enum Work {
 pub(crate) enum Move {
     /// A login begins.
     Dial,
+    /// It comes from another process, logged in.
+    Arrive,
     /// The login is complete.
     Ready,
     /// A client gets it.
@@ -53,6 +59,10 @@ pub(crate) enum Move {
     Work(Work),
     /// What had to be done is done.
     Clean,
+    /// A login begins for one client alone.
+    Pledge,
+    /// That login is complete.
+    Bind,
     /// It went to another worker.
     Send,
     /// It is to be closed.
@@ -66,9 +76,10 @@ pub(crate) enum Move {
 impl State {
     /// Where the move leads, or nothing if it is forbidden.
     pub(crate) fn after(self, by: Move) -> Option<Self> {
-        use State::{Cleaning, Closing, Dialing, Free, Idle, Lent};
+        use State::{Bound, Cleaning, Closing, Dialing, Free, Idle, Lent, Pledged};
         Some(match (self, by) {
             (Free, Move::Dial) => Dialing,
+            (Free, Move::Arrive) => Idle,
             (Dialing, Move::Ready) => Idle,
             (Idle, Move::Attach) => Lent,
             (Idle, Move::Work(Work::Check)) => Cleaning(Work::Check),
@@ -76,10 +87,13 @@ impl State {
             (Lent, Move::Return) => Idle,
             (Lent, Move::Work(work @ (Work::Reset | Work::Mend))) => Cleaning(work),
             (Cleaning(_), Move::Clean) => Idle,
-            (Dialing | Idle | Lent | Cleaning(_), Move::Expire) => Closing,
+            (Free, Move::Pledge) => Pledged,
+            (Pledged, Move::Bind) => Bound,
+            (Pledged, Move::Ready) if planted::is(Planted::PrivateServerLent) => Idle,
+            (Dialing | Idle | Lent | Cleaning(_) | Pledged | Bound, Move::Expire) => Closing,
             (Closing, Move::Close) => Free,
             (Cleaning(_), Move::Lose) if planted::is(Planted::DeadServerCounted) => return None,
-            (Dialing | Idle | Lent | Cleaning(_) | Closing, Move::Lose) => Free,
+            (Dialing | Idle | Lent | Cleaning(_) | Pledged | Bound | Closing, Move::Lose) => Free,
             _ => return None,
         })
     }
@@ -98,14 +112,25 @@ pub(crate) struct Slot {
     pub(crate) era: u32,
     /// Whether the ledger counts it against the limit of its user.
     pub(crate) is_granted: bool,
+    /// For whom alone it is.
+    pub(crate) owner: Option<Owner>,
     links: Links,
 }
 
 impl Slot {
     /// A free slot of a pool, from now on.
     pub(crate) fn new(pool: PoolKey, now: Time, era: u32, is_granted: bool) -> Self {
-        Self { pool, state: State::Free, since: now, born: now, era, is_granted, links: Links::default() }
+        let owner = None;
+        Self { pool, state: State::Free, since: now, born: now, era, is_granted, owner, links: Links::default() }
     }
+}
+
+/// The client that a private server is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Owner {
+    pub(crate) client: ClientKey,
+    /// Since when it waits, or has waited.
+    pub(crate) since: Time,
 }
 
 impl Linked for Slot {
@@ -122,7 +147,7 @@ impl Linked for Slot {
 mod tests {
     use super::*;
 
-    const STATES: [State; 8] = [
+    const STATES: [State; 10] = [
         State::Free,
         State::Dialing,
         State::Idle,
@@ -130,11 +155,14 @@ mod tests {
         State::Cleaning(Work::Reset),
         State::Cleaning(Work::Check),
         State::Cleaning(Work::Mend),
+        State::Pledged,
+        State::Bound,
         State::Closing,
     ];
 
-    const MOVES: [Move; 12] = [
+    const MOVES: [Move; 15] = [
         Move::Dial,
+        Move::Arrive,
         Move::Ready,
         Move::Attach,
         Move::Return,
@@ -142,6 +170,8 @@ mod tests {
         Move::Work(Work::Check),
         Move::Work(Work::Mend),
         Move::Clean,
+        Move::Pledge,
+        Move::Bind,
         Move::Send,
         Move::Expire,
         Move::Close,
@@ -156,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_table_of_moves_is_the_committed_one() {
-        let row = |name: &str, cells: [String; 8]| {
+        let row = |name: &str, cells: [String; 10]| {
             format!("{name:<8}{}", cells.map(|cell| format!("{cell:>9}")).concat().trim_end()) + "\n"
         };
         let mut table = row("", STATES.map(short));

@@ -4,7 +4,7 @@
 //! or a cleaning succeeds. It keeps its own books and compares.
 //! Not here: stories with a meaning (`transcripts`), limits that span workers (`ledger`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{Key, Random, Time};
@@ -17,6 +17,10 @@ enum Place {
     Dialing,
     Idle,
     Lent(Key),
+    /// It is being dialed for this client alone.
+    Pledged(Key),
+    /// It is this client's alone.
+    Bound(Key),
     Cleaning,
     Closing,
 }
@@ -28,6 +32,10 @@ enum Client {
     /// In this pool, with this number in the order of all arrivals.
     Waiting(usize, u64),
     Greeting(usize),
+    /// In this pool, for a server for itself alone.
+    WaitingAlone(usize),
+    /// For the login of this server, which will be its alone.
+    Promised(ServerKey),
     Attached,
 }
 
@@ -46,6 +54,8 @@ struct World {
     now: Time,
     random: Random,
     servers: BTreeMap<ServerKey, (usize, Place)>,
+    /// Servers that were dialed for one client alone.
+    private: BTreeSet<ServerKey>,
     clients: Vec<Client>,
     arrivals: u64,
     /// Grants the ledger still has; asks that stand in its line.
@@ -74,6 +84,7 @@ impl World {
             now: Time(0),
             random: Random::new(seed),
             servers: BTreeMap::new(),
+            private: BTreeSet::new(),
             clients: vec![Client::Away; CLIENTS as usize],
             arrivals: 0,
             grants_free: grants_max,
@@ -93,24 +104,54 @@ impl World {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Dial { pool, server } => {
+            Command::Dial { pool, server, owner } => {
                 let pool = self.keys.iter().position(|key| *key == pool).expect("a pool that was opened");
-                let before = self.servers.insert(server, (pool, Place::Dialing));
+                let before = self.servers.insert(server, (pool, owner.map_or(Place::Dialing, Place::Pledged)));
+                if let Some(owner) = owner {
+                    self.private.insert(server);
+                    let was = std::mem::replace(self.client(owner), Client::Promised(server));
+                    assert_eq!(
+                        was,
+                        Client::WaitingAlone(pool),
+                        "a server is dialed for one who does not want it alone"
+                    );
+                }
                 assert_eq!(before, None, "a slot is dialed while it is taken");
                 assert!(!self.is_paused[pool], "a login begins in a pause");
                 self.check_limits(pool);
             }
             Command::Attach { client, server, .. } => self.attach(client, server),
+            Command::Bind { client, server, .. } => {
+                let (pool, place) = self.servers[&server];
+                assert_eq!(place, Place::Pledged(client), "a server is bound to another client");
+                assert!(!self.is_paused[pool], "a server is bound in a pause");
+                let was = std::mem::replace(self.client(client), Client::Attached);
+                assert_eq!(was, Client::Promised(server), "a client gets a server that it was not promised");
+                self.servers.insert(server, (pool, Place::Bound(client)));
+            }
             Command::Welcome { client } => {
                 let was = std::mem::replace(self.client(client), Client::Away);
                 assert!(matches!(was, Client::Greeting(_)), "{was:?} is welcomed");
             }
             Command::Reset { server } => self.shift(server, |place| matches!(place, Place::Lent(_)), Place::Cleaning),
             Command::Check { server } => self.shift(server, |place| place == Place::Idle, Place::Cleaning),
-            Command::Close { server, .. } => self.shift(server, |place| place != Place::Closing, Place::Closing),
+            Command::Close { server, .. } => {
+                match self.servers[&server].1 {
+                    Place::Pledged(client) => {
+                        let pool = self.servers[&server].0;
+                        if *self.client(client) == Client::Promised(server) {
+                            *self.client(client) = Client::WaitingAlone(pool);
+                        }
+                    }
+                    Place::Bound(client) => *self.client(client) = Client::Away,
+                    _ => {}
+                }
+                self.shift(server, |place| place != Place::Closing, Place::Closing);
+            }
             Command::Refuse { client, .. } => {
                 let was = std::mem::replace(self.client(client), Client::Away);
-                assert!(matches!(was, Client::Waiting(..) | Client::Greeting(_)), "{was:?} is refused");
+                let waited = !matches!(was, Client::Away | Client::Attached);
+                assert!(waited, "{was:?} is refused");
             }
             Command::Ask { user, need } => {
                 assert!(user == LIMITED_USER && self.grants_max > 0, "nobody else needs a grant");
@@ -142,6 +183,7 @@ impl World {
         }
         // One that has just been returned or cleaned is lent before the world hears of its rest.
         assert!(matches!(place, Place::Idle | Place::Cleaning), "a server is lent while it is {place:?}");
+        assert!(!self.private.contains(&server), "a server is lent that is one client's alone");
         self.servers.insert(server, (pool, Place::Lent(client)));
     }
 
@@ -162,7 +204,11 @@ impl World {
     fn check_limits(&self, pool: usize) {
         let limits = &self.limits[pool];
         let ceiling = limits.servers_max + if limits.reserve_after.is_some() { limits.reserve_max } else { 0 };
-        let servers = self.count(|other| other == pool);
+        let private = self.servers.iter().filter(|(key, (other, _))| *other == pool && self.private.contains(*key));
+        let private = private.count() as u32;
+        assert!(limits.private_max.is_none_or(|max| private <= max), "{private} private servers");
+        let apart = if limits.private_max.is_some() { private } else { 0 };
+        let servers = self.count(|other| other == pool) - apart;
         assert!(limits.servers_max == 0 || servers <= ceiling, "{servers} servers in a pool of {ceiling}");
         let in_database = self.count(|other| PAIRS[other].0 == 0);
         assert!(
@@ -190,6 +236,10 @@ impl World {
             assert_eq!(seen.lent, count(|place| matches!(place, Place::Lent(_))));
             assert_eq!(seen.cleaning + seen.checking, count(|place| place == Place::Cleaning));
             assert_eq!(seen.closing, count(|place| place == Place::Closing));
+            assert_eq!(seen.pledged, count(|place| matches!(place, Place::Pledged(_))));
+            assert_eq!(seen.bound, count(|place| matches!(place, Place::Bound(_))));
+            let alone = |client: &&Client| **client == Client::WaitingAlone(pool);
+            assert_eq!(seen.private_waiting as usize, self.clients.iter().filter(alone).count());
             let waiting = |client: &&Client| matches!(client, Client::Waiting(other, _) if *other == pool);
             assert_eq!(seen.waiting as usize, self.clients.iter().filter(waiting).count());
             let greeting = |client: &&Client| matches!(client, Client::Greeting(other) if *other == pool);
@@ -197,12 +247,9 @@ impl World {
             // Nobody waits for an idle server, except behind others that are about to be clean.
             assert!(seen.waiting == 0 || seen.idle == 0 || seen.cleaning + seen.checking >= seen.waiting);
         }
-        if self
-            .pools
-            .keys()
-            .iter()
-            .all(|key| self.pools.snapshot(*key).is_some_and(|seen| seen.waiting + seen.greeting == 0))
-        {
+        if self.pools.keys().iter().all(|key| {
+            self.pools.snapshot(*key).is_some_and(|seen| seen.waiting + seen.greeting + seen.private_waiting == 0)
+        }) {
             assert!(!self.asks.contains(&Need::Client), "nobody waits, but somebody asks");
         }
     }
@@ -233,18 +280,26 @@ impl World {
 
     fn client_moves(&mut self, client: Key, pool: usize) {
         let key = self.keys[pool];
-        let (stands, greets) = (*self.client(client), self.random.below(4) == 0);
+        let (stands, greets, alone) = (*self.client(client), self.random.below(4) == 0, self.random.below(4) == 0);
         match stands {
             Client::Away if greets => {
                 *self.client(client) = Client::Greeting(pool);
                 self.handle(Event::Greets { pool: key, client });
+            }
+            Client::Away if alone => {
+                *self.client(client) = Client::WaitingAlone(pool);
+                self.handle(Event::WantsPrivate { pool: key, client });
             }
             Client::Away => {
                 self.arrivals += 1;
                 *self.client(client) = Client::Waiting(pool, self.arrivals);
                 self.handle(Event::Wants { pool: key, client });
             }
-            Client::Waiting(there, _) | Client::Greeting(there) => {
+            Client::Promised(server) => {
+                *self.client(client) = Client::Away;
+                self.lose(server);
+            }
+            Client::Waiting(there, _) | Client::Greeting(there) | Client::WaitingAlone(there) => {
                 *self.client(client) = Client::Away;
                 self.handle(Event::Left { pool: self.keys[there], client });
             }
@@ -262,8 +317,13 @@ impl World {
                 self.servers.insert(server, (pool, Place::Idle));
                 self.handle(Event::Ready { server });
             }
-            Place::Dialing => {
+            Place::Pledged(_) if luck < 7 => self.handle(Event::Ready { server }),
+            Place::Dialing | Place::Pledged(_) => {
                 self.servers.remove(&server);
+                if let Place::Pledged(client) = place {
+                    // It waits again, or is refused in a moment.
+                    *self.client(client) = Client::WaitingAlone(pool);
+                }
                 let failure = match luck {
                     7 => Failure::unreachable("connect failed"),
                     8 => Failure::refused(*b"28P01", "wrong password"),
@@ -280,7 +340,7 @@ impl World {
                 self.servers.insert(server, (pool, if resets { place } else { rests }));
                 self.handle(Event::Returned { server, as_ });
             }
-            Place::Lent(client) => {
+            Place::Lent(client) | Place::Bound(client) => {
                 *self.client(client) = Client::Away;
                 self.lose(server);
             }
@@ -344,7 +404,12 @@ impl World {
     fn go_home(&mut self) {
         for index in 0..CLIENTS {
             let client = Key { index, generation: 1 };
-            if let Client::Waiting(pool, _) | Client::Greeting(pool) = *self.client(client) {
+            if let Client::Promised(server) = *self.client(client) {
+                *self.client(client) = Client::Away;
+                self.lose(server);
+            }
+            if let Client::Waiting(pool, _) | Client::Greeting(pool) | Client::WaitingAlone(pool) = *self.client(client)
+            {
                 *self.client(client) = Client::Away;
                 self.handle(Event::Left { pool: self.keys[pool], client });
             }
@@ -376,13 +441,14 @@ impl World {
 
 fn limits() -> impl Strategy<Value = Limits> {
     let off_or = |millis: std::ops::Range<u64>| proptest::option::of(millis.prop_map(Duration::from_millis));
-    let sizes = (0u32..4, 0u32..3, 0u32..3, 0u32..4);
+    let sizes = (0u32..4, 0u32..3, 0u32..3, 0u32..4, proptest::option::of(1u32..3));
     let times = (off_or(0..500), off_or(1..2000), off_or(0..1000), off_or(0..3000), off_or(0..300));
     (sizes, times, any::<bool>(), any::<bool>()).prop_map(|(sizes, times, reset, is_newest)| Limits {
         servers_max: sizes.0,
         servers_min: sizes.1,
         reserve_max: sizes.2,
         dials_max: sizes.3,
+        private_max: sizes.4,
         reserve_after: times.0,
         wait_max: times.1,
         idle_max: times.2,
@@ -428,7 +494,7 @@ proptest! {
         // From now on no pool is paused, every login succeeds, every loan ends, and nobody new comes.
         (0..POOLS).for_each(|pool| world.pause(pool, false));
         for _ in 0..600 {
-            if !world.clients.iter().any(|client| matches!(client, Client::Waiting(..) | Client::Greeting(_))) {
+            if world.clients.iter().all(|client| matches!(client, Client::Away | Client::Attached)) {
                 break;
             }
             world.all_goes_well();
@@ -449,6 +515,11 @@ impl World {
                 Place::Dialing => {
                     self.servers.insert(server, (pool, Place::Idle));
                     self.handle(Event::Ready { server });
+                }
+                Place::Pledged(_) => self.handle(Event::Ready { server }),
+                Place::Bound(client) => {
+                    *self.client(client) = Client::Away;
+                    self.lose(server);
                 }
                 Place::Lent(client) => {
                     *self.client(client) = Client::Away;

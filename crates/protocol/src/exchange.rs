@@ -14,11 +14,12 @@
 use std::collections::VecDeque;
 
 use base::planted::{self, Planted};
+use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
 use wire::frontend;
 
 /// What stands between a client and its server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exchange {
     owed: VecDeque<Owed>,
     status: TxStatus,
@@ -39,7 +40,7 @@ pub struct Exchange {
 }
 
 /// Whether it is known which `ReadyForQuery` answers what.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Count {
     Sure,
     /// A COPY has failed with stray Syncs, and nothing else has been sent: what comes is theirs.
@@ -49,7 +50,7 @@ enum Count {
 }
 
 /// What the server owes, in the order in which it must pay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Owed {
     /// Messages of the extended protocol in a row, with this many answers to come. Stays until its Sync is paid.
     Batch { answers: u32 },
@@ -76,7 +77,7 @@ impl Owed {
 }
 
 /// A message of the extended protocol about which more must be known than that it is answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Step {
     /// The client's: the server's answer is the client's.
     Client,
@@ -87,7 +88,7 @@ pub enum Step {
 }
 
 /// What became of a step. Outcomes come in the order of the steps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Outcome {
     /// It has been answered as it should.
     Done,

@@ -1,13 +1,18 @@
 //! What can go wrong with a client, in the words that it reads.
 //!
-//! Always true: the texts and SQLSTATEs are PgBouncer's wherever it has one, since drivers and scripts match on them; no
-//! text contains a secret; [`Fault::verdict`] is the one place that knows them.
-//! Not here: what a server says about its own errors, which passes through whole.
+//! Always true: [`Fault::verdict`] is the one place that knows all that a client is told; no text contains a secret.
+//! Not here: the faults, each with its text and code (`catalog`); what a server says about its own errors, which passes through
+//! whole.
+
+mod catalog;
+mod shape;
+
+pub use catalog::{CATALOG, Fault};
+pub use shape::Entry;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use wire::frontend;
 use wire::write::{self, Says};
 
 use crate::prepared::HELD_BYTES_MAX;
@@ -25,83 +30,6 @@ pub enum Blame {
     Ours,
 }
 
-/// Why a client is told an error and let go.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Fault {
-    // How it greets.
-    OldProtocol,
-    UnknownProtocol { major: u16 },
-    NoUser,
-    UserTooLong,
-    StartupTerminator,
-    StartupLayout,
-    StartupEncoding,
-    StartupParameter { name: Box<str> },
-    OptionsFlag,
-    OptionsParameter { name: Box<str> },
-    UnencryptedAfter { request: &'static str },
-    TlsRequired,
-    ReplicationUnsupported,
-    // How it logs in.
-    PasswordBeforeStartup,
-    PasswordWrong,
-    SaslWrong,
-    SaslMechanism,
-    PasswordEmpty,
-    UserUnknownToTrust,
-    UnixSocketRejected,
-    CertificateRejected,
-    NoMethod,
-    NoSuchUser,
-    AuthDatabaseDisabled { name: Box<str> },
-    LoginRejected,
-    LdapUnbuilt,
-    NoSuchDatabase { name: Box<str> },
-    ConsoleForbidden,
-    BouncerConfig,
-    // What it sends.
-    BadHeader { header: [u8; 5] },
-    UnknownMessage,
-    UnexpectedInCopy,
-    QueryDisallowed,
-    TransactionInStatementMode,
-    InvalidServerParameter,
-    BrokenMessage { kind: u8 },
-    StatementUnknown { name: Box<str> },
-    StatementInUse { name: Box<str> },
-    StatementsLost,
-    // What is full.
-    StatementsFull,
-    ClientsFull { limit: u32 },
-    DatabaseClientsFull { limit: u32 },
-    UserClientsFull { limit: u32 },
-    DescriptorsFull,
-    // What took too long.
-    QueryWaitTimeout { secs: u64 },
-    QueryTimeoutWaiting,
-    QueryTimeout,
-    IdleTransactionTimeout,
-    TransactionTimeout,
-    ClientIdleTimeout,
-    LoginTimeout,
-    LoginTimeoutServerDown { cause: Option<Arc<str>> },
-    // What the server does.
-    ServerCrashed,
-    ServerSurprise,
-    ServerSaid { sqlstate: [u8; 5], text: Arc<str> },
-    ServerLogin { text: Arc<str> },
-    ServerLoginFailing { cause: Arc<str> },
-    // What the operator does.
-    DatabaseRemoved,
-    DatabaseDisabled { name: Box<str> },
-    AdminDisconnect,
-    ConfigurationChanged,
-    ShuttingDown,
-    ServersShuttingDown,
-    Unservable,
-}
-
 /// What an error means for the client that reads it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
@@ -112,178 +40,72 @@ pub struct Verdict {
     /// More about it, with numbers.
     pub detail: Option<String>,
     /// What can be done.
-    pub hint: Option<&'static str>,
+    pub hint: Option<Cow<'static, str>>,
 }
 
 impl Fault {
-    /// Whose fault it is.
+    /// What a server said when it refused a login.
     #[must_use]
-    pub fn blame(&self) -> Blame {
-        match self {
-            Self::ServerCrashed
-            | Self::ServerSurprise
-            | Self::ServerSaid { .. }
-            | Self::ServerLogin { .. }
-            | Self::ServerLoginFailing { .. }
-            | Self::LoginTimeoutServerDown { .. } => Blame::Server,
-            Self::ClientsFull { .. }
-            | Self::DatabaseClientsFull { .. }
-            | Self::UserClientsFull { .. }
-            | Self::DescriptorsFull
-            | Self::StatementsFull
-            | Self::QueryWaitTimeout { .. }
-            | Self::QueryTimeoutWaiting
-            | Self::QueryTimeout
-            | Self::IdleTransactionTimeout
-            | Self::TransactionTimeout
-            | Self::ClientIdleTimeout
-            | Self::BouncerConfig
-            | Self::NoMethod
-            | Self::AuthDatabaseDisabled { .. }
-            | Self::LoginRejected
-            | Self::LdapUnbuilt
-            | Self::DatabaseRemoved
-            | Self::DatabaseDisabled { .. }
-            | Self::AdminDisconnect
-            | Self::ConfigurationChanged
-            | Self::ShuttingDown
-            | Self::ServersShuttingDown => Blame::Operator,
-            Self::Unservable => Blame::Ours,
-            _ => Blame::Client,
-        }
+    pub fn server_said(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
+        Self::ServerSaid { sqlstate, text: text.into(), detail: None, hint: None }
     }
 
-    /// Text and code.
+    /// Text, code, and more.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let mut verdict =
-            Verdict { sqlstate: Cow::Borrowed(PROTOCOL_VIOLATION), text: self.text(), detail: None, hint: None };
+            Verdict { sqlstate: Cow::Borrowed(self.sqlstate()), text: self.text(), detail: None, hint: None };
         match self {
-            Self::ServerSaid { sqlstate, .. } => {
+            Self::ServerSaid { sqlstate, detail, hint, .. } => {
                 verdict.sqlstate = Cow::Owned(String::from_utf8_lossy(sqlstate).into_owned());
+                verdict.detail = detail.as_deref().map(str::to_owned);
+                verdict.hint = hint.as_deref().map(|hint| Cow::Owned(hint.to_owned()));
             }
             Self::ClientsFull { limit } | Self::DatabaseClientsFull { limit } | Self::UserClientsFull { limit } => {
                 verdict.detail = Some(format!("The limit is {limit} and all of them are connected."));
             }
             Self::DescriptorsFull => {
-                verdict.sqlstate = Cow::Borrowed(TOO_MANY_CONNECTIONS);
                 verdict.hint =
-                    Some("Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn.");
+                    Some("Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn.".into());
             }
             Self::QueryWaitTimeout { secs } => {
                 verdict.detail = Some(format!("No server connection became free within {secs} seconds."));
-                verdict.hint = Some("Look at SHOW POOLS on the console for who holds the servers of this pool.");
+                verdict.hint = Some("Look at SHOW POOLS on the console for who holds the servers of this pool.".into());
             }
             Self::LoginTimeoutServerDown { cause: Some(cause) } => {
                 verdict.detail = Some(format!("The last attempt to reach the server ended with: {cause}"));
             }
-            Self::TransactionInStatementMode => {
-                verdict.hint = Some("Use pool_mode transaction or session for transaction blocks.");
+            Self::HandedOver => {
+                verdict.detail = Some("This connection could not be handed over to the new process.".to_owned());
             }
-            Self::ReplicationUnsupported => verdict.sqlstate = Cow::Borrowed(FEATURE_NOT_SUPPORTED),
+            Self::TransactionInStatementMode => {
+                verdict.hint = Some("Use pool_mode transaction or session for transaction blocks.".into());
+            }
+            Self::ReplicationUnknown { .. } => {
+                verdict.hint = Some("Valid values are: \"false\", 0, \"true\", 1, \"database\".".into());
+            }
+            Self::ReplicationRefused { sqlstate, text } => {
+                verdict.sqlstate = Cow::Owned(String::from_utf8_lossy(sqlstate).into_owned());
+                verdict.detail = Some(format!("The server said: {text}"));
+            }
             Self::StatementUnknown { name } | Self::StatementInUse { name } => {
                 verdict.detail = Some(format!("The name is \"{name}\"."));
             }
             Self::StatementsFull => {
-                verdict.sqlstate = Cow::Borrowed(OUT_OF_MEMORY);
                 verdict.detail = Some(format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."));
-                verdict.hint = Some("Close statements that are not needed, or prepare fewer different texts.");
+                verdict.hint = Some("Close statements that are not needed, or prepare fewer different texts.".into());
+            }
+            Self::ShutdownTimeout { secs } => {
+                verdict.detail = Some(format!("It has waited for {secs} seconds."));
+                verdict.hint = Some("Connect again.".into());
             }
             Self::StatementsLost => {
-                verdict.hint = Some("Send the Sync that ends a COPY after its CopyDone, and wait for the answer.");
+                verdict.hint =
+                    Some("Send the Sync that ends a COPY after its CopyDone, and wait for the answer.".into());
             }
             _ => {}
         }
         verdict
-    }
-
-    /// The primary message; also the reason in the log line that says why the client was closed.
-    #[must_use]
-    pub fn text(&self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
-            Self::OldProtocol => "old V2 protocol not supported",
-            Self::UnknownProtocol { major } => {
-                return format!("unsupported frontend protocol {major}: server supports 3.0 to 3.2").into();
-            }
-            Self::NoUser => "no username supplied",
-            Self::UserTooLong => "username too long",
-            Self::StartupTerminator => "invalid startup packet layout: expected terminator as last byte",
-            Self::StartupLayout => "invalid startup packet layout",
-            Self::StartupEncoding => "startup parameters must be valid UTF-8",
-            Self::StartupParameter { name } => return format!("unsupported startup parameter: {name}").into(),
-            Self::OptionsFlag => {
-                "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed"
-            }
-            Self::OptionsParameter { name } => {
-                return format!("unsupported startup parameter in options: {name}").into();
-            }
-            Self::UnencryptedAfter { request } => return format!("received unencrypted data after {request}").into(),
-            Self::TlsRequired => "SSL required",
-            Self::ReplicationUnsupported => "replication connections are not supported by this version",
-            Self::PasswordBeforeStartup => "client password pkt before startup packet",
-            Self::PasswordWrong => "password authentication failed",
-            Self::SaslWrong => "SASL authentication failed",
-            Self::SaslMechanism => "client selected an invalid SASL authentication mechanism",
-            Self::PasswordEmpty => "empty password returned by client",
-            Self::UserUnknownToTrust => "\"trust\" authentication failed",
-            Self::UnixSocketRejected => "unix socket login rejected",
-            Self::CertificateRejected => "certificate authentication failed",
-            Self::NoMethod => "no authentication method is found",
-            Self::NoSuchUser => "no such user",
-            Self::AuthDatabaseDisabled { name } => {
-                return format!("authentication database \"{name}\" is disabled").into();
-            }
-            Self::LoginRejected => "login rejected",
-            Self::LdapUnbuilt => "ldap is not supported by this build",
-            Self::NoSuchDatabase { name } => return format!("no such database: {name}").into(),
-            Self::ConsoleForbidden => "not allowed",
-            Self::BouncerConfig => "bouncer config error",
-            Self::BadHeader { header } => {
-                let hex: String = header.iter().map(|byte| format!("{byte:02x}")).collect();
-                return format!("bad packet header: '{hex}'").into();
-            }
-            Self::UnknownMessage => "unknown pkt",
-            Self::UnexpectedInCopy => "unexpected message during COPY from stdin",
-            Self::QueryDisallowed => "PQexec disallowed",
-            Self::TransactionInStatementMode => "transaction blocks not allowed in statement pooling mode",
-            Self::InvalidServerParameter => "invalid server parameter",
-            Self::BrokenMessage { kind } => match *kind {
-                frontend::PARSE => "broken Parse packet",
-                frontend::BIND => "broken Bind packet",
-                frontend::DESCRIBE => "broken Describe packet",
-                _ => "broken Close packet",
-            },
-            Self::StatementUnknown { .. } => "prepared statement did not exist",
-            Self::StatementInUse { .. } => "prepared statement name is already in use",
-            Self::StatementsLost => "prepared statements cannot be followed through a failed COPY",
-            Self::StatementsFull => "prepared statements take too much memory",
-            Self::ClientsFull { .. } => "no more connections allowed (max_client_conn)",
-            Self::DatabaseClientsFull { .. } => "client connections exceeded (max_db_client_connections)",
-            Self::UserClientsFull { .. } => "client connections exceeded (max_user_client_connections)",
-            Self::DescriptorsFull => "no more connections allowed (out of file descriptors)",
-            Self::QueryWaitTimeout { .. } => "query_wait_timeout",
-            Self::QueryTimeoutWaiting => "query_timeout",
-            Self::QueryTimeout => "query timeout",
-            Self::IdleTransactionTimeout => "idle transaction timeout",
-            Self::TransactionTimeout => "transaction timeout",
-            Self::ClientIdleTimeout => "client_idle_timeout",
-            Self::LoginTimeout => "client_login_timeout",
-            Self::LoginTimeoutServerDown { .. } => "client_login_timeout (server down)",
-            Self::ServerCrashed => "server conn crashed?",
-            Self::ServerSurprise => "server sent what it was not asked for",
-            Self::ServerSaid { text, .. } => return text.to_string().into(),
-            Self::ServerLogin { text } => return format!("server login failed: {text}").into(),
-            Self::ServerLoginFailing { cause } => {
-                return format!("server login has been failing, cached error: {cause} (server_login_retry)").into();
-            }
-            Self::DatabaseRemoved => "database removed",
-            Self::DatabaseDisabled { name } => return format!("database \"{name}\" is disabled").into(),
-            Self::AdminDisconnect => "admin forced disconnect",
-            Self::ConfigurationChanged => "database configuration changed",
-            Self::ShuttingDown => "pooler is shutting down",
-            Self::ServersShuttingDown => "server shutting down",
-            Self::Unservable => "bouncer resources exhaustion",
-        })
     }
 
     /// Appends the `ErrorResponse` that tells the client.
@@ -296,17 +118,41 @@ impl Fault {
                 sqlstate: &verdict.sqlstate,
                 message: &verdict.text,
                 detail: verdict.detail.as_deref(),
-                hint: verdict.hint,
+                hint: verdict.hint.as_deref(),
             },
         );
     }
 }
 
+/// The table of all errors of this kind for the reference page, in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let head = "| code | text | when | whose fault |\n|---|---|---|---|\n";
+    let row = |entry: &Entry| {
+        let (code, text) = match entry.sqlstate {
+            SERVERS_OWN if entry.text == "{text}" => ("the server's".to_owned(), "the server's".to_owned()),
+            SERVERS_OWN => ("the server's".to_owned(), format!("`{}`", entry.text)),
+            code => (format!("`{code}`"), format!("`{}`", entry.text)),
+        };
+        let blame = match entry.blame {
+            Blame::Client => "the client's",
+            Blame::Server => "the server's",
+            Blame::Operator => "the operator's",
+            Blame::Ours => "ours",
+        };
+        format!("| {code} | {text} | {} | {blame} |\n", entry.doc.trim())
+    };
+    CATALOG.iter().map(row).fold(head.to_owned(), |page, row| page + &row)
+}
+
 /// What PgBouncer says for nearly everything.
 pub const PROTOCOL_VIOLATION: &str = "08P01";
+const ADMIN_SHUTDOWN: &str = "57P01";
+/// The server has its own.
+const SERVERS_OWN: &str = "";
 const OUT_OF_MEMORY: &str = "53200";
 const TOO_MANY_CONNECTIONS: &str = "53300";
-const FEATURE_NOT_SUPPORTED: &str = "0A000";
+const INVALID_PARAMETER_VALUE: &str = "22023";
 
 #[cfg(test)]
 mod tests {
@@ -323,9 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn a_shutdown_that_has_waited_long_enough_says_so() {
+        let verdict = Fault::ShutdownTimeout { secs: 30 }.verdict();
+        assert_eq!((&*verdict.sqlstate, &*verdict.text), ("57P01", "pooler is shutting down (shutdown_timeout)"));
+        assert_eq!(verdict.detail.as_deref(), Some("It has waited for 30 seconds."));
+    }
+
+    #[test]
     fn what_the_server_said_keeps_its_code() {
-        let said = Fault::ServerSaid { sqlstate: *b"53300", text: "sorry, too many clients already".into() };
-        assert_eq!(said.verdict().sqlstate, "53300");
+        let said = Fault::ServerSaid {
+            sqlstate: *b"53300",
+            text: "sorry, too many clients already".into(),
+            detail: Some("It has 3.".into()),
+            hint: Some("Come later.".into()),
+        };
+        let verdict = said.verdict();
+        assert_eq!((&*verdict.sqlstate, verdict.detail.as_deref()), ("53300", Some("It has 3.")));
+        assert_eq!(verdict.hint.as_deref(), Some("Come later."));
         assert_eq!(said.text(), "sorry, too many clients already");
         assert_eq!(said.blame(), Blame::Server);
     }
@@ -343,7 +203,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 63] = [
+        let table: [(Fault, Blame, &str, &str); 68] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -376,10 +236,10 @@ mod tests {
                 "received unencrypted data after SSL request",
             ),
             (
-                Fault::ReplicationUnsupported,
+                Fault::ReplicationUnknown { value: "sure".into() },
                 Client,
-                "0A000",
-                "replication connections are not supported by this version",
+                "22023",
+                "invalid value for parameter \"replication\": \"sure\"",
             ),
             (Fault::PasswordBeforeStartup, Client, "08P01", "client password pkt before startup packet"),
             (Fault::PasswordWrong, Client, "08P01", "password authentication failed"),
@@ -399,7 +259,9 @@ mod tests {
             ),
             (Fault::NoMethod, Operator, "08P01", "no authentication method is found"),
             (Fault::LoginRejected, Operator, "08P01", "login rejected"),
-            (Fault::LdapUnbuilt, Operator, "08P01", "ldap is not supported by this build"),
+            (Fault::PamWrong, Client, "08P01", "PAM authentication failed"),
+            (Fault::LdapWrong, Client, "08P01", "LDAP authentication failed"),
+            (Fault::LdapUnset, Operator, "08P01", "auth_ldap_options is null"),
             (Fault::ConsoleForbidden, Client, "08P01", "not allowed"),
             (Fault::BouncerConfig, Operator, "08P01", "bouncer config error"),
             (Fault::UnknownMessage, Client, "08P01", "unknown pkt"),
@@ -443,6 +305,7 @@ mod tests {
             (Fault::LoginTimeoutServerDown { cause: None }, Server, "08P01", "client_login_timeout (server down)"),
             (Fault::ServerCrashed, Server, "08P01", "server conn crashed?"),
             (Fault::ServerSurprise, Server, "08P01", "server sent what it was not asked for"),
+            (Fault::ReplicationRefused { sqlstate: *b"42501", text: text.clone() }, Server, "42501", "login failed"),
             (Fault::ServerLogin { text: text.clone() }, Server, "08P01", "server login failed: why"),
             (
                 Fault::ServerLoginFailing { cause: text.clone() },
@@ -453,6 +316,8 @@ mod tests {
             (Fault::DatabaseRemoved, Operator, "08P01", "database removed"),
             (Fault::DatabaseDisabled { name: name() }, Operator, "08P01", "database \"x\" is disabled"),
             (Fault::ConfigurationChanged, Operator, "08P01", "database configuration changed"),
+            (Fault::HandedOver, Operator, "57P01", "terminating connection due to an online restart"),
+            (Fault::SuspendTimeout, Operator, "08P01", "suspend_timeout"),
             (Fault::AdminDisconnect, Operator, "08P01", "admin forced disconnect"),
             (Fault::ShuttingDown, Operator, "08P01", "pooler is shutting down"),
             (Fault::ServersShuttingDown, Operator, "08P01", "server shutting down"),
@@ -468,11 +333,24 @@ mod tests {
     }
 
     #[test]
+    fn every_fault_is_on_the_reference_page_once_and_with_a_sentence() {
+        let page = reference();
+        for entry in CATALOG {
+            let is_sentence = entry.doc.trim().ends_with('.') && entry.doc.trim().len() > 5;
+            assert!(is_sentence, "{}: {}", entry.name, entry.doc);
+            assert_eq!(CATALOG.iter().filter(|other| other.text == entry.text).count(), 1, "{}", entry.text);
+            assert!(entry.text.contains("{text}") || page.contains(&format!("| `{}` |", entry.text)), "{}", entry.text);
+        }
+    }
+
+    #[test]
     fn what_an_operator_can_do_about_it_is_said() {
         let detail = |fault: Fault| fault.verdict().detail.unwrap_or_default();
         assert!(detail(Fault::QueryWaitTimeout { secs: 7 }).contains("within 7 seconds"));
         let down = Fault::LoginTimeoutServerDown { cause: Some("connect failed".into()) };
         assert!(detail(down).ends_with("ended with: connect failed"));
+        let refused = Fault::ReplicationRefused { sqlstate: *b"42501", text: "must be superuser".into() };
+        assert_eq!(detail(refused), "The server said: must be superuser");
         for fault in [Fault::DescriptorsFull, Fault::QueryWaitTimeout { secs: 7 }, Fault::TransactionInStatementMode] {
             assert!(fault.verdict().hint.is_some(), "{fault:?}");
         }

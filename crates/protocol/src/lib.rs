@@ -7,6 +7,8 @@ pub mod cancel;
 pub mod client;
 pub mod exchange;
 pub mod fault;
+pub mod pack;
 pub mod prepared;
+pub mod replication;
 pub mod server;
 pub mod vars;

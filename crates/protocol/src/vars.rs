@@ -92,6 +92,19 @@ impl Vars {
         }
     }
 
+    /// What [`Vars::respell`] would change: the name, our value, and the server's.
+    pub fn respellings<'a>(
+        &'a self,
+        server: &'a Self,
+        tracked: &'a Tracked,
+    ) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+        let values = tracked.names.iter().zip(&self.values).zip(&server.values);
+        values.filter_map(|((name, mine), theirs)| match (mine, theirs) {
+            (Some(mine), Some(theirs)) if mine != theirs => Some((&**name, &**mine, &**theirs)),
+            _ => None,
+        })
+    }
+
     /// The SQL that makes a server with `self` have the values of `client`, or nothing where they agree. A parameter that the
     /// server does not report is left alone.
     #[must_use]
@@ -131,12 +144,16 @@ impl Vars {
         dialect
     }
 
+    /// Each known value with the name of its parameter.
+    pub fn known<'a>(&'a self, tracked: &'a Tracked) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let pairs = tracked.names.iter().zip(&self.values);
+        pairs.filter_map(|(name, value)| Some((&**name, value.as_deref()?)))
+    }
+
     /// Appends a `ParameterStatus` for each known value, in the order and spelling of [`Tracked`].
     pub fn write_statuses(&self, tracked: &Tracked, out: &mut Vec<u8>) {
-        for (name, value) in tracked.names.iter().zip(&self.values) {
-            if let Some(value) = value {
-                write::parameter_status(out, name, value);
-            }
+        for (name, value) in self.known(tracked) {
+            write::parameter_status(out, name, value);
         }
     }
 }
@@ -241,8 +258,13 @@ mod tests {
 
     #[test]
     fn a_client_takes_the_spelling_of_its_server() {
-        let mut client = vars(&[("DateStyle", "german"), ("IntervalStyle", "iso_8601")]);
-        client.respell(&vars(&[("DateStyle", "German, DMY")]));
-        assert_eq!(client, vars(&[("DateStyle", "German, DMY"), ("IntervalStyle", "iso_8601")]));
+        let mut client = vars(&[("DateStyle", "german"), ("IntervalStyle", "iso_8601"), ("TimeZone", "UTC")]);
+        let server = vars(&[("DateStyle", "German, DMY"), ("TimeZone", "UTC")]);
+        let tracked = tracked();
+        let told: Vec<_> = client.respellings(&server, &tracked).collect();
+        assert_eq!(told, [("DateStyle", "german", "German, DMY")]);
+        client.respell(&server);
+        let expected = vars(&[("DateStyle", "German, DMY"), ("IntervalStyle", "iso_8601"), ("TimeZone", "UTC")]);
+        assert_eq!(client, expected);
     }
 }

@@ -7,13 +7,13 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{Key, Time, Wall};
 
 use crate::tls::{Carried, Security, Side};
-use crate::{Chunk, Lines, LogTarget, TcpTuning};
+use crate::{Chunk, Lines, Listener, LogTarget, TcpTuning};
 
 /// The name of an open connection.
 pub type Conn = Key;
@@ -75,8 +75,24 @@ pub trait Io {
     /// Ends a connection. Nothing more is heard of it.
     fn close(&mut self, conn: Conn, how: Close);
 
+    /// Whether nothing of a connection is under way: it is asked for nothing, and everything given to it has been taken. What
+    /// was under way when it was paused may still arrive before.
+    fn is_at_rest(&self, conn: Conn) -> bool;
+
     /// Takes a connection off this worker. Only one that is not asked for bytes and has nothing unsent can go.
     fn release(&mut self, conn: Conn) -> Option<Self::Socket>;
+
+    /// A connection once more, for another process; here it stays as it is. Only one at rest, which nothing secures.
+    ///
+    /// # Errors
+    /// It is not at rest, or no descriptor is left.
+    fn duplicate(&self, conn: Conn) -> io::Result<Self::Socket>;
+
+    /// Where newcomers knock, once more, for another process.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    fn listeners(&self) -> io::Result<Vec<Listener>>;
 
     /// Our end of a TCP connection, for people.
     fn near_end(&self, conn: Conn) -> Option<SocketAddr>;
@@ -86,6 +102,9 @@ pub trait Io {
 
     /// Opens the doors, or shuts them for good: who knocks then is refused by the kernel.
     fn accept(&mut self, doors: Doors);
+
+    /// Whether the doors are as they were ordered: nobody comes any more through one that is not open.
+    fn are_doors_at_rest(&self) -> bool;
 
     /// Changes the settings of sockets that will be opened.
     fn tune(&mut self, tuning: TcpTuning);
@@ -113,6 +132,8 @@ pub enum Doors {
     Open,
     /// Only by unix sockets: a shutdown that waits is still to be steered.
     OnlyUnix,
+    /// Nowhere for now: who knocks waits until they are opened again.
+    Resting,
     /// Nowhere.
     Shut,
 }
@@ -173,12 +194,34 @@ pub struct Socket {
     pub(crate) from: Option<SocketAddr>,
     /// What secures it, if anything does.
     pub(crate) tls: Option<Box<Carried>>,
+    /// Another process has had it, which may have waited at it in another way.
+    pub(crate) is_inherited: bool,
+}
+
+impl Socket {
+    /// A connection that another process has had.
+    #[must_use]
+    pub fn inherited(fd: OwnedFd, is_unix: bool) -> Self {
+        Self { fd, is_unix, from: None, tls: None, is_inherited: true }
+    }
+
+    /// Whether it is one of a unix socket.
+    #[must_use]
+    pub fn is_unix(&self) -> bool {
+        self.is_unix
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 /// One end of a pair of unix sockets.
 impl From<OwnedFd> for Socket {
     fn from(fd: OwnedFd) -> Self {
-        Self { fd, is_unix: true, from: None, tls: None }
+        Self { fd, is_unix: true, from: None, tls: None, is_inherited: false }
     }
 }
 

@@ -6,19 +6,25 @@
 
 mod buffer;
 mod chunk;
+mod hatch;
 mod io;
 mod kernel;
 mod listen;
 mod log;
+mod pam;
+mod syslog;
 mod timer;
 pub mod tls;
 mod waker;
 
 pub use buffer::{BUFFER_BYTES, Blank, Buffers, Span};
 pub use chunk::Chunk;
+pub use hatch::{DESCRIPTORS_MAX, Hatch};
 pub use io::{Address, Close, Completion, Conn, Doors, End, Io, LINGER, Peer, Receive, Socket};
 pub use kernel::{Backend, Epoll, Equipment, Kernel, Uring, probe_uring};
-pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix};
+pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix, passed};
 pub use log::{Level, Lines, LogTarget};
+pub use pam::{Pam, PamVisit};
+pub use syslog::SystemLog;
 pub use timer::{TICK, TimerId, Wheel};
 pub use waker::{Waker, waker};

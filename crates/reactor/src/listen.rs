@@ -28,9 +28,32 @@ pub enum Bound {
     Unix(Box<str>),
 }
 
+impl Listener {
+    /// From now on connections are there as soon as they are made (`tcp_defer_accept`).
+    pub(crate) fn stop_deferring(&self) -> io::Result<()> {
+        defer_accept(&self.fd, 0)
+    }
+}
+
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+impl Listener {
+    /// One that another process has had.
+    #[must_use]
+    pub fn inherited(fd: OwnedFd, bound: Bound) -> Self {
+        Self { fd, bound }
+    }
+
+    /// The same once more.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()?, bound: self.bound.clone() })
     }
 }
 
@@ -137,6 +160,39 @@ pub fn bind_unix(path: &str, wanted: &Wanted) -> Result<Listener, ListenFault> {
     Ok(Listener { fd: socket.into(), bound: Bound::Unix(path.into()) })
 }
 
+/// A socket that a service manager has opened for us, by its number. To be called once for each, before this process has closed
+/// any descriptor that was given to it.
+///
+/// # Errors
+/// There is no such socket; says which step failed.
+pub fn passed(number: i32, wanted: &Wanted) -> Result<Listener, ListenFault> {
+    let at = |step| move |error| ListenFault { step, error };
+    // Safe because the descriptor is looked at for the length of one call, which fails if there is none.
+    let flags = rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) });
+    let flags = flags.map_err(|error| ListenFault { step: "fcntl", error: error.into() })?;
+    // Safe because it is open, and was opened for us by somebody who does not use it: nobody else here knows it.
+    let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, flags | rustix::io::FdFlags::CLOEXEC)
+        .map_err(|error| ListenFault { step: "fcntl", error: error.into() })?;
+    let socket = Socket::from(fd);
+    let local = socket.local_addr().map_err(at("getsockname"))?;
+    let bound = match local.as_socket() {
+        Some(address) => {
+            wanted.tuning.apply(&socket).map_err(at("setsockopt"))?;
+            if wanted.defer_accept_secs > 0 {
+                defer_accept(&socket, wanted.defer_accept_secs).map_err(at("setsockopt(TCP_DEFER_ACCEPT)"))?;
+            }
+            Bound::Tcp(address)
+        }
+        None => Bound::Unix(match (local.as_pathname(), local.as_abstract_namespace()) {
+            (Some(path), _) => path.to_string_lossy().into(),
+            (None, Some(name)) => format!("@{}", String::from_utf8_lossy(name)).into(),
+            (None, None) => "".into(),
+        }),
+    };
+    Ok(Listener { fd: socket.into(), bound })
+}
+
 /// The address of a unix socket. A leading `@` stands for the zero byte of an abstract name.
 pub(crate) fn unix_address(path: &str) -> io::Result<SockAddr> {
     match path.strip_prefix('@') {
@@ -145,12 +201,12 @@ pub(crate) fn unix_address(path: &str) -> io::Result<SockAddr> {
     }
 }
 
-fn defer_accept(socket: &Socket, secs: u32) -> io::Result<()> {
+fn defer_accept(socket: &impl std::os::fd::AsRawFd, secs: u32) -> io::Result<()> {
     let secs = secs as libc::c_int;
     // Safe because the option takes an int, which lives for the call.
     let outcome = unsafe {
         libc::setsockopt(
-            std::os::fd::AsRawFd::as_raw_fd(socket),
+            socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_DEFER_ACCEPT,
             (&raw const secs).cast(),

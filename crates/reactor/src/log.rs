@@ -1,16 +1,18 @@
 //! Log lines, in PgBouncer's shape: `2026-01-31 12:00:00.123 UTC [4711] LOG message`.
 //!
-//! Always true: a batch of lines is written with one call per target and before the call returns; a log that cannot be
-//! written stops nobody, it is counted.
-//! Not here: what is worth a line.
+//! Always true: a batch of lines is written with one call per file, and one per line to a log of the system, before the call
+//! returns; a log that cannot be written stops nobody, it is counted.
+//! Not here: what is worth a line; how the system's logs are spoken to (`syslog`).
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Wall;
 use jiff::tz::TimeZone;
+
+use crate::syslog::SystemLog;
 
 /// How much a line matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -81,10 +83,18 @@ impl Lines {
 pub struct LogTarget {
     to_stderr: bool,
     file: Option<File>,
+    systems: Vec<System>,
     pid: u32,
     zone: TimeZone,
     quietest: Level,
     lost: AtomicU64,
+}
+
+/// A log of the system, and how many lines it has not taken since the last one that it took.
+#[derive(Debug)]
+struct System {
+    log: SystemLog,
+    missing: AtomicU64,
 }
 
 impl LogTarget {
@@ -94,6 +104,7 @@ impl LogTarget {
         Self {
             to_stderr,
             file,
+            systems: Vec::new(),
             pid: std::process::id(),
             zone: TimeZone::system(),
             quietest: Level::Log,
@@ -108,17 +119,26 @@ impl LogTarget {
         self
     }
 
+    /// Has lines go to a log of the system too.
+    #[must_use]
+    pub fn with_system_log(mut self, log: SystemLog) -> Self {
+        self.systems.push(System { log, missing: AtomicU64::new(0) });
+        self
+    }
+
     /// Writes the lines with the time `wall`.
     pub fn write(&self, wall: Wall, lines: &Lines) {
         let mut stamp = String::with_capacity(48);
         stamp_into(&mut stamp, wall, &self.zone, self.pid);
         let mut out = String::with_capacity(lines.text.len() + lines.ends.len() * (stamp.len() + 10));
         for (level, line) in lines.iter().filter(|(level, _)| *level <= self.quietest) {
-            out.push_str(&stamp);
-            out.push_str(level.word());
-            out.push(' ');
+            let start = begin_line(&mut out, &stamp, level);
             push_folded(&mut out, line);
+            let message = start..out.len();
             out.push('\n');
+            for system in &self.systems {
+                self.tell(system, wall, level, message.clone(), &mut out);
+            }
         }
         if out.is_empty() {
             return;
@@ -129,6 +149,34 @@ impl LogTarget {
         if self.file.as_ref().is_some_and(|mut file| file.write_all(out.as_bytes()).is_err()) {
             self.lost.fetch_add(lines.ends.len() as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Tells a log of the system the message that stands at `message` of `out`. The first of several that it does not take,
+    /// and the end of that, become lines of `out`.
+    fn tell(&self, system: &System, wall: Wall, level: Level, message: std::ops::Range<usize>, out: &mut String) {
+        let say = |level, text: &str| system.log.say(wall, &self.zone, self.pid, level, text);
+        let missing = system.missing.load(Ordering::Relaxed);
+        if missing > 0 {
+            let text = format!("{} takes lines again, {missing} were lost", system.log);
+            if say(Level::Warning, &text).is_ok() {
+                system.missing.store(0, Ordering::Relaxed);
+                self.note(wall, &text, out);
+            }
+        }
+        if let Err(error) = say(level, &out[message]) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            if system.missing.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.note(wall, &format!("{} takes no lines, they are lost: {}", system.log, cause(&error)), out);
+            }
+        }
+    }
+
+    fn note(&self, wall: Wall, text: &str, out: &mut String) {
+        let mut stamp = String::new();
+        stamp_into(&mut stamp, wall, &self.zone, self.pid);
+        begin_line(out, &stamp, Level::Warning);
+        out.push_str(text);
+        out.push('\n');
     }
 
     /// Writes one line.
@@ -145,10 +193,33 @@ impl LogTarget {
     }
 }
 
+/// Begins a line; where its message begins.
+fn begin_line(out: &mut String, stamp: &str, level: Level) -> usize {
+    out.push_str(stamp);
+    out.push_str(level.word());
+    out.push(' ');
+    out.len()
+}
+
 fn stamp_into(out: &mut String, wall: Wall, zone: &TimeZone, pid: u32) {
+    let _ = write!(out, "{} [{pid}] ", local(wall, zone, "%Y-%m-%d %H:%M:%S.%3f %Z"));
+}
+
+/// A moment on the calendar of a place.
+pub(crate) fn local(wall: Wall, zone: &TimeZone, format: &str) -> String {
     let instant = jiff::Timestamp::from_microsecond(wall.0).unwrap_or_default();
-    let local = instant.to_zoned(zone.clone());
-    let _ = write!(out, "{} [{pid}] ", local.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"));
+    instant.to_zoned(zone.clone()).strftime(format).to_string()
+}
+
+/// Why a log of the system takes nothing.
+fn cause(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => "it does not keep up",
+        io::ErrorKind::NotFound => "there is none",
+        io::ErrorKind::ConnectionRefused => "nobody listens",
+        io::ErrorKind::PermissionDenied => "it may not be written to",
+        _ => "it cannot be written to",
+    }
 }
 
 /// Cuts what is too long, starts each further line of a message with a tab, and leaves no control character that could

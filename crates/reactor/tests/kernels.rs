@@ -121,6 +121,63 @@ fn what_is_received_is_sent_on_from_where_it_lies() {
 }
 
 #[test]
+fn who_knocks_while_the_doors_rest_is_let_in_when_they_open() {
+    both(|make| {
+        let mut stage = make(16);
+        stage.caller(1);
+        stage.io.accept(Doors::Resting);
+        while !stage.io.are_doors_at_rest() {
+            stage.turn();
+        }
+        let address = SocketAddr::from_abstract_name(&stage.name).expect("a name");
+        let _knocking = UnixStream::connect_addr(&address).expect("the kernel keeps it");
+        stage.turn();
+        assert!(stage.done.is_empty(), "{:?}", stage.done);
+        stage.io.accept(Doors::Open);
+        stage.until(|completion| matches!(completion, Completion::Accepted { .. }).then_some(()));
+    });
+}
+
+/// As in an online restart: one process reads up to a moment, another from there on; if the other fails the first goes on.
+#[test]
+fn a_connection_at_rest_can_go_on_elsewhere_or_here() {
+    both(|make| {
+        let (mut here, mut there) = (make(16), make(16));
+        let (mut ann, near) = here.caller(1);
+        here.io.receive(near, Receive::Stream);
+        ann.write_all(b"one").expect("sent");
+        assert_eq!(&*here.received(1), b"one");
+        assert!(here.io.duplicate(near).is_err() || here.io.is_at_rest(near), "it is asked for bytes");
+        here.io.pause(near);
+        here.io.send(near, Chunk::Own((*b"taken").into()));
+        while !here.io.is_at_rest(near) {
+            here.turn();
+        }
+        ann.write_all(b"two").expect("sent");
+        here.turn();
+        assert!(here.done.is_empty(), "nobody has asked: {:?}", here.done);
+        // A new process that has it, and dies with it.
+        drop(here.io.duplicate(near).expect("a descriptor"));
+        let socket = here.io.duplicate(near).expect("a descriptor");
+        let far = there.io.adopt(socket, 7).expect("ours");
+        there.io.receive(far, Receive::Stream);
+        assert_eq!(&*there.received(7), b"two");
+        there.io.send(far, Chunk::Own((*b"back").into()));
+        there.turn();
+        let mut heard = [0; 9];
+        ann.read_exact(&mut heard).expect("heard");
+        assert_eq!(&heard, b"takenback");
+        there.io.close(far, Close::Now);
+        there.turn();
+        // What another process has set on it does not matter here.
+        here.io.receive(near, Receive::Stream);
+        ann.write_all(b"three").expect("sent");
+        assert_eq!(&*here.received(1), b"three");
+        assert_eq!(here.io.listeners().expect("a descriptor").len(), 1);
+    });
+}
+
+#[test]
 fn a_stream_goes_on_when_buffers_come_home() {
     both(|make| {
         let mut stage = make(8);
@@ -304,5 +361,23 @@ fn a_door_that_is_shut_refuses() {
         let address = SocketAddr::from_abstract_name(&stage.name).expect("a name");
         let error = UnixStream::connect_addr(&address).expect_err("nobody listens");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+/// With several processes on one port (`so_reuseport`) whoever was given to this one has nobody else.
+#[test]
+fn who_has_knocked_at_a_door_before_it_is_shut_is_let_in() {
+    both(|make| {
+        let mut stage = make(8);
+        stage.turn();
+        let address = SocketAddr::from_abstract_name(&stage.name).expect("a name");
+        let callers: Vec<_> = (0..5).map(|_| UnixStream::connect_addr(&address).expect("a door")).collect();
+        stage.io.accept(Doors::Shut);
+        for _ in &callers {
+            stage.until(|completion| matches!(completion, Completion::Accepted { .. }).then_some(()));
+        }
+        stage.turn();
+        stage.turn();
+        UnixStream::connect_addr(&address).expect_err("nobody listens");
     });
 }

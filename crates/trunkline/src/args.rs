@@ -38,6 +38,8 @@ pub(crate) struct Serve {
     pub(crate) overrides: Overrides,
     /// Whether and how the terminal is left.
     pub(crate) place: Place,
+    /// Whether a running process is to hand over what it has.
+    pub(crate) is_reboot: bool,
 }
 
 /// Where a pooler runs.
@@ -70,6 +72,7 @@ fn words(mut parser: Parser) -> Result<Call, String> {
     let mut overrides = Overrides::default();
     let mut place = Place::Foreground;
     let mut is_check = false;
+    let mut is_reboot = false;
     let mut files = Vec::new();
     while let Some(arg) = parser.next().map_err(said)? {
         match arg {
@@ -79,7 +82,7 @@ fn words(mut parser: Parser) -> Result<Call, String> {
             Arg::Short('q') | Arg::Long("quiet") => overrides.quiet = true,
             Arg::Short('v') | Arg::Long("verbose") => overrides.verbose += 1,
             Arg::Short('u') | Arg::Long("user") => overrides.user = Some(text(&mut parser)?),
-            Arg::Short('R') | Arg::Long("reboot") => return Err("-R is not available in this version".to_owned()),
+            Arg::Short('R') | Arg::Long("reboot") => is_reboot = true,
             Arg::Short('V') | Arg::Long("version") => return Ok(Call::Version),
             Arg::Short('h') | Arg::Long("help") => return Ok(Call::Help),
             Arg::Long("check") => is_check = true,
@@ -92,7 +95,7 @@ fn words(mut parser: Parser) -> Result<Call, String> {
         Err(files) if files.is_empty() => return Err("no configuration file specified".to_owned()),
         Err(_) => return Err("no configuration file specified: exactly one was expected".to_owned()),
     };
-    if is_check { Ok(Call::Check { config }) } else { Ok(Call::Serve(Serve { config, overrides, place })) }
+    if is_check { Ok(Call::Check { config }) } else { Ok(Call::Serve(Serve { config, overrides, place, is_reboot })) }
 }
 
 fn said(why: lexopt::Error) -> String {
@@ -129,7 +132,7 @@ Usage:
 Options:
   -d, --daemon           run in background (needs pidfile)
   -q, --quiet            write nothing to standard error
-  -R, --reboot           take over from a running process (not available in this version)
+  -R, --reboot           do an online restart: take over from a running process
   -u, --user=USERNAME    become this system user
   -v, --verbose          log more; may be given twice
   -V, --version          show version, then exit
@@ -161,6 +164,7 @@ mod tests {
         let plain = serve(&["a.ini"]);
         assert_eq!((plain.config.as_str(), plain.place), ("a.ini", Place::Foreground));
         assert_eq!(plain.overrides, Overrides::default());
+        assert!(!plain.is_reboot && serve(&["-R", "a.ini"]).is_reboot && serve(&["a.ini", "--reboot"]).is_reboot);
         for words in [
             &["-d", "-q", "-vv", "-u", "joe", "a.ini"][..],
             &["a.ini", "--daemon", "--quiet", "-v", "-v", "--user=joe"],
@@ -188,8 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_says_so() {
-        assert!(parse_words(&["-R", "a.ini"]).expect_err("not built").contains("-R is not available in this version"));
+    fn what_nobody_knows_is_refused() {
         let unknown = parse_words(&["--nonsense", "a.ini"]).expect_err("unknown");
         assert!(unknown.contains("--nonsense") && unknown.contains("--help"), "{unknown}");
     }

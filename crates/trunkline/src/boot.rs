@@ -10,10 +10,13 @@ use std::time::Duration;
 
 use auth::UserFile;
 use config::{Loaded, Settings};
-use control::{Clock, Control, Files, LOOKUPS_MAX, PGBOUNCER_VERSION, Rules, Signals, Source, Speaker};
-use reactor::{Level, LogTarget};
+use control::{
+    AT_PAM_MAX, Clock, Control, Ending, Files, LOOKUPS_MAX, PGBOUNCER_VERSION, Predecessor, Rules, Service, Signals,
+    Source, Speaker,
+};
+use reactor::{Level, Listener, LogTarget};
 use tokio::runtime::Runtime;
-use worker::letters::{Force, Post, TlsTerms, ToControl};
+use worker::letters::{Force, Ids, Post, TlsTerms, ToControl};
 
 use crate::args::{Place, Serve};
 use crate::daemon;
@@ -21,14 +24,16 @@ use crate::doors;
 use crate::identity::{self, DescriptorLimit};
 use crate::last_words::{self, Fatal, say};
 use crate::pidfile::{self, Old, Pidfile};
-use crate::threads;
+use crate::takeover;
+use crate::threads::{self, Start};
 
 /// Serves until it is told to end.
 pub(crate) fn serve(call: &Serve) -> ExitCode {
     let speaker = last_words::first_speaker(call.overrides.quiet);
     last_words::hear_panics(&speaker);
     match come_up(call, &speaker) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ending::Well | Ending::HandedOver) => ExitCode::SUCCESS,
+        Ok(Ending::Badly) => ExitCode::FAILURE,
         Err(Fatal(text)) => {
             say(&speaker, Level::Fatal, format_args!("{text}"));
             ExitCode::FAILURE
@@ -36,22 +41,28 @@ pub(crate) fn serve(call: &Serve) -> ExitCode {
     }
 }
 
-fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
+fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     if call.place == Place::Detached {
         daemon::leave_session();
     }
     let source = Source::new(call.config.clone(), call.overrides.clone());
     let Loaded { settings, warnings, .. } = load(&source, speaker)?;
     if call.place == Place::Background {
-        return daemon::detach(&settings);
+        return daemon::detach(&settings).map(|()| Ending::Well);
     }
     // As in PgBouncer before the user is switched: secrets and keys may be for root's eyes only.
     let users = control::read_users(&settings);
     let rules = control::read_rules(&settings)?;
     let tls = read_tls(&settings, speaker)?;
     identity::become_user(settings.user.as_deref())?;
-    doors::check_nobody_answers(&settings)?;
-    let old = settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)?;
+    let mut predecessor = if call.is_reboot { takeover::find(&settings)? } else { None };
+    let old = match predecessor {
+        Some(_) => Old::None,
+        None => {
+            doors::check_nobody_answers(&settings)?;
+            settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)?
+        }
+    };
     let log = open_log(&settings, speaker)?;
     if old == Old::Stale {
         say(speaker, Level::Log, format_args!("stale pidfile, removing"));
@@ -59,7 +70,18 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
     for warning in &warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
-    let force = Arc::new(first_force(settings, users, rules, tls, log, speaker)?);
+    let mut force = first_force(settings, users, rules, tls, log, speaker)?;
+    match &predecessor {
+        Some(predecessor) => {
+            say(speaker, Level::Log, format_args!("online restart: taking over from process {}", predecessor.pid()));
+            predecessor.shape(&mut force);
+        }
+        None if call.is_reboot => {
+            say(speaker, Level::Log, format_args!("old process not found, try to continue normally"));
+        }
+        None => {}
+    }
+    let force = Arc::new(force);
     let limit = identity::raise_descriptor_limit()?;
     tell_descriptors(&force, limit, speaker);
     let choice = threads::choose(force.settings.io_backend, reactor::probe_uring)?;
@@ -70,26 +92,47 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<(), Fatal> {
         let _inside = runtime.enter();
         Signals::catch().map_err(|error| Fatal(format!("cannot catch signals: {error}")))?
     };
-    let doors = open_doors(&force.settings, speaker)?;
-    let _pidfile = force.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;
+    let inherited = predecessor.as_mut().map(Predecessor::take_listeners).unwrap_or_default();
+    let doors = open_doors(&force.settings, inherited, speaker)?;
+    let mut pidfile = None;
+    if predecessor.is_none() {
+        pidfile = force.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;
+    }
     let (letter, letters) = tokio::sync::mpsc::unbounded_channel();
     let post: Post<ToControl> = Arc::new(move |written| drop(letter.send(written)));
-    let crew = threads::start(&choice, &force, &doors.listeners, post, seed()?)?;
+    let ids = Ids::default();
+    let start = if predecessor.is_some() { Start::Asleep } else { Start::Awake };
+    let crew = threads::start(&choice, &force, &doors.listeners, post, &ids, start, seed()?)?;
     // A worker that shuts a door must be the last who holds it open.
-    let doors::Doors { listeners, socket_file: _socket_file, .. } = doors;
+    let doors::Doors { listeners, mut socket_file, .. } = doors;
     drop(listeners);
+    let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
+    if let Some(predecessor) = &predecessor {
+        takeover::take_over(predecessor, &force, &crew.posts, &ids, speaker)?;
+        (socket_file, pidfile) = takeover::move_in(predecessor, &force.settings, speaker);
+    }
     tell_up(&force, choice.name(), speaker);
     if call.place == Place::Detached {
         daemon::tell_parent()?;
     }
+    match predecessor {
+        Some(_) => service.is_main(std::process::id()),
+        None => service.ready(),
+    }
 
     let clock = Clock::start();
-    let control = Control::new(source, force, Arc::clone(speaker), warnings, crew.posts.clone(), clock.now());
-    runtime.block_on(control::run(control, clock, letters, signals));
+    let control = Control::new(source, force, Arc::clone(speaker), warnings, crew.posts.clone(), clock.now())
+        .with_ids(ids)
+        .with_service(service);
+    let ending = runtime.block_on(control::run(control, clock, letters, signals));
     crew.wait(FAREWELL_MAX);
     // A lookup that is under way would be waited for otherwise.
     runtime.shutdown_background();
-    Ok(())
+    if let (Ending::HandedOver, Some(file)) = (ending, socket_file) {
+        file.leave();
+    }
+    drop(pidfile);
+    Ok(ending)
 }
 
 fn load(source: &Source, speaker: &Speaker) -> Result<Loaded, Fatal> {
@@ -149,21 +192,23 @@ fn first_force(
     ))
 }
 
-fn open_doors(settings: &Settings, speaker: &Speaker) -> Result<doors::Doors, Fatal> {
-    let doors = doors::open(settings)?;
+fn open_doors(settings: &Settings, inherited: Vec<Listener>, speaker: &Speaker) -> Result<doors::Doors, Fatal> {
+    let doors = doors::open(settings, inherited)?;
     for warning in &doors.warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
+    let is_passed = doors::passed() > 0;
     for listener in &doors.listeners {
-        say(speaker, Level::Log, format_args!("listening on {}", doors::name(listener)));
+        let how = if is_passed { "socket passed from service manager: " } else { "" };
+        say(speaker, Level::Log, format_args!("{how}listening on {}", doors::name(listener)));
     }
     Ok(doors)
 }
 
-/// One thread for everything but the lookups of names, which block.
+/// One thread for everything but the lookups of names and the modules of PAM, which block.
 fn runtime() -> Result<Runtime, Fatal> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let built = builder.enable_all().max_blocking_threads(LOOKUPS_MAX).thread_name("lookup").build();
+    let built = builder.enable_all().max_blocking_threads(LOOKUPS_MAX + AT_PAM_MAX).thread_name("lookup").build();
     built.map_err(|error| Fatal(format!("cannot start the control thread: {error}")))
 }
 
@@ -188,10 +233,6 @@ fn tell_up(force: &Force, io: &str, speaker: &Speaker) {
         "process up: PgBouncer {PGBOUNCER_VERSION}, trunkline {ours}, io: {io}, workers: {workers}, tls: rustls"
     );
     say(speaker, Level::Log, line);
-    if std::env::var_os("NOTIFY_SOCKET").is_some() {
-        let text = "NOTIFY_SOCKET is set, but this version tells no service manager that it is up";
-        say(speaker, Level::Warning, format_args!("{text}"));
-    }
 }
 
 fn seed() -> Result<u64, Fatal> {

@@ -35,6 +35,13 @@ pub(crate) struct SocketFile {
     path: String,
 }
 
+impl SocketFile {
+    /// It is another process's now.
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
@@ -46,7 +53,7 @@ impl Drop for SocketFile {
 /// # Errors
 /// Somebody does.
 pub(crate) fn check_nobody_answers(settings: &Settings) -> Result<(), Fatal> {
-    let Some(path) = socket_path(settings) else { return Ok(()) };
+    let Some(path) = socket_path(settings).filter(|_| passed() == 0) else { return Ok(()) };
     let answer = match path.strip_prefix('@') {
         Some(name) => net::SocketAddr::from_abstract_name(name).and_then(|address| UnixStream::connect_addr(&address)),
         None => UnixStream::connect(&path),
@@ -57,11 +64,12 @@ pub(crate) fn check_nobody_answers(settings: &Settings) -> Result<(), Fatal> {
     }
 }
 
-/// Listens everywhere the settings say.
+/// Listens everywhere the settings say; of `inherited` listeners those that are wanted are taken. The file of an inherited unix
+/// socket is not ours yet: see [`own_socket_file`].
 ///
 /// # Errors
 /// Nothing can be listened on, or the unix socket cannot be made.
-pub(crate) fn open(settings: &Settings) -> Result<Doors, Fatal> {
+pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<Doors, Fatal> {
     let wanted = Wanted {
         backlog: settings.listen_backlog,
         is_port_shared: settings.so_reuseport,
@@ -69,8 +77,17 @@ pub(crate) fn open(settings: &Settings) -> Result<Doors, Fatal> {
         tuning: control::tuning(settings),
     };
     let mut doors = Doors { listeners: Vec::new(), socket_file: None, warnings: Vec::new() };
+    let passed = passed();
+    if passed > 0 {
+        open_passed(settings, passed, &wanted, &mut doors)?;
+        return Ok(doors);
+    }
     for item in &settings.listen_addr {
         for address in addresses(item, settings.listen_port)? {
+            if let Some(listener) = take(&mut inherited, &Bound::Tcp(address)) {
+                doors.listeners.push(listener);
+                continue;
+            }
             match reactor::bind_tcp(address, &wanted) {
                 Ok(listener) => doors.listeners.push(Arc::new(listener)),
                 Err(fault) => doors.warnings.push(format!("cannot listen on {address}: {}", told(&fault))),
@@ -83,12 +100,60 @@ pub(crate) fn open(settings: &Settings) -> Result<Doors, Fatal> {
         return Err(Fatal(format!("failed to listen on any address in listen_addr list: {list} ({why})")));
     }
     if let Some(path) = socket_path(settings) {
-        open_unix(settings, &path, &wanted, &mut doors)?;
+        match take(&mut inherited, &Bound::Unix(path.as_str().into())) {
+            Some(listener) => doors.listeners.push(listener),
+            None => open_unix(settings, &path, &wanted, &mut doors)?,
+        }
     }
     if doors.listeners.is_empty() {
         return Err(Fatal("nowhere to listen on".to_owned()));
     }
     Ok(doors)
+}
+
+/// How many sockets the service manager has opened for this process (systemd's `sd_listen_fds`).
+pub(crate) fn passed() -> i32 {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<i32>().ok());
+    let is_for_us = number("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
+    number("LISTEN_FDS").filter(|count| is_for_us && *count > 0).unwrap_or(0)
+}
+
+/// The sockets that the service manager has opened take the place of those in the settings.
+fn open_passed(settings: &Settings, count: i32, wanted: &Wanted, doors: &mut Doors) -> Result<(), Fatal> {
+    if settings.listen_addr.iter().next().is_some() {
+        doors.warnings.push("sockets passed from service manager, listen_addr ignored".to_owned());
+    }
+    if settings
+        .unix_socket_dir
+        .as_deref()
+        .is_some_and(|dir| Some(dir) != Settings::default().unix_socket_dir.as_deref())
+    {
+        doors.warnings.push("sockets passed from service manager, unix_socket_dir ignored".to_owned());
+    }
+    for number in PASSED_FROM..PASSED_FROM + count {
+        let listener = reactor::passed(number, wanted).map_err(|fault| {
+            let why = told(&fault);
+            Fatal(format!("failed to set up socket passed from service manager (fd {number}): {why}"))
+        })?;
+        doors.listeners.push(Arc::new(listener));
+    }
+    Ok(())
+}
+
+fn take(inherited: &mut Vec<Listener>, bound: &Bound) -> Option<Arc<Listener>> {
+    let place = inherited.iter().position(|listener| listener.bound == *bound)?;
+    Some(Arc::new(inherited.swap_remove(place)))
+}
+
+/// The file of the unix socket becomes ours, with what it has taken over. What is wrong with it is said.
+pub(crate) fn own_socket_file(settings: &Settings) -> (Option<SocketFile>, Result<(), String>) {
+    match socket_path(settings).filter(|path| !path.starts_with('@')) {
+        Some(path) => {
+            let dressed = dress(settings, &path);
+            (Some(SocketFile { path }), dressed)
+        }
+        None => (None, Ok(())),
+    }
 }
 
 /// Where a listener listens, as it stands in the log.
@@ -116,7 +181,7 @@ fn addresses(item: &str, port: u16) -> Result<Vec<SocketAddr>, Fatal> {
 }
 
 /// The unix socket, with a leading `@` if it is abstract.
-fn socket_path(settings: &Settings) -> Option<String> {
+pub(crate) fn socket_path(settings: &Settings) -> Option<String> {
     settings.unix_socket_dir.as_ref().map(|dir| format!("{dir}/.s.PGSQL.{}", settings.listen_port))
 }
 
@@ -164,6 +229,9 @@ fn told(fault: &ListenFault) -> String {
     format!("{}(): {}", fault.step, words_of(&fault.error))
 }
 
+/// The first descriptor that a service manager passes.
+const PASSED_FROM: i32 = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,7 +255,7 @@ mod tests {
     #[test]
     fn nowhere_to_listen_on_is_the_end() {
         let settings = Settings { unix_socket_dir: None, ..Settings::default() };
-        assert_eq!(open(&settings).map(|_| ()), Err(Fatal("nowhere to listen on".to_owned())));
+        assert_eq!(open(&settings, Vec::new()).map(|_| ()), Err(Fatal("nowhere to listen on".to_owned())));
     }
 
     #[test]
@@ -197,7 +265,7 @@ mod tests {
         fs::write(dir.join(".s.PGSQL.7.lock"), "").expect("a file");
         let unix_socket_dir = dir.to_str().map(str::to_owned);
         let settings = Settings { unix_socket_dir, listen_port: 7, ..Settings::default() };
-        let outcome = open(&settings).map(|_| ());
+        let outcome = open(&settings, Vec::new()).map(|_| ());
         fs::remove_dir_all(&dir).expect("removable");
         assert_eq!(outcome, Err(Fatal("unix port 7 is in use".to_owned())));
     }

@@ -11,6 +11,7 @@ mod doors;
 mod identity;
 mod last_words;
 mod pidfile;
+mod takeover;
 mod threads;
 
 use std::process::ExitCode;

@@ -59,6 +59,15 @@ impl fmt::Display for Choice {
     }
 }
 
+/// How workers start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// They serve at once.
+    Awake,
+    /// They are woken when what another process has had is here.
+    Asleep,
+}
+
 /// The running workers.
 pub(crate) struct Crew {
     /// Their letter boxes.
@@ -75,6 +84,8 @@ pub(crate) fn start(
     force: &Arc<Force>,
     listeners: &[Arc<Listener>],
     control: Post<ToControl>,
+    ids: &Ids,
+    start: Start,
     seed: u64,
 ) -> Result<Crew, Fatal> {
     let mut boxes = Vec::new();
@@ -86,7 +97,7 @@ pub(crate) fn start(
         boxes.push((inbox, waker));
     }
     let shakers = TlsCrew::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(SHAKERS_MAX));
-    let posts = Posts { workers: workers.clone(), control, ids: Ids::default() };
+    let posts = Posts { workers: workers.clone(), control, ids: ids.clone() };
     let (up, ups) = mpsc::channel();
     let (end, ended) = mpsc::channel();
     for (number, (inbox, waker)) in (0..=u8::MAX).zip(boxes) {
@@ -103,6 +114,7 @@ pub(crate) fn start(
             posts: posts.clone(),
             force: Arc::clone(force),
             shakers: shakers.clone(),
+            start,
             waker,
             seed: seed.wrapping_add(u64::from(number)),
             up: up.clone(),
@@ -149,6 +161,7 @@ struct Tools {
     posts: Posts<Socket>,
     force: Arc<Force>,
     shakers: TlsCrew,
+    start: Start,
     waker: Waker,
     seed: u64,
     up: Sender<Result<(), String>>,
@@ -170,7 +183,10 @@ impl Tools {
         };
         let worker = Worker::new(self.id, io, self.inbox, self.posts, self.force, self.seed);
         let _ = self.up.send(Ok(()));
-        worker.run();
+        match self.start {
+            Start::Awake => worker.run(),
+            Start::Asleep => worker.asleep().run(),
+        }
         let _ = self.end.send(());
     }
 }

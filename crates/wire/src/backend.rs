@@ -1,5 +1,7 @@
 //! The kinds of messages that a server sends, and the few whose bodies a pooler reads.
 
+use serde::{Deserialize, Serialize};
+
 /// Any request for authentication, and `AuthenticationOk`.
 pub const AUTHENTICATION: u8 = b'R';
 /// `BackendKeyData`: what a cancel request must name.
@@ -46,7 +48,7 @@ pub const READY_FOR_QUERY: u8 = b'Z';
 pub const ROW_DESCRIPTION: u8 = b'T';
 
 /// The transaction status of a `ReadyForQuery`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TxStatus {
     /// `I`: outside a transaction.
     Idle,

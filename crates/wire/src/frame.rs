@@ -7,8 +7,10 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// Finds messages in a stream of bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Scanner {
     header: [u8; HEADER_BYTES],
     /// Header bytes seen of the message that begins; less than [`HEADER_BYTES`].

@@ -7,10 +7,12 @@ pub mod backend;
 pub mod frame;
 pub mod frontend;
 pub mod notice;
+pub mod request;
 pub mod startup;
 pub mod write;
 
 pub use frame::{Piece, Scanner, Step};
+pub use request::Request;
 
 /// The longest message PostgreSQL itself can make or take, in bytes without the kind byte (`MaxAllocSize` in
 /// `utils/memutils.h`, with the length word).

@@ -100,6 +100,11 @@ pub fn authentication(out: &mut Vec<u8>, code: u32, rest: &[u8]) {
     });
 }
 
+/// Appends a `ParameterDescription` of a statement without parameters.
+pub fn no_parameters(out: &mut Vec<u8>) {
+    message(out, backend::PARAMETER_DESCRIPTION, |out| out.extend_from_slice(&[0; 2]));
+}
+
 /// Appends a `CommandComplete`.
 pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
     message(out, backend::COMMAND_COMPLETE, |out| c_string(out, tag));
@@ -159,7 +164,7 @@ pub fn cancel_request(out: &mut Vec<u8>, key: &[u8]) {
     });
 }
 
-/// A column of a result in text format.
+/// A column of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column<'a> {
     /// Its name.
@@ -168,9 +173,11 @@ pub struct Column<'a> {
     pub type_oid: u32,
     /// Bytes of the type, negative for variable length.
     pub type_bytes: i16,
+    /// 0 is text, 1 is binary.
+    pub format: i16,
 }
 
-/// Appends a `RowDescription` in text format, of columns that belong to no table.
+/// Appends a `RowDescription` of columns that belong to no table.
 pub fn row_description(out: &mut Vec<u8>, columns: &[Column<'_>]) {
     message(out, backend::ROW_DESCRIPTION, |out| {
         out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
@@ -180,20 +187,20 @@ pub fn row_description(out: &mut Vec<u8>, columns: &[Column<'_>]) {
             out.extend_from_slice(&column.type_oid.to_be_bytes());
             out.extend_from_slice(&column.type_bytes.to_be_bytes());
             out.extend_from_slice(&(-1_i32).to_be_bytes());
-            out.extend_from_slice(&[0; 2]);
+            out.extend_from_slice(&column.format.to_be_bytes());
         }
     });
 }
 
 /// Appends a `DataRow`; `None` is SQL's NULL.
-pub fn data_row<'a>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<&'a str>>) {
+pub fn data_row<V: AsRef<[u8]>>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<V>>) {
     message(out, backend::DATA_ROW, |out| {
         out.extend_from_slice(&(values.len() as u16).to_be_bytes());
         for value in values {
-            match value {
-                Some(text) => {
-                    out.extend_from_slice(&(text.len() as u32).to_be_bytes());
-                    out.extend_from_slice(text.as_bytes());
+            match value.as_ref().map(AsRef::as_ref) {
+                Some(bytes) => {
+                    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+                    out.extend_from_slice(bytes);
                 }
                 None => out.extend_from_slice(&(-1_i32).to_be_bytes()),
             }

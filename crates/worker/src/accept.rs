@@ -10,23 +10,35 @@ use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
 use protocol::client::greeting::{self, Opening, Request, SSL_REQUEST, StartupRules};
 use protocol::fault::Fault;
+use protocol::replication::Replication;
 use reactor::tls::{Security, Side};
 use reactor::{Chunk, Io, Level, Peer, Receive};
 
+use crate::applicant::LoggingIn;
 use crate::client::{Client, Seat, Stage};
 use crate::letters::{ToWorker, Traveller};
-use crate::login::LoggingIn;
 use crate::turn::{Owner, Worker};
 
 /// A client that has not said what it wants.
 #[derive(Debug)]
 pub(crate) struct Greeting {
-    said: Vec<u8>,
-    has_spoken: bool,
-    since_wall: Wall,
+    pub(crate) said: Vec<u8>,
+    pub(crate) has_spoken: bool,
+    /// TLS is being agreed on.
+    is_shaking: bool,
+    pub(crate) since_wall: Wall,
 }
 
 impl Greeting {
+    pub(crate) fn new(since_wall: Wall) -> Self {
+        Self { said: Vec::new(), has_spoken: false, is_shaking: false, since_wall }
+    }
+
+    /// Whether TLS is being agreed on, which nobody else can go on with.
+    pub(crate) fn is_shaking(&self) -> bool {
+        self.is_shaking
+    }
+
     /// Whether it has said nothing at all.
     pub(crate) fn is_silent(&self) -> bool {
         !self.has_spoken
@@ -39,7 +51,7 @@ impl<I: Io> Worker<I> {
         let peer = self.io.peer(&socket);
         let id = self.posts.ids.take();
         let (since, since_wall) = (self.now, self.io.wall());
-        let stage = Stage::Greeting(Box::new(Greeting { said: Vec::new(), has_spoken: false, since_wall }));
+        let stage = Stage::Greeting(Box::new(Greeting::new(since_wall)));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else { return };
         if is_last {
             self.fail_client(key, &Fault::DescriptorsFull);
@@ -54,7 +66,7 @@ impl<I: Io> Worker<I> {
     /// The control thread comes as a client.
     pub(crate) fn receive_own(&mut self, socket: I::Socket) {
         let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
-        let stage = Stage::Greeting(Box::new(Greeting { said: Vec::new(), has_spoken: false, since_wall }));
+        let stage = Stage::Greeting(Box::new(Greeting::new(since_wall)));
         let Some(key) = self.take_client(socket, peer, 0, self.now, stage) else { return };
         self.mark_own(key, true);
         if let Some(client) = self.clients.get(key) {
@@ -69,7 +81,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn take_client(&mut self, socket: I::Socket, peer: Peer, id: u64, since: Time, stage: Stage) -> Option<Key> {
+    pub(crate) fn take_client(
+        &mut self,
+        socket: I::Socket,
+        peer: Peer,
+        id: u64,
+        since: Time,
+        stage: Stage,
+    ) -> Option<Key> {
         let conn = base::Key { index: u32::MAX, generation: 0 };
         let (timer, seat, is_own) = (None, Seat::default(), false);
         let client = Client { conn, id, peer, security: None, since, asked: self.now, timer, seat, is_own, stage };
@@ -111,11 +130,12 @@ impl<I: Io> Worker<I> {
                 }
             }
             Opening::Encryption { bytes, request } => {
-                if greeting.said.len() > bytes {
+                let is_stuffed = greeting.said.len() > bytes && !planted::is(Planted::ClearBytesKept);
+                if is_stuffed {
                     self.fail_client(key, &Fault::UnencryptedAfter { request });
                     return;
                 }
-                greeting.said.clear();
+                greeting.said.drain(..bytes);
                 let (conn, is_tls) = (client.conn, request == SSL_REQUEST);
                 if is_tls && client.security.is_some() {
                     self.part_from_client(key, "SSL req inside SSL");
@@ -162,7 +182,10 @@ impl<I: Io> Worker<I> {
 
     /// Begins TLS with a client, which has said the beginning of it already. Until it stands nothing is heard of it.
     fn secure_client(&mut self, key: Key, said: &[u8]) {
-        let (Some(client), Some(offer)) = (self.clients.get(key), self.force.tls.offer.clone()) else { return };
+        let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.force.tls.offer.clone()) else { return };
+        if let Stage::Greeting(greeting) = &mut client.stage {
+            greeting.is_shaking = true;
+        }
         if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), said) {
             let line = self.client_prefix(key);
             self.log.add(Level::Error, format_args!("{line}cannot begin TLS: {error}"));
@@ -174,6 +197,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn client_secured(&mut self, key: Key, security: Arc<Security>) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.security = Some(security);
+        if let Stage::Greeting(greeting) = &mut client.stage {
+            greeting.is_shaking = false;
+        }
         self.io.receive(client.conn, Receive::Once);
     }
 
@@ -183,7 +209,8 @@ impl<I: Io> Worker<I> {
         let tls = client.security.clone();
         let tls = tls.as_ref().map_or("no", |security| &security.summary);
         let line = self.client_prefix(key);
-        let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication=none");
+        let stream = Replication::word(self.replication_of(key));
+        let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication={stream}");
         self.log.add(Level::Log, words);
     }
 

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use base::planted::{self, Planted};
-use base::{Key, Time};
+use base::{Key, Time, WorkerId};
 use pool::{Event, PoolKey, ServerKey};
-use protocol::cancel::CancelKey;
+use protocol::cancel::{Aim, CancelKey};
 use reactor::{Close, Conn, End, Io, Level, Receive, TimerId};
 use wire::backend::TxStatus;
 use wire::{frontend, write};
@@ -40,14 +40,36 @@ pub(crate) struct Cancel {
 }
 
 impl<I: Io> Worker<I> {
-    /// Somebody names a key: its worker looks for the query.
+    /// Somebody names a key: its process, or its worker here, looks for the query.
     pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key) {
         let requester = (self.id, requester);
         let Some(key) = CancelKey::parse(key) else {
             self.tell_requester(requester);
             return;
         };
-        let worker = key.worker();
+        match key.aim(self.force.settings.own_peer()) {
+            Aim::Here(key) => self.route_here(key, requester),
+            // It may be the key of a client that came before this process had its number.
+            Aim::Peer { peer, .. } if !self.force.settings.peers.contains_key(&peer) => {
+                let text = format_args!("could not find peer {peer} to forward cancel request to");
+                self.log.add(Level::Debug, text);
+                self.route_here(key, requester);
+            }
+            Aim::Peer { peer, key: Some(key) } => self.route_to_peer(peer, key, requester),
+            Aim::Peer { peer, key: None } => {
+                let text = format_args!(
+                    "failed to forward cancel request to peer {peer} because its TTL was exhausted: \
+                     peers do not agree about who is who"
+                );
+                self.log.add(Level::Warning, text);
+                self.tell_requester(requester);
+            }
+        }
+    }
+
+    fn route_here(&mut self, key: CancelKey, requester: Requester) {
+        // A key from another process, which had more workers, names none of ours.
+        let worker = WorkerId((usize::from(key.worker().0) % self.posts.workers.len()) as u8);
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
             self.cancel(key, requester);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
@@ -58,7 +80,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The request is over, whatever came of it: its connection is closed.
-    fn tell_requester(&mut self, (worker, client): Requester) {
+    pub(crate) fn tell_requester(&mut self, (worker, client): Requester) {
         if worker == self.id {
             self.drop_client(client, "cancel request");
         } else {
@@ -69,6 +91,12 @@ impl<I: Io> Worker<I> {
     /// Cancels what the client of this key runs or waits for.
     pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester) {
         let client = self.cancel_keys.get(&key).copied();
+        if client.is_none()
+            && let Some(&home) = self.moved_keys.get(&key)
+        {
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester });
+            return;
+        }
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {
             Some((client, ClientStage::Ready(ready))) => match ready.link {
                 Link::Loan(server) if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) => {
@@ -130,6 +158,11 @@ impl<I: Io> Worker<I> {
                 false
             }
         }
+    }
+
+    /// Whether a cancel request is on its way to a server.
+    pub(crate) fn is_aimed_at(&self, server: ServerKey) -> bool {
+        self.cancels.iter().any(|(_, cancel)| cancel.server == server)
     }
 
     fn count_cancel(&mut self, pool: PoolKey, change: i32) {

@@ -15,16 +15,18 @@ use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
 use protocol::prepared::{Names, Tally};
+use protocol::replication::Replication;
 use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
+use serde::{Deserialize, Serialize};
 use wire::frame::Part;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
+use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
-use crate::login::LoggingIn;
 use crate::statements::{Collected, Following, Taken};
 use crate::turn::Worker;
 
@@ -81,6 +83,8 @@ pub(crate) struct Ready {
     pub(crate) pool: PoolKey,
     /// The number of the user it logged in as.
     pub(crate) user: u32,
+    /// The stream that its server is for, which is its alone.
+    pub(crate) replication: Option<Replication>,
     pub(crate) vars: Rc<Vars>,
     pub(crate) cancel_key: CancelKey,
     pub(crate) scanner: Scanner,
@@ -110,7 +114,7 @@ pub(crate) enum Link {
     Loan(ServerKey),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Fate {
     Forward,
     Drop,
@@ -127,7 +131,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    fn push(&mut self, chunk: Chunk) {
+    pub(crate) fn push(&mut self, chunk: Chunk) {
         self.bytes += chunk.len();
         if self.first.is_none() {
             self.first = Some(chunk);
@@ -159,6 +163,7 @@ impl Ready {
         Self {
             pool,
             user,
+            replication: None,
             vars,
             cancel_key,
             scanner: Scanner::default(),
@@ -363,6 +368,11 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        if ready.replication.is_some() {
+            // The one server that it could have has gone, and it goes too.
+            self.fail_client(key, &Fault::ServerCrashed);
+            return;
+        }
         ready.link = Link::Waiting(since);
         self.tell_pools(event);
         self.arm_client(key);
@@ -403,7 +413,8 @@ impl<I: Io> Worker<I> {
     fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
         let length_max = self.message_bytes_max();
         let is_query_refused = self.force.settings.disable_pqexec;
-        let max = self.servers.get(server_key).map_or(0, |server| self.statements_max(server.pool));
+        let shared = self.servers.get(server_key).filter(|server| server.private.is_none());
+        let max = shared.map_or(0, |server| self.statements_max(server.pool));
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Ready(ready) = &mut client.stage else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };

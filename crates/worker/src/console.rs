@@ -1,7 +1,7 @@
 //! Clients of the console, the database `pgbouncer`: they are heard here and answered by the control thread.
 //!
-//! Always true: one command of a client is under way at a time; each gets exactly one answer, and the next is asked for when
-//! that has been taken.
+//! Always true: one request of a client is under way at a time; each gets exactly one answer, and the next is asked for when
+//! that has been taken; whoever asks for much at once is not heard until it has been answered.
 //! Not here: what a command means (`control::console`).
 
 use std::collections::VecDeque;
@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use base::Key;
 use protocol::cancel::{CancelKey, KEY_BYTES};
 use protocol::client::greeting::write_welcome;
-use protocol::fault::PROTOCOL_VIOLATION;
+use protocol::fault::{Fault, PROTOCOL_VIOLATION};
 use protocol::vars::Vars;
 use reactor::{Io, Level, Peer, Receive};
-use wire::{Scanner, Step, frontend, write};
+use wire::{Request, Scanner, Step, frontend, write};
 
 use crate::client::{Client, Stage};
 use crate::letters::{Right, ToControl};
@@ -26,9 +26,11 @@ pub(crate) struct ConsoleClient {
     pub(crate) application_name: Box<str>,
     scanner: Scanner,
     body: Vec<u8>,
-    waiting: VecDeque<String>,
+    waiting: VecDeque<Request>,
     /// Whether control owes it an answer.
     pub(crate) is_busy: bool,
+    /// Whether nothing is received until less is waiting.
+    is_paused: bool,
     pub(crate) cancel_key: CancelKey,
 }
 
@@ -65,12 +67,13 @@ impl<I: Io> Worker<I> {
         let mut random = [0; KEY_BYTES];
         self.io.randomness(&mut random);
         let mut out = Vec::new();
-        let cancel_key = CancelKey::new(self.id, random);
+        let cancel_key = CancelKey::new(self.id, self.force.settings.own_peer(), random);
         write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), None);
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
         let Some(client) = self.clients.get_mut(key) else { return };
+        let (is_busy, is_paused) = (false, false);
         let console =
-            ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy: false, cancel_key };
+            ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy, is_paused, cancel_key };
         self.cancel_keys.insert(cancel_key, key);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
             return;
@@ -94,45 +97,47 @@ impl<I: Io> Worker<I> {
             let Stage::Console(console) = &mut client.stage else { return };
             let piece = match console.scanner.next(bytes, at, COMMAND_BYTES_MAX) {
                 Step::Piece(piece) => piece,
-                Step::More => return,
+                Step::More => break,
                 Step::Bad { .. } => {
-                    self.console_fails(key, "incomplete pkt");
+                    self.console_fails(key, &Fault::ConsoleTooLong);
                     return;
                 }
             };
             at = piece.range.end;
             match piece.kind {
-                frontend::QUERY => {}
+                kind if Request::is_kind(kind) => {}
                 frontend::TERMINATE => {
                     self.part_from_client(key, "client close request");
                     return;
                 }
-                frontend::PARSE | frontend::BIND | frontend::EXECUTE => {
-                    self.console_says(key, "extended query protocol not supported by admin console");
-                    self.console_fails(key, "bad packet");
-                    return;
-                }
                 other => {
                     self.console_says(key, &format!("unsupported packet type for admin console: {other}"));
-                    self.console_fails(key, "bad packet");
+                    self.console_fails(key, &Fault::ConsoleMessage);
                     return;
                 }
             }
             console.body.extend_from_slice(&bytes[piece.body.clone()]);
             if piece.is_last() {
                 let body = std::mem::take(&mut console.body);
-                let text = String::from_utf8_lossy(body.strip_suffix(b"\0").unwrap_or(&body)).into_owned();
-                if console.waiting.len() >= COMMANDS_WAITING_MAX {
-                    self.console_fails(key, "too many commands at once");
+                let Some(request) = Request::parse(piece.kind, &body) else {
+                    self.console_fails(key, &Fault::BrokenMessage { kind: piece.kind });
                     return;
+                };
+                let is_counted = matches!(request, Request::Query(_) | Request::Sync);
+                console.waiting.push_back(request);
+                if is_counted {
+                    self.count_console_query();
                 }
-                console.waiting.push_back(text);
-                self.count_console_query();
                 self.ask_control(key);
             }
         }
+        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        if console.waiting.len() > REQUESTS_WAITING_MARK && !std::mem::replace(&mut console.is_paused, true) {
+            self.io.pause(*conn);
+        }
     }
 
+    /// A simple query is one, and so is all that one Sync ends.
     fn count_console_query(&mut self) {
         let database = self.places.database(&CONSOLE.into(), None);
         let totals = &mut self.places.databases[database as usize].totals;
@@ -150,17 +155,22 @@ impl<I: Io> Worker<I> {
             self.io.tell_when_drained(*conn);
             return;
         }
-        let Some(text) = console.waiting.pop_front() else { return };
+        let Some(request) = console.waiting.pop_front() else { return };
         console.is_busy = true;
+        if console.waiting.len() <= REQUESTS_WAITING_MARK && std::mem::take(&mut console.is_paused) {
+            self.io.receive(*conn, Receive::Stream);
+        }
         let right = console.right;
-        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, text });
+        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, request });
     }
 
     /// The control thread has an answer.
     pub(crate) fn console_answers(&mut self, key: Key, bytes: Vec<u8>, closes: bool) {
         let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         console.is_busy = false;
-        self.io.send(*conn, bytes.into());
+        if !bytes.is_empty() {
+            self.io.send(*conn, bytes.into());
+        }
         if closes {
             self.part_from_client(key, "client close request");
         } else {
@@ -177,13 +187,11 @@ impl<I: Io> Worker<I> {
         self.send_to_client(key, out);
     }
 
-    fn console_fails(&mut self, key: Key, text: &str) {
+    fn console_fails(&mut self, key: Key, fault: &Fault) {
         let mut out = Vec::new();
-        let says =
-            write::Says { severity: "FATAL", sqlstate: PROTOCOL_VIOLATION, message: text, detail: None, hint: None };
-        write::error(&mut out, says);
+        fault.write(&mut out);
         self.send_to_client(key, out);
-        self.part_from_client(key, text);
+        self.part_from_client(key, &fault.text());
     }
 }
 
@@ -191,7 +199,7 @@ impl<I: Io> Worker<I> {
 pub(crate) const CONSOLE: &str = "pgbouncer";
 /// The version of PgBouncer whose console this is.
 const VERSION: &str = "1.25.2";
-/// Commands that may wait for the one before them.
-const COMMANDS_WAITING_MAX: usize = 64;
+/// Requests that may wait for the one before them; with more nothing is received. What one receive brings is always taken.
+const REQUESTS_WAITING_MARK: usize = 64;
 /// The longest command.
 const COMMAND_BYTES_MAX: u32 = 65_536;

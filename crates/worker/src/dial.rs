@@ -1,57 +1,39 @@
 //! Dialing: from a free slot to a server that is logged in.
 //!
-//! Always true: a dial ends in exactly one of `Ready` and `DialFailed`; names are looked up by the control thread, never in
-//! a turn.
-//! Not here: when to dial and when to try again (`pool::dial`).
+//! Always true: a dial ends in exactly one of `Ready` and `DialFailed`.
+//! Not here: when to dial and when to try again (`pool::dial`), the addresses of names (`names`).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use auth::{Password, Secret};
-use base::Time;
 use config::{Database, Host, LoadBalance};
-use pool::{Event, Failure, FailureKind, PoolKey, ServerKey};
+use pool::{ClientKey, Event, Failure, FailureKind, PoolKey, ServerKey};
 use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step as LoginStep};
 use protocol::vars::Vars;
 use reactor::{Address, Chunk, Conn, Io, Level, Receive};
 use wire::{Step, write};
 
-use crate::letters::{HostRow, Shutdown, ToControl};
+use crate::letters::Shutdown;
+use crate::names::{Asker, Known};
 use crate::places::Welcome;
 use crate::server::{Server, Stage};
 use crate::timers::Timer;
 use crate::turn::{Owner, Worker};
 
-/// What is known of a host's name.
-#[derive(Debug, Default)]
-pub(crate) struct NamePlace {
-    found: Option<Result<Vec<IpAddr>, Arc<str>>>,
-    /// Until when that is believed.
-    until: Time,
-    is_asked: bool,
-    /// Which address was dialed last.
-    turn: usize,
-    /// Servers that wait for the answer.
-    waiting: Vec<ServerKey>,
-}
-
-impl NamePlace {
-    pub(crate) fn is_asked(&self) -> bool {
-        self.is_asked
-    }
-}
-
 impl<I: Io> Worker<I> {
-    /// Opens a server for a pool.
-    pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey) {
+    /// Opens a server for a pool, or for one client of it alone.
+    pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey, owner: Option<ClientKey>) {
         let id = self.posts.ids.take();
         let Some(place) = self.places.pool(pool) else { return };
         let database = place.database;
         let unknown = self.share_vars(Vars::new(&self.force.tracked));
         let nowhere = Conn { index: u32::MAX, generation: 0 };
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.now));
+        if owner.is_some_and(|owner| !self.pledge(owner, key)) {
+            return;
+        }
         self.arm_server(key);
         let Some(entry) = self.places.databases[database as usize].entry.clone() else {
             self.dial_failed(key, Failure::unreachable("database removed"));
@@ -72,7 +54,7 @@ impl<I: Io> Worker<I> {
                 let is_abstract = matches!(host, Host::Abstract(_));
                 self.connect_server(key, if is_abstract { Address::Abstract(name) } else { Address::Unix(name) });
             }
-            Host::Name(name) => self.resolve(key, name, entry.port),
+            Host::Name(name) => self.resolve(key, &name, entry.port),
         }
     }
 
@@ -87,45 +69,21 @@ impl<I: Io> Worker<I> {
         entry.hosts[place.host % entry.hosts.len()].clone()
     }
 
-    fn resolve(&mut self, key: ServerKey, name: Arc<str>, port: u16) {
-        let place = self.places.names.entry(name.clone()).or_default();
-        if place.until > self.now
-            && let Some(found) = &place.found
-        {
-            place.turn += 1;
-            match found {
-                Ok(addresses) => {
-                    let ip = addresses[place.turn % addresses.len()];
-                    self.connect_server(key, Address::Tcp(SocketAddr::new(ip, port)));
-                }
-                Err(_) => self.dial_failed(key, Failure::unreachable("server DNS lookup failed")),
-            }
-            return;
-        }
-        place.waiting.push(key);
-        if !std::mem::replace(&mut place.is_asked, true) {
-            (self.posts.control)(ToControl::Resolve { from: self.id, name });
+    fn resolve(&mut self, key: ServerKey, name: &Arc<str>, port: u16) {
+        match self.address_of(name, Asker::Server(key)) {
+            Known::Address(ip) => self.connect_server(key, Address::Tcp(SocketAddr::new(ip, port))),
+            Known::Nothing => self.dial_failed(key, Failure::unreachable("server DNS lookup failed")),
+            Known::Later => {}
         }
     }
 
-    /// The control thread has looked a name up.
-    pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Result<Vec<IpAddr>, Arc<str>>) {
-        let settings = &self.force.settings;
-        let believed = if found.is_ok() { settings.dns_max_ttl } else { settings.dns_nxdomain_ttl };
-        if let Err(error) = &found {
-            self.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
-        }
-        let Some(place) = self.places.names.get_mut(name) else { return };
-        place.until = self.now + believed.max(BELIEVED_AT_LEAST);
-        place.is_asked = false;
-        place.found = Some(found);
-        for key in std::mem::take(&mut place.waiting) {
-            let Some(server) = self.servers.get(key) else { continue };
-            if let (Stage::Resolving, Some(entry)) =
-                (&server.stage, self.places.databases[server.database as usize].entry.clone())
-            {
-                self.resolve(key, name.clone(), entry.port);
-            }
+    /// The name of a server's host has been looked up.
+    pub(crate) fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
+        let Some(server) = self.servers.get(key) else { return };
+        if let (Stage::Resolving, Some(entry)) =
+            (&server.stage, self.places.databases[server.database as usize].entry.clone())
+        {
+            self.resolve(key, name, entry.port);
         }
     }
 
@@ -203,6 +161,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
         };
+        let identity = self.identity_of_private(key, identity);
         let mut out = Vec::new();
         let login = ServerLogin::begin(identity, nonce, &mut out);
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -233,7 +192,8 @@ impl<I: Io> Worker<I> {
             ("timezone", &entry.timezone),
             ("application_name", &entry.application_name),
         ];
-        let parameters = parameters.into_iter().filter_map(|(name, value)| Some((name, (**value.as_ref()?).into())));
+        let parameters =
+            parameters.into_iter().filter_map(|(name, value)| Some((name.into(), (**value.as_ref()?).into())));
         Ok(Identity {
             user: place.user_name.clone(),
             database: entry.dbname.clone(),
@@ -302,14 +262,20 @@ impl<I: Io> Worker<I> {
         server.vars = vars.clone();
         server.cancel_key = arrival.key;
         let (pool, database) = (server.pool, server.database);
+        let welcome = Rc::new(Welcome { fixed, vars });
+        let is_shared = server.private.is_none();
+        let takes_queries = server.private.as_ref().is_none_or(|private| private.takes_queries());
+        if let Some(private) = &mut server.private {
+            private.welcome = Some(welcome.clone());
+        }
         if let Some(place) = self.places.pool_mut(pool) {
             place.salted = arrival.salted;
-            if place.welcome.is_none() {
-                place.welcome = Some(Rc::new(Welcome { fixed, vars }));
+            if is_shared && place.welcome.is_none() {
+                place.welcome = Some(welcome);
             }
         }
-        let query =
-            self.places.databases[database as usize].entry.as_ref().and_then(|entry| entry.connect_query.clone());
+        let entry = self.places.databases[database as usize].entry.as_ref().filter(|_| takes_queries);
+        let query = entry.and_then(|entry| entry.connect_query.clone());
         let Some(server) = self.servers.get_mut(key) else { return };
         match query {
             Some(query) => {
@@ -337,10 +303,10 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = Stage::Idle;
         server.heard = self.now;
-        let pool = server.pool;
+        let (pool, is_shared) = (server.pool, server.private.is_none());
         self.disarm_server(key);
         self.tell_pools(Event::Ready { server: key });
-        if self.shutdown == Some(Shutdown::WaitForServers) {
+        if is_shared && self.shutdown == Some(Shutdown::WaitForServers) {
             self.tell_pools(Event::Retire { pool });
         }
     }
@@ -350,29 +316,29 @@ impl<I: Io> Worker<I> {
         let failure = match fault {
             LoginFault::Refused(notice) => {
                 let (severity, message) = (&notice.severity, &notice.message);
-                self.log.add(Level::Warning, format_args!("{line}server login failed: {severity} {message}"));
+                if self.servers.get(key).is_some_and(|server| server.private.is_some()) {
+                    self.log.add(Level::Error, format_args!("{line}S: login failed: {severity}: {message}"));
+                } else {
+                    self.log.add(Level::Warning, format_args!("{line}server login failed: {severity} {message}"));
+                }
                 let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
-                Failure::refused(sqlstate, message.as_str())
+                Failure::refused(sqlstate, message.as_str()).explained(notice.detail.as_deref(), notice.hint.as_deref())
             }
             LoginFault::KeysMissing => {
                 let why = "cannot do SCRAM authentication: password is SCRAM secret but client authentication did not \
                            provide SCRAM keys";
                 self.log.add(Level::Warning, format_args!("{line}{why}"));
                 let text = "server login failed: wrong password type";
-                Failure { kind: FailureKind::Refused, text: text.into(), sqlstate: None }
+                Failure::unproved(text)
             }
             LoginFault::WrongSecret(text) => {
                 self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
-                Failure {
-                    kind: FailureKind::Refused,
-                    text: format!("server login failed: {text}").into(),
-                    sqlstate: None,
-                }
+                Failure::unproved(format!("server login failed: {text}"))
             }
             LoginFault::UnknownMethod(code) => {
                 self.log.add(Level::Error, format_args!("{line}unknown/unsupported auth method: {code}"));
                 let text = "server login failed: unsupported authentication method";
-                Failure { kind: FailureKind::Refused, text: text.into(), sqlstate: None }
+                Failure::unproved(text)
             }
             LoginFault::Nonsense(kind) => {
                 self.protocol_surprises += 1;
@@ -392,33 +358,19 @@ impl<I: Io> Worker<I> {
         if stays && failure.kind != FailureKind::Refused {
             place.host += 1;
         }
+        let is_refused = failure.sqlstate.is_some() && server.private.is_some();
         let pool = server.pool;
         if let Some(place) = self.places.pool_mut(pool) {
             // Keys and salted passwords may be what was wrong.
             place.salted = None;
         }
-        self.drop_server(key, &failure.text.clone());
+        self.drop_server(key, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
-    }
-
-    /// Servers of this worker that name lookups are under way for.
-    /// The names that are remembered, and until when.
-    pub(crate) fn host_rows(&self) -> Vec<HostRow> {
-        let row = |(name, place): (&Arc<str>, &NamePlace)| HostRow {
-            name: name.clone(),
-            ttl: Duration::from_micros(place.until.0.saturating_sub(self.now.0)),
-            addresses: place.found.iter().flatten().flatten().copied().collect(),
-        };
-        self.places.names.iter().map(row).collect()
-    }
-
-    pub(crate) fn names_asked(&self) -> usize {
-        self.places.names.values().filter(|place| place.is_asked()).count()
     }
 }
 
 /// What the system says, without the number that Rust adds.
-fn words(error: &std::io::Error) -> String {
+pub(crate) fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or_default().to_owned()
 }
@@ -433,5 +385,3 @@ const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 /// How long a dial waits for a descriptor before it looks again.
 const SCARCE_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
-/// However short the operator's trust: two servers dialed together ask once.
-const BELIEVED_AT_LEAST: std::time::Duration = std::time::Duration::from_millis(100);

@@ -5,14 +5,15 @@
 //! Not here: why they are closed.
 
 use base::Key;
-use pool::{CloseReason, Event, FailureKind, Refusal, ServerKey};
+use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Address, Close, Io, Level, Peer};
 use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
-use crate::letters::{Shutdown, ToControl};
+use crate::letters::ToControl;
+use crate::private::CLIENT_GONE;
 use crate::server::{Server, Stage};
 use crate::turn::Worker;
 
@@ -91,8 +92,12 @@ impl<I: Io> Worker<I> {
                 Link::None => {}
             },
             ClientStage::Login(login) => {
+                let pledged = login.pledged;
                 if let Some(pool) = login.waits_for() {
                     self.tell_pools(Event::Left { pool, client: key });
+                }
+                if let Some(server) = pledged {
+                    self.lose_server(server, CLIENT_GONE);
                 }
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => {}
@@ -108,15 +113,19 @@ impl<I: Io> Worker<I> {
         if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_secret()) {
             (self.posts.control)(ToControl::SecretUnneeded { from: self.id, client: key });
         }
+        if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_verdict()) {
+            (self.posts.control)(ToControl::JudgeUnneeded { from: self.id, client: key });
+        }
         match &client.stage {
             ClientStage::Ready(ready) => drop(self.cancel_keys.remove(&ready.cancel_key)),
             ClientStage::Console(console) => {
                 self.cancel_keys.remove(&console.cancel_key);
-                if console.is_busy {
-                    (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
-                }
+                (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Login(_) => {}
+        }
+        if self.rest.is_some() && matches!(client.stage, ClientStage::Console(_)) {
+            self.mind_consoles();
         }
         self.unseat(key, &client);
     }
@@ -131,12 +140,16 @@ impl<I: Io> Worker<I> {
                 let since = self.clients.get(key).map_or(self.now, |client| client.asked);
                 Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs() }
             }
-            Refusal::LoginFailed(failure) => match (failure.kind, failure.sqlstate) {
-                (FailureKind::Refused, Some(sqlstate)) => Fault::ServerSaid { sqlstate, text: failure.text },
-                (_, _) => Fault::ServerSaid { sqlstate: *b"08P01", text: failure.text },
-            },
+            Refusal::LoginFailed(Failure { kind, text, sqlstate, detail, hint }) => {
+                let sqlstate = sqlstate.filter(|_| kind == FailureKind::Refused).unwrap_or(*b"08P01");
+                Fault::ServerSaid { sqlstate, text, detail, hint }
+            }
             Refusal::LoginFailing(failure) => Fault::ServerLoginFailing { cause: failure.text },
             Refusal::DatabaseRemoved => Fault::DatabaseRemoved,
+            Refusal::PrivateRefused(failure) => match failure.sqlstate {
+                Some(sqlstate) => Fault::ReplicationRefused { sqlstate, text: failure.text },
+                None => Fault::server_said(*b"08P01", failure.text),
+            },
         };
         self.fail_client(key, &fault);
     }
@@ -148,7 +161,11 @@ impl<I: Io> Worker<I> {
         self.drop_server(key, why.as_str());
         self.tell_pools(Event::Closed { server: key });
         if let Some(client) = client {
-            self.fail_client(client, &Fault::DatabaseRemoved);
+            let fault = match why {
+                CloseReason::DatabaseRemoved => Fault::DatabaseRemoved,
+                _ => Fault::ConfigurationChanged,
+            };
+            self.fail_client(client, &fault);
         }
     }
 
@@ -161,6 +178,8 @@ impl<I: Io> Worker<I> {
             let line = self.server_prefix(key);
             self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
         }
+        self.unpledge(key);
+        let hears = self.hears_private(key);
         let Some(server) = self.servers.remove(key) else { return };
         if let Some((timer, _)) = server.timer {
             self.timers.remove(timer);
@@ -168,7 +187,9 @@ impl<I: Io> Worker<I> {
         if matches!(server.stage, Stage::Securing(_)) {
             // What TLS has to say about its end is on its way.
             self.io.close(server.conn, Close::AfterSending);
-        } else if server.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving) {
+        } else if hears
+            || server.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
+        {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::TERMINATE);
             self.io.send(server.conn, out.into());
@@ -210,27 +231,6 @@ impl<I: Io> Worker<I> {
             Some(Address::Tcp(address)) => format!("S-0x{id:x}: {database}/{user}@{address} "),
             Some(Address::Unix(_) | Address::Abstract(_)) => format!("S-0x{id:x}: {database}/{user}@unix:{port} "),
             None => format!("S-0x{id:x}: {database}/{user}@(unknown):{port} "),
-        }
-    }
-
-    /// Tells control when nothing is left that a shutdown waits for, and when somebody has come after all: to the console, or
-    /// from a worker that had let them in before.
-    pub(crate) fn report_drained(&mut self) {
-        if self.shutdown.is_none() {
-            return;
-        }
-        let is_drained = self.has_nothing_left();
-        if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
-            (self.posts.control)(ToControl::Drained { from: self.id, is_drained });
-        }
-    }
-
-    /// Whether nothing is left that the shutdown waits for.
-    pub(crate) fn has_nothing_left(&self) -> bool {
-        match self.shutdown {
-            Some(Shutdown::WaitForClients) => self.clients.iter().all(|(_, client)| client.is_own),
-            Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
-            Some(Shutdown::Now) | None => false,
         }
     }
 }

@@ -28,7 +28,9 @@ impl<I: Io> Worker<I> {
         self.io.tune(force.tuning);
         self.io.log_to(force.log.clone());
         let is_demand_new = self.force.tls.demand_parts != force.tls.demand_parts;
-        self.force = force;
+        let old = std::mem::replace(&mut self.force, force);
+        self.remembered.clear();
+        self.count_clients_of_users(&old.settings);
         if is_demand_new {
             self.retire_servers();
         }
@@ -38,6 +40,7 @@ impl<I: Io> Worker<I> {
         self.apply_limits();
         self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
         self.close_obsolete_sessions();
+        self.renew_peers();
         self.arm_sweep();
         if self.shutdown.is_none() {
             self.open_forced_pools();

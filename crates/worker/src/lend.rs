@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::planted::{self, Planted};
 use base::{Key, WorkerId};
-use config::Database;
+use config::{Database, Settings};
 use pool::{Answer, Event, Ledger, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Purse, Taken};
 use protocol::fault::Fault;
 use reactor::Io;
@@ -75,6 +75,54 @@ impl<I: Io> Worker<I> {
         self.send_answers(answers);
     }
 
+    /// Users whose clients have not been counted are limited from now on: those that are there count too. Must come before the
+    /// new limits do, since who is there is not asked.
+    pub(crate) fn count_clients_of_users(&mut self, old: &Settings) {
+        let settings = &self.force.settings;
+        let may_be_new = settings.max_user_client_connections > 0
+            || settings.users.values().any(|user| user.max_user_client_connections.is_some());
+        if !may_be_new {
+            return;
+        }
+        for key in self.clients.keys() {
+            let Some((user, database)) = self.uncounted(key) else { continue };
+            if old.max_user_client_connections(&user).is_some() {
+                continue;
+            }
+            let Some(slot) = self.user_key(&user, &database) else { continue };
+            if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
+                && let Some(client) = self.clients.get_mut(key)
+            {
+                client.seat.has_user_slot = true;
+            }
+        }
+    }
+
+    /// User and database of a client that has passed the limit of its user without being counted.
+    fn uncounted(&self, key: Key) -> Option<(Arc<str>, Arc<str>)> {
+        let client = self.clients.get(key).filter(|client| !client.is_own && !client.seat.has_user_slot)?;
+        match &client.stage {
+            Stage::Ready(ready) => {
+                let user = self.places.users[ready.user as usize].name.clone();
+                Some((user, self.places.pool(ready.pool)?.database_name.clone()))
+            }
+            Stage::Login(login) => {
+                let (user, database) = (&*login.request.user, &*login.request.database);
+                let has_passed = client.seat.has_client_slot || (database == CONSOLE && !self.is_admin(user));
+                has_passed.then(|| (user.into(), database.into()))
+            }
+            Stage::Console(console) => {
+                (!self.is_admin(&console.user)).then(|| (Arc::from(&*console.user), CONSOLE.into()))
+            }
+            Stage::Greeting(_) | Stage::Cancelling => None,
+        }
+    }
+
+    /// Whether a user comes in however full the console is.
+    pub(crate) fn is_admin(&self, user: &str) -> bool {
+        self.force.settings.admin_users.has(user) || user == CONSOLE
+    }
+
     /// Whether dials of a user have to be asked for.
     pub(crate) fn limit_user(&mut self, number: u32) {
         let is_limited = self.force.settings.max_user_connections(&self.places.users[number as usize].name).is_some();
@@ -94,12 +142,33 @@ impl<I: Io> Worker<I> {
             return;
         };
         client.seat.has_client_slot = true;
-        self.take_user_slot(key);
+        // Whoever would be turned away in any case is not asked for a password, and hears of the database before the user.
+        let newcomer = match &client.stage {
+            Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
+            _ => None,
+        };
+        let full = newcomer.and_then(|name| self.places.known_database(name)).and_then(|database| {
+            let entry = self.places.databases[database as usize].entry.as_deref()?;
+            self.room_in(database, entry).err()
+        });
+        match full {
+            Some(fault) => self.fail_client(key, &fault),
+            None => self.take_user_slot(key),
+        }
     }
 
     /// Takes one of what its user may have of clients, if that is limited.
     pub(crate) fn take_user_slot(&mut self, key: Key) {
-        match self.user_key(key) {
+        let slot = match self.clients.get(key).map(|client| &client.stage) {
+            Some(Stage::Login(login)) => self.user_key(&login.request.user, &login.request.database),
+            // It comes from another process.
+            Some(Stage::Ready(ready)) => self
+                .places
+                .pool(ready.pool)
+                .and_then(|pool| self.user_key(&self.places.users[ready.user as usize].name, &pool.database_name)),
+            _ => return,
+        };
+        match slot {
             Some(user) => {
                 if self.take(&user, key.to_bits(), Patience::Now) == Taken::Took {
                     self.user_slot_taken(key, &user);
@@ -119,15 +188,13 @@ impl<I: Io> Worker<I> {
     }
 
     /// The key by which a client's user is counted, if its clients are limited and it is known at all.
-    fn user_key(&self, key: Key) -> Option<LedgerKey> {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return None };
-        let user = &login.request.user;
+    fn user_key(&self, user: &str, database: &str) -> Option<LedgerKey> {
         let settings = &self.force.settings;
         settings.max_user_client_connections(user)?;
-        let entry = settings.database(&login.request.database);
+        let entry = settings.database(database);
         let may_be_told = settings.auth_user.is_some() || entry.is_some_and(|entry| entry.auth_user.is_some());
-        let is_listed = settings.users.contains_key(&**user) || self.force.users.secret(user).is_some();
-        (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(&**user)))
+        let is_listed = settings.users.contains_key(user) || self.force.users.secret(user).is_some();
+        (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(user)))
     }
 
     /// Counts a client among those of its database and user.
@@ -135,15 +202,19 @@ impl<I: Io> Worker<I> {
     /// # Errors
     /// The database has as many as it may.
     pub(crate) fn seat(&mut self, key: Key, database: u32, entry: &Database) -> Result<(), Fault> {
-        let place = &mut self.places.databases[database as usize];
-        if let Some(limit) = self.force.settings.max_db_client_connections(entry)
-            && place.clients >= limit
-        {
-            return Err(Fault::DatabaseClientsFull { limit });
-        }
-        place.unused_since = None;
+        self.room_in(database, entry)?;
+        self.places.databases[database as usize].unused_since = None;
         self.count_in(key, database);
         Ok(())
+    }
+
+    fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
+        match self.force.settings.max_db_client_connections(entry) {
+            Some(limit) if self.places.databases[database as usize].clients >= limit => {
+                Err(Fault::DatabaseClientsFull { limit })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The same for a client of the console, which only admins may always enter.
@@ -164,6 +235,11 @@ impl<I: Io> Worker<I> {
     fn count_in(&mut self, key: Key, database: u32) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let user = self.places.user(&login.request.user.clone(), &self.force.settings);
+        self.count_as(key, database, user);
+    }
+
+    /// Counts a client among those of this database and this user.
+    pub(crate) fn count_as(&mut self, key: Key, database: u32, user: u32) {
         self.places.databases[database as usize].clients += 1;
         self.places.users[user as usize].clients += 1;
         if let Some(client) = self.clients.get_mut(key) {

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use auth::{Hba, IdentMaps, Secret, UserFile};
@@ -14,12 +15,15 @@ use base::{Time, Wall, WorkerId};
 use config::{Homes, Settings};
 use pool::ClientKey;
 use protocol::cancel::CancelKey;
-use protocol::client::greeting::Request;
+use protocol::client::greeting;
 use protocol::prepared::Tally;
 use protocol::vars::Tracked;
 use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
+use wire::Request;
 
+pub use crate::judge::{Judge, PasswordQuestion, Verdict};
+pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::orders::{Order, Standing, Whose};
 
 /// Everything that is in force: replaced as a whole, between two turns.
@@ -92,6 +96,17 @@ impl Ids {
     pub fn take(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
+
+    /// Goes on behind those that another process has given out.
+    pub fn begin_behind(&self, last: u64) {
+        self.0.fetch_max(last, Ordering::Relaxed);
+    }
+
+    /// The last one that was given out.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl<S> std::fmt::Debug for Posts<S> {
@@ -115,6 +130,15 @@ pub enum ToWorker<S> {
         /// Who waits to be told that it is done, by closing the connection.
         requester: Requester,
     },
+    /// Somebody wants a query cancelled whose client is at another process, and the connections to that one are kept here.
+    PassOn {
+        /// The number of that process.
+        peer: u16,
+        /// What it is to be told.
+        key: CancelKey,
+        /// Who waits to be told that it is done.
+        requester: Requester,
+    },
     /// What one of our clients wanted cancelled has been, or never will be.
     CancelOver(ClientKey),
     /// To the ledger, which lives on worker 0.
@@ -134,6 +158,13 @@ pub enum ToWorker<S> {
         name: Arc<str>,
         /// Its addresses, at least one, or why there are none.
         found: Result<Vec<IpAddr>, Arc<str>>,
+    },
+    /// What was asked with [`ToControl::AskJudge`].
+    Judged {
+        /// For which client.
+        client: ClientKey,
+        /// The answer.
+        verdict: Verdict,
     },
     /// What was asked with [`ToControl::AskSecret`].
     Told {
@@ -156,7 +187,7 @@ pub enum ToWorker<S> {
         /// What.
         what: Parts,
     },
-    /// The console's answer to one of our clients: whole messages, the last one `ReadyForQuery`.
+    /// The console's answer to one request of one of our clients: whole messages, or none.
     ConsoleAnswer {
         /// Whom.
         client: ClientKey,
@@ -177,8 +208,26 @@ pub enum ToWorker<S> {
         /// Control's number for it.
         question: u64,
     },
+    /// Another process is to have what is here, from this place on; whoever waits for the parcel gets it directly.
+    Pack {
+        /// Where the last one ended.
+        from: Cursor,
+        /// For it.
+        out: Sender<Parcel<S>>,
+    },
+    /// What another process has had comes here.
+    Arrive(Box<Arrivals<S>>),
+    /// Another process has what was packed: what it has not got is told so, and that is the end.
+    HandedOver,
+    /// What [`Order::Suspend`] has brought to rest goes on.
+    WakeUp,
     /// Go down this way.
     Shutdown(Shutdown),
+    /// A shutdown has waited for so many seconds, and no longer: clients that are left are to be sent away.
+    EndClients {
+        /// How many.
+        secs: u64,
+    },
 }
 
 /// A connection that carried a cancel request: where it is, and which it is there.
@@ -194,7 +243,7 @@ pub struct Traveller<S> {
     /// How it is secured, if it is.
     pub security: Option<Arc<Security>>,
     /// What it asked for.
-    pub request: Request,
+    pub request: greeting::Request,
     /// What it has sent beyond that.
     pub early: Vec<u8>,
     /// Its number in the logs and on the console.
@@ -244,6 +293,10 @@ pub enum Told {
         sqlstate: [u8; 5],
         /// The text.
         text: Arc<str>,
+        /// More about it.
+        detail: Option<Arc<str>>,
+        /// What can be done.
+        hint: Option<Arc<str>>,
     },
 }
 
@@ -277,6 +330,15 @@ pub enum ToControl {
         /// For which client.
         client: ClientKey,
     },
+    /// Somebody who knows is to judge a password.
+    AskJudge(PasswordQuestion),
+    /// The client whose password was to be judged is gone.
+    JudgeUnneeded {
+        /// Who asked.
+        from: WorkerId,
+        /// For which client.
+        client: ClientKey,
+    },
     /// Who is this user of the system?
     SystemUser {
         /// Who asks.
@@ -294,10 +356,10 @@ pub enum ToControl {
         client: ClientKey,
         /// What it may do.
         right: Right,
-        /// What it said.
-        text: String,
+        /// What it wants.
+        request: Request,
     },
-    /// A client of the console is gone, before its answer.
+    /// A client of the console is gone, perhaps before its answer.
     ConsoleLeft {
         /// Where the client was.
         from: WorkerId,
@@ -320,6 +382,8 @@ pub enum ToControl {
         /// Whether there was anything to do it to.
         is_done: bool,
     },
+    /// A worker is suspended, and the console, which lives there, has no client left who could wake it.
+    ConsolesGone,
     /// What was asked for with [`ToWorker::Show`].
     Shown {
         /// Who answers.
@@ -354,7 +418,7 @@ pub struct Parts {
     pub clients: bool,
     /// [`Snapshot::servers`].
     pub servers: bool,
-    /// [`Snapshot::pools`], [`Snapshot::databases`], [`Snapshot::users`] and the sums.
+    /// [`Snapshot::pools`], [`Snapshot::databases`], [`Snapshot::users`], [`Snapshot::peers`] and the sums.
     pub pools: bool,
     /// [`Snapshot::stats`].
     pub stats: bool,
@@ -387,6 +451,8 @@ pub struct Snapshot {
     pub tables: Vec<TableRow>,
     /// The names whose addresses it remembers.
     pub hosts: Vec<HostRow>,
+    /// The peers that it has had cancel requests for.
+    pub peers: Vec<PeerRow>,
     /// Clients that are logging in.
     pub login_clients: u32,
     /// Names whose addresses are remembered.
@@ -404,6 +470,8 @@ pub struct Row {
     pub user: Arc<str>,
     /// Its database.
     pub database: Arc<str>,
+    /// Which stream it is for: none, physical or logical.
+    pub replication: &'static str,
     /// In PgBouncer's words: active, idle, waiting, ...; for servers active, idle, used, tested, new, ...
     pub state: &'static str,
     /// Theirs: address and port; `unix` and the port for unix sockets.
@@ -449,6 +517,19 @@ pub struct HostRow {
     pub ttl: Duration,
     /// Its addresses; none if there are none.
     pub addresses: Vec<IpAddr>,
+}
+
+/// Cancel requests for another process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerRow {
+    /// The number of that process.
+    pub peer: u16,
+    /// Requests that have been sent.
+    pub active: u32,
+    /// Requests that wait for a connection.
+    pub waiting: u32,
+    /// Connections that are being made.
+    pub dialing: u32,
 }
 
 /// A pool.

@@ -7,22 +7,32 @@
 //! Not here: signals, files, names, the console's commands (`control`).
 
 mod accept;
+mod applicant;
+mod arrival;
 mod beside;
 mod cancel;
 mod client;
 mod console;
 mod dial;
+mod ending;
 mod farewell;
 mod flow;
 mod force;
+mod handover;
+mod judge;
 mod lend;
 pub mod letters;
 mod loan;
 mod login;
+mod luggage;
 mod mend;
+mod names;
 mod orders;
+mod peers;
 mod places;
+mod private;
 mod proof;
+mod rest;
 mod secrets;
 mod secure;
 mod server;

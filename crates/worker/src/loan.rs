@@ -38,6 +38,7 @@ impl<I: Io> Worker<I> {
         // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
         assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
         assert!(server.exchange.may_end(), "a server was to be lent that owes an answer");
+        assert!(server.private.is_none(), "a server was to be lent that is one client's alone");
         let totals = &mut self.places.databases[server.database as usize].totals;
         totals.server_assignment_count += 1;
         totals.wait_time += waited.as_micros() as u64;
@@ -55,6 +56,10 @@ impl<I: Io> Worker<I> {
                 write::query(&mut out, &sql);
                 server.exchange.asks_ours();
                 self.io.send(server.conn, out.into());
+                if self.force.settings.verbose > 0 {
+                    let line = self.server_prefix(server_key);
+                    self.log.add(Level::Debug, format_args!("{line}varcache_apply: {sql}"));
+                }
                 self.arm_server(server_key);
             }
             None => self.forward_held(client_key),
@@ -71,6 +76,15 @@ impl<I: Io> Worker<I> {
         let server_vars = server.vars.clone();
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
             let mut vars = (*ready.vars).clone();
+            if self.force.settings.verbose > 0 {
+                let line = self.client_prefix(client_key);
+                for (name, ours, theirs) in vars.respellings(&server_vars, &self.force.tracked) {
+                    let what = format_args!(
+                        "{line}varcache_set_canonical: setting {name} to its canonical version {ours} -> {theirs}"
+                    );
+                    self.log.add(Level::Debug, what);
+                }
+            }
             vars.respell(&server_vars);
             let vars = self.share_vars(vars);
             if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
@@ -92,8 +106,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
-        // In session mode a loan lasts as long as its client.
-        let is_session = self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
+        // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
+        let is_session =
+            server.private.is_some() || self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
         if is_session {
             self.arm_server(server_key);
             self.close_obsolete_session(server_key);
@@ -142,6 +157,10 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
+        if server.private.is_some() {
+            self.leave_private(server_key);
+            return;
+        }
         let is_clean = server.exchange.may_end() && server.exchange.is_proven() && !ready.is_torn();
         if planted::is(Planted::HeldBytesSentAfterAll)
             && let Some(mut held) = ready.held.take()

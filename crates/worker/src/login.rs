@@ -4,121 +4,30 @@
 //! somebody with a wrong password, and a database that does not exist is told only to who has proved itself.
 //! Not here: how a proof goes (`protocol::client::login`), which limits there are (`lend`).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use auth::{ScramKeys, ScramSecret, Secret, ServerSecret};
+use auth::{ScramKeys, Secret};
+use base::Key;
 use base::planted::{self, Planted};
-use base::{Key, Time, Wall};
 use config::Database;
 use pool::{Event, PoolKey};
 use protocol::cancel::{CancelKey, KEY_BYTES};
-use protocol::client::greeting::{Request, write_welcome};
+use protocol::client::greeting::write_welcome;
 use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
 use protocol::fault::Fault;
 use protocol::vars::Vars;
 use reactor::{Io, Level, Peer, Receive};
 use wire::{Scanner, Step as Found, frontend};
 
-use crate::client::{Client, Ready, Stage};
+use crate::applicant::{Proof, Waits};
+use crate::client::{Client, Link, Ready, Stage};
 use crate::console::CONSOLE;
-use crate::letters::{Shutdown, ToControl};
-use crate::places::PoolPlace;
+use crate::letters::ToControl;
+use crate::places::{PoolPlace, Welcome};
 use crate::proof::{Demand, Entry};
+use crate::secrets::Again;
 use crate::turn::Worker;
-
-/// A client that is logging in.
-#[derive(Debug)]
-pub(crate) struct LoggingIn {
-    /// What a server has told of its user's secret.
-    pub(crate) told: Option<Arc<Secret>>,
-    pub(crate) request: Request,
-    waits: Waits,
-    /// What it said and nobody has looked at.
-    said: Vec<u8>,
-}
-
-#[derive(Debug)]
-enum Waits {
-    /// For our last byte to leave, to go home then.
-    Departure { early: Vec<u8>, since_wall: Wall },
-    /// For the ledger: may it come in?
-    Slot,
-    /// For the client's proof.
-    Proof(Box<Proof>),
-    /// For what a server says about its user, and then to show this.
-    Secret(Demand),
-    /// For its name in the system, and whether this map lets it be who it says.
-    SystemUser { map: Option<Arc<str>> },
-    /// For the parameters that a first server tells.
-    Welcome { pool: PoolKey, since: Time },
-}
-
-#[derive(Debug)]
-struct Proof {
-    login: Login,
-    scanner: Scanner,
-    body: Vec<u8>,
-}
-
-impl LoggingIn {
-    pub(crate) fn new(request: Request) -> Self {
-        Self { told: None, request, waits: Waits::Slot, said: Vec::new() }
-    }
-
-    pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
-        Self { told: None, request, waits: Waits::Departure { early, since_wall }, said: Vec::new() }
-    }
-
-    /// What goes along, if the client is to go.
-    pub(crate) fn departure(&mut self) -> Option<(Request, Vec<u8>, Wall)> {
-        match &mut self.waits {
-            Waits::Departure { early, since_wall } => Some((self.request.clone(), std::mem::take(early), *since_wall)),
-            _ => None,
-        }
-    }
-
-    /// What it said before it was let in.
-    pub(crate) fn into_said(self) -> Vec<u8> {
-        self.said
-    }
-
-    /// What it has to show once a server has told of its user, if that is awaited.
-    pub(crate) fn take_awaiting_secret(&mut self) -> Option<Demand> {
-        match std::mem::replace(&mut self.waits, Waits::Slot) {
-            Waits::Secret(demand) => Some(demand),
-            waits => {
-                self.waits = waits;
-                None
-            }
-        }
-    }
-
-    /// Whether it waits for what a server says about its user.
-    pub(crate) fn is_awaiting_secret(&self) -> bool {
-        matches!(self.waits, Waits::Secret(_))
-    }
-
-    /// The map by which its name in the system is judged, while that name is awaited.
-    pub(crate) fn awaited_map(&self) -> Option<Option<Arc<str>>> {
-        match &self.waits {
-            Waits::SystemUser { map } => Some(map.clone()),
-            _ => None,
-        }
-    }
-
-    /// The pool whose first server it waits for.
-    pub(crate) fn waits_for(&self) -> Option<PoolKey> {
-        self.waits_since().map(|(pool, _)| pool)
-    }
-
-    /// The pool whose first server it waits for, and since when.
-    pub(crate) fn waits_since(&self) -> Option<(PoolKey, Time)> {
-        match self.waits {
-            Waits::Welcome { pool, since } => Some((pool, since)),
-            _ => None,
-        }
-    }
-}
 
 impl<I: Io> Worker<I> {
     /// The client is at its home: first it needs a place.
@@ -126,12 +35,13 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
         login.said.extend_from_slice(early);
-        let is_admin = self.force.settings.admin_users.has(&login.request.user) || *login.request.user == *CONSOLE;
-        if client.is_own {
+        let (is_own, is_at_console) = (client.is_own, *login.request.database == *CONSOLE);
+        let user = login.request.user.clone();
+        if is_own {
             self.admit_own(key);
-        } else if *login.request.database != *CONSOLE {
+        } else if !is_at_console {
             self.take_client_slot(key);
-        } else if is_admin {
+        } else if self.is_admin(&user) {
             // Whoever has to mend what is full must come in.
             self.prove(key);
         } else {
@@ -143,6 +53,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn prove(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         let Stage::Login(login) = &client.stage else { return };
+        if login.waits_for().is_some() {
+            // It comes from another process, where it has shown that.
+            return;
+        }
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
         let peer = client.peer;
         let mut out = Vec::new();
@@ -165,13 +79,18 @@ impl<I: Io> Worker<I> {
         }
         self.send_to_client(key, out);
         let demand = self.demand(key, peer, &database, &user);
-        if matches!(demand, Demand::Nothing | Demand::Refusal(_)) || self.has_secret(&user) {
+        let needs_no_secret = matches!(demand, Demand::Nothing | Demand::Refusal(_) | Demand::Judgement(_));
+        if needs_no_secret || self.has_secret(&user) {
             self.ask_proof(key, demand, None);
             return;
         }
         match self.secret_question(key, &database, &user) {
             Ok(None) => self.ask_proof(key, demand, None),
             Ok(Some(question)) => {
+                if let Some(secret) = self.remembered_secret(key) {
+                    self.ask_proof(key, demand, Some(secret));
+                    return;
+                }
                 let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
                 login.waits = Waits::Secret(demand);
                 (self.posts.control)(ToControl::AskSecret(question));
@@ -185,7 +104,12 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
         let channel = security.as_ref().and_then(|security| security.end_point.clone());
+        let mut judge = None;
         let method = match demand {
+            Demand::Judgement(known) => {
+                judge = Some(known);
+                Method::Elsewhere
+            }
             Demand::Nothing => {
                 self.passed(key, None);
                 return;
@@ -201,8 +125,10 @@ impl<I: Io> Worker<I> {
             }
             Demand::Proof(method) => method,
         };
+        let is_old = login.is_told_before;
         let known = Known { channel, ..self.known(&user, method, told) };
-        if known.secret.is_none() {
+        let is_scram = method == Method::Scram || matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
+        if known.secret.is_none() && judge.is_none() {
             let line = self.client_prefix(key);
             self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
         }
@@ -215,11 +141,14 @@ impl<I: Io> Worker<I> {
                 self.send_to_client(key, out);
                 self.passed(key, keys);
             }
+            Ok(Step::Judge(_)) => unreachable!("nothing can be judged before it is asked for"),
             Ok(Step::Ask(asked)) => {
                 self.send_to_client(key, out);
                 let Some(client) = self.clients.get_mut(key) else { return };
                 let Stage::Login(login) = &mut client.stage else { return };
-                let proof = Proof { login: asked, scanner: Scanner::default(), body: Vec::new() };
+                // What answers SCRAM was made from the old secret's salt, and says nothing about another one.
+                let again = (is_old && (method == Method::Plain || !is_scram)).then_some((method, dice));
+                let proof = Proof { login: asked, judge, scanner: Scanner::default(), body: Vec::new(), again };
                 login.waits = Waits::Proof(Box::new(proof));
                 self.io.receive(client.conn, Receive::Stream);
                 let said = std::mem::take(&mut login.said);
@@ -230,38 +159,6 @@ impl<I: Io> Worker<I> {
                 self.fail_client(key, &fault);
             }
         }
-    }
-
-    /// What is known of a user, and what SCRAM is checked against.
-    fn known(&mut self, user: &str, method: Method, told: Option<Arc<Secret>>) -> Known {
-        let settings = &self.force.settings;
-        // Who stands in [users] only is nobody, as in PgBouncer.
-        let secret = told.or_else(|| self.force.users.secret(user).cloned());
-        let scram = match secret.as_deref() {
-            Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
-            Some(Secret::Plain(_)) if method == Method::Scram => ServerSecret::Derived(self.derived(user, &secret)),
-            _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
-        };
-        let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
-        Known { user: user.into(), secret, scram, like, channel: None }
-    }
-
-    /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.
-    fn derived(&mut self, user: &str, secret: &Option<Arc<Secret>>) -> Arc<ScramSecret> {
-        let iterations = self.force.settings.scram_iterations;
-        let number = self.places.user(user, &self.force.settings);
-        let Some(secret) = secret else { unreachable!("only a known secret is derived from") };
-        if let Some((of, derived)) = &self.places.users[number as usize].derived
-            && Arc::ptr_eq(of, secret)
-            && derived.iterations == iterations
-        {
-            return derived.clone();
-        }
-        let mut salt = [0; auth::scram::SALT_BYTES];
-        self.io.randomness(&mut salt);
-        let derived = Arc::new(ScramSecret::derive(&*secret.text(), &salt, iterations));
-        self.places.users[number as usize].derived = Some((secret.clone(), derived.clone()));
-        derived
     }
 
     /// A client says something during its login.
@@ -337,13 +234,19 @@ impl<I: Io> Worker<I> {
         let Stage::Login(login) = &mut client.stage else { return };
         let Waits::Proof(proof) = std::mem::replace(&mut login.waits, Waits::Slot) else { return };
         let mut out = Vec::new();
-        match proof.login.answer(&proof.body, &mut out) {
+        let Proof { login: asked, judge, scanner, body, again } = *proof;
+        match asked.answer(&body, &mut out) {
             Ok(Step::Passed(keys)) => {
                 self.send_to_client(key, out);
                 self.passed(key, keys);
             }
+            Ok(Step::Judge(password)) => {
+                // Who is asked for a password that is known elsewhere has somebody who judges it.
+                let Some(judge) = judge else { return self.fail_client(key, &Fault::Unservable) };
+                self.ask_judge(key, judge, password);
+            }
             Ok(Step::Ask(next)) => {
-                let proof = Proof { login: next, scanner: proof.scanner, body: Vec::new() };
+                let proof = Proof { login: next, judge, scanner, body: Vec::new(), again };
                 login.waits = Waits::Proof(Box::new(proof));
                 self.send_to_client(key, out);
             }
@@ -351,6 +254,10 @@ impl<I: Io> Worker<I> {
                 if let Some(why) = why {
                     let line = self.client_prefix(key);
                     self.log.add(Level::Log, format_args!("{line}SCRAM authentication failed: {why}"));
+                }
+                let again = again.map(|(method, dice)| Again { method, dice, body, fault: fault.clone() });
+                if self.doubt_secret(key, again) {
+                    return;
                 }
                 self.login_failed_line(key);
                 self.fail_client(key, &fault);
@@ -382,7 +289,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &Fault::NoSuchDatabase { name });
             return;
         };
-        if self.shutdown.is_some() {
+        if self.is_shut_out(key) {
             self.fail_client(key, &Fault::ShuttingDown);
             return;
         }
@@ -427,14 +334,18 @@ impl<I: Io> Worker<I> {
             place.keys = Some(keys);
         }
         let Some(client) = self.clients.get_mut(key) else { return };
+        let is_own = client.is_own;
         let Stage::Login(login) = &mut client.stage else { return };
         let told = login.told.take().filter(|_| *login.request.user == *on_server);
         if let (Some(told), Some(place)) = (told, self.places.pool_mut(pool)) {
             place.told = Some(told);
         }
         login.waits = Waits::Welcome { pool, since: self.now };
+        let wants_stream = login.request.replication.is_some() && !is_own;
         self.io.receive(client.conn, Receive::Stream);
-        if self.places.pool(pool).is_some_and(|place| place.welcome.is_some()) {
+        if wants_stream {
+            self.want_private(key, pool);
+        } else if self.places.pool(pool).is_some_and(|place| place.welcome.is_some()) {
             self.welcome(key);
         } else {
             self.tell_pools(Event::Greets { pool, client: key });
@@ -443,7 +354,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The pool of a user on a database; opened when it is the first who asks.
-    fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
+    pub(crate) fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
         let number = self.places.user(on_server, &self.force.settings);
         if let Some(pool) = self.places.pool_key(database, number) {
             return pool;
@@ -503,18 +414,24 @@ impl<I: Io> Worker<I> {
             add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);
         }
         vars.fill_from(&welcome.vars);
-        let user_name = login.request.user.clone();
         let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.share_vars(vars) };
+        self.let_in(key, pool, &welcome, vars, Link::None);
+    }
+
+    /// Tells a client that it is let in, by what server it has a link to, and what it may know of its servers.
+    pub(crate) fn let_in(&mut self, key: Key, pool: PoolKey, welcome: &Welcome, vars: Rc<Vars>, link: Link) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let (user_name, replication) = (login.request.user.clone(), login.request.replication);
         let user = self.places.user(&user_name, &self.force.settings);
         let mut random = [0; KEY_BYTES];
         self.io.randomness(&mut random);
-        let cancel_key = CancelKey::new(self.id, random);
+        let cancel_key = CancelKey::new(self.id, self.force.settings.own_peer(), random);
         self.cancel_keys.insert(cancel_key, key);
         let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
         let notice = self.force.settings.login_notify_message.as_deref();
         write_welcome(&mut out, &welcome.fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
-        let ready = Stage::Ready(Ready::new(pool, user, vars, cancel_key));
+        let ready = Stage::Ready(Ready { link, replication, ..Ready::new(pool, user, vars, cancel_key) });
         let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
         if let Some((timer, _)) = client.timer.take() {
             self.timers.remove(timer);
@@ -533,29 +450,16 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn login_failed_line(&mut self, key: Key) {
+    pub(crate) fn login_failed_line(&mut self, key: Key) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
         let line = self.client_prefix(key);
         self.log.add(Level::Log, format_args!("{line}login failed: db={database} user={user}"));
     }
-
-    /// Goes down the way that the operator wants.
-    pub(crate) fn go_down(&mut self, way: Shutdown) {
-        self.shutdown = Some(way);
-        self.is_drained = false;
-        if way == Shutdown::Now {
-            return;
-        }
-        self.io.accept(reactor::Doors::OnlyUnix);
-        if way == Shutdown::WaitForServers {
-            self.pause_for_good();
-        }
-    }
 }
 
 /// Appends the client's address to its `application_name` (`application_name_add_host`).
-fn add_host(vars: &mut Vars, place: usize, peer: Peer, port: u16) {
+pub(crate) fn add_host(vars: &mut Vars, place: usize, peer: Peer, port: u16) {
     let from = match peer {
         Peer::Tcp(address) => address.to_string(),
         Peer::Unix { pid, .. } => format!("unix({pid}):{port}"),

@@ -77,6 +77,12 @@ pub enum Order {
     AwaitUnused(Whose),
     /// `WAIT_CLOSE`: answered when no server from before the last RECONNECT or change of its settings is left.
     AwaitRenewed(Whose),
+    /// SUSPEND: answered when nothing of any conversation is under way.
+    Suspend {
+        /// Another process is to have all conversations, and those on servers with TLS it cannot have: their transactions are
+        /// waited for.
+        is_handover: bool,
+    },
 }
 
 impl<I: Io> Worker<I> {
@@ -100,6 +106,11 @@ impl<I: Io> Worker<I> {
                 has_nothing_left
             }
             Order::AwaitUnused(_) | Order::AwaitRenewed(_) => {
+                self.awaited.push((question, order));
+                return;
+            }
+            Order::Suspend { is_handover } => {
+                self.suspend(is_handover);
                 self.awaited.push((question, order));
                 return;
             }
@@ -139,6 +150,7 @@ impl<I: Io> Worker<I> {
             Order::AwaitRenewed(whose) => {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))
             }
+            Order::Suspend { .. } => !self.is_at_rest(),
             Order::Reconnect(_) | Order::Kill(_) | Order::KillClient(_) | Order::ConfirmDrained => false,
         }
     }

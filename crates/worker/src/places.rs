@@ -32,7 +32,7 @@ pub(crate) struct Places {
     pub(crate) has_idle_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
     /// Addresses of names, and who waits for them.
-    pub(crate) names: BTreeMap<Arc<str>, crate::dial::NamePlace>,
+    pub(crate) names: BTreeMap<Arc<str>, crate::names::NamePlace>,
 }
 
 /// A database in use.

@@ -10,11 +10,12 @@ use base::Key;
 use config::AuthType;
 use protocol::client::login::Method;
 use protocol::fault::Fault;
+use protocol::replication::Replication;
 use reactor::{Io, Level, Peer};
 
 use crate::client::{Client, Stage};
 use crate::console::CONSOLE;
-use crate::letters::{Right, ToControl};
+use crate::letters::{Judge, Right, ToControl};
 use crate::turn::Worker;
 
 /// What a client has to show.
@@ -24,6 +25,8 @@ pub(crate) enum Demand {
     Nothing,
     /// That it can answer this.
     Proof(Method),
+    /// Its password, which somebody else knows.
+    Judgement(Judge),
     /// That it is a user of the system who may be this one.
     SystemUser {
         /// The user's number.
@@ -79,8 +82,12 @@ impl<I: Io> Worker<I> {
             AuthType::ScramSha256 => Demand::Proof(Method::Scram),
             AuthType::Hba => self.demand_of_rules(key, peer, database, user),
             AuthType::Cert => self.demand_of_certificate(key, None, user),
-            // The others are refused when the configuration is read.
-            AuthType::Md5 | AuthType::Ldap | AuthType::Pam => Demand::Proof(Method::Md5),
+            AuthType::Md5 => Demand::Proof(Method::Md5),
+            AuthType::Pam => self.demand_of_judge(key, database, Judge::Pam),
+            AuthType::Ldap => match self.force.settings.auth_ldap_options.clone() {
+                Some(options) => self.demand_of_judge(key, database, Judge::Ldap(options)),
+                None => Demand::Refusal(Fault::LdapUnset),
+            },
         }
     }
 
@@ -95,14 +102,20 @@ impl<I: Io> Worker<I> {
         if is_named { Demand::Proof(Method::Certificate) } else { Demand::Refusal(Fault::CertificateRejected) }
     }
 
-    fn demand_of_rules(&self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
+    fn demand_of_rules(&mut self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
         let (from, uid) = match peer {
             Peer::Tcp(address) => (Some(address.ip()), None),
             Peer::Unix { uid, .. } => (None, uid),
         };
         let is_tls = self.clients.get(key).is_some_and(|client| client.security.is_some());
-        let visit = Visit { from, is_tls, database, user, is_replication: false };
+        // As in PostgreSQL, who wants the stream of one database is judged by the rules for that database.
+        let is_replication = self.replication_of(key) == Some(Replication::Physical);
+        let visit = Visit { from, is_tls, database, user, is_replication };
         match self.force.hba.method_for(&visit) {
+            Some(HbaMethod::Ldap(options)) => {
+                let judge = Judge::Ldap(options.clone());
+                self.demand_of_judge(key, database, judge)
+            }
             None => Demand::Refusal(Fault::NoMethod),
             Some(HbaMethod::Trust) => Demand::Proof(Method::Trust),
             Some(HbaMethod::Password) => Demand::Proof(Method::Plain),
@@ -110,7 +123,6 @@ impl<I: Io> Worker<I> {
             Some(HbaMethod::Scram) => Demand::Proof(Method::Scram),
             Some(HbaMethod::Reject) => Demand::Refusal(Fault::LoginRejected),
             Some(HbaMethod::Cert { map }) => self.demand_of_certificate(key, map.as_ref(), user),
-            Some(HbaMethod::Ldap { .. }) => Demand::Refusal(Fault::LdapUnbuilt),
             Some(HbaMethod::Peer { map }) => match uid {
                 Some(uid) => Demand::SystemUser { uid, map: map.clone() },
                 None => Demand::Refusal(Fault::UnixSocketRejected),

@@ -1,21 +1,170 @@
-//! Users whose secret a server knows: `auth_query`, asked through the pool of `auth_user` by the control thread.
+//! What is known of users' secrets; those that a server knows (`auth_query`) are asked through the pool of `auth_user` by the
+//! control thread.
 //!
-//! Always true: a server is asked about whoever has no secret of its own here, at every login; what it tells is for that login and
-//! for the logins of that very user at servers.
-//! Not here: asking (`control::secrets`).
+//! Always true: a server is asked about whoever has no secret of its own here, at every login or as often as
+//! `auth_query_cache_ttl` says; what it tells is for logins of that very user to that very database, and for the logins of
+//! that user at servers. What is remembered is forgotten by a reload, and when somebody does not fit it.
+//! Not here: asking (`control::secrets`), how a proof goes (`protocol::client::login`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::Key;
+use auth::{ScramSecret, Secret, ServerSecret};
+use base::{Key, Time};
+use protocol::client::login::{Dice, Known, Login, Method, Step};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
 
 use crate::client::{Client, Stage};
 use crate::console::CONSOLE;
-use crate::letters::{SecretQuestion, Told};
+use crate::letters::{SecretQuestion, ToControl, Told};
 use crate::turn::Worker;
 
+/// What servers have told of users, each for its time.
+#[derive(Debug, Default)]
+pub(crate) struct RememberedSecrets {
+    rows: BTreeMap<(Arc<str>, Arc<str>), Remembered>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    secret: Arc<Secret>,
+    until: Time,
+}
+
+/// What a client has shown, to be judged by another secret.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) method: Method,
+    pub(crate) dice: Dice,
+    pub(crate) body: Vec<u8>,
+    /// What it is told if that does not fit either.
+    pub(crate) fault: Fault,
+}
+
+impl RememberedSecrets {
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+    }
+
+    fn find(&self, database: &str, user: &str, now: Time) -> Option<Arc<Secret>> {
+        let row = self.rows.get(&(Arc::from(database), Arc::from(user)));
+        row.filter(|row| now < row.until).map(|row| Arc::clone(&row.secret))
+    }
+
+    fn keep(&mut self, database: &str, user: &str, secret: Arc<Secret>, until: Time, now: Time) {
+        if self.rows.len() >= REMEMBERED_MAX {
+            self.rows.retain(|_, row| now < row.until);
+        }
+        if self.rows.len() >= REMEMBERED_MAX
+            && let Some(oldest) = self.rows.iter().min_by_key(|(_, row)| row.until).map(|(name, _)| name.clone())
+        {
+            self.rows.remove(&oldest);
+        }
+        self.rows.insert((database.into(), user.into()), Remembered { secret, until });
+    }
+
+    /// Whether there was anything to forget.
+    fn forget(&mut self, database: &str, user: &str) -> bool {
+        self.rows.remove(&(Arc::from(database), Arc::from(user))).is_some()
+    }
+}
+
 impl<I: Io> Worker<I> {
+    /// What is known of a user, and what SCRAM is checked against.
+    pub(crate) fn known(&mut self, user: &str, method: Method, told: Option<Arc<Secret>>) -> Known {
+        let settings = &self.force.settings;
+        // Who stands in [users] only is nobody, as in PgBouncer.
+        let secret = told.or_else(|| self.force.users.secret(user).cloned());
+        let scram = match secret.as_deref() {
+            Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
+            Some(Secret::Plain(_)) if method == Method::Scram => ServerSecret::Derived(self.derived(user, &secret)),
+            _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
+        };
+        let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
+        Known { user: user.into(), secret, scram, like, channel: None }
+    }
+
+    /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.
+    fn derived(&mut self, user: &str, secret: &Option<Arc<Secret>>) -> Arc<ScramSecret> {
+        let iterations = self.force.settings.scram_iterations;
+        let number = self.places.user(user, &self.force.settings);
+        let Some(secret) = secret else { unreachable!("only a known secret is derived from") };
+        if let Some((of, derived)) = &self.places.users[number as usize].derived
+            && Arc::ptr_eq(of, secret)
+            && derived.iterations == iterations
+        {
+            return derived.clone();
+        }
+        let mut salt = [0; auth::scram::SALT_BYTES];
+        self.io.randomness(&mut salt);
+        let derived = Arc::new(ScramSecret::derive(&*secret.text(), &salt, iterations));
+        self.places.users[number as usize].derived = Some((secret.clone(), derived.clone()));
+        derived
+    }
+
+    /// What a server has told of a client's user not long ago, if that is believed.
+    pub(crate) fn remembered_secret(&mut self, key: Key) -> Option<Arc<Secret>> {
+        self.force.settings.auth_query_cache_ttl?;
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
+        let secret = self.remembered.find(&login.request.database, &login.request.user, self.now)?;
+        login.told = Some(secret.clone());
+        login.is_told_before = true;
+        Some(secret)
+    }
+
+    /// Remembers what a server has told of a client's user, if there is something to be remembered.
+    fn remember_secret(&mut self, key: Key, secret: &Arc<Secret>) {
+        let Some(believed) = self.force.settings.auth_query_cache_ttl.filter(|_| !secret.is_none()) else { return };
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let (database, user) = (&login.request.database, &login.request.user);
+        self.remembered.keep(database, user, secret.clone(), self.now + believed, self.now);
+    }
+
+    /// A client's proof does not fit. If that was judged by what is remembered, it is forgotten, and where the proof says anything
+    /// about another secret the server is asked once more: then the answer is awaited, and the client with it.
+    pub(crate) fn doubt_secret(&mut self, key: Key, again: Option<Again>) -> bool {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
+        if !std::mem::take(&mut login.is_told_before) {
+            return false;
+        }
+        let (database, user) = (login.request.database.clone(), login.request.user.clone());
+        self.remembered.forget(&database, &user);
+        let Some(again) = again else { return false };
+        let Ok(Some(question)) = self.secret_question(key, &database, &user) else { return false };
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
+        login.await_secret_again(again);
+        (self.posts.control)(ToControl::AskSecret(question));
+        true
+    }
+
+    /// A server has told of a user once more: does what the client has shown fit now?
+    fn told_again(&mut self, key: Key, again: Again, told: Told) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let user = login.request.user.clone();
+        match told {
+            Told::User { name, secret } if *name == *user => {
+                login.told = Some(secret.clone());
+                self.remember_secret(key, &secret);
+                let known = self.known(&user, again.method, Some(secret));
+                // The same has been asked already; if the new secret asks otherwise, what has come does not answer it.
+                if let Ok(Step::Ask(asked)) = Login::begin(again.method, known, again.dice, &mut Vec::new())
+                    && let Ok(Step::Passed(keys)) = asked.answer(&again.body, &mut Vec::new())
+                {
+                    self.passed(key, keys);
+                    return;
+                }
+            }
+            Told::Unanswered(why) => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Error, format_args!("{line}{why}"));
+            }
+            Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
+        }
+        self.login_failed_line(key);
+        self.fail_client(key, &again.fault);
+    }
+
     /// Whether the file of secrets has one of this user.
     pub(crate) fn has_secret(&self, user: &str) -> bool {
         self.force.users.secret(user).is_some_and(|secret| !secret.is_none())
@@ -66,6 +215,10 @@ impl<I: Io> Worker<I> {
     /// A server has said what it knows of a user.
     pub(crate) fn told(&mut self, key: Key, told: Told) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        if let Some(again) = login.take_awaiting_again() {
+            self.told_again(key, *again, told);
+            return;
+        }
         let Some(demand) = login.take_awaiting_secret() else { return };
         let fault = match told {
             Told::User { name, .. } if *name != *login.request.user => {
@@ -75,6 +228,7 @@ impl<I: Io> Worker<I> {
             }
             Told::User { secret, .. } => {
                 login.told = Some(secret.clone());
+                self.remember_secret(key, &secret);
                 self.ask_proof(key, demand, Some(secret));
                 return;
             }
@@ -84,8 +238,45 @@ impl<I: Io> Worker<I> {
                 self.log.add(Level::Error, format_args!("{line}{why}"));
                 Fault::BouncerConfig
             }
-            Told::Refused { sqlstate, text } => Fault::ServerSaid { sqlstate, text },
+            Told::Refused { sqlstate, text, detail, hint } => Fault::ServerSaid { sqlstate, text, detail, hint },
         };
         self.fail_client(key, &fault);
+    }
+}
+
+/// Users that are remembered in a worker; one more, and the oldest is asked about again.
+const REMEMBERED_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> Arc<Secret> {
+        Arc::new(Secret::parse(text))
+    }
+
+    #[test]
+    fn a_secret_is_remembered_for_its_user_and_database_and_time() {
+        let mut remembered = RememberedSecrets::default();
+        let (now, until) = (Time::from_secs(1), Time::from_secs(6));
+        remembered.keep("d", "u", secret("one"), until, now);
+        assert_eq!(remembered.find("d", "u", now), Some(secret("one")));
+        assert_eq!(remembered.find("d", "v", now), None);
+        assert_eq!(remembered.find("e", "u", now), None);
+        assert_eq!(remembered.find("d", "u", until), None);
+        assert!(remembered.forget("d", "u") && !remembered.forget("d", "u"));
+        assert_eq!(remembered.find("d", "u", now), None);
+    }
+
+    #[test]
+    fn beyond_the_limit_the_oldest_is_forgotten() {
+        let mut remembered = RememberedSecrets::default();
+        let now = Time::from_secs(1);
+        for number in 0..=REMEMBERED_MAX {
+            remembered.keep("d", &format!("u{number}"), secret("x"), Time::from_secs(10 + number as u64), now);
+        }
+        assert_eq!(remembered.rows.len(), REMEMBERED_MAX);
+        assert_eq!(remembered.find("d", "u0", now), None);
+        assert!(remembered.find("d", "u1", now).is_some());
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use base::planted::{self, Planted};
 use pool::{Failure, ServerKey};
 use reactor::tls::{Security, Side};
 use reactor::{Address, Conn, Io, Level, Receive};
@@ -76,7 +77,12 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Answer {
         match bytes {
             [b'S'] => Answer::Yes,
-            [b'N'] if self.force.settings.server_tls_sslmode.forbids_clear_text() => Answer::Refused,
+            [b'N']
+                if self.force.settings.server_tls_sslmode.forbids_clear_text()
+                    && !planted::is(Planted::RefusedTlsForgone) =>
+            {
+                Answer::Refused
+            }
             [b'N'] => Answer::No,
             [b'S' | b'N', ..] => Answer::Stuffed,
             _ => Answer::Bad,

@@ -17,6 +17,7 @@ use protocol::server::login::ServerLogin;
 use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Address, Chunk, Conn, End, Io, Level, TimerId};
+use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
 use wire::frame::Part;
 use wire::notice::Notice;
@@ -25,6 +26,7 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 use crate::client::Client;
 use crate::letters::Totals;
 use crate::mend::Cleaning;
+use crate::private::Private;
 use crate::turn::Worker;
 
 /// One server.
@@ -44,6 +46,8 @@ pub(crate) struct Server {
     /// Since when it has been dialed.
     pub(crate) since: Time,
     pub(crate) stage: Stage,
+    /// Whose it is alone, if it is nobody else's.
+    pub(crate) private: Option<Box<Private>>,
     pub(crate) exchange: Exchange,
     /// The prepared statements that it has.
     pub(crate) stock: Stock,
@@ -51,7 +55,7 @@ pub(crate) struct Server {
     /// Process id and secret, for cancel requests.
     pub(crate) cancel_key: Box<[u8]>,
     pub(crate) scanner: Scanner,
-    fate: Fate,
+    pub(crate) fate: Fate,
     /// A small message that came in parts.
     pub(crate) collected: Vec<u8>,
     pub(crate) is_paused: bool,
@@ -105,8 +109,8 @@ pub(crate) enum Securing {
 }
 
 /// Whose a message is, all its parts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Fate {
     Forward,
     Swallow,
 }
@@ -124,6 +128,7 @@ impl Server {
             security: None,
             since: now,
             stage: Stage::Resolving,
+            private: None,
             exchange: Exchange::default(),
             stock: Stock::default(),
             vars,
@@ -454,7 +459,8 @@ impl<I: Io> Worker<I> {
 
     /// Whether a statement has opened a transaction where none may be.
     fn breaks_statement_mode(&self, key: ServerKey) -> bool {
-        let Some(server) = self.servers.get(key).filter(|server| server.client().is_some()) else { return false };
+        let is_shared_loan = |server: &&Server| server.client().is_some() && server.private.is_none();
+        let Some(server) = self.servers.get(key).filter(is_shared_loan) else { return false };
         let is_statement = self.places.pool(server.pool).is_some_and(|place| place.mode == pool::Mode::Statement);
         is_statement && server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle
     }
@@ -509,6 +515,10 @@ impl<I: Io> Worker<I> {
         let why = "server conn crashed?";
         match self.servers.get(key).map(|server| &server.stage) {
             Some(&Stage::Lent { client, catching_up: Some(since) }) => self.lose_before_use(key, client, since, why),
+            Some(&Stage::Lent { client, .. }) if self.has_said_its_last(key) => {
+                self.lose_server(key, "server closed the stream");
+                self.part_from_client(client, "server closed the stream");
+            }
             Some(&Stage::Lent { client, .. }) => {
                 self.lose_server(key, why);
                 self.fail_client(client, &Fault::ServerCrashed);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::{Key, Time, Wall};
 use protocol::prepared::Statement;
+use protocol::replication::Replication;
 use reactor::tls::Security;
 use reactor::{Io, Peer};
 
@@ -44,6 +45,7 @@ impl<I: Io> Worker<I> {
             snapshot.pools = self.pool_rows();
             snapshot.databases = self.database_rows();
             snapshot.users = self.user_rows();
+            snapshot.peers = self.peer_rows();
         }
         if what.stats {
             let databases = self.places.databases.iter().enumerate();
@@ -113,6 +115,7 @@ impl<I: Io> Worker<I> {
         Some(Row {
             user,
             database,
+            replication: Replication::word(self.replication_of(key)),
             state,
             local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
             local_port: ours.map_or(self.force.settings.listen_port, |ours| ours.port()),
@@ -148,6 +151,7 @@ impl<I: Io> Worker<I> {
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
+            replication: Replication::word(server.private.as_ref().map(|private| private.kind)),
             state,
             addr: theirs.map_or_else(|| "unix".to_owned(), |theirs| theirs.ip().to_string()),
             port: theirs.map_or(port, |theirs| theirs.port()),

@@ -21,9 +21,9 @@ use crate::turn::Worker;
 /// The beginning of a message of which too little has come to know what it asks.
 #[derive(Debug)]
 pub(crate) struct Collected {
-    bytes: Vec<u8>,
-    body_bytes: usize,
-    charge: Charge,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) body_bytes: usize,
+    pub(crate) charge: Charge,
 }
 
 /// What following statements takes, beside the two sides.

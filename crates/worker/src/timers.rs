@@ -29,6 +29,8 @@ pub(crate) enum Timer {
     Redial(ServerKey),
     /// A cancel request's patience.
     Cancel(Key),
+    /// The patience of a cancel request for another process.
+    Forward(Key),
     /// A look at the pools that nobody uses, and at the databases that were made from `*`.
     Sweep,
 }
@@ -49,6 +51,7 @@ impl<I: Io> Worker<I> {
             Timer::Server(key) => self.server_due(key),
             Timer::Redial(key) => self.redial(key),
             Timer::Cancel(key) => self.cancel_too_late(key),
+            Timer::Forward(key) => self.forward_too_late(key),
             Timer::Sweep => {
                 self.places.is_sweep_armed = false;
                 self.sweep_pools();
@@ -111,8 +114,12 @@ impl<I: Io> Worker<I> {
                     return limit.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)));
                 };
                 let failure = self.pools.snapshot(pool).and_then(|snapshot| snapshot.failure);
+                // Who waits for a server of its own may wait because all places are taken, and then no server is down.
+                let may_be_down =
+                    |at: &Time| login.request.replication.is_none() || failure.is_some() || *at > self.now;
+                let down = limit.map(|limit| client.since + limit).filter(may_be_down);
                 let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.text) };
-                let down = limit.map(|limit| (client.since + limit, ClientDue::Fault(fault)));
+                let down = down.map(|at| (at, ClientDue::Fault(fault)));
                 let entry = self
                     .places
                     .pool(pool)
@@ -120,7 +127,10 @@ impl<I: Io> Worker<I> {
                 let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request.user));
                 let wait = wait
                     .map(|limit| (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs() })));
-                down.into_iter().chain(wait).min_by_key(|(at, _)| *at)
+                // A login that waits for its first server waits like a query (PgBouncer, `janitor.c`, `pool_client_maint`).
+                let query = settings.query_timeout;
+                let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                down.into_iter().chain(query).chain(wait).min_by_key(|(at, _)| *at)
             }
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(_) => None,
@@ -187,6 +197,8 @@ impl<I: Io> Worker<I> {
                 let end = cleaning.since + settings.server_mend_timeout;
                 Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
+            // A stream has no end, and a base backup takes its time.
+            Stage::Lent { .. } if server.private.is_some() => None,
             Stage::Lent { catching_up: Some(_), .. } => {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }

@@ -22,7 +22,10 @@ use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::lend::Lending;
 use crate::letters::{Force, Order, Posts, Shutdown, ToControl, ToWorker};
+use crate::peers::Forwards;
 use crate::places::Places;
+use crate::rest::Rest;
+use crate::secrets::RememberedSecrets;
 use crate::server::Server;
 use crate::timers::Timer;
 
@@ -39,10 +42,14 @@ pub struct Worker<I: Io> {
     /// Servers, under the keys of their slots.
     pub(crate) servers: Beside<Server>,
     pub(crate) cancels: Slab<Cancel>,
+    /// Cancel requests for other processes.
+    pub(crate) forwards: Forwards,
     /// Whose query each key cancels.
     pub(crate) cancel_keys: HashMap<CancelKey, Key>,
     pub(crate) pools: Pools,
     pub(crate) places: Places,
+    /// What servers have told of users' secrets.
+    pub(crate) remembered: RememberedSecrets,
     pub(crate) lending: Lending,
     pub(crate) timers: Wheel<Timer>,
     /// What the pools want done and has not been done yet.
@@ -55,9 +62,17 @@ pub struct Worker<I: Io> {
     pub(crate) library: Library,
     pub(crate) shutdown: Option<Shutdown>,
     pub(crate) is_drained: bool,
+    /// The shutdown waits for no client any longer.
+    pub(crate) has_ended_clients: bool,
     pub(crate) protocol_surprises: u64,
     /// Orders that wait for something, by control's numbers for them.
     pub(crate) awaited: Vec<(u64, Order)>,
+    /// It has been suspended.
+    pub(crate) rest: Option<Box<Rest>>,
+    /// Where the clients are whose keys name this worker because it had them in another process.
+    pub(crate) moved_keys: HashMap<CancelKey, WorkerId>,
+    /// Another process goes on with what was here.
+    pub(crate) is_handed_over: bool,
 }
 
 /// Whom a completion concerns: said to the reactor with each connection.
@@ -66,16 +81,18 @@ pub(crate) enum Owner {
     Client(Key),
     Server(Key),
     Cancel(Key),
+    Forward(Key),
 }
 
 impl Owner {
     pub(crate) fn to_bits(self) -> u64 {
         let (kind, key) = match self {
-            Self::Client(key) => (0, key),
-            Self::Server(key) => (1, key),
-            Self::Cancel(key) => (2, key),
+            Self::Client(key) => (0, key.to_bits()),
+            Self::Server(key) => (1, key.to_bits()),
+            Self::Cancel(key) => (2, key.to_bits()),
+            Self::Forward(key) => (2, key.to_bits() | FORWARD),
         };
-        kind << 62 | (key.to_bits() & KEY_BITS)
+        kind << 62 | (key & KEY_BITS)
     }
 }
 
@@ -100,9 +117,11 @@ impl<I: Io> Worker<I> {
             clients: Slab::with_capacity(CONNECTIONS_MAX),
             servers: Beside::default(),
             cancels: Slab::with_capacity(CANCELS_MAX),
+            forwards: Forwards::default(),
             cancel_keys: HashMap::new(),
             pools: Pools::new(seed),
             places: Places::default(),
+            remembered: RememberedSecrets::default(),
             lending: Lending::new(id, workers),
             timers: Wheel::new(now),
             commands: VecDeque::new(),
@@ -112,8 +131,12 @@ impl<I: Io> Worker<I> {
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             shutdown: None,
             is_drained: false,
+            has_ended_clients: false,
             protocol_surprises: 0,
             awaited: Vec::new(),
+            rest: None,
+            moved_keys: HashMap::new(),
+            is_handed_over: false,
             force,
         };
         worker.io.accept(Doors::Open);
@@ -128,6 +151,21 @@ impl<I: Io> Worker<I> {
         while !self.is_over() {
             self.turn(&mut done);
         }
+        if self.is_handed_over {
+            // For the last words of those who were left behind.
+            for _ in 0..LAST_TURNS {
+                let soon = self.io.now() + LAST_TURN;
+                self.io.turn(Some(soon), &mut done);
+                done.clear();
+            }
+        }
+    }
+
+    /// Sleeps from the first turn on, until [`ToWorker::WakeUp`]: what another process has had is still to come.
+    #[must_use]
+    pub fn asleep(mut self) -> Self {
+        self.suspend(false);
+        self
     }
 
     /// Whether it has been told to go down at once: it has no turn any more.
@@ -139,6 +177,9 @@ impl<I: Io> Worker<I> {
     /// When there must be a turn even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
+        if let Some(rest) = &self.rest {
+            return rest.deadline();
+        }
         [self.pools.next_deadline(), self.timers.next_deadline()].into_iter().flatten().min()
     }
 
@@ -151,7 +192,10 @@ impl<I: Io> Worker<I> {
             self.apply(completion);
             self.settle();
         }
-        self.expire();
+        match self.rest {
+            None => self.expire(),
+            Some(_) => self.come_to_rest(),
+        }
         if !self.log.is_empty() {
             self.io.write_log(&self.log);
             self.log.clear();
@@ -166,33 +210,37 @@ impl<I: Io> Worker<I> {
                 Some(Owner::Client(client)) => self.client_received(client, bytes),
                 Some(Owner::Server(server)) => self.server_received(server, bytes),
                 Some(Owner::Cancel(cancel)) => self.cancel_answered(cancel, bytes.bytes()),
-                None => {}
+                // Whoever is told of a cancel request has nothing to say but the end.
+                Some(Owner::Forward(_)) | None => {}
             },
             Completion::Secured { owner, security } => match self.owner(owner) {
                 Some(Owner::Client(client)) => self.client_secured(client, security),
                 Some(Owner::Server(server)) => self.server_secured(server, security),
                 Some(Owner::Cancel(cancel)) => self.send_cancel(cancel),
-                None => {}
+                Some(Owner::Forward(_)) | None => {}
             },
             Completion::Ended { owner, end } => match self.owner(owner) {
                 Some(Owner::Client(client)) => self.client_ended(client, &end),
                 Some(Owner::Server(server)) => self.server_ended(server, &end),
                 Some(Owner::Cancel(cancel)) => self.cancel_ended(cancel, &end),
+                Some(Owner::Forward(forward)) => self.forward_ended(forward),
                 None => {}
             },
             Completion::Drained { owner } => match self.owner(owner) {
                 Some(Owner::Client(client)) => self.client_drained(client),
                 Some(Owner::Server(server)) => self.server_drained(server),
-                Some(Owner::Cancel(_)) | None => {}
+                Some(Owner::Cancel(_) | Owner::Forward(_)) | None => {}
             },
             Completion::Connected { owner } => match self.owner(owner) {
                 Some(Owner::Server(server)) => self.server_connected(server),
                 Some(Owner::Cancel(cancel)) => self.cancel_connected(cancel),
+                Some(Owner::Forward(forward)) => self.forward_connected(forward),
                 Some(Owner::Client(_)) | None => {}
             },
             Completion::ConnectFailed { owner, error } => match self.owner(owner) {
                 Some(Owner::Server(server)) => self.connect_failed(server, &error),
                 Some(Owner::Cancel(cancel)) => self.cancel_failed(cancel),
+                Some(Owner::Forward(forward)) => self.forward_failed(forward, &error),
                 Some(Owner::Client(_)) | None => {}
             },
             Completion::Accepted { socket, is_last } => self.accepted(socket, is_last),
@@ -207,12 +255,13 @@ impl<I: Io> Worker<I> {
     /// happened before.
     fn owner(&self, bits: u64) -> Option<Owner> {
         let index = bits as u32;
-        let (owner, key) = match bits >> 62 {
-            0 => self.clients.key_at(index).map(|key| (Owner::Client(key), key))?,
-            1 => self.servers.key_at(index).map(|key| (Owner::Server(key), key))?,
-            _ => self.cancels.key_at(index).map(|key| (Owner::Cancel(key), key))?,
+        let owner = match bits >> 62 {
+            0 => Owner::Client(self.clients.key_at(index)?),
+            1 => Owner::Server(self.servers.key_at(index)?),
+            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancels.key_at(index)?),
+            _ => Owner::Forward(self.forwards.key_at(index & !(FORWARD as u32))?),
         };
-        let is_tenant = (key.to_bits() ^ bits) & KEY_BITS == 0 || planted::is(Planted::StaleCompletion);
+        let is_tenant = (owner.to_bits() ^ bits) & KEY_BITS == 0 || planted::is(Planted::StaleCompletion);
         is_tenant.then_some(owner)
     }
 
@@ -233,8 +282,12 @@ impl<I: Io> Worker<I> {
     pub(crate) fn settle(&mut self) {
         while let Some(command) = self.commands.pop_front() {
             match command {
+                Command::Attach { client, server, waited } if self.rest.is_some() => {
+                    self.put_off(client, server, waited)
+                }
                 Command::Attach { client, server, waited } => self.attach(client, server, waited),
-                Command::Dial { pool, server } => self.dial(pool, server),
+                Command::Dial { pool, server, owner } => self.dial(pool, server, owner),
+                Command::Bind { client, server, waited } => self.bind(client, server, waited),
                 Command::Welcome { client } => self.welcome(client),
                 Command::Reset { server } => self.reset(server),
                 Command::Check { server } => self.check(server),
@@ -276,12 +329,14 @@ impl<I: Io> Worker<I> {
                 ToWorker::Own(socket) => self.receive_own(socket),
                 ToWorker::Client(traveller) => self.receive_traveller(*traveller),
                 ToWorker::Cancel { key, requester } => self.cancel(key, requester),
+                ToWorker::PassOn { peer, key, requester } => self.pass_on(peer, key, requester),
                 ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
                 ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
                 ToWorker::Purse(answer) => self.purse_hears(answer),
                 ToWorker::Force(force) => self.come_into_force(force),
                 ToWorker::Resolved { name, found } => self.resolved(&name, found),
                 ToWorker::Told { client, told } => self.told(client, told),
+                ToWorker::Judged { client, verdict } => self.judged(client, verdict),
                 ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
                 ToWorker::Show { question, what } => {
                     let snapshot = Box::new(self.snapshot(what));
@@ -290,7 +345,12 @@ impl<I: Io> Worker<I> {
                 ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
                 ToWorker::Order { question, order } => self.obey(question, order),
                 ToWorker::ForgetOrder { question } => self.forget_order(question),
+                ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
+                ToWorker::Arrive(arrivals) => self.arrive(*arrivals),
+                ToWorker::HandedOver => self.part_from_the_rest(),
+                ToWorker::WakeUp => self.wake_up(),
                 ToWorker::Shutdown(way) => self.go_down(way),
+                ToWorker::EndClients { secs } => self.end_clients(secs),
             }
             self.settle();
         }
@@ -318,9 +378,32 @@ impl<I: Io> std::fmt::Debug for Worker<I> {
 
 /// The bits of an owner that hold its key.
 const KEY_BITS: u64 = (1 << 62) - 1;
+/// Tells requests for other processes from those for servers. No place in either table has so high a number, and the fourth kind
+/// of owner is that of the reactor.
+const FORWARD: u64 = 1 << 31;
+/// How long, and how often, last words are waited for.
+const LAST_TURN: std::time::Duration = std::time::Duration::from_millis(10);
+const LAST_TURNS: usize = 3;
 /// More clients than any kernel gives descriptors for; what limits them in earnest is max_client_conn.
 const CONNECTIONS_MAX: u32 = 1 << 20;
 /// Cancel requests on their way to servers. One more is dropped, as a network might drop it.
-const CANCELS_MAX: u32 = 1024;
+pub(crate) const CANCELS_MAX: u32 = 1024;
 /// Different sets of parameters that are looked for before a new one is made.
 const KNOWN_VARS_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With two bits for four kinds of its own a worker took the names that TLS gives to what it has secured.
+    #[test]
+    fn every_owner_has_a_name_and_leaves_a_kind_to_the_reactor() {
+        let key = Key { index: 7, generation: u32::MAX };
+        let owners = [Owner::Client(key), Owner::Server(key), Owner::Cancel(key), Owner::Forward(key)];
+        let names = owners.map(Owner::to_bits);
+        for (place, name) in names.iter().enumerate() {
+            assert_ne!(name >> 62, 0b11);
+            assert!(!names[..place].contains(name));
+        }
+    }
+}

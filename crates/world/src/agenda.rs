@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use base::Time;
+use base::{Key, Time};
 
 /// Something that happens.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) enum Event {
     Answered { end: u32, is_welcome: bool },
     /// A connection that says its last words has had time enough.
     Lingered { end: u32 },
+    /// Somebody has thought about the last word of a handshake that a worker has begun.
+    Veiled { worker: u8, line: Key, is_good: bool },
     /// A worker has its turn.
     Turn { worker: u8 },
     /// The next letter from one to another is delivered.

@@ -78,7 +78,7 @@ impl Checkers {
 
     /// How many servers there may be under any of the settings in force.
     fn limits(&self, database: &str, user: &str) -> Limits {
-        let mut limits = Limits { pool: 1, database: 1, user: 1 };
+        let mut limits = Limits { pool: 1, database: 1, user: 1, private: None };
         for (_, force) in &self.forces {
             let settings = &force.settings;
             let Some(entry) = settings.database(database) else { continue };
@@ -86,6 +86,7 @@ impl Checkers {
             let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
             limits.pool =
                 widest(limits.pool, if pool.servers_max == 0 { 0 } else { pool.servers_max + pool.reserve_max });
+            limits.private = pool.private_max;
             limits.database = widest(limits.database, settings.max_db_connections(&entry).unwrap_or(0));
             limits.user = widest(limits.user, settings.max_user_connections(user).unwrap_or(0));
         }
@@ -301,7 +302,10 @@ pub(crate) const EVERYTHING: Parts =
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused while something is wrong.
-const REFUSALS: [&str; 27] = [
+const REFUSALS: &[&str] = &[
+    "suspend_timeout",
+    "login failed",
+    "database configuration changed",
     "admin forced disconnect",
     "database \"",
     "SASL authentication failed",
@@ -334,7 +338,11 @@ const REFUSALS: [&str; 27] = [
 const LIMITS: [&str; 3] =
     ["no more connections allowed (max_client_conn)", "client connections exceeded", "client_login_timeout"];
 /// Why a server may be closed while something is wrong.
-const REASONS: [&str; 22] = [
+const REASONS: &[&str] = &[
+    "server refused SSL",
+    "login failed",
+    "replication client disconnected",
+    "client disconnect while server was not ready",
     "pause mode",
     "server login failed",
     "password authentication failed",
@@ -359,7 +367,8 @@ const REASONS: [&str; 22] = [
     "invalid server parameter",
 ];
 /// Why a server may be closed at any time.
-const CALM_REASONS: [&str; 5] = [
+const CALM_REASONS: [&str; 6] = [
+    "replication client was closed",
     "server idle timeout",
     "server lifetime over",
     "evicted",

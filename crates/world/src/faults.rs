@@ -69,6 +69,7 @@ pub(crate) enum Command {
     Disable(Arc<str>),
     Reconnect(Whose),
     KillClient(u64),
+    Suspend,
 }
 
 impl What {
@@ -122,12 +123,13 @@ impl Command {
             at => databases[at - 1].name.as_str().into(),
         };
         let whose = if dice.chance(300) { None } else { Some(name.clone()) };
-        match dice.among(0..=6) {
+        match dice.among(0..=8) {
             0..=2 => Self::Pause(whose),
             3 => Self::Kill(name),
             4 => Self::Disable(name),
             5 => Self::Reconnect(whose),
-            _ => Self::KillClient(dice.among(1..=300)),
+            6 => Self::KillClient(dice.among(1..=300)),
+            _ => Self::Suspend,
         }
     }
 }
@@ -206,6 +208,7 @@ impl World {
             What::Order(Command::Kill(name)) => self.kill(name),
             What::Order(Command::Disable(name)) => self.disable(name, true),
             What::Order(Command::Reconnect(whose)) => self.reconnect(whose),
+            What::Order(Command::Suspend) => self.give(Order::Suspend { is_handover: false }),
             What::Order(Command::KillClient(id)) => self.give(Order::KillClient(*id)),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
             What::AuthType { to } => {
@@ -223,6 +226,7 @@ impl World {
             What::Order(Command::Pause(whose)) => self.resume(whose),
             What::Order(Command::Kill(name)) => self.resume(&Some(name.clone())),
             What::Order(Command::Disable(name)) => self.disable(name, false),
+            What::Order(Command::Suspend) => self.wake_up(),
             What::Secrets { .. } => self.change_secrets(None),
             What::AuthType { .. } => self.reload(&self.plan.shape.clone()),
             _ => {}

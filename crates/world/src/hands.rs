@@ -12,14 +12,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{Key, Slab, Time, Wall};
+use reactor::tls::Side;
 use reactor::{
-    Address, BUFFER_BYTES, Buffers, Chunk, Close, Completion, Conn, Doors, End as Ending, Io, Level, Lines, LogTarget,
-    Peer, Receive, TcpTuning,
+    Address, BUFFER_BYTES, Buffers, Chunk, Close, Completion, Conn, Doors, End as Ending, Io, Level, Lines, Listener,
+    LogTarget, Peer, Receive, TcpTuning,
 };
 
 use crate::agenda::Event;
 use crate::dice::Dice;
 use crate::net::{End, Holder, Net};
+use crate::veil::{HELLO, Shake};
 
 /// A connection between workers: its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,10 +81,12 @@ enum Wish {
     Stream,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Life {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
     Dialing,
     Open,
+    /// A handshake is under way.
+    Shaking(Shake),
     /// The worker knows that the other side is gone.
     Ended,
 }
@@ -114,6 +118,22 @@ impl Desk {
 
     fn buffers_in_use(&self) -> usize {
         self.buffers_all - self.buffers.free()
+    }
+
+    /// The end of a connection, and where it stands.
+    pub(crate) fn life_of(&self, line: Key) -> Option<(u32, Life)> {
+        self.lines.get(line).map(|row| (row.end, row.life.clone()))
+    }
+
+    pub(crate) fn set_life(&mut self, line: Key, life: Life) {
+        if let Some(row) = self.lines.get_mut(line) {
+            row.life = life;
+        }
+    }
+
+    /// How the worker calls a connection.
+    pub(crate) fn owner_of(&self, line: Key) -> Option<u64> {
+        self.lines.get(line).map(|row| row.owner)
     }
 
     /// Open connections.
@@ -166,6 +186,10 @@ impl Net {
     pub(crate) fn line_has_news(&mut self, worker: u8, line: Key) {
         let desk = self.desk(worker);
         let Some(row) = desk.lines.get_mut(line) else { return };
+        if matches!(row.life, Life::Shaking(_)) {
+            self.shake(worker, line);
+            return;
+        }
         if row.wish == Wish::Nothing || row.life != Life::Open || row.is_in_ready {
             return;
         }
@@ -208,6 +232,12 @@ impl Net {
             let owner = row.owner;
             self.complete(worker, Completion::Drained { owner });
         }
+    }
+
+    /// Whether nobody opens for now, and will later.
+    pub(crate) fn are_doors_resting(&self) -> bool {
+        let is_any = |doors| self.desks.iter().any(|desk| desk.doors == doors);
+        is_any(Doors::Resting) && !is_any(Doors::Open)
     }
 
     /// Somebody knocks at the pooler: a worker lets them in.
@@ -367,6 +397,21 @@ impl Io for Hands {
         Ok(net.new_line(self.worker, end, owner, Life::Dialing))
     }
 
+    fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
+        let mut net = self.net.borrow_mut();
+        let Some(row) = net.desk(self.worker).lines.get_mut(conn) else { return Ok(()) };
+        let is_calling = matches!(side, Side::Calling { .. });
+        (row.owner, row.wish) = (owner, Wish::Nothing);
+        row.life = Life::Shaking(Shake::new(is_calling, said));
+        let end = row.end;
+        if is_calling {
+            net.give(end, HELLO.to_vec().into());
+            net.desk(self.worker).dirty.push(conn);
+        }
+        net.shake(self.worker, conn);
+        Ok(())
+    }
+
     fn receive(&mut self, conn: Conn, how: Receive) {
         let mut net = self.net.borrow_mut();
         let Some(row) = net.desk(self.worker).lines.get_mut(conn) else { return };
@@ -390,7 +435,8 @@ impl Io for Hands {
         let mut net = self.net.borrow_mut();
         let desk = net.desk(self.worker);
         let Some(row) = desk.lines.get_mut(conn) else { return };
-        if row.life == Life::Ended {
+        // In a handshake there is nobody yet who could read it.
+        if matches!(row.life, Life::Ended | Life::Shaking(_)) {
             return;
         }
         let end = row.end;
@@ -445,6 +491,13 @@ impl Io for Hands {
         }
     }
 
+    fn is_at_rest(&self, conn: Conn) -> bool {
+        let mut net = self.net.borrow_mut();
+        let Some(row) = net.desk(self.worker).lines.get(conn) else { return true };
+        let (end, is_heard) = (row.end, row.wish != Wish::Nothing);
+        !is_heard && net.unsent(end) == 0
+    }
+
     fn release(&mut self, conn: Conn) -> Option<Plug> {
         let mut net = self.net.borrow_mut();
         let row = net.desk(self.worker).lines.get(conn)?;
@@ -457,6 +510,15 @@ impl Io for Hands {
         Some(Plug(end))
     }
 
+    fn duplicate(&self, conn: Conn) -> io::Result<Plug> {
+        let end = self.desk(|desk| desk.lines.get(conn).map(|row| row.end));
+        end.filter(|_| self.is_at_rest(conn)).map(Plug).ok_or(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn listeners(&self) -> io::Result<Vec<Listener>> {
+        Ok(Vec::new())
+    }
+
     fn near_end(&self, _: Conn) -> Option<SocketAddr> {
         Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6432))
     }
@@ -467,6 +529,10 @@ impl Io for Hands {
 
     fn accept(&mut self, doors: Doors) {
         self.desk(|desk| desk.doors = doors);
+    }
+
+    fn are_doors_at_rest(&self) -> bool {
+        self.desk(|desk| !desk.done.iter().any(|completion| matches!(completion, Completion::Accepted { .. })))
     }
 
     fn tune(&mut self, _: TcpTuning) {}

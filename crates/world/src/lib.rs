@@ -18,9 +18,11 @@ mod operator;
 mod phases;
 mod plan;
 mod postgres;
+mod replicas;
 mod session;
 mod sql;
 mod story;
+mod veil;
 mod witness;
 mod world;
 

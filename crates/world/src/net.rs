@@ -13,6 +13,7 @@ use reactor::{Address, Chunk, LINGER};
 use crate::agenda::{Agenda, Arrival, Event};
 use crate::dice::Dice;
 use crate::hands::Desk;
+use crate::veil;
 
 /// Who has an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +69,8 @@ pub(crate) struct End {
     pub(crate) is_reset: bool,
     /// Its holder has let it go.
     pub(crate) is_closed: bool,
+    /// What is given and read here is under a veil.
+    pub(crate) is_veiled: bool,
     pace: Pace,
     /// The longest segment.
     segment: usize,
@@ -141,6 +144,7 @@ impl Net {
                 is_eof: false,
                 is_reset: false,
                 is_closed: false,
+                is_veiled: false,
                 pace: pace.clone(),
                 segment,
                 read_bytes: 0,
@@ -174,7 +178,13 @@ impl Net {
             return;
         }
         row.outbox_bytes += chunk.len();
-        row.outbox.push_back(chunk);
+        if row.is_veiled {
+            let mut bytes = chunk.bytes().to_vec();
+            veil::veil(&mut bytes);
+            row.outbox.push_back(bytes.into());
+        } else {
+            row.outbox.push_back(chunk);
+        }
     }
 
     /// Gives bytes and lets them leave.
@@ -246,6 +256,9 @@ impl Net {
                 row.arrived.pop_front();
                 row.arrived_at = 0;
             }
+        }
+        if row.is_veiled {
+            veil::veil(&mut out[before..]);
         }
         let taken = out.len() - before;
         row.arrived_bytes -= taken;

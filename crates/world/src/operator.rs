@@ -89,6 +89,18 @@ impl World {
         }
     }
 
+    /// RESUME after SUSPEND.
+    pub(crate) fn wake_up(&mut self) {
+        let open = self.operator.open.iter();
+        let forgotten: Vec<u64> =
+            open.filter(|(_, given)| matches!(given.order, Order::Suspend { .. })).map(|(&number, _)| number).collect();
+        for question in forgotten {
+            self.operator.open.remove(&question);
+            self.order(|| ToWorker::ForgetOrder { question });
+        }
+        self.order(|| ToWorker::WakeUp);
+    }
+
     /// DISABLE and ENABLE.
     pub(crate) fn disable(&mut self, name: &Arc<str>, is_disabled: bool) {
         self.change_force(|force| match is_disabled {
@@ -140,6 +152,7 @@ impl World {
                 }
             }
             Order::ConfirmDrained => self.checkers.is_drained |= done == workers && self.is_drained(),
+            Order::Suspend { .. } => self.witness.count("suspensions"),
             Order::Reconnect(_) | Order::KillClient(_) | Order::AwaitRenewed(_) => {}
         }
     }

@@ -14,7 +14,9 @@ use worker::letters::Shutdown;
 use crate::dice::Dice;
 use crate::faults::{Fault, What};
 use crate::net::Pace;
+use crate::postgres::HostVeil;
 use crate::session::Manner;
+use crate::veil::Veils;
 
 /// A whole story.
 #[derive(Clone, Debug)]
@@ -36,6 +38,7 @@ pub(crate) struct Plan {
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
     pub(crate) proof: Proof,
+    pub(crate) veils: Veils,
     /// The world ends with this, from then on, microseconds.
     pub(crate) shutdowns: Vec<(u64, Shutdown)>,
 }
@@ -136,6 +139,10 @@ pub(crate) struct Habits {
     pub(crate) stubborn: u32,
     /// It gives names to what it prepares.
     pub(crate) named: bool,
+    /// It asks for TLS; never if none is offered.
+    pub(crate) veils: u32,
+    /// It wants a server of its own, which streams.
+    pub(crate) replicates: bool,
 }
 
 impl Shape {
@@ -425,9 +432,17 @@ impl Plan {
             secrets: BTreeMap::new(),
             passwords: BTreeMap::new(),
             proof: Proof::None,
+            veils: Veils::draw(seed, hosts),
             shutdowns: Vec::new(),
         };
         users(&mut dice, &mut plan);
+        let Veils { is_offered, is_required, .. } = plan.veils;
+        if is_offered {
+            plan.shape.set("client_tls_sslmode", if is_required { "require" } else { "allow" });
+        }
+        if plan.veils.hosts.contains(&HostVeil::Demanded) {
+            plan.shape.set("server_tls_sslmode", "require");
+        }
         let mut common = habits(&mut dice, is_calm);
         common.is_plain = dice.chance(300);
         // Its own stream, so that the stories of seeds without names stay what they are.
@@ -436,6 +451,7 @@ impl Plan {
         if common.named && names.chance(700) {
             plan.shape.set("max_prepared_statements", names.among(1..=5));
         }
+        common.veils = plan.veils.habit();
         common.hasty = if dice.chance(300) { 300 } else { 0 };
         common.value_max = 3000;
         let count = dice.among(20..=32) as u32;
@@ -450,6 +466,7 @@ impl Plan {
                     hasty: common.hasty,
                     value_max: common.value_max,
                     named: common.named,
+                    veils: common.veils,
                     ..own
                 };
             }
@@ -467,6 +484,7 @@ impl Plan {
             };
             plan.people.push((number, person, habits));
         }
+        plan.draw_replicas();
         if dice.chance(250) {
             plan.draw_operators(&mut dice, &common);
         }
@@ -512,6 +530,7 @@ impl Plan {
                 arrival: common.arrival,
                 hasty: common.hasty,
                 strange: common.strange,
+                veils: common.veils,
                 rude: common.rude * 5,
                 ..Habits::default()
             };

@@ -15,6 +15,7 @@ use crate::dice::Dice;
 use crate::net::{Holder, Net};
 use crate::session::{Life, Manner, Session, Wish};
 use crate::sql::Nonce;
+use crate::veil::{ANSWER, HELLO};
 use crate::witness::{Charge, Witness};
 
 /// How a host feels.
@@ -39,11 +40,22 @@ pub(crate) enum Mood {
     Forgetful,
 }
 
+/// Whether a host speaks TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HostVeil {
+    None,
+    /// It does, for whoever asks.
+    Offered,
+    /// And the pooler has been told to say nothing to it in clear.
+    Demanded,
+}
+
 /// A PostgreSQL.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) mood: Mood,
     pub(crate) manner: Manner,
+    pub(crate) veil: HostVeil,
 }
 
 /// All of them.
@@ -85,8 +97,10 @@ impl Postgres {
             return;
         }
         let mut bytes = Vec::new();
-        // Who works reads ahead a little, and no more.
-        let room = if self.sessions[number as usize].is_working() {
+        // Who works reads ahead a little, and no more; in a handshake nobody reads beyond it.
+        let room = if self.sessions[number as usize].is_shaking {
+            HELLO.len() - self.sessions[number as usize].unread()
+        } else if self.sessions[number as usize].is_working() {
             READ_AHEAD_BYTES.saturating_sub(self.sessions[number as usize].unread())
         } else {
             usize::MAX
@@ -98,6 +112,7 @@ impl Postgres {
         let wish = match (&session.life, host.mood) {
             (Life::Dead, _) => Wish::Close,
             (_, Mood::Dying) => Wish::Close,
+            (Life::Startup, _) if session.is_shaking => self.shake(net, number, &bytes),
             (Life::Startup, _) => self.greet(net, number, &bytes, witness),
             _ if bytes.is_empty() => Wish::Nothing,
             _ => session.hear(&bytes, &host.manner, &mut self.dice, witness),
@@ -111,11 +126,32 @@ impl Postgres {
         }
     }
 
+    /// Something has come in a handshake.
+    fn shake(&mut self, net: &mut Net, number: u32, bytes: &[u8]) -> Wish {
+        let session = &mut self.sessions[number as usize];
+        match session.shake(bytes) {
+            Some(false) => Wish::Nothing,
+            Some(true) => {
+                net.say(session.end, ANSWER.to_vec());
+                net.end_mut(session.end).is_veiled = true;
+                Wish::Nothing
+            }
+            None => Wish::Close,
+        }
+    }
+
     fn greet(&mut self, net: &mut Net, number: u32, bytes: &[u8], witness: &mut Witness) -> Wish {
         let session = &mut self.sessions[number as usize];
         let host = &self.hosts[session.host];
+        let is_veiled = net.end(session.end).is_veiled;
+        let is_stripped = matches!(host.mood, Mood::Mad | Mood::Odd | Mood::Forgetful);
         match session.startup(bytes) {
             None => Wish::Nothing,
+            Some(Startup::Session { .. } | Startup::Cancel { .. }) if host.veil == HostVeil::Demanded && !is_veiled => {
+                let text = format!("server {number} is told in clear what must be said by TLS");
+                witness.accuse(Charge::ForeignBytes, text);
+                Wish::Close
+            }
             Some(Startup::Session { parameters, .. }) => match host.mood {
                 Mood::Starting => session.refuse("57P03", "the database system is starting up"),
                 Mood::Full => session.refuse("53300", "sorry, too many clients already"),
@@ -125,12 +161,14 @@ impl Postgres {
                     let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| &**user);
                     let is_known = host.mood != Mood::Forgetful;
                     let secret = self.secrets.get(user.unwrap_or_default()).filter(|_| is_known).cloned();
-                    let wish = session.begin(&parameters, secret, &host.manner, &mut self.dice);
+                    let wish = session.begin(&parameters, secret, is_veiled, &host.manner, &mut self.dice);
                     self.newcomers.push(number);
                     wish
                 }
             },
-            Some(Startup::Ssl) => session.decline_tls(),
+            // Somebody in between may take the answer away.
+            Some(Startup::Ssl) if host.veil == HostVeil::None || is_stripped => session.answer_tls(b'N'),
+            Some(Startup::Ssl) => session.answer_tls(b'S'),
             Some(Startup::Cancel { key }) => {
                 self.cancel(net, number, &key, witness);
                 Wish::Close
@@ -234,8 +272,16 @@ impl Postgres {
             };
             let there: Vec<&Session> = self.sessions.iter().filter(open).collect();
             let count = |is: &dyn Fn(&Session) -> bool| there.iter().filter(|session| is(session)).count() as u32;
+            let is_of_pool = |session: &Session| session.database == *database && session.user == *user;
+            let (pool, of_pool) = match limits.private {
+                Some(private) if newcomer.alone.is_some() => {
+                    (private, count(&|session| is_of_pool(session) && session.alone.is_some()))
+                }
+                Some(_) => (limits.pool, count(&|session| is_of_pool(session) && session.alone.is_none())),
+                None => (limits.pool, count(&is_of_pool)),
+            };
             let counts = [
-                ("its pool", count(&|session| session.database == *database && session.user == *user), limits.pool),
+                ("its pool", of_pool, pool),
                 ("its database", count(&|session| session.database == *database), limits.database),
                 ("its user", count(&|session| session.user == *user), limits.user),
             ];
@@ -258,6 +304,8 @@ pub(crate) struct Limits {
     pub(crate) pool: u32,
     pub(crate) database: u32,
     pub(crate) user: u32,
+    /// Those of its pool that are one client's alone, if they do not count among the others.
+    pub(crate) private: Option<u32>,
 }
 
 /// What a session that works takes from its connection; the rest waits on its way.

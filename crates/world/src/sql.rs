@@ -65,6 +65,14 @@ pub(crate) enum Verb {
     DropAll {
         is_discard: bool,
     },
+    /// Streams rows for so long, while it hears so many words of its client; then the one ends it, or the other.
+    Stream {
+        rows: u32,
+        size: u32,
+        millis: u32,
+        words: u32,
+        is_ended_by_server: bool,
+    },
 }
 
 /// A statement and what its author believes of the session.
@@ -93,6 +101,10 @@ impl fmt::Display for Statement {
             Verb::Dirty => write!(f, "DIRTY n={nonce} tz={zone}"),
             Verb::DropAll { is_discard: true } => write!(f, "DISCARDALL n={nonce} tz={zone}"),
             Verb::DropAll { is_discard: false } => write!(f, "DEALLOCATEALL n={nonce} tz={zone}"),
+            Verb::Stream { rows, size, millis, words, is_ended_by_server } => {
+                let first = u8::from(*is_ended_by_server);
+                write!(f, "STREAM n={nonce} tz={zone} rows={rows} size={size} ms={millis} words={words} first={first}")
+            }
         }
     }
 }
@@ -104,6 +116,7 @@ impl Statement {
         let verb = words.next()?;
         let (mut nonce, mut zone, mut rows, mut size, mut millis, mut is_bad, mut value) =
             (None, "", 0, 0, 0, false, "");
+        let (mut said, mut is_first) = (0, false);
         for word in words {
             let (key, text) = word.split_once('=')?;
             match key {
@@ -114,6 +127,8 @@ impl Statement {
                 "ms" => millis = text.parse().ok()?,
                 "bad" => is_bad = text == "1",
                 "value" => value = text,
+                "words" => said = text.parse().ok()?,
+                "first" => is_first = text == "1",
                 _ => return None,
             }
         }
@@ -130,6 +145,7 @@ impl Statement {
             "ZONE" => Verb::Zone { value: value.to_owned() },
             "DIRTY" => Verb::Dirty,
             "DISCARDALL" => Verb::DropAll { is_discard: true },
+            "STREAM" => Verb::Stream { rows, size, millis, words: said, is_ended_by_server: is_first },
             "DEALLOCATEALL" => Verb::DropAll { is_discard: false },
             _ => return None,
         };
@@ -184,6 +200,7 @@ mod tests {
             Verb::Dirty,
             Verb::DropAll { is_discard: true },
             Verb::DropAll { is_discard: false },
+            Verb::Stream { rows: 3, size: 9, millis: 7, words: 2, is_ended_by_server: true },
         ];
         for verb in verbs {
             let statement = Statement { nonce: Nonce { app: 4, number: 7 }, zone: "UTC".into(), verb };

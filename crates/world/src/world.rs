@@ -12,10 +12,9 @@ use std::time::Duration;
 use base::{Time, WorkerId};
 use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
-use reactor::tls::{Check, Demand, DemandParts, TermsText};
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Force, Ids, Post, Posts, Shutdown, Standing, TlsTerms, ToControl, ToWorker};
+use worker::letters::{Force, Ids, Post, Posts, Shutdown, Standing, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -28,8 +27,9 @@ use crate::net::{Holder, Net};
 use crate::operator::{Operator, secrets};
 use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
-use crate::postgres::{Host, Mood, Postgres};
+use crate::postgres::{Host, HostVeil, Mood, Postgres};
 use crate::session::answer_of_the_console;
+use crate::veil;
 use crate::witness::{Charge, Witness};
 
 /// A letter on its way.
@@ -82,7 +82,8 @@ impl World {
             let posts = posts(plan.workers, &mail, &ids);
             workers.push(Worker::new(WorkerId(worker), hands, inbox, posts, force.clone(), plan.seed));
         }
-        let hosts = (0..plan.hosts).map(|_| Host { mood: Mood::Well, manner: plan.manner.clone() }).collect();
+        let host = |&veil: &HostVeil| Host { mood: Mood::Well, manner: plan.manner.clone(), veil };
+        let hosts = plan.veils.hosts.iter().map(host).collect();
         let postgres = Postgres::new(hosts, plan.secrets.clone(), Dice::new(plan.seed, 3));
         let apps = plan.people.iter().map(|(number, person, habits)| {
             let secret = plan.passwords[&person.user].clone();
@@ -180,6 +181,7 @@ impl World {
         self.witness.fold(self.witness.now.0);
         let net = self.net.clone();
         match event {
+            Event::Veiled { worker, line, is_good } => net.borrow_mut().veiled(worker, line, is_good),
             Event::Turn { worker } => self.turn(worker),
             Event::Arrives { end, what } => {
                 self.witness.fold(u64::from(end));
@@ -310,15 +312,19 @@ impl World {
                     self.checkers.shown.push((from.0, *snapshot));
                 }
             }
-            ToControl::Console { from, client, text, .. } => {
-                let bytes = answer_of_the_console(&text);
+            ToControl::Console { from, client, request, .. } => {
+                let bytes = answer_of_the_console(&request);
                 self.post(from.0, ToWorker::ConsoleAnswer { client, bytes, closes: false });
             }
             ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
-            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } => {}
+            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } | ToControl::ConsolesGone => {}
             // Nobody is asked for in this world.
-            ToControl::SystemUser { .. } | ToControl::AskSecret(_) | ToControl::SecretUnneeded { .. } => {}
+            ToControl::SystemUser { .. }
+            | ToControl::AskSecret(_)
+            | ToControl::SecretUnneeded { .. }
+            | ToControl::AskJudge(_)
+            | ToControl::JudgeUnneeded { .. } => {}
         }
     }
 
@@ -326,6 +332,8 @@ impl World {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
         match net.aims[far as usize].clone() {
+            // The kernel keeps who knocks while nobody opens.
+            None if net.are_doors_resting() => net.agenda.after(KNOCKS_AGAIN, Event::Knocks { end: far }),
             None => {
                 let is_welcome = net.accept(far);
                 net.answer(far, is_welcome);
@@ -377,7 +385,7 @@ impl World {
                 Holder::Canceller(app) => {
                     let app = &mut self.apps[app as usize];
                     if app.cancel_end == Some(end) {
-                        app.cancel_heard(net, self.jumped);
+                        app.cancel_heard(net, self.jumped, &mut self.witness);
                         let (number, range) = (app.number, app.cancel_range);
                         let is_over = app.cancel_end.is_none() && self.plan.is_calm;
                         let was_running = app.was_running.filter(|_| is_over);
@@ -501,15 +509,6 @@ fn load(text: &str, previous: Option<&Settings>) -> Result<Loaded, Vec<config::M
     }
 }
 
-/// As by default, servers are asked whether they speak TLS. None of these does.
-fn asked_for_tls() -> TlsTerms {
-    let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
-    let parts = DemandParts { check: Check::Nothing, authorities: None, own: None, terms };
-    let demand = Demand::new(&parts).unwrap_or_default().map(Arc::new);
-    assert!(demand.is_some(), "the usual terms are good");
-    TlsTerms { demand, ..TlsTerms::default() }
-}
-
 fn first_force(plan: &Plan) -> Force {
     let text = plan.shape.text();
     let settings = match load(&text, None) {
@@ -525,7 +524,7 @@ fn first_force(plan: &Plan) -> Force {
         idents: Arc::default(),
         tracked,
         mock_key: [9; 32],
-        tls: asked_for_tls(),
+        tls: veil::terms(plan.veils.is_offered),
         tuning: TcpTuning {
             keepalive: false,
             keepidle_secs: 0,
@@ -547,6 +546,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const LOOK_LAST: Duration = Duration::from_secs(100);
 /// More than happens in the busiest of worlds, many times over.
 const EVENTS_MAX: u64 = 30_000_000;
+/// Who knocks at doors that rest is looked at again.
+const KNOCKS_AGAIN: Duration = Duration::from_millis(1);
 /// What a turn takes.
 const TURN: Duration = Duration::from_micros(5);
 /// What an application may still do when the world has healed.

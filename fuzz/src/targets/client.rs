@@ -59,7 +59,7 @@ pub const TARGET: Target = Target {
 /// Something is not as promised.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
-    let method = draw.pick(&[Method::Trust, Method::Plain, Method::Md5, Method::Scram]);
+    let method = draw.pick(&[Method::Trust, Method::Plain, Method::Md5, Method::Scram, Method::Elsewhere]);
     let secret = draw.pick(&[Stored::Plain, Stored::Scram, Stored::Md5, Stored::Empty, Stored::Unknown]);
     let seed = draw.number();
     let bytes = draw.rest();
@@ -212,6 +212,7 @@ impl House {
                 Ok(self.welcome(transcript))
             }
             Step::Ask(login) => Ok(Stage::Login(Box::new(login), Scanner::default(), Vec::new())),
+            Step::Judge(_) => panic!("nothing was asked for that could be judged"),
         }
     }
 
@@ -245,6 +246,14 @@ impl House {
             match login.answer(&body, &mut transcript.said) {
                 Ok(Step::Passed(_)) => {
                     self.is_proved(&asked, &body);
+                    let ready = self.welcome(transcript);
+                    return self.hear(ready, &bytes[at..], transcript);
+                }
+                Ok(Step::Judge(password)) => {
+                    assert_eq!(asked, "AwaitJudged");
+                    if password.as_bytes() != PASSWORD.as_bytes() {
+                        return Err(End::Told(Fault::PamWrong));
+                    }
                     let ready = self.welcome(transcript);
                     return self.hear(ready, &bytes[at..], transcript);
                 }

@@ -13,6 +13,7 @@ use base::{Key, Time, Wall, WorkerId};
 use config::{Overrides, Settings};
 use control::{Control, Event, Moment, Source, first_force};
 use reactor::LogTarget;
+use wire::Request;
 use wire::notice::Notice;
 use worker::letters::{Force, Post, Right, Snapshot, ToControl, ToWorker, Totals};
 
@@ -102,7 +103,8 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
     let nowhere = Source::new(Path::new("/nonexistent/t.ini").display().to_string(), Overrides::default());
     let speaker = Arc::new(RwLock::new(Arc::clone(&FORCE.log)));
     let mut control = Control::new(nowhere, Arc::clone(&FORCE), speaker, Vec::new(), vec![post], now);
-    let console = ToControl::Console { from: WorkerId(0), client: CLIENT, right, text: text.to_owned() };
+    let console =
+        ToControl::Console { from: WorkerId(0), client: CLIENT, right, request: Request::Query(text.to_owned()) };
     control.handle(now, Event::Letter(console));
     let mut answer = None;
     loop {

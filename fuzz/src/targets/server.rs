@@ -76,7 +76,7 @@ fn log_in(secret: &str, parts: &[&[u8]]) -> Transcript {
         keys: None,
         salted: None,
         channel: None,
-        parameters: vec![("application_name", "till".into())],
+        parameters: vec![("application_name".into(), "till".into())],
     };
     let mut startup = Vec::new();
     let login = ServerLogin::begin(identity, [5; NONCE_BYTES], &mut startup);

@@ -2,11 +2,12 @@
 //!
 //! An entry is its documentation, its name, its type, for numbers the allowed range where the type's own is too wide, its
 //! default (`None` is NULL), whether a running process takes a change (`Live`) or only the next start (`Restart`), and
-//! whether this version does anything with it (`Built`, `NotYet`).
+//! whether this version does anything with it (`Built`, `NotYet`; `Moot` is what has no meaning here).
 //!
 //! Always true: the order is that of PgBouncer's `SHOW CONFIG`, our own settings after it.
 //! Not here: what values mean together (`check`), what they mean for one pool (`limits`).
 
+use super::directory::Ldap;
 use super::kinds::{
     Check, Count, FileMode, Flag, MillisOrOff, Names, Port, Seconds, SecondsOrOff, Span, Text, TextOrNone, Timeout,
     Word,
@@ -28,8 +29,8 @@ catalog! {
     auth_hba_file: TextOrNone = Some(""), Live, Built;
     /// The file that maps system users to database users.
     auth_ident_file: TextOrNone = None, Live, Built;
-    /// The parameters of auth_type ldap.
-    auth_ldap_options: TextOrNone = None, Live, NotYet;
+    /// How a directory is asked with auth_type ldap, as behind the method ldap of an HBA line.
+    auth_ldap_options: Ldap = None, Live, Built;
     /// The question that asks a server for the secret of a user who is not in auth_file.
     auth_query: Text = Some("SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin"), Live, Built;
     /// How clients prove who they are.
@@ -53,7 +54,7 @@ catalog! {
     /// The ciphers up to TLS 1.2 for clients.
     client_tls_ciphers: Text = Some("default"), Live, Built;
     /// The parameters of the Diffie-Hellman exchange for clients; there is none here but that of elliptic curves.
-    client_tls_dheparams: Text = Some("auto"), Live, NotYet;
+    client_tls_dheparams: Text = Some("auto"), Live, Moot;
     /// The elliptic curves for clients, by OpenSSL's names; auto is all that are here.
     client_tls_ecdhcurve: Text = Some("auto"), Live, Built;
     /// The private key of the certificate that clients see.
@@ -79,7 +80,7 @@ catalog! {
     /// Startup parameters that are accepted and dropped.
     ignore_startup_parameters: Names = Some(""), Live, Built;
     /// The name of the service on Windows.
-    job_name: Text = Some("pgbouncer"), Restart, NotYet;
+    job_name: Text = Some("pgbouncer"), Restart, Moot;
     /// The TCP addresses to listen on; `*` is all of them, nothing is no TCP.
     listen_addr: Names = Some(""), Restart, Built;
     /// How many connections may wait to be accepted.
@@ -114,12 +115,12 @@ catalog! {
     max_user_connections: Count = Some("0"), Live, Built;
     /// Servers of one pool that are kept open even if nobody needs them.
     min_pool_size: Count = Some("0"), Live, Built;
-    /// Which member of the group of peers this process is; 0 is none.
-    peer_id: Count [0..=16383] = Some("0"), Live, NotYet;
+    /// Which member of the group of peers this process is; 0 is none. See `[peers]`.
+    peer_id: Count [0..=16383] = Some("0"), Live, Built;
     /// The file that holds the number of the process.
     pidfile: TextOrNone = Some(""), Restart, Built;
     /// PgBouncer's buffer per connection in bytes; an idle connection has none here.
-    pkt_buf: Count = Some("4096"), Restart, NotYet;
+    pkt_buf: Count = Some("4096"), Restart, Moot;
     /// When a server is given back: at the end of the session, the transaction or the statement.
     pool_mode: Word<Mode> = Some("session"), Live, Built;
     /// How long a pool without clients and servers is kept; 0 is for ever.
@@ -137,7 +138,7 @@ catalog! {
     /// The file that names the name servers.
     resolv_conf: TextOrNone = Some(""), Restart, NotYet;
     /// PgBouncer's number of reads per connection and turn.
-    sbuf_loopcnt: Count = Some("5"), Live, NotYet;
+    sbuf_loopcnt: Count = Some("5"), Live, Moot;
     /// The iterations of SCRAM secrets that are made from plain passwords.
     scram_iterations: Count [1..=2147483647] = Some("4096"), Live, Built;
     /// How long a server must have been idle to be checked before it is lent.
@@ -181,13 +182,13 @@ catalog! {
     /// Users who may look at everything on the console and change nothing.
     stats_users: Names = Some(""), Live, Built;
     /// How long SUSPEND waits for buffers to empty.
-    suspend_timeout: Timeout = Some("10"), Live, NotYet;
+    suspend_timeout: Timeout = Some("10"), Live, Built;
     /// Log to syslog.
-    syslog: Flag = Some("0"), Live, NotYet;
-    /// The facility of syslog.
-    syslog_facility: Text = Some("daemon"), Live, NotYet;
-    /// The name in syslog.
-    syslog_ident: Text = Some("pgbouncer"), Live, NotYet;
+    syslog: Flag = Some("0"), Live, Built;
+    /// The facility of syslog: auth, authpriv, daemon, user, local0 to local7; anything else is daemon.
+    syslog_facility: Text = Some("daemon"), Live, Built;
+    /// The name in syslog, and in the journal.
+    syslog_ident: Text = Some("pgbouncer"), Live, Built;
     /// Accept a TCP connection only when it has sent something, for up to this many seconds; 0 is at once.
     tcp_defer_accept: Count = Some("1"), Live, Built;
     /// Let the system find out whether the other side of a silent TCP connection is still there.
@@ -223,6 +224,14 @@ catalog! {
     io_backend: Word<IoBackend> = Some("auto"), Restart, Built;
     /// Logins to servers that one pool may have under way together.
     server_dials_max: Count [1..=1000] = Some("4"), Live, Built;
+    /// Replication connections of one pool, apart from its size; 0 counts them in it.
+    replication_pool_size: Count = Some("0"), Live, Built;
     /// How long a server whose client vanished may take to be proven clean before it is closed.
     server_mend_timeout: Span = Some("5"), Live, Built;
+    /// How long a shutdown that waits may wait before it closes the clients that are left; 0 is for ever.
+    shutdown_timeout: Timeout = Some("0"), Live, Built;
+    /// How long what auth_query has told of a user is believed; 0 asks at each login, as PgBouncer does.
+    auth_query_cache_ttl: Timeout = Some("0"), Live, Built;
+    /// The unix socket at which syslog listens.
+    syslog_socket: Text = Some("/dev/log"), Live, Built;
 }

@@ -21,6 +21,9 @@ pub trait Kind {
     /// The smallest and the largest number, where an entry says nothing else.
     const RANGE: Option<Range> = None;
 
+    /// Whether its text may hold a secret, which no message repeats.
+    const IS_SECRET: bool = false;
+
     /// The value of a text, which is trimmed.
     fn parse(text: &str, range: Option<Range>) -> Result<Self::Value, Misfit>;
 

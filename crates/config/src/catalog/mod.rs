@@ -3,6 +3,7 @@
 //! Always true: to add a setting is to add one entry to `entries`.
 //! Not here: files, sections, databases.
 
+mod directory;
 mod entries;
 mod kinds;
 mod shape;
@@ -11,7 +12,7 @@ mod words;
 pub use entries::{CATALOG, Settings};
 pub use kinds::{CheckQuery, List};
 pub use shape::{Entry, Reload, State};
-pub use words::{AuthType, IoBackend, TlsMode};
+pub use words::{AuthType, FACILITY_DAEMON, IoBackend, TlsMode, syslog_facility};
 
 pub(crate) use kinds::{Kind, Word, seconds};
 pub(crate) use words::Words;
@@ -81,6 +82,7 @@ fn row(entry: &Entry) -> String {
     let note = match entry.state {
         State::Built => "",
         State::NotYet => " Accepted, without effect in this version.",
+        State::Moot => " Accepted; it has no meaning here.",
     };
     format!("| `{}` | {kind} | {default} | {range} | {reload} | {}{note} |\n", entry.name, entry.doc.trim())
 }

@@ -20,8 +20,10 @@ pub enum Reload {
 pub enum State {
     /// It does.
     Built,
-    /// The setting is accepted, and has no effect.
+    /// The setting is accepted, and has no effect yet.
     NotYet,
+    /// The setting is accepted, and there is nothing here that it could be about.
+    Moot,
 }
 
 /// All that is known of one setting.
@@ -40,6 +42,8 @@ pub struct Entry {
     pub reload: Reload,
     /// Whether it has an effect at all.
     pub state: State,
+    /// Whether its text may hold a secret, which no message repeats.
+    pub is_secret: bool,
     /// What it is for, in one line.
     pub doc: &'static str,
     pub(crate) set: fn(&mut Settings, &str) -> Result<(), Misfit>,
@@ -105,6 +109,7 @@ macro_rules! catalog {
                 range: super::shape::catalog!(@range $kind $(, $min, $max)?),
                 reload: super::shape::Reload::$reload,
                 state: super::shape::State::$state,
+                is_secret: <$kind as super::kinds::Kind>::IS_SECRET,
                 doc: $doc,
                 set: |settings, text| {
                     let range = super::shape::catalog!(@range $kind $(, $min, $max)?);

@@ -24,23 +24,17 @@ pub enum AuthType {
     Md5,
     /// TLS certificates that name the user.
     Cert,
-    /// Rules of a file. Refused by this version.
+    /// Rules of a file.
     Hba,
-    /// A directory. Refused by this version.
+    /// The password in clear text, which a directory knows.
     Ldap,
-    /// The system's modules. Refused by this version.
+    /// The password in clear text, which the system's modules know.
     Pam,
     /// SCRAM-SHA-256.
     ScramSha256,
 }
 
 impl AuthType {
-    /// Whether this version can do it.
-    #[must_use]
-    pub fn is_built(self) -> bool {
-        !matches!(self, Self::Ldap | Self::Pam)
-    }
-
     /// Whether it needs the secrets of `auth_file`.
     #[must_use]
     pub fn needs_secrets(self) -> bool {
@@ -83,6 +77,30 @@ impl TlsMode {
         matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
     }
 }
+
+/// The number of a facility of syslog in RFC 3164, of those that PgBouncer knows.
+#[must_use]
+pub fn syslog_facility(name: &str) -> Option<u8> {
+    FACILITIES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+}
+
+/// That of [`syslog_facility`] for names that are unknown.
+pub const FACILITY_DAEMON: u8 = 3;
+
+const FACILITIES: [(&str, u8); 12] = [
+    ("auth", 4),
+    ("authpriv", 10),
+    ("daemon", FACILITY_DAEMON),
+    ("user", 1),
+    ("local0", 16),
+    ("local1", 17),
+    ("local2", 18),
+    ("local3", 19),
+    ("local4", 20),
+    ("local5", 21),
+    ("local6", 22),
+    ("local7", 23),
+];
 
 impl Words for AuthType {
     const ALL: &'static [(&'static str, Self)] = &[

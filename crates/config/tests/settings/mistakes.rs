@@ -45,15 +45,11 @@ fn words_for_numbers_and_units_behind_them_get_advice() {
 }
 
 #[test]
-fn kinds_of_login_that_this_version_lacks_are_refused_by_name() {
-    for word in ["ldap", "PAM"] {
-        let told = told(&format!("[pgbouncer]\nauth_type = {word}\n"));
-        let expected = format!(
-            "t.ini:2: auth_type = {} is not available in this version; available are any, trust, plain, md5, scram-sha-256, cert, hba",
-            word.to_lowercase()
-        );
-        assert_eq!(told, [expected]);
-    }
+fn a_mistake_in_the_options_of_a_directory_is_told_without_their_password() {
+    let told = told("[pgbouncer]\nauth_type = ldap\nauth_ldap_options = ldapbindpasswd=topsecret ldapbasdn=x\n");
+    let expected = "t.ini:3: invalid value \"***\" for parameter auth_ldap_options in configuration (t.ini:3): expected LDAP options: \
+                    invalid LDAP option: \"ldapbasdn\"";
+    assert_eq!(told, [expected]);
 }
 
 #[test]

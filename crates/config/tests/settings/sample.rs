@@ -121,7 +121,7 @@ fn what_it_asks_for_in_vain_is_told() {
     assert_eq!(
         warnings,
         [
-            "pkt_buf is accepted but has no effect in this version",
+            "pkt_buf is accepted but has no meaning here",
             "max_db_connections (12) is smaller than one pool may become (25 servers and 2 in reserve)",
         ]
     );

@@ -21,6 +21,10 @@ pub(crate) enum Order {
     Pause(Whose),
     /// Undo that.
     Resume(Whose),
+    /// Everything stands still; answered when it does.
+    Suspend,
+    /// Hand everything over to a new process that speaks this version.
+    Takeover(u64),
     /// Have all servers replaced.
     Reconnect(Whose),
     /// Wait until none is left that is to be replaced.
@@ -47,8 +51,6 @@ pub(crate) enum Order {
 pub(crate) enum Heard {
     /// It is this order.
     Order(Order),
-    /// PgBouncer knows it, this version does not.
-    NotYet,
     /// It lacks something.
     Refused(Refusal),
     /// Nobody knows it, or not with this object.
@@ -81,7 +83,11 @@ pub(crate) fn hear(verb: &str, object: Option<&str>) -> Heard {
         },
         ("DISABLE", _) => named(Order::Disable),
         ("ENABLE", _) => named(Order::Enable),
-        ("SUSPEND", None) => Heard::NotYet,
+        ("TAKEOVER", Some(object)) => match object.parse() {
+            Ok(version) => Heard::Order(Order::Takeover(version)),
+            Err(_) => Heard::Unknown,
+        },
+        ("SUSPEND", None) => Heard::Order(Order::Suspend),
         _ => Heard::Unknown,
     }
 }
@@ -94,6 +100,8 @@ impl Order {
             Self::Shutdown(_) => "SHUTDOWN",
             Self::Pause(_) => "PAUSE",
             Self::Resume(_) => "RESUME",
+            Self::Suspend => "SUSPEND",
+            Self::Takeover(_) => "TAKEOVER",
             Self::Reconnect(_) => "RECONNECT",
             Self::WaitClose(_) => "WAIT_CLOSE",
             Self::Kill(_) => "KILL",
@@ -119,19 +127,71 @@ impl fmt::Display for Order {
             | Self::Kill(Some(name))
             | Self::Disable(name)
             | Self::Enable(name) => write!(f, "{verb} '{}'", name.escape_debug()),
-            Self::KillClient(id) => write!(f, "{verb} {id}"),
+            Self::KillClient(number) | Self::Takeover(number) => write!(f, "{verb} {number}"),
             // The value may be a secret.
             Self::Set { key, .. } => write!(f, "{verb} {key}"),
             Self::Reload
             | Self::Shutdown(Shutdown::Now)
             | Self::Pause(None)
             | Self::Resume(None)
+            | Self::Suspend
             | Self::Reconnect(None)
             | Self::WaitClose(None)
             | Self::Kill(None) => f.write_str(verb),
         }
     }
 }
+
+/// One order, as people read of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// How it is written.
+    pub(crate) usage: &'static str,
+    /// What it does and when it is answered.
+    pub(crate) doc: &'static str,
+}
+
+/// Every order, in the order of the help.
+pub(crate) const CATALOG: &[Entry] = &[
+    Entry {
+        usage: "SET key = arg",
+        doc: "Changes a setting until the next reload. A notice says when only a restart would change it. `SET` of \
+              `client_encoding`, `datestyle`, `timezone`, `standard_conforming_strings` and \
+              `default_transaction_isolation`, which drivers do by themselves, is for everybody and ignored.",
+    },
+    Entry {
+        usage: "RELOAD",
+        doc: "Reads the configuration, the users, rules, certificates and opens the log anew. With a mistake nothing \
+              changes: `F0000`.",
+    },
+    Entry {
+        usage: "PAUSE [<db>]",
+        doc: "Gives no server to anybody, of one database or of all; is answered when none is in use.",
+    },
+    Entry { usage: "RESUME [<db>]", doc: "Ends a pause." },
+    Entry {
+        usage: "SUSPEND",
+        doc: "Stands still: nobody is let in, nothing is read, and what was given to be sent leaves; is answered when all is \
+              quiet, or after `suspend_timeout`. `RESUME` ends it.",
+    },
+    Entry { usage: "DISABLE <db>", doc: "Lets nobody new in to a database; who is in goes on." },
+    Entry { usage: "ENABLE <db>", doc: "Undoes that." },
+    Entry {
+        usage: "RECONNECT [<db>]",
+        doc: "Has all servers replaced: idle ones at once, the others when they come back.",
+    },
+    Entry {
+        usage: "KILL [<db>]",
+        doc: "Closes all clients and servers of a database, or of all in use, and pauses it; `RESUME` lets them in again.",
+    },
+    Entry { usage: "KILL_CLIENT <client_id>", doc: "Closes one client, by its `id` in `SHOW CLIENTS`." },
+    Entry { usage: "WAIT_CLOSE [<db>]", doc: "Is answered when no server is left that is to be replaced." },
+    Entry { usage: "SHUTDOWN", doc: "Ends the process at once, without an answer." },
+    Entry {
+        usage: "SHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS",
+        doc: "Ends the process when all servers have come back, or when all clients have gone.",
+    },
+];
 
 const WAYS: [(&str, Shutdown); 2] =
     [("WAIT_FOR_SERVERS", Shutdown::WaitForServers), ("WAIT_FOR_CLIENTS", Shutdown::WaitForClients)];
@@ -156,7 +216,8 @@ mod tests {
         assert_eq!(order("pause", Some("")), Order::Pause(None));
         assert_eq!(order("Resume", Some("Db")), Order::Resume(Some("Db".into())));
         assert_eq!(order("kill_client", Some("17")), Order::KillClient(17));
-        assert_eq!(hear("SUSPEND", None), Heard::NotYet);
+        assert_eq!(order("suspend", None), Order::Suspend);
+        assert_eq!(hear("SUSPEND", Some("db")), Heard::Unknown);
         assert_eq!(hear("drop", Some("everything")), Heard::Unknown);
     }
 

@@ -7,13 +7,21 @@
 //! Not here: asking the workers for snapshots, and carrying out orders (`control`).
 
 mod act;
+mod answer;
+mod formats;
 mod grammar;
+mod reference;
+mod refusals;
+mod session;
 pub(crate) mod show;
 mod table;
 
 pub(crate) use act::Order;
+pub(crate) use answer::{Answer, Notice};
+pub use reference::reference;
+pub use refusals::reference as errors_reference;
+pub(crate) use session::{Next, Session};
 
-use wire::backend::TxStatus;
 use wire::write::{self, Says};
 use worker::letters::Right;
 
@@ -73,7 +81,6 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
         Tree::Words { verb, object } => match act::hear(&verb, object.as_deref()) {
             Heard::Unknown => Err(invalid()),
             _ if right != Right::Admin => Err(Refusal::admin_needed()),
-            Heard::NotYet => Err(Refusal::not_yet(&verb.to_ascii_uppercase())),
             Heard::Refused(refusal) => Err(refusal),
             Heard::Order(order) => Ok(Command::Order(order)),
         },
@@ -91,10 +98,8 @@ fn show(object: &str, right: Right) -> Option<Result<Command, Refusal>> {
     if let Some(parameter) = parameter(object) {
         return Some(Ok(Command::Parameter(parameter)));
     }
-    if let Some(later) = show::LATER.iter().find(|later| later.eq_ignore_ascii_case(object)) {
-        let is_forbidden = *later == show::FOR_ADMINS && right != Right::Admin;
-        let refusal = if is_forbidden { Refusal::admin_needed() } else { Refusal::not_yet(&format!("SHOW {later}")) };
-        return Some(Err(refusal));
+    if object.eq_ignore_ascii_case(show::FOR_ADMINS) && right != Right::Admin {
+        return Some(Err(Refusal::admin_needed()));
     }
     show::find(object).map(|subject| Ok(Command::Show(subject)))
 }
@@ -133,75 +138,54 @@ impl Refusal {
         Self::new("admin access needed")
     }
 
-    fn not_yet(command: &str) -> Self {
-        Self { sqlstate: "0A000", ..Self::new(format!("{command} is not available in this version")) }
+    /// A refusal of what the extended protocol asks for, in PostgreSQL's own code and words.
+    fn coded(sqlstate: &'static str, text: impl Into<String>) -> Self {
+        Self { sqlstate, ..Self::new(text) }
     }
 
-    /// The answer that says it.
-    pub(crate) fn answer(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+    /// Appends the `ErrorResponse` that says it.
+    fn write(&self, out: &mut Vec<u8>) {
+        debug_assert!(refusals::is_known(self.sqlstate, &self.text), "an error that is on no page: {self:?}");
         let (sqlstate, message, detail) = (self.sqlstate, self.text.as_str(), self.detail.as_deref());
-        write::error(&mut out, Says { severity: "ERROR", sqlstate, message, detail, hint: None });
-        write::ready_for_query(&mut out, TxStatus::Idle);
-        out
+        write::error(out, Says { severity: "ERROR", sqlstate, message, detail, hint: None });
+    }
+}
+
+impl Command {
+    /// The columns of what it shows; none if it shows nothing.
+    fn columns(&self) -> Option<&'static [Column]> {
+        match self {
+            Self::Show(subject) => Some(subject.columns()),
+            Self::Parameter(parameter) => Some(parameter.columns),
+            Self::Help | Self::SetParameter | Self::Order(_) => None,
+        }
     }
 }
 
 impl Parameter {
     /// The answer that shows it.
-    pub(crate) fn answer(&self) -> Vec<u8> {
-        table_answer(&Table { columns: self.columns, rows: vec![vec![text(self.value)]] })
+    pub(crate) fn answer(&self) -> Answer {
+        Answer::Table(Table { columns: self.columns, rows: vec![vec![text(self.value)]] })
     }
 }
 
-/// The answer that shows a table.
-pub(crate) fn table_answer(table: &Table) -> Vec<u8> {
-    let mut out = Vec::new();
-    table.write(&mut out);
-    done(out, "SHOW")
-}
-
-/// The answer to a command that was carried out.
-pub(crate) fn done_answer(tag: &str) -> Vec<u8> {
-    done(Vec::new(), tag)
-}
-
-/// The answer to a command that was carried out and about which there is more to say.
-pub(crate) fn noted_answer(tag: &str, text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    notice(&mut out, text, None);
-    done(out, tag)
-}
-
 /// The answer to a SET that nothing is done about.
-pub(crate) fn set_ignored_answer() -> Vec<u8> {
-    let mut out = Vec::new();
-    notice(&mut out, "SET ignored", None);
-    done(out, "SET")
+pub(crate) fn set_ignored_answer() -> Answer {
+    Answer::noted("SET", "SET ignored")
 }
 
 /// The answer to SHOW HELP.
-pub(crate) fn help_answer() -> Vec<u8> {
-    let mut out = Vec::new();
-    notice(&mut out, "Console usage", Some(&help()));
-    done(out, "SHOW")
+pub(crate) fn help_answer() -> Answer {
+    let notice = Notice { text: "Console usage".to_owned(), detail: Some(help()) };
+    Answer::Done { tag: answer::SHOW.to_owned(), notice: Some(notice) }
 }
 
 fn help() -> String {
     let subjects = show::CATALOG.iter().map(|subject| subject.name).collect::<Vec<_>>();
     let lines = subjects.chunks(NAMES_PER_LINE).map(|names| format!("\n\tSHOW {}", names.join("|")));
     let shows = std::iter::once("\n\tSHOW HELP".to_owned()).chain(lines).collect::<String>();
-    format!("{shows}\n\t{}", ORDERS.join("\n\t"))
-}
-
-fn notice(out: &mut Vec<u8>, message: &str, detail: Option<&str>) {
-    write::notice(out, Says { severity: "NOTICE", sqlstate: "00000", message, detail, hint: None });
-}
-
-fn done(mut out: Vec<u8>, tag: &str) -> Vec<u8> {
-    write::command_complete(&mut out, tag);
-    write::ready_for_query(&mut out, TxStatus::Idle);
-    out
+    let orders: Vec<_> = act::CATALOG.iter().map(|entry| entry.usage).collect();
+    format!("{shows}\n\t{}", orders.join("\n\t"))
 }
 
 /// What drivers and pools of clients ask every session for.
@@ -219,22 +203,6 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter { name: "datestyle", value: "ISO", columns: &[Column::text("datestyle")] },
     Parameter { name: "timezone", value: "GMT", columns: &[Column::text("timezone")] },
-];
-
-/// The orders, as the help writes them.
-const ORDERS: [&str; 12] = [
-    "SET key = arg",
-    "RELOAD",
-    "PAUSE [<db>]",
-    "RESUME [<db>]",
-    "DISABLE <db>",
-    "ENABLE <db>",
-    "RECONNECT [<db>]",
-    "KILL [<db>]",
-    "KILL_CLIENT <client_id>",
-    "WAIT_CLOSE [<db>]",
-    "SHUTDOWN",
-    "SHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS",
 ];
 
 /// How many subjects the help puts on a line.
@@ -273,21 +241,19 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_says_so() {
-        let later = |command: &str| ("0A000", format!("{command} is not available in this version"));
-        assert_eq!(refused("suspend", Right::Admin), later("SUSPEND"));
-        assert_eq!(refused("SHOW fds", Right::Admin), later("SHOW FDS"));
-    }
-
-    #[test]
     fn answers_end_with_ready_for_query() {
-        let error = Refusal::reload_failed().answer();
+        let written = |answer: Answer| {
+            let mut out = Vec::new();
+            answer.write_simple(&mut out);
+            out
+        };
+        let error = written(Answer::Refused(Refusal::reload_failed()));
         assert!(error.starts_with(b"E") && error.ends_with(b"Z\0\0\0\x05I"));
         let text = String::from_utf8_lossy(&error).into_owned();
         assert!(text.contains("SERROR\0VERROR\0CF0000\0MRELOAD failed, see logs for additional details\0"), "{text:?}");
-        assert_eq!(done_answer("RELOAD"), b"C\0\0\0\x0bRELOAD\0Z\0\0\0\x05I");
-        assert!(set_ignored_answer().ends_with(b"C\0\0\0\x08SET\0Z\0\0\0\x05I"));
-        let help = String::from_utf8_lossy(&help_answer()).into_owned();
+        assert_eq!(written(Answer::done("RELOAD")), b"C\0\0\0\x0bRELOAD\0Z\0\0\0\x05I");
+        assert!(written(set_ignored_answer()).ends_with(b"C\0\0\0\x08SET\0Z\0\0\0\x05I"));
+        let help = String::from_utf8_lossy(&written(help_answer())).into_owned();
         assert!(help.contains("C00000\0MConsole usage\0D\n\tSHOW HELP\n\tSHOW ") && help.contains("VERSION"), "{help}");
         assert!(help.contains("Z\0\0\0\u{5}I"));
     }
@@ -297,7 +263,7 @@ mod tests {
         let Ok(Command::Parameter(parameter)) = understand("SHOW TimeZone", Right::Stats) else {
             panic!("a parameter")
         };
-        let answer = String::from_utf8_lossy(&parameter.answer()).into_owned();
-        assert!(answer.contains("timezone\0") && answer.contains("GMT"), "{answer:?}");
+        let Answer::Table(table) = parameter.answer() else { panic!("a table") };
+        assert_eq!((table.columns[0].name, &table.rows[..]), ("timezone", &[vec![text("GMT")]][..]));
     }
 }

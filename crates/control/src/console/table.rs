@@ -3,7 +3,11 @@
 //! Always true: every row has a cell for every column; a cell is text, whatever its type.
 //! Not here: what the columns mean (`show`).
 
+use std::borrow::Cow;
+
 use wire::write;
+
+use super::formats::Formats;
 
 /// A column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +29,8 @@ pub(crate) enum Kind {
     Big,
     /// Numbers that are counted without end.
     Numeric,
+    /// Bytes.
+    Bytes,
 }
 
 /// A value; `None` is SQL's NULL.
@@ -40,14 +46,25 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Appends the table as messages: `RowDescription` and a `DataRow` for each row.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let columns: Vec<_> = self.columns.iter().map(Column::described).collect();
-        write::row_description(out, &columns);
-        for row in &self.rows {
-            write::data_row(out, row.iter().map(|cell| cell.as_deref()));
-        }
+    /// Appends the `RowDescription`.
+    pub(crate) fn describe(&self, out: &mut Vec<u8>, formats: &Formats) {
+        describe(out, self.columns, formats);
     }
+
+    /// Appends the `DataRow` of one of the rows.
+    pub(crate) fn write_row(&self, out: &mut Vec<u8>, row: &[Cell], formats: &Formats) {
+        let cells = self.columns.iter().zip(row).enumerate().map(|(place, (column, cell))| match formats.of(place) {
+            0 => cell.as_deref().map(|text| Cow::Borrowed(text.as_bytes())),
+            _ => cell.as_deref().map(|text| Cow::Owned(column.kind.binary(text))),
+        });
+        write::data_row(out, cells.collect::<Vec<_>>().into_iter());
+    }
+}
+
+/// Appends the `RowDescription` of these columns.
+pub(crate) fn describe(out: &mut Vec<u8>, columns: &[Column], formats: &Formats) {
+    let described: Vec<_> = columns.iter().enumerate().map(|(at, column)| column.described(formats.of(at))).collect();
+    write::row_description(out, &described);
 }
 
 impl Column {
@@ -71,20 +88,37 @@ impl Column {
         Self { name, kind: Kind::Numeric }
     }
 
-    fn described(&self) -> write::Column<'static> {
+    /// A column of bytes.
+    pub(crate) const fn bytes(name: &'static str) -> Self {
+        Self { name, kind: Kind::Bytes }
+    }
+
+    fn described(&self, format: i16) -> write::Column<'static> {
         let (type_oid, type_bytes) = self.kind.oid_and_bytes();
-        write::Column { name: self.name, type_oid, type_bytes }
+        write::Column { name: self.name, type_oid, type_bytes, format }
     }
 }
 
 impl Kind {
-    /// PostgreSQL's number and length of the type (`catalog/pg_type.dat`): text, int4, int8, numeric.
+    /// What SQL calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Int => "int4",
+            Self::Big => "int8",
+            Self::Numeric => "numeric",
+            Self::Bytes => "bytea",
+        }
+    }
+
+    /// PostgreSQL's number and length of the type (`catalog/pg_type.dat`): text, int4, int8, numeric, bytea.
     fn oid_and_bytes(self) -> (u32, i16) {
         match self {
             Self::Text => (25, -1),
             Self::Int => (23, 4),
             Self::Big => (20, 8),
             Self::Numeric => (1700, -1),
+            Self::Bytes => (17, -1),
         }
     }
 }
@@ -112,7 +146,9 @@ mod tests {
     fn a_table_is_a_description_and_its_rows() {
         const COLUMNS: &[Column] = &[Column::text("a"), Column::int("b"), Column::numeric("c")];
         let mut out = Vec::new();
-        Table { columns: COLUMNS, rows: vec![vec![text("x"), number(7), None]] }.write(&mut out);
+        let table = Table { columns: COLUMNS, rows: vec![vec![text("x"), number(7), None]] };
+        table.describe(&mut out, &Formats::TEXT);
+        table.write_row(&mut out, &table.rows[0], &Formats::TEXT);
         let mut expected = b"T\0\0\0\x42\0\x03".to_vec();
         for (name, oid, bytes) in [(b'a', 25_u32, -1_i16), (b'b', 23, 4), (b'c', 1700, -1)] {
             expected.extend([name, 0, 0, 0, 0, 0, 0, 0]);

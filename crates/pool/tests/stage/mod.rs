@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{Key, Time};
-use pool::{Command, Event, Failure, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey, State};
+use pool::{Arrival, Command, Event, Failure, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey, State};
 
 /// The pools and what has come out of them.
 pub(crate) struct Stage {
@@ -58,6 +58,18 @@ impl Stage {
             ["user", user, "free"] => self.pools.set_user_limit(number(user), false),
             ["at", time] => self.pass(Time(0) + duration(time)),
             ["show", pool @ ..] => self.show(pool),
+            ["welcomed", pool @ ..] => {
+                let key = self.pool(pool);
+                self.pools.is_welcomed(key);
+            }
+            ["arrives", how, pool @ ..] => {
+                let (key, mut out) = (self.pool(pool), Vec::new());
+                let (is_lent, is_obsolete) = (*how != "idle", *how == "obsolete");
+                let arrival = Arrival { born: self.now, since: self.now, is_lent, is_obsolete };
+                let server = self.pools.arrive(self.now, key, arrival, &mut out);
+                self.servers.extend(server);
+                self.say(&out);
+            }
             ["remove", pool @ ..] => {
                 let (key, mut out) = (self.pool(pool), Vec::new());
                 self.pools.close(self.now, key, &mut out);
@@ -77,6 +89,7 @@ impl Stage {
                 let since = Time::from_secs(since.parse().expect("seconds"));
                 Event::WantsAgain { client: client(who), pool: self.pool(pool), since }
             }
+            ["wants-private", who, pool @ ..] => Event::WantsPrivate { client: client(who), pool: self.pool(pool) },
             ["greets", who, pool @ ..] => Event::Greets { client: client(who), pool: self.pool(pool) },
             ["left", who, pool @ ..] => Event::Left { client: client(who), pool: self.pool(pool) },
             ["ready", server] => Event::Ready { server: self.server(server) },
@@ -89,6 +102,7 @@ impl Stage {
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },
             ["sent", server] => Event::Sent { server: self.server(server) },
+            ["retire-server", server] => Event::RetireServer { server: self.server(server) },
             ["retire", pool @ ..] => Event::Retire { pool: self.pool(pool) },
             ["pause", pool @ ..] => Event::Pause { pool: self.pool(pool) },
             ["resume", pool @ ..] => Event::Resume { pool: self.pool(pool) },
@@ -138,10 +152,17 @@ impl Stage {
 
     fn line(&self, command: &Command) -> String {
         match command {
-            Command::Dial { pool, server } => match self.pool_name(*pool) {
-                "main" => format!("dial {}", self.server_name(*server)),
-                other => format!("dial {} for {other}", self.server_name(*server)),
-            },
+            Command::Dial { pool, server, owner } => {
+                let owner = owner.map_or(String::new(), |owner| format!(" for c{} alone", owner.index));
+                match self.pool_name(*pool) {
+                    "main" => format!("dial {}{owner}", self.server_name(*server)),
+                    other => format!("dial {} for {other}{owner}", self.server_name(*server)),
+                }
+            }
+            Command::Bind { client, server, waited } => {
+                let waited = if waited.is_zero() { String::new() } else { format!(" after {}", seconds(*waited)) };
+                format!("bind c{} {}{waited}", client.index, self.server_name(*server))
+            }
             Command::Attach { client, server, waited } if waited.is_zero() => {
                 format!("attach c{} {}", client.index, self.server_name(*server))
             }
@@ -187,8 +208,12 @@ impl Stage {
         let since =
             seen.waiting_since.map_or(String::new(), |since| format!(" since {}", seconds(since.since(Time(0)))));
         let failure = seen.failure.as_ref().map_or(String::new(), |failure| format!(", failing: {}", failure.text));
+        let private = match (seen.private_waiting, seen.pledged, seen.bound) {
+            (0, 0, 0) => String::new(),
+            (waiting, pledged, bound) => format!(", private: waiting {waiting}, pledged {pledged}, bound {bound}"),
+        };
         self.lines.push(format!(
-            "waiting {}{since}, greeting {}, dialing {}, idle {} (aged {}), lent {}, cleaning {}, checking {}, closing {}{}{failure}",
+            "waiting {}{since}, greeting {}, dialing {}, idle {} (aged {}), lent {}, cleaning {}, checking {}, closing {}{}{private}{failure}",
             seen.waiting,
             seen.greeting,
             seen.dialing,
@@ -241,6 +266,7 @@ fn with_settings(mut limits: Limits, settings: &[&str]) -> Limits {
         let period = || (value != "off").then(|| duration(value));
         match name {
             "servers" => limits.servers_max = number(value),
+            "private" => limits.private_max = (value != "in").then(|| number(value)),
             "min" => limits.servers_min = number(value),
             "reserve" => limits.reserve_max = number(value),
             "reserve_after" => limits.reserve_after = period(),
@@ -264,6 +290,7 @@ fn refusal(why: &Refusal) -> String {
         Refusal::LoginFailed(failure) => format!("login failed: {}", failure.text),
         Refusal::LoginFailing(failure) => format!("login failing: {}", failure.text),
         Refusal::DatabaseRemoved => "database removed".to_owned(),
+        Refusal::PrivateRefused(failure) => format!("not let in: {}", failure.text),
     }
 }
 

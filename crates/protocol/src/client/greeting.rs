@@ -8,6 +8,7 @@ use wire::startup::{self, Startup, StartupFault};
 use wire::write;
 
 use crate::fault::Fault;
+use crate::replication::Replication;
 use crate::vars::{Tracked, Vars};
 
 /// What the first bytes of a client mean.
@@ -104,6 +105,10 @@ pub struct Request {
     pub minor: u16,
     /// The tracked parameters that it gave.
     pub vars: Vars,
+    /// The stream that it wants, if it wants one instead of a session.
+    pub replication: Option<Replication>,
+    /// What it gave as `options`, if it has a server of its own that takes them as they are.
+    pub options: Option<Box<str>>,
     /// Protocol options (`_pq_.`) that nobody here knows.
     pub unknown_options: Vec<String>,
 }
@@ -114,7 +119,8 @@ impl Request {
     /// # Errors
     /// Names the parameter that cannot be served.
     pub fn read(minor: u16, parameters: Vec<(String, String)>, rules: &StartupRules<'_>) -> Result<Self, Fault> {
-        let (mut user, mut database) = (None, None);
+        let replication = wanted_stream(&parameters)?;
+        let (mut user, mut database, mut options) = (None, None, None);
         let mut vars = Vars::new(rules.tracked);
         let mut unknown_options = Vec::new();
         for (name, value) in parameters {
@@ -125,9 +131,9 @@ impl Request {
             } else if name.starts_with("_pq_.") {
                 unknown_options.push(name);
             } else if name == "replication" {
-                if !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "no" | "0" | "f" | "n") {
-                    return Err(Fault::ReplicationUnsupported);
-                }
+                // It decides about the others, so it has been looked at first.
+            } else if name == "options" && replication.is_some() {
+                options = Some(value.into());
             } else if name == "options" {
                 read_options(&value, rules, &mut vars)?;
             } else if let Some(place) = rules.tracked.place(&name) {
@@ -141,7 +147,8 @@ impl Request {
             return Err(Fault::UserTooLong);
         }
         let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
-        Ok(Self { user: user.into(), database: database.into(), minor, vars, unknown_options })
+        let (user, database) = (user.into(), database.into());
+        Ok(Self { user, database, minor, vars, replication, options, unknown_options })
     }
 
     /// Appends the `NegotiateProtocolVersion` that the client is owed, if it asked for more than is spoken here.
@@ -150,6 +157,15 @@ impl Request {
             write::negotiate_protocol_version(out, self.minor.min(startup::MINOR_NEWEST), &self.unknown_options);
         }
     }
+}
+
+/// Which stream the parameters ask for, the last word counting.
+fn wanted_stream(parameters: &[(String, String)]) -> Result<Option<Replication>, Fault> {
+    let mut wanted = None;
+    for (_, value) in parameters.iter().filter(|(name, _)| name == "replication") {
+        wanted = Replication::parse(value).map_err(|_| Fault::ReplicationUnknown { value: value.as_str().into() })?;
+    }
+    Ok(wanted)
 }
 
 /// Reads the startup parameter `options`: settings of a session as arguments of a command.
@@ -274,14 +290,20 @@ mod tests {
     }
 
     #[test]
-    fn replication_is_refused_unless_it_is_switched_off() {
-        for off in ["false", "off", "NO", "0", "f", "n"] {
-            assert!(read(&[("user", "ann"), ("replication", off)], &[]).is_ok(), "{off}");
-        }
-        for on in ["true", "database", "1", "on", ""] {
-            let refused = read(&[("user", "ann"), ("replication", on)], &[]);
-            assert_eq!(refused, Err(Fault::ReplicationUnsupported), "{on}");
-        }
+    fn a_stream_is_asked_for_by_a_parameter() {
+        let wanted = |value| read(&[("user", "ann"), ("replication", value)], &[]).map(|request| request.replication);
+        assert_eq!(wanted("off"), Ok(None));
+        assert_eq!(wanted("on"), Ok(Some(Replication::Physical)));
+        assert_eq!(wanted("database"), Ok(Some(Replication::Logical)));
+        assert_eq!(wanted("sure"), Err(Fault::ReplicationUnknown { value: "sure".into() }));
+    }
+
+    #[test]
+    fn who_has_a_server_alone_may_give_any_options() {
+        let options = ("options", "-d 3 -c enable_seqscan=off");
+        assert_eq!(read(&[("user", "ann"), options], &[]), Err(Fault::OptionsFlag));
+        let request = read(&[("user", "ann"), options, ("replication", "1")], &[]).expect("a request");
+        assert_eq!(request.options.as_deref(), Some("-d 3 -c enable_seqscan=off"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use auth::scram::server::AwaitFinal;
 use auth::scram::{MECHANISM, MECHANISM_PLUS, NONCE_BYTES};
-use auth::{ScramFault, ScramKeys, ScramServer, Secret, ServerSecret, md5, plain};
+use auth::{Password, ScramFault, ScramKeys, ScramServer, Secret, ServerSecret, md5, plain};
 use wire::{backend, write};
 
 use crate::fault::Fault;
@@ -26,6 +26,8 @@ pub enum Method {
     Md5,
     /// By SCRAM-SHA-256.
     Scram,
+    /// By its password as it is, which is known elsewhere.
+    Elsewhere,
 }
 
 /// What is known of the user.
@@ -56,6 +58,8 @@ pub struct Dice {
 pub enum Login {
     /// For the password itself.
     AwaitPassword(Known),
+    /// For the password itself, which somebody else is to judge.
+    AwaitJudged,
     /// For a hash with this salt.
     AwaitMd5(Known, [u8; 4]),
     /// For the choice of a mechanism and its first message.
@@ -71,6 +75,8 @@ pub enum Step {
     Passed(Option<ScramKeys>),
     /// Something is asked of the client.
     Ask(Login),
+    /// Somebody else knows whether this is its password.
+    Judge(Password),
 }
 
 impl Login {
@@ -87,6 +93,10 @@ impl Login {
             Method::Plain => {
                 write::authentication(out, 3, &[]);
                 Ok(Step::Ask(Self::AwaitPassword(known)))
+            }
+            Method::Elsewhere => {
+                write::authentication(out, 3, &[]);
+                Ok(Step::Ask(Self::AwaitJudged))
             }
             Method::Md5 if !is_scram => {
                 write::authentication(out, 5, &dice.salt);
@@ -116,6 +126,10 @@ impl Login {
                     (secret, _) => plain::verify(secret.as_deref(), &known.user, received),
                 };
                 if is_right { Ok(Step::Passed(None)) } else { Err((Fault::PasswordWrong, None)) }
+            }
+            Self::AwaitJudged => {
+                let received = Password::new(password(body)?).ok_or((Fault::PasswordEmpty, None))?;
+                Ok(Step::Judge(received))
             }
             Self::AwaitMd5(known, salt) => {
                 let received = password(body)?;
@@ -162,6 +176,7 @@ impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::AwaitPassword(_) => "AwaitPassword",
+            Self::AwaitJudged => "AwaitJudged",
             Self::AwaitMd5(..) => "AwaitMd5",
             Self::AwaitSaslFirst(_) => "AwaitSaslFirst",
             Self::AwaitSaslFinal(_) => "AwaitSaslFinal",
@@ -176,7 +191,7 @@ pub const PASSWORD_MESSAGE_BYTES_MAX: u32 = 65_536 + 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use auth::{Credentials, Password, ScramClient, ScramSecret};
+    use auth::{Credentials, ScramClient, ScramSecret};
 
     const DICE: Dice = Dice { salt: *b"salt", nonce: [7; NONCE_BYTES] };
 
@@ -226,6 +241,18 @@ mod tests {
         assert!(matches!(answer(Some(""), b"\0"), Err((Fault::PasswordEmpty, None))));
     }
 
+    #[test]
+    fn a_password_that_is_known_elsewhere_is_handed_on_whoever_it_is() {
+        for secret in [None, Some("another")] {
+            let (login, asked) = ask(Method::Elsewhere, secret);
+            assert_eq!(asked, b"R\0\0\0\x08\0\0\0\x03");
+            assert!(matches!(login.answer(b"\0", &mut Vec::new()), Err((Fault::PasswordEmpty, None))));
+            let (login, _) = ask(Method::Elsewhere, secret);
+            let Ok(Step::Judge(password)) = login.answer(b"secret\0", &mut Vec::new()) else { panic!("handed on") };
+            assert_eq!(password.as_bytes(), b"secret");
+        }
+    }
+
     /// Somebody unknown is judged by the work of another's secret; whose password that is must not help.
     #[test]
     fn the_unknown_do_not_get_in_by_the_password_of_whom_they_are_judged_like() {
@@ -264,12 +291,12 @@ mod tests {
         let mut out = Vec::new();
         login = match login.answer(&initial[5..], &mut out).map_err(|(fault, _)| fault)? {
             Step::Ask(login) => login,
-            Step::Passed(_) => panic!("too early"),
+            step => panic!("{step:?} is too early"),
         };
         let (_, last) = client.answer(&out[9..]).expect("a question of ours");
         match login.answer(&last, &mut Vec::new()).map_err(|(fault, _)| fault)? {
             Step::Passed(keys) => Ok(keys),
-            Step::Ask(_) => panic!("asked too often"),
+            step => panic!("{step:?} is too late"),
         }
     }
 
@@ -304,7 +331,7 @@ mod tests {
             let mut out = Vec::new();
             let login = match login.answer(&initial[5..], &mut out).map_err(|(_, why)| why)? {
                 Step::Ask(login) => login,
-                Step::Passed(_) => panic!("too early"),
+                step => panic!("{step:?} is too early"),
             };
             let (_, last) = client.answer(&out[9..]).expect("a question of ours");
             login.answer(&last, &mut Vec::new()).map(|_| ()).map_err(|(_, why)| why)

@@ -116,6 +116,22 @@ impl Library {
         Some(Rc::new(Statement { id, name, text: text.into(), dialect: dialect.clone(), _charge: charge }))
     }
 
+    /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
+    /// above it.
+    pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Rc<Statement>> {
+        let charge = self.charge(text.len() + STATEMENT_BYTES)?;
+        let name = format!("{PREFIX}{id}").into_bytes().into();
+        let statement = Rc::new(Statement { id, name, text: text.into(), dialect, _charge: charge });
+        self.known.insert((hash_of(text), id), Rc::downgrade(&statement));
+        Some(statement)
+    }
+
+    /// New statements have numbers above this one.
+    pub fn begin_above(&mut self, id: u64) {
+        let missing = (id + 1).saturating_sub(self.next);
+        self.next += missing.div_ceil(self.step) * self.step;
+    }
+
     /// Takes so many bytes of what may be held, if there are as many.
     pub fn charge(&self, bytes: usize) -> Option<Charge> {
         let mut charge = Charge { bytes: 0, held: self.held.clone() };

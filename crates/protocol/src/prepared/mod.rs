@@ -13,6 +13,7 @@
 mod library;
 mod look;
 mod names;
+mod pack;
 mod stock;
 
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use std::rc::Rc;
 pub use library::{Charge, Library, Statement};
 pub use look::{Ask, Head, concerns, given_name, look};
 pub use names::Names;
+pub use pack::{Gathered, PackedNames, PackedStatement, PackedStock, Unpacking};
 pub use stock::{Sides, Stock, Way};
 
 /// Bytes for a server.

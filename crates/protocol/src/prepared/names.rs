@@ -13,9 +13,9 @@ use crate::vars::{Tracked, Vars};
 /// The names of one client.
 #[derive(Debug, Default)]
 pub struct Names {
-    named: BTreeMap<Rc<[u8]>, Named>,
+    pub(super) named: BTreeMap<Rc<[u8]>, Named>,
     /// Names whose Parse came to nothing, the latest last: the server may be asked for one in vain, and says so.
-    failed: VecDeque<Rc<[u8]>>,
+    pub(super) failed: VecDeque<Rc<[u8]>>,
     /// The parameters that were last looked at, and what of them matters to a statement.
     dialect: Option<(Rc<Vars>, Rc<[u8]>)>,
 }

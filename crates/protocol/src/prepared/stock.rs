@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use base::planted::{self, Planted};
+use serde::{Deserialize, Serialize};
 use wire::{backend, frontend, write};
 
 use super::library::{Library, Statement};
@@ -21,30 +22,30 @@ use crate::fault::Fault;
 /// What one server has.
 #[derive(Debug, Default)]
 pub struct Stock {
-    held: BTreeMap<u64, Held>,
+    pub(super) held: BTreeMap<u64, Held>,
     /// The numbers of what is held, by when they were last used.
-    by_use: BTreeMap<u64, u64>,
+    pub(super) by_use: BTreeMap<u64, u64>,
     /// Steps whose outcome is not known, in order.
-    pending: VecDeque<Pending>,
+    pub(super) pending: VecDeque<Pending>,
     /// Statements that the server had under our names, though not from us.
-    taken: Vec<u64>,
+    pub(super) taken: Vec<u64>,
     /// Counts uses and steps.
-    clock: u64,
+    pub(super) clock: u64,
     /// Counts loans.
-    loan: u64,
+    pub(super) loan: u64,
 }
 
 #[derive(Debug)]
-struct Held {
-    statement: Rc<Statement>,
-    used: u64,
-    state: State,
+pub(super) struct Held {
+    pub(super) statement: Rc<Statement>,
+    pub(super) used: u64,
+    pub(super) state: State,
     /// The loan in which it was prepared.
-    loan: u64,
+    pub(super) loan: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum State {
     /// The server has said that it has it.
     Sure,
     /// It was sent, as this step and in this epoch.
@@ -54,7 +55,7 @@ enum State {
 }
 
 #[derive(Debug)]
-enum Pending {
+pub(super) enum Pending {
     /// Parse, for the name of a client or because it was missing.
     Parse { statement: u64, step: u64, name: Option<Rc<[u8]>> },
     /// Close, of what was not needed any more or nobody could vouch for.
@@ -487,7 +488,7 @@ impl Stock {
         }
     }
 
-    fn put(&mut self, held: Held) {
+    pub(super) fn put(&mut self, held: Held) {
         let (id, used) = (held.statement.id(), held.used);
         self.by_use.insert(used, id);
         self.held.insert(id, held);
@@ -550,6 +551,6 @@ const TAKEN_MAX: usize = 64;
 /// A longer text is sent from where it is kept.
 const COPIED_BYTES_MAX: usize = 1024;
 /// What a name takes beside its bytes, about.
-const NAME_BYTES: usize = 128;
+pub(super) const NAME_BYTES: usize = 128;
 /// So much of a name is logged.
 const SHOWN_BYTES_MAX: usize = 256;

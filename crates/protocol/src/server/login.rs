@@ -4,6 +4,7 @@
 //! said that it waits for a query; what it tells of itself on the way is kept for the clients' welcome.
 //! Not here: when and how often it is tried (`pool::dial`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use auth::scram::client::{AwaitServerFinal, AwaitServerFirst};
@@ -29,7 +30,7 @@ pub struct Identity {
     /// The TLS channel that a login by SCRAM is bound to if the server offers it (`tls-server-end-point`).
     pub channel: Option<Box<[u8]>>,
     /// Parameters of the startup packet beside user and database.
-    pub parameters: Vec<(&'static str, Box<str>)>,
+    pub parameters: Vec<(Cow<'static, str>, Box<str>)>,
 }
 
 /// A login under way.
@@ -94,7 +95,7 @@ impl ServerLogin {
     #[must_use]
     pub fn begin(identity: Identity, nonce: [u8; NONCE_BYTES], out: &mut Vec<u8>) -> Self {
         let names = [("user", &*identity.user), ("database", &*identity.database)];
-        let rest = identity.parameters.iter().map(|(name, value)| (*name, &**value));
+        let rest = identity.parameters.iter().map(|(name, value)| (&**name, &**value));
         write::startup(out, 0, names.into_iter().chain(rest));
         Self { identity, nonce, stage: Stage::AwaitRequest, arrival: Arrival::default() }
     }

@@ -11,7 +11,7 @@ fn identity(secret: &str) -> Identity {
         keys: None,
         salted: None,
         channel: None,
-        parameters: vec![("application_name", "till".into())],
+        parameters: vec![("application_name".into(), "till".into())],
     }
 }
 

@@ -6,10 +6,12 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 use base::{Time, Wall};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
 use crate::listen::unix_address;
-use crate::{Address, LogTarget, Peer, Socket, TcpTuning};
+use crate::{Address, Bound, Listener, LogTarget, Peer, Socket, TcpTuning};
 
 /// The clock of a turn: read once, the same for everybody.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +104,31 @@ pub(crate) fn far_end(fd: impl AsFd) -> Option<SocketAddr> {
     SockRef::from(&fd.as_fd()).peer_addr().ok()?.as_socket()
 }
 
+/// Whoever is connected already to a listener that is let go. Without this the kernel would reset their connections, though others
+/// may listen on the same port (`so_reuseport`).
+pub(crate) fn last_knocks(listener: &Listener, flags: SocketFlags) -> Vec<Socket> {
+    let is_unix = matches!(listener.bound, Bound::Unix(_));
+    if !is_unix {
+        // Who is connected but has said nothing yet comes out of hiding (`tcp_defer_accept`) with its next packet.
+        let _ = listener.stop_deferring();
+    }
+    let mut knocks = Vec::new();
+    if rustix::io::ioctl_fionbio(listener, true).is_err() {
+        return knocks;
+    }
+    while knocks.len() < LAST_KNOCKS_MAX {
+        match rustix::net::acceptfrom_with(listener, flags | SocketFlags::CLOEXEC) {
+            Ok((fd, from)) => {
+                let from = from.and_then(|from| from.try_into().ok()).filter(|_| !is_unix);
+                knocks.push(Socket { fd, is_unix, from, tls: None, is_inherited: false });
+            }
+            Err(Errno::CONNABORTED | Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    knocks
+}
+
 /// A descriptor kept in reserve, so that somebody can still be told that there are none left.
 pub(crate) fn spare() -> Option<OwnedFd> {
     std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
@@ -142,6 +169,8 @@ impl Desk {
 /// How long accepting rests after it has failed.
 pub(crate) const ACCEPT_REST: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// More than may wait to be accepted, on any machine that is not being flooded.
+const LAST_KNOCKS_MAX: usize = 4096;
 /// At least and at most so many descriptors are kept for servers, files and names; in between an eighth of all.
 const DESCRIPTORS_KEPT: (u64, u64) = (8, 512);
 /// Bytes of randomness drawn at once: enough for some tens of logins.

@@ -100,9 +100,6 @@ impl Epoll {
     pub fn new(equipment: Equipment) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &equipment.waker, EventData::new_u64(BELL), EventFlags::IN)?;
-        for listener in &equipment.listeners {
-            rustix::io::ioctl_fionbio(listener.as_fd(), true)?;
-        }
         let doors = equipment.listeners.into_iter().map(|listener| {
             let is_unix = matches!(listener.bound, Bound::Unix(_));
             Door { listener: Some(listener), is_unix, is_watched: false, accepts: 1 }
@@ -273,25 +270,31 @@ impl Epoll {
         }
     }
 
-    /// Opens and shuts doors as they are wanted. A door that is shut lets its listener go: who knocks is refused by the kernel.
-    fn mind_doors(&mut self) {
+    /// Opens and shuts doors as they are wanted. A door that is shut lets those in who have knocked, and its listener go: who knocks
+    /// then is refused by the kernel.
+    fn mind_doors(&mut self, done: &mut Vec<Completion<Socket>>) {
         for (index, door) in self.listeners.iter_mut().enumerate() {
             let is_wanted = match self.doors {
-                Doors::Open => true,
+                Doors::Open | Doors::Resting => true,
                 Doors::OnlyUnix => door.is_unix,
                 Doors::Shut => false,
             };
             let Some(listener) = &door.listener else { continue };
-            let may_open = is_wanted && self.accept_again.is_none();
+            let may_open = is_wanted && self.doors != Doors::Resting && self.accept_again.is_none();
             if may_open && !door.is_watched {
                 let name = EventData::new_u64(DOOR | index as u64);
                 let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
-                door.is_watched = epoll::add(&self.epoll, listener, name, flags).is_ok();
+                // Set now and not before: until it is opened here another process may have it, and its way of waiting.
+                let is_ready = rustix::io::ioctl_fionbio(listener.as_fd(), true).is_ok();
+                door.is_watched = is_ready && epoll::add(&self.epoll, listener, name, flags).is_ok();
             } else if !may_open && door.is_watched {
                 let _ = epoll::delete(&self.epoll, listener);
                 door.is_watched = false;
             }
             if !is_wanted {
+                for socket in common::last_knocks(listener, SocketFlags::NONBLOCK) {
+                    done.push(Completion::Accepted { is_last: self.desk.is_too_many(&socket.fd), socket });
+                }
                 door.listener = None;
             }
         }
@@ -307,7 +310,10 @@ impl Epoll {
                 Ok((fd, from)) => {
                     let is_last = self.spare.is_none() || self.desk.is_too_many(&fd);
                     let from = from.and_then(|from| from.try_into().ok());
-                    done.push(Completion::Accepted { socket: Socket { fd, is_unix, from, tls: None }, is_last });
+                    done.push(Completion::Accepted {
+                        socket: Socket { fd, is_unix, from, tls: None, is_inherited: false },
+                        is_last,
+                    });
                     if self.spare.is_none() {
                         return;
                     }
@@ -358,14 +364,14 @@ impl Epoll {
         }
     }
 
-    fn prepare(&mut self) {
+    fn prepare(&mut self, done: &mut Vec<Completion<Socket>>) {
         if self.spare.is_none() {
             self.spare = common::spare();
         }
         if self.accept_again.is_some_and(|again| again <= self.desk.clock.now) {
             self.accept_again = None;
         }
-        self.mind_doors();
+        self.mind_doors(done);
         while self.lingering.front().is_some_and(|(until, _)| *until <= self.desk.clock.now) {
             if let Some((_, conn)) = self.lingering.pop_front()
                 && self.lines.get(conn).is_some_and(|line| line.life == Life::Leaving)
@@ -396,6 +402,9 @@ impl Io for Epoll {
     }
 
     fn adopt(&mut self, socket: Socket, owner: u64) -> io::Result<Conn> {
+        if socket.is_inherited {
+            rustix::io::ioctl_fionbio(&socket.fd, true)?;
+        }
         self.insert(socket.fd, socket.is_unix, owner, Life::Open)
     }
 
@@ -460,6 +469,10 @@ impl Io for Epoll {
         }
     }
 
+    fn is_at_rest(&self, conn: Conn) -> bool {
+        self.lines.get(conn).is_none_or(|line| line.wish == Wish::Nothing && line.outbox.is_empty())
+    }
+
     fn release(&mut self, conn: Conn) -> Option<Socket> {
         let line = self.lines.get(conn)?;
         if line.wish != Wish::Nothing || !line.outbox.is_empty() || line.life != Life::Open {
@@ -468,7 +481,17 @@ impl Io for Epoll {
         let line = self.lines.remove(conn)?;
         // The next owner watches it with a set of its own; in ours its edges would have no row.
         let _ = epoll::delete(&self.epoll, &line.fd);
-        Some(Socket { fd: line.fd, is_unix: line.is_unix, from: None, tls: None })
+        Some(Socket { fd: line.fd, is_unix: line.is_unix, from: None, tls: None, is_inherited: false })
+    }
+
+    fn duplicate(&self, conn: Conn) -> io::Result<Socket> {
+        let line = self.lines.get(conn).filter(|line| line.life == Life::Open && self.is_at_rest(conn));
+        let line = line.ok_or(io::ErrorKind::WouldBlock)?;
+        Ok(Socket::inherited(line.fd.try_clone()?, line.is_unix))
+    }
+
+    fn listeners(&self) -> io::Result<Vec<Listener>> {
+        self.listeners.iter().filter_map(|door| door.listener.as_deref()).map(Listener::try_clone).collect()
     }
 
     fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
@@ -481,6 +504,14 @@ impl Io for Epoll {
 
     fn accept(&mut self, doors: Doors) {
         self.doors = doors;
+        if doors == Doors::Resting {
+            // Now: nothing else would have a turn begin. Nobody is let in by it.
+            self.mind_doors(&mut Vec::new());
+        }
+    }
+
+    fn are_doors_at_rest(&self) -> bool {
+        matches!(self.doors, Doors::Open | Doors::OnlyUnix) || self.listeners.iter().all(|door| !door.is_watched)
     }
 
     fn tune(&mut self, tuning: TcpTuning) {
@@ -504,7 +535,7 @@ impl Io for Epoll {
     }
 
     fn turn(&mut self, until: Option<Time>, done: &mut Vec<Completion<Socket>>) {
-        self.prepare();
+        self.prepare(done);
         let mut dirty = std::mem::take(&mut self.dirty);
         for conn in dirty.drain(..) {
             self.flush(conn, done);

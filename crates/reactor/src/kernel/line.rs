@@ -66,6 +66,11 @@ impl Line {
     pub(crate) fn target(&self) -> types::Fd {
         types::Fd(self.fd.as_ref().map_or(-1, |fd| fd.as_raw_fd()))
     }
+
+    /// Whether nothing of it is with the kernel, or is to be.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.receive == Underway::No && self.send == Underway::No && self.outbox.is_empty()
+    }
 }
 
 impl Default for Box<Gather> {

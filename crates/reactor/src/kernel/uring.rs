@@ -26,8 +26,8 @@ use crate::kernel::outbox::Outbox;
 use crate::kernel::ring::{BUFFER_GROUP, BufferRing, build_ring};
 use crate::kernel::{Equipment, Kernel};
 use crate::{
-    Address, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, LogTarget, Peer, Receive, Socket, TcpTuning,
-    Waker,
+    Address, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, Listener, LogTarget, Peer, Receive, Socket,
+    TcpTuning, Waker,
 };
 
 /// The hands of a worker by io_uring.
@@ -450,14 +450,27 @@ impl Io for Uring {
         }
     }
 
+    fn is_at_rest(&self, conn: Conn) -> bool {
+        self.lines.get(conn).is_none_or(Line::is_quiet)
+    }
+
     fn release(&mut self, conn: Conn) -> Option<Socket> {
         let line = self.lines.get(conn)?;
-        let is_quiet = line.receive == Underway::No && line.send == Underway::No && line.outbox.is_empty();
-        if !is_quiet || line.life != Life::Open {
+        if !line.is_quiet() || line.life != Life::Open {
             return None;
         }
         let line = self.lines.remove(conn)?;
-        line.fd.map(|fd| Socket { fd, is_unix: line.is_unix, from: None, tls: None })
+        line.fd.map(|fd| Socket { fd, is_unix: line.is_unix, from: None, tls: None, is_inherited: false })
+    }
+
+    fn duplicate(&self, conn: Conn) -> io::Result<Socket> {
+        let line = self.lines.get(conn).filter(|line| line.is_quiet() && line.life == Life::Open);
+        let fd = line.and_then(|line| line.fd.as_ref()).ok_or(io::ErrorKind::WouldBlock)?;
+        Ok(Socket::inherited(fd.try_clone()?, line.is_some_and(|line| line.is_unix)))
+    }
+
+    fn listeners(&self) -> io::Result<Vec<Listener>> {
+        self.listeners.iter().filter_map(Door::listener).map(Listener::try_clone).collect()
     }
 
     fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
@@ -470,6 +483,10 @@ impl Io for Uring {
 
     fn accept(&mut self, doors: Doors) {
         self.doors = doors;
+    }
+
+    fn are_doors_at_rest(&self) -> bool {
+        matches!(self.doors, Doors::Open | Doors::OnlyUnix) || self.listeners.iter().all(Door::is_at_rest)
     }
 
     fn tune(&mut self, tuning: TcpTuning) {

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 use io_uring::{cqueue, opcode, types};
+use rustix::net::SocketFlags;
 
 use super::{Op, Uring, unword, word};
 use crate::kernel::common::{self, ACCEPT_REST, Clock};
@@ -16,36 +17,57 @@ use crate::{Bound, Completion, Doors, Io as _, Listener, Socket};
 pub(super) struct Door {
     /// `None` once it has been shut for good.
     listener: Option<Arc<Listener>>,
+    /// Let go when its accept has been called back.
+    leaving: Option<Arc<Listener>>,
     is_unix: bool,
     is_armed: bool,
+    /// Its accept has been called back and has not come home.
+    is_recalled: bool,
 }
 
 impl Door {
     pub(super) fn new(listener: Arc<Listener>) -> Self {
         let is_unix = matches!(listener.bound, Bound::Unix(_));
-        Self { listener: Some(listener), is_unix, is_armed: false }
+        Self { listener: Some(listener), leaving: None, is_unix, is_armed: false, is_recalled: false }
+    }
+
+    pub(super) fn listener(&self) -> Option<&Listener> {
+        self.listener.as_deref()
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.is_armed
     }
 }
 
 impl Uring {
-    /// Opens and shuts doors as they are wanted. A door that is shut lets its listener go: who knocks is refused by the kernel.
+    /// Opens and shuts doors as they are wanted. A door that is shut lets those in who have knocked, and its listener go: who knocks
+    /// then is refused by the kernel.
     pub(super) fn mind_doors(&mut self) {
         for index in 0..self.listeners.len() {
             let door = &mut self.listeners[index];
             let may_open = match self.doors {
                 Doors::Open => true,
                 Doors::OnlyUnix => door.is_unix,
-                Doors::Shut => false,
+                Doors::Resting | Doors::Shut => false,
             };
             let name = word(Op::Accept, index as u32);
             if !may_open {
-                if door.listener.take().is_some() && door.is_armed {
+                if self.doors != Doors::Resting
+                    && let Some(listener) = door.listener.take()
+                    && door.is_armed
+                {
+                    door.leaving = Some(listener);
+                }
+                if door.is_armed && !std::mem::replace(&mut door.is_recalled, true) {
                     self.submit(opcode::AsyncCancel::new(name).build().user_data(word(Op::Nobody, 0)));
                 }
             } else if !door.is_armed
                 && self.accept_again.is_none()
                 && let Some(listener) = &door.listener
             {
+                // Another process may have had it, and have waited for newcomers in another way.
+                let _ = rustix::io::ioctl_fionbio(listener.as_fd(), false);
                 let fd = types::Fd(listener.as_fd().as_raw_fd());
                 let entry = if self.spare.is_some() {
                     opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build()
@@ -64,17 +86,28 @@ impl Uring {
         let Some(door) = self.listeners.get_mut(index) else { return };
         let is_unix = door.is_unix;
         door.is_armed = cqueue::more(flags);
+        let leaving = door.leaving.take_if(|_| !door.is_armed);
+        door.is_recalled &= door.is_armed;
         if result >= 0 {
             // Safe because the kernel has just given this descriptor to us and nobody else knows it.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
             let is_last = std::mem::take(&mut self.is_spare_given) || self.desk.is_too_many(&fd);
-            done.push(Completion::Accepted { socket: Socket { fd, is_unix, from: None, tls: None }, is_last });
+            done.push(Completion::Accepted {
+                socket: Socket { fd, is_unix, from: None, tls: None, is_inherited: false },
+                is_last,
+            });
+        }
+        for socket in leaving.iter().flat_map(|listener| common::last_knocks(listener, SocketFlags::empty())) {
+            done.push(Completion::Accepted { is_last: self.desk.is_too_many(&socket.fd), socket });
+        }
+        if result >= 0 {
             return;
         }
         let error = io::Error::from_raw_os_error(-result);
         match -result {
             libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN => {}
             // The descriptor in reserve is given up, so that the next one who knocks can be told.
+            _ if leaving.is_some() => {}
             _ if common::is_scarce(&error) && self.spare.take().is_some() => self.is_spare_given = true,
             _ => {
                 self.is_spare_given = false;

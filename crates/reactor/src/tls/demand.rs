@@ -75,6 +75,14 @@ impl Demand {
         config.resumption = Resumption::disabled();
         Ok(Some(Self { config: Arc::new(config) }))
     }
+
+    /// The same for servers that speak something else than PostgreSQL's protocol.
+    #[must_use]
+    pub fn without_alpn(&self) -> Arc<ClientConfig> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols.clear();
+        Arc::new(config)
+    }
 }
 
 /// The name of a host for the handshake. One that cannot be a name gets an address that nobody has.

@@ -16,7 +16,7 @@ use super::session::{Session, State};
 use super::stream::{Carried, Stage, Stream};
 use super::{Crew, Side};
 use crate::{
-    Address, Chunk, Close, Completion, Conn, Doors, End, Io, Kernel, Lines, LogTarget, Peer, Receive, Socket,
+    Address, Chunk, Close, Completion, Conn, Doors, End, Io, Kernel, Lines, Listener, LogTarget, Peer, Receive, Socket,
     TcpTuning, Waker,
 };
 
@@ -337,6 +337,10 @@ impl<K: Kernel> Io for Tls<K> {
         self.kernel.close(conn, how);
     }
 
+    fn is_at_rest(&self, conn: Conn) -> bool {
+        self.kernel.is_at_rest(conn)
+    }
+
     fn release(&mut self, conn: Conn) -> Option<Socket> {
         let Some(key) = self.stream_of(conn) else { return self.kernel.release(conn) };
         if self.streams.get(key).is_none_or(|stream| stream.wish.is_some() || !matches!(stream.stage, Stage::Open(_))) {
@@ -346,6 +350,17 @@ impl<K: Kernel> Io for Tls<K> {
         let Stream { stage: Stage::Open(session), pending, plain, .. } = self.remove(key)? else { return None };
         socket.tls = Some(Box::new(Carried { session, pending, plain }));
         Some(socket)
+    }
+
+    fn duplicate(&self, conn: Conn) -> io::Result<Socket> {
+        match self.stream_of(conn) {
+            None => self.kernel.duplicate(conn),
+            Some(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn listeners(&self) -> io::Result<Vec<Listener>> {
+        self.kernel.listeners()
     }
 
     fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
@@ -358,6 +373,10 @@ impl<K: Kernel> Io for Tls<K> {
 
     fn accept(&mut self, doors: Doors) {
         self.kernel.accept(doors);
+    }
+
+    fn are_doors_at_rest(&self) -> bool {
+        self.kernel.are_doors_at_rest()
     }
 
     fn tune(&mut self, tuning: TcpTuning) {

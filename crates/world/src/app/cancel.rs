@@ -5,11 +5,13 @@
 //! Not here: what it says of the cancelled request (`ear`).
 
 use base::Time;
-use wire::write;
+use wire::{backend, write};
 
+use super::guise::{self, SSL_REQUEST};
 use super::{App, Expect, Stage};
 use crate::net::{Holder, Net};
-use crate::witness::Witness;
+use crate::veil::{ANSWER, HELLO};
+use crate::witness::{Charge, Witness};
 
 impl App {
     /// Asks for the request that is not answered to be cancelled.
@@ -36,14 +38,44 @@ impl App {
             self.cancel_over(net);
             return;
         };
+        self.cancel_input.clear();
+        self.cancel_asks_for_tls = self.habits.veils > 0 && self.dice.chance(self.habits.veils);
+        match self.cancel_asks_for_tls {
+            true => net.say(end, guise::encryption_request(SSL_REQUEST)),
+            false => self.request_cancel(net, end),
+        }
+    }
+
+    fn request_cancel(&self, net: &mut Net, end: u32) {
         let mut out = Vec::new();
         write::cancel_request(&mut out, &self.key);
         net.say(end, out);
     }
 
+    /// Its second connection is to be under TLS, too.
+    fn shake_for_the_cancel(&mut self, net: &mut Net, end: u32, witness: &mut Witness) {
+        let answers = [b"S", ANSWER].concat();
+        net.read(end, answers.len() - self.cancel_input.len(), &mut self.cancel_input);
+        if self.cancel_input.first() == Some(&backend::ERROR_RESPONSE) {
+            // There is no room for it.
+            self.cancel_asks_for_tls = false;
+        } else if !answers.starts_with(&self.cancel_input) {
+            self.accuse(witness, Charge::ForeignBytes, "nonsense in the handshake for its cancel");
+        } else if self.cancel_input.len() == 1 {
+            net.say(end, HELLO.to_vec());
+        } else if self.cancel_input.len() == answers.len() {
+            self.cancel_asks_for_tls = false;
+            net.end_mut(end).is_veiled = true;
+            self.request_cancel(net, end);
+        }
+    }
+
     /// Something has happened at its second connection: it ends.
-    pub(crate) fn cancel_heard(&mut self, net: &mut Net, jumped: Time) {
+    pub(crate) fn cancel_heard(&mut self, net: &mut Net, jumped: Time, witness: &mut Witness) {
         let Some(end) = self.cancel_end else { return };
+        if self.cancel_asks_for_tls && net.end(end).arrived_bytes > 0 {
+            self.shake_for_the_cancel(net, end, witness);
+        }
         let row = net.end(end);
         if row.is_eof || row.is_reset {
             if row.is_reset || jumped >= self.cancel_since {

@@ -7,10 +7,11 @@
 use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
 use wire::{backend, write};
 
-use super::guise::{self, Guise};
+use super::guise::{self, GSS_REQUEST, Guise, SSL_REQUEST};
 use super::{Alarm, App, Belief, Ended, NOWHERE, Speaker, Stage, ZONES};
 use crate::net::Net;
 use crate::plan::Proof;
+use crate::veil::{ANSWER, CHANNEL, HELLO};
 use crate::witness::{Charge, Witness};
 
 impl App {
@@ -36,16 +37,23 @@ impl App {
         }
         self.refusal_due = self.guise.refusal(self.person.proof);
         witness.note(|| format!("application {} comes as {:?}", self.number, self.guise));
+        let is_veiled = habits.veils > 0 && self.guise.can_be_veiled() && self.dice.chance(habits.veils);
         self.belief = Belief::new(zone);
         let name = self.name();
-        let parameters = vec![("TimeZone", zone.into()), ("application_name", (*name).into())];
+        let mut parameters = vec![("TimeZone".into(), zone.into()), ("application_name".into(), (*name).into())];
+        if habits.replicates {
+            let word = self.dice.pick(&["database", "database", "true", "on"]);
+            parameters.push(("replication".into(), word.into()));
+            parameters.push(("options".into(), format!("owner={}", self.number).into()));
+            witness.count("replication connections");
+        }
         let mut identity = Identity {
             user: (*self.person.user).into(),
             database: (*self.person.database).into(),
             secret: self.secret.clone(),
             keys: None,
             salted: None,
-            channel: None,
+            channel: is_veiled.then(|| CHANNEL.into()),
             parameters,
         };
         self.guise.dress(&mut identity);
@@ -64,12 +72,17 @@ impl App {
             let after = self.dice.among(0..=if is_mute { 2_000_000 } else { 5_000 });
             self.set_alarm(net, after, Alarm::Vanish);
         }
-        if self.guise == Guise::Impatient {
-            self.after_encryption = Some(Vec::new());
-        }
-        if let Guise::Encrypting(code) = self.guise {
-            self.after_encryption = Some(out);
-            out = guise::encryption_request(code);
+        match self.guise {
+            // What it has said too early it says again.
+            Guise::Impatient => self.after_encryption = Some(out.split_at(ENCRYPTION_REQUEST_BYTES).1.to_vec()),
+            Guise::Encrypting(code) => {
+                self.after_encryption = Some(std::mem::replace(&mut out, guise::encryption_request(code)));
+            }
+            Guise::Tls => self.shaking = Some(std::mem::replace(&mut out, HELLO.to_vec())),
+            _ if is_veiled => {
+                self.after_encryption = Some(std::mem::replace(&mut out, guise::encryption_request(SSL_REQUEST)));
+            }
+            _ => {}
         }
         net.say(end, out);
         None
@@ -95,21 +108,63 @@ impl App {
         if self.habits.is_plain { "app".to_owned() } else { format!("app{}", self.number) }
     }
 
-    /// The answer to its request for encryption is one byte, unless it is refused.
+    /// The answer to its request for encryption is one byte, unless it is refused. Then there may be a handshake.
     pub(super) fn mind_encryption(&mut self, net: &mut Net, witness: &mut Witness) {
-        if let Some(startup) = self.after_encryption.take_if(|_| !self.input.is_empty()) {
-            match (self.input[0], self.end) {
-                (b'N', Some(end)) => {
-                    self.input.remove(0);
-                    // Its impatience may have gone unnoticed.
-                    self.refusal_due = None;
+        let Some(end) = self.end else { return };
+        if let Some(startup) = self.shaking.take() {
+            self.shake(net, end, startup, witness);
+            return;
+        }
+        let Some(startup) = self.after_encryption.take_if(|_| !self.input.is_empty()) else { return };
+        let is_for_tls = self.guise != Guise::Encrypting(GSS_REQUEST);
+        let is_offered = self.habits.veils > 0;
+        match self.input[0] {
+            b'S' if is_for_tls && is_offered => {
+                self.input.remove(0);
+                self.shaking = Some(startup);
+                net.say(end, HELLO.to_vec());
+                witness.count("handshakes");
+            }
+            b'N' if is_for_tls && is_offered => {
+                self.accuse(witness, Charge::NotServed, "TLS is refused, though it is offered");
+            }
+            b'N' if self.habits.veils == ALWAYS => {
+                // Nobody gets in without encryption: it asks for the other kind.
+                self.input.remove(0);
+                self.guise = Guise::Encrypting(SSL_REQUEST);
+                self.after_encryption = Some(startup);
+                net.say(end, guise::encryption_request(SSL_REQUEST));
+            }
+            b'N' => {
+                self.input.remove(0);
+                // Its impatience may have gone unnoticed.
+                self.refusal_due = None;
+                if self.guise != Guise::Impatient {
                     net.say(end, startup);
                 }
-                (backend::ERROR_RESPONSE, _) => {}
-                (answer, _) => {
-                    self.accuse(witness, Charge::ForeignBytes, &format!("{answer} to its request for encryption"));
-                }
             }
+            backend::ERROR_RESPONSE => {}
+            answer => self.accuse(witness, Charge::ForeignBytes, &format!("{answer} to its request for encryption")),
+        }
+    }
+
+    /// Something has come in a handshake.
+    fn shake(&mut self, net: &mut Net, end: u32, startup: Vec<u8>, witness: &mut Witness) {
+        if self.guise == Guise::Tls && self.input.first() == Some(&backend::ERROR_RESPONSE) {
+            // There is no room for it; nobody knew that it would speak TLS.
+            witness.count("refused in clear");
+        } else if !ANSWER.starts_with(&self.input) {
+            self.accuse(witness, Charge::ForeignBytes, "nonsense in its handshake");
+        } else if self.input.len() < ANSWER.len() {
+            self.shaking = Some(startup);
+        } else {
+            self.input.clear();
+            net.end_mut(end).is_veiled = true;
+            if self.guise == Guise::Tls {
+                self.refusal_due = None;
+            }
+            witness.count("veils");
+            net.say(end, startup);
         }
     }
 
@@ -167,6 +222,10 @@ impl App {
     }
 }
 
+/// A habit without exception.
+const ALWAYS: u32 = 1000;
+/// Bytes of a request for encryption.
+const ENCRYPTION_REQUEST_BYTES: usize = 8;
 /// The TimeZone of the console.
 const ZONE_OF_THE_CONSOLE: &str = "GMT";
 /// The code of `AuthenticationSASL`, its last byte: the first answer to it is not the last.

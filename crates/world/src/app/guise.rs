@@ -13,7 +13,7 @@ use crate::plan::{Person, Proof};
 pub(crate) enum Guise {
     /// As itself.
     Own,
-    /// It first asks for this kind of encryption, which is not offered.
+    /// It first asks for this kind of encryption, and does without if it is not offered.
     Encrypting(u32),
     /// It asks for encryption and does not wait for the answer.
     Impatient,
@@ -31,7 +31,7 @@ pub(crate) enum Guise {
     Curious,
     /// It has a parameter that is not supported.
     OddParameter,
-    /// It wants to replicate.
+    /// It wants to replicate, in a word that means nothing.
     Replica,
     /// It speaks version 2 of the protocol.
     Old,
@@ -90,11 +90,16 @@ impl Guise {
             Self::NoDatabase => &["no such database: "],
             Self::Curious => &["not allowed"],
             Self::OddParameter => &["unsupported startup parameter: odd"],
-            Self::Replica => &["replication connections are not supported"],
+            Self::Replica => &["invalid value for parameter \"replication\": \"perhaps\""],
             Self::Old => &["old V2 protocol not supported"],
             Self::Web => &["bad packet header", "invalid startup packet layout"],
             Self::Tls | Self::Silent => &[],
         })
+    }
+
+    /// Whether it can come under TLS like anybody else.
+    pub(crate) fn can_be_veiled(self) -> bool {
+        !matches!(self, Self::Encrypting(_) | Self::Impatient | Self::Tls | Self::Silent)
     }
 
     /// Puts it on: who it says that it is.
@@ -104,9 +109,9 @@ impl Guise {
             Self::Nobody => identity.user = "nobody".into(),
             Self::NoDatabase => identity.database = "nowhere".into(),
             Self::Curious => identity.database = "pgbouncer".into(),
-            Self::OddParameter => identity.parameters.push(("odd", "1".into())),
-            Self::Replica => identity.parameters.push(("replication", "database".into())),
-            Self::Newer => identity.parameters.push(("_pq_.odd", "1".into())),
+            Self::OddParameter => identity.parameters.push(("odd".into(), "1".into())),
+            Self::Replica => identity.parameters.push(("replication".into(), "perhaps".into())),
+            Self::Newer => identity.parameters.push(("_pq_.odd".into(), "1".into())),
             _ => {}
         }
     }
@@ -118,7 +123,6 @@ impl Guise {
             Self::Newer => startup[7] = 2,
             Self::Old => startup[5] = 2,
             Self::Web => *startup = b"GET / HTTP/1.1\r\nHost: pooler\r\n\r\n".to_vec(),
-            Self::Tls => *startup = vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc],
             Self::Silent => startup.clear(),
             _ => {}
         }
@@ -131,5 +135,5 @@ pub(crate) fn encryption_request(code: u32) -> Vec<u8> {
 }
 
 /// A request for encryption by TLS, by GSSAPI: the codes of `pqcomm.h`.
-const SSL_REQUEST: u32 = 80_877_103;
-const GSS_REQUEST: u32 = 80_877_104;
+pub(crate) const SSL_REQUEST: u32 = 80_877_103;
+pub(crate) const GSS_REQUEST: u32 = 80_877_104;

@@ -10,6 +10,7 @@ mod ear;
 mod guise;
 mod named;
 mod speech;
+mod stream;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::dice::Dice;
 use crate::net::{Holder, Net};
 use crate::plan::{Habits, Person};
 use crate::sql::{Nonce, Verb};
+use crate::veil::ANSWER;
 use crate::witness::Witness;
 
 use ear::Heard;
@@ -52,6 +54,9 @@ pub(crate) struct App {
     /// The rest of what it has begun to say.
     rest: Vec<u8>,
     pub(crate) cancel_end: Option<u32>,
+    /// Its second connection is to be under TLS before it asks.
+    cancel_asks_for_tls: bool,
+    cancel_input: Vec<u8>,
     /// The request that it wants cancelled.
     cancel_asked: Option<Nonce>,
     /// It has sent a cancel request of which it does not know what became.
@@ -67,6 +72,8 @@ pub(crate) struct App {
     guise: Guise,
     /// What it will say when it has been told that nothing is encrypted here.
     after_encryption: Option<Vec<u8>>,
+    /// What it will say under TLS, when the handshake that it has begun is done.
+    shaking: Option<Vec<u8>>,
     /// What it must be told, in one of these words, before it is closed.
     refusal_due: Option<&'static [&'static str]>,
     /// The pooler may count more requests than it does itself.
@@ -142,6 +149,8 @@ impl App {
             left_in_tx: 0,
             rest: Vec::new(),
             cancel_end: None,
+            cancel_asks_for_tls: false,
+            cancel_input: Vec::new(),
             cancel_asked: None,
             is_cancel_loose: false,
             cancel_since: Time(0),
@@ -151,6 +160,7 @@ impl App {
             readies_allowed: 0,
             guise: Guise::Own,
             after_encryption: None,
+            shaking: None,
             refusal_due: None,
             is_uncountable: false,
             last_words: None,
@@ -304,7 +314,7 @@ impl App {
         self.waits_since = Some(witness.now);
         // A request that does not show its nonce is not seen when it is sent on.
         let is_seen = crate::sql::first_nonce(&bytes[..bytes.len().min(100)]).is_some();
-        self.is_hungry = was_outside && is_seen;
+        self.is_hungry = was_outside && is_seen && !self.habits.replicates;
         witness.note(|| {
             let asked = self.asked.iter().map(|request| request.nonce.to_string()).collect::<Vec<_>>();
             format!("application {} asks {}", self.number, asked.join(", "))
@@ -331,7 +341,7 @@ impl App {
         let mut bytes = Vec::new();
         let due: &[&str] = if self.person.is_operator() {
             write::bare(&mut bytes, self.dice.pick(&[frontend::PARSE, frontend::BIND, frontend::COPY_DONE, b'?']));
-            &["bad packet"]
+            &["bad packet", "broken Parse packet", "broken Bind packet"]
         } else {
             match self.dice.among(0..=3) {
                 0 => bytes.extend(b"?\0\0\0\x04"),
@@ -398,6 +408,7 @@ impl App {
         self.readies_allowed = 0;
         self.is_cancel_loose = false;
         self.after_encryption = None;
+        self.shaking = None;
         self.refusal_due = None;
         self.is_deaf = false;
         self.has_left_by_itself = false;
@@ -412,7 +423,8 @@ impl App {
     pub(crate) fn listen(&mut self, net: &mut Net, witness: &mut Witness) -> Option<Ended> {
         let end = self.end.filter(|_| !self.is_deaf)?;
         let mut bytes = Vec::new();
-        net.read(end, usize::MAX, &mut bytes);
+        let most = self.shaking.as_ref().map_or(usize::MAX, |_| ANSWER.len() - self.input.len());
+        net.read(end, most, &mut bytes);
         self.input.extend_from_slice(&bytes);
         self.understand(net, witness);
         let row = net.end(end);
@@ -421,13 +433,16 @@ impl App {
         }
         net.close(end);
         let due = self.refusal_due;
+        // However long it has waited for the server that does not know its TimeZone.
+        let is_lost = self.belief.zone == NOWHERE;
         // Who goes on speaking when it is refused may lose the words to the reset of its connection, as on a real network.
         let was_wanted = self.has_left_by_itself || due.is_some();
         let words = self.last_words.take();
         self.gone(net, witness, "is left");
         match words {
             Some((sqlstate, text)) => {
-                let is_due = due.is_some_and(|due| due.iter().any(|due| text.starts_with(due)));
+                let is_due = due.is_some_and(|due| due.iter().any(|due| text.starts_with(due)))
+                    || is_lost && text.starts_with("invalid server parameter");
                 Some(Ended::Refused { sqlstate, text, is_due })
             }
             None if was_wanted => Some(Ended::Wanted),
@@ -437,6 +452,9 @@ impl App {
 
     fn understand(&mut self, net: &mut Net, witness: &mut Witness) {
         self.mind_encryption(net, witness);
+        if self.shaking.is_some() {
+            return;
+        }
         let mut at = 0;
         while let Some((kind, body, next)) = crate::message_at(&self.input, at) {
             at = next;

@@ -148,6 +148,8 @@ impl Speaker<'_> {
             (habits.named, Self::named),
             (habits.named, Self::named),
             (habits.named && self.dice.chance(200), Self::drop_all),
+            (habits.replicates, Self::stream),
+            (habits.replicates, Self::stream),
         ] {
             if is_on {
                 kinds.push(kind);
@@ -200,7 +202,7 @@ impl Speaker<'_> {
         request
     }
 
-    fn ready(&mut self, request: &mut Request) {
+    pub(super) fn ready(&mut self, request: &mut Request) {
         if self.belief.told != self.belief.zone {
             self.belief.told.clone_from(&self.belief.zone);
             request.expects.push_back((request.nonce, Expect::Zone(self.belief.zone.clone())));
@@ -251,7 +253,7 @@ impl Speaker<'_> {
                 expect(Expect::Tag(drop_tag(*is_discard)));
                 return true;
             }
-            Verb::Dirty | Verb::CopyIn { .. } => {}
+            Verb::Dirty | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
         request.expects.push_back((nonce, Expect::Complete));
         true

@@ -5,6 +5,7 @@
 //! Not here: who may connect (`postgres`), the language (`sql`).
 
 mod copy;
+mod door;
 mod named;
 mod run;
 
@@ -16,11 +17,14 @@ use auth::{ScramSecret, Secret, ServerSecret};
 use protocol::client::login::{Dice as LoginDice, Known, Login, Method, Step};
 use wire::backend::TxStatus;
 use wire::startup::Startup;
-use wire::{backend, frontend, write};
+use wire::{Request, backend, frontend, write};
 
 use crate::dice::Dice;
 use crate::sql::{Nonce, Statement, Verb};
+use crate::veil::CHANNEL;
 use crate::witness::{Charge, Witness};
+
+use copy::{Copy, Stream};
 
 /// A session.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub(crate) struct Session {
     pub(crate) host: usize,
     pub(crate) number: u32,
     pub(crate) life: Life,
+    /// It has said that it speaks TLS.
+    pub(crate) is_shaking: bool,
     input: Vec<u8>,
     queue: VecDeque<(u8, Vec<u8>)>,
     /// What it will send.
@@ -62,6 +68,10 @@ pub(crate) struct Session {
     work: Option<Work>,
     pub(crate) alarm: u32,
     is_session_mode: bool,
+    /// The application that it streams to, and to nobody else.
+    pub(crate) alone: Option<u32>,
+    /// It was opened without a database, and knows no SQL.
+    is_physical: bool,
 }
 
 /// Where it stands.
@@ -78,14 +88,6 @@ pub(crate) enum Life {
 struct Vars {
     zone: String,
     application_name: String,
-}
-
-#[derive(Debug)]
-struct Copy {
-    nonce: Nonce,
-    rows: u32,
-    is_bad: bool,
-    is_extended: bool,
 }
 
 #[derive(Debug)]
@@ -106,6 +108,10 @@ enum Work {
     },
     Function {
         nonce: Nonce,
+    },
+    /// The second half of a stream.
+    Stream {
+        millis: u32,
     },
 }
 
@@ -136,6 +142,7 @@ impl Session {
             host,
             number,
             life: Life::Startup,
+            is_shaking: false,
             input: Vec::new(),
             queue: VecDeque::new(),
             out: Vec::new(),
@@ -160,6 +167,8 @@ impl Session {
             work: None,
             alarm: 0,
             is_session_mode: false,
+            alone: None,
+            is_physical: false,
         }
     }
 
@@ -179,6 +188,7 @@ impl Session {
         &mut self,
         parameters: &[(String, String)],
         secret: Option<Arc<Secret>>,
+        is_veiled: bool,
         manner: &Manner,
         dice: &mut Dice,
     ) -> Wish {
@@ -188,6 +198,8 @@ impl Session {
                 "database" => self.database.clone_from(value),
                 "application_name" => self.vars.application_name.clone_from(value),
                 "timezone" | "TimeZone" => self.vars.zone.clone_from(value),
+                "replication" => self.is_physical = value != "database",
+                "options" => self.alone = value.strip_prefix("owner=").and_then(|owner| owner.parse().ok()),
                 _ => {}
             }
         }
@@ -202,7 +214,13 @@ impl Session {
             }
             _ => ServerSecret::mock(&self.user, &[0; 32], 8),
         };
-        let known = Known { user: (*self.user).into(), like: secret.clone(), secret, scram, channel: None };
+        let known = Known {
+            user: (*self.user).into(),
+            like: secret.clone(),
+            secret,
+            scram,
+            channel: is_veiled.then(|| CHANNEL.into()),
+        };
         let mut luck = LoginDice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
         luck.salt.iter_mut().chain(&mut luck.nonce).for_each(|byte| *byte = dice.any() as u8);
         let step = Login::begin(method, known, luck, &mut self.out);
@@ -217,36 +235,9 @@ impl Session {
                 Wish::Nothing
             }
             Some(Step::Passed(_)) => self.welcome(),
-            None => self.refuse("28P01", "password authentication failed"),
+            // Nobody else judges passwords here.
+            Some(Step::Judge(_)) | None => self.refuse("28P01", "password authentication failed"),
         }
-    }
-
-    /// Refuses whoever wants in.
-    pub(crate) fn refuse(&mut self, sqlstate: &str, message: &str) -> Wish {
-        write::error(&mut self.out, write::Says { severity: "FATAL", sqlstate, message, detail: None, hint: None });
-        self.life = Life::Dead;
-        Wish::Close
-    }
-
-    /// Speaks no TLS.
-    pub(crate) fn decline_tls(&mut self) -> Wish {
-        self.out.push(b'N');
-        self.is_flushed = true;
-        Wish::Nothing
-    }
-
-    /// Says what nobody says in a login.
-    pub(crate) fn rave(&mut self) -> Wish {
-        self.row_description();
-        self.is_flushed = true;
-        Wish::Nothing
-    }
-
-    /// Wants a proof by GSSAPI.
-    pub(crate) fn ask_for_gss(&mut self) -> Wish {
-        write::authentication(&mut self.out, GSS, &[]);
-        self.is_flushed = true;
-        Wish::Nothing
     }
 
     fn welcome(&mut self) -> Wish {
@@ -329,6 +320,7 @@ impl Session {
                 Verb::Sleep { millis } => Some(millis),
                 _ => None,
             }),
+            Some(Work::Stream { millis }) => Some(*millis),
             _ => None,
         };
         let (low, high) = manner.work;
@@ -437,7 +429,10 @@ impl Session {
     }
 
     fn row_description(&mut self) {
-        write::row_description(&mut self.out, &[write::Column { name: "row", type_oid: 25, type_bytes: -1 }]);
+        write::row_description(
+            &mut self.out,
+            &[write::Column { name: "row", type_oid: 25, type_bytes: -1, format: 0 }],
+        );
     }
 
     fn ready(&mut self) {
@@ -491,6 +486,7 @@ impl Session {
         match self.work.take() {
             Some(Work::Query { rest, is_first }) => self.query(rest, is_first, manner, dice, witness),
             Some(Work::Execute { rows_max }) => self.execute(rows_max, witness),
+            Some(Work::Stream { .. }) => self.stream_goes_on(),
             Some(Work::Function { nonce }) => {
                 if self.tx == TxStatus::Failed {
                     self.fail("25P02", &format!("{nonce} current transaction is aborted"), false);
@@ -538,11 +534,9 @@ impl Session {
     }
 }
 
-/// The code of `AuthenticationGSS`.
-const GSS: u32 = 7;
-
-/// The console answers as a session would, out of the same words.
-pub(crate) fn answer_of_the_console(text: &str) -> Vec<u8> {
+/// The console answers as a session would, out of the same words. Its people ask simple queries.
+pub(crate) fn answer_of_the_console(request: &Request) -> Vec<u8> {
+    let Request::Query(text) = request else { panic!("nobody in this world says {request:?} on the console") };
     let mut session = Session::new(0, 0, 0, 0);
     match Statement::read(text) {
         Some(statement) => drop(session.run(&statement, u32::MAX, 0, true)),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
-use super::{Manner, Portal, Session, notify};
+use super::{Manner, Portal, Session, Stream, notify};
 use crate::dice::Dice;
 use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text};
 use crate::witness::{Charge, Witness};
@@ -43,6 +43,16 @@ impl Session {
                 self.work = None;
                 return;
             }
+            if let Verb::Stream { rows, size, millis, words, is_ended_by_server } = statement.verb
+                && self.tx != TxStatus::Failed
+            {
+                if self.alone.is_none() {
+                    let text = format!("server {} of anybody is to stream {}", self.number, statement.nonce);
+                    witness.accuse(Charge::TwoLoans, text);
+                }
+                self.stream_begins(statement.nonce, Stream { rows, size, words, is_ended_by_server }, millis);
+                return;
+            }
             let is_done = self.run(&statement, u32::MAX, 0, true).is_some();
             if !is_done {
                 break;
@@ -74,6 +84,10 @@ impl Session {
     pub(super) fn check(&mut self, statement: &Statement, witness: &mut Witness) {
         let (nonce, number) = (statement.nonce, self.number);
         witness.count("statements");
+        if let Some(alone) = self.alone.filter(|&alone| alone != nonce.app) {
+            let text = format!("server {number}, which is for application {alone} alone, runs {nonce}");
+            witness.accuse(Charge::TwoLoans, text);
+        }
         if let Some(owner) = self.owner.filter(|&owner| owner != nonce.app) {
             let text = format!("server {number} runs {nonce} in the transaction of application {owner}");
             witness.accuse(Charge::LoanEndedEarly, text);
@@ -158,7 +172,7 @@ impl Session {
                 write::command_complete(&mut self.out, drop_tag(*is_discard));
                 return Some(sent);
             }
-            Verb::Sleep { .. } | Verb::CopyIn { .. } => {}
+            Verb::Sleep { .. } | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
         self.complete(nonce);
         Some(sent)
@@ -171,6 +185,11 @@ impl Session {
     /// The pooler's own statements; whether it went well.
     pub(super) fn run_own(&mut self, text: &str, witness: &mut Witness) -> bool {
         witness.count("own statements");
+        let is_introduction = matches!(text, "select 1" | "broken") && !self.is_physical;
+        if self.alone.is_some() && !is_introduction {
+            let text = format!("server {}, which is for one application alone, hears {text:?}", self.number);
+            witness.accuse(Charge::LeftOver, text);
+        }
         if let Some(rest) = text.strip_prefix("SET ") {
             let (name, value) = rest.split_once('=').unwrap_or_default();
             let value = value.trim_matches('\'');

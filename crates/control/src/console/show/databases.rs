@@ -10,6 +10,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DATABASES: Subject = Subject {
     name: "DATABASES",
+    doc: "The databases of the configuration, those in use that come from `*`, and the console.",
     parts: POOLS_PART,
     columns: &[
         Column::text("name"),

@@ -9,6 +9,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DNS_HOSTS: Subject = Subject {
     name: "DNS_HOSTS",
+    doc: "The names of hosts that have been looked up.",
     parts: Parts { hosts: true, ..NOTHING },
     columns: &[Column::text("hostname"), Column::big("ttl"), Column::text("addrs")],
     rows: hosts,
@@ -16,6 +17,7 @@ pub(super) const DNS_HOSTS: Subject = Subject {
 
 pub(super) const DNS_ZONES: Subject = Subject {
     name: "DNS_ZONES",
+    doc: "Always empty: zones are the system's.",
     parts: NOTHING,
     columns: &[Column::text("zonename"), Column::big("serial"), Column::int("count")],
     // Addresses are asked of the system, which tells nothing of zones.

@@ -2,11 +2,12 @@
 
 use worker::letters::{Parts, Snapshot};
 
-use super::{NOTHING, Subject, View, databases, pools, users};
+use super::{NOTHING, Subject, View, databases, peers, pools, users};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const LISTS: Subject = Subject {
     name: "LISTS",
+    doc: "How long the tables are.",
     parts: Parts { pools: true, memory: true, ..NOTHING },
     columns: &[Column::text("list"), Column::int("items")],
     rows,
@@ -17,13 +18,13 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     let (clients_used, clients_free) = table(view, "client_cache");
     let (servers_used, servers_free) = table(view, "server_cache");
     let surprises: u64 = view.snapshots.iter().map(|snapshot| snapshot.protocol_surprises).sum();
-    let lists: [(&str, usize); 15] = [
+    let lists: [(&str, usize); 16] = [
         // The console is one more.
         ("databases", databases::all(view).len() + 1),
         ("users", users::all(view).len()),
         ("peers", view.settings.peers.len()),
         ("pools", pools::all(view).len()),
-        ("peer_pools", 0),
+        ("peer_pools", peers::peer_pools(view).len()),
         ("free_clients", clients_free),
         ("used_clients", clients_used),
         ("login_clients", sum(|snapshot| snapshot.login_clients)),
@@ -35,6 +36,8 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         ("dns_pending", 0),
         // Ours: stays 0 as long as no server breaks the protocol.
         ("protocol_surprises", usize::try_from(surprises).unwrap_or(usize::MAX)),
+        // Ours: since the log was opened.
+        ("log_lines_lost", usize::try_from(view.log_lines_lost).unwrap_or(usize::MAX)),
     ];
     lists.into_iter().map(|(name, items)| vec![text(name), number(items)]).collect()
 }
@@ -94,6 +97,7 @@ mod tests {
                 "dns_queries|1",
                 "dns_pending|0",
                 "protocol_surprises|0",
+                "log_lines_lost|0",
             ]
         );
     }

@@ -7,6 +7,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const MEM: Subject = Subject {
     name: "MEM",
+    doc: "How much memory the tables of the workers take.",
     parts: Parts { memory: true, ..NOTHING },
     columns: &[
         Column::text("name"),

@@ -1,12 +1,13 @@
 //! What can be shown: the catalog of subjects.
 //!
-//! To add one is to add a file with a [`Subject`], and to name it in [`CATALOG`].
+//! To add one is to add a file with a [`Subject`], and to name it in [`CATALOG`]; the help and the reference page know it then.
 //!
 //! Always true: a table is made of a [`View`] and nothing else; columns have PgBouncer's names, types and order, ours would
 //! come after them.
 //! Not here: asking for the snapshots (`control`).
 
 mod databases;
+mod fds;
 mod hosts;
 mod lists;
 mod memory;
@@ -32,6 +33,8 @@ use crate::history::History;
 pub(crate) struct Subject {
     /// What it is called, in capitals.
     pub(crate) name: &'static str,
+    /// What it shows, in a sentence.
+    pub(crate) doc: &'static str,
     /// Which parts of the workers' snapshots it is made of.
     pub(crate) parts: Parts,
     columns: &'static [Column],
@@ -47,10 +50,14 @@ pub(crate) struct View<'v> {
     pub(crate) users: &'v UserFile,
     /// What operators have ordered and not undone.
     pub(crate) standing: &'v Standing,
+    /// SUSPEND.
+    pub(crate) is_suspended: bool,
     /// The workers, as far as [`Subject::parts`] asked for them.
     pub(crate) snapshots: &'v [Snapshot],
     /// The counters at the latest boundaries.
     pub(crate) history: &'v History,
+    /// Lines that a log has not taken.
+    pub(crate) log_lines_lost: u64,
     /// The time.
     pub(crate) now: Time,
 }
@@ -64,6 +71,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &sockets::SERVERS,
     &sockets::SOCKETS,
     &sockets::ACTIVE_SOCKETS,
+    &fds::FDS,
     &users::USERS,
     &settings::VERSION,
     &lists::LISTS,
@@ -79,10 +87,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &stats::TOTALS,
 ];
 
-/// What PgBouncer shows and this version does not.
-pub(crate) const LATER: [&str; 1] = [FOR_ADMINS];
-
-/// The only subject that not everybody may see: it hands out descriptors and secrets.
+/// The only subject that not everybody may see: in PgBouncer it hands out descriptors and secrets.
 pub(crate) const FOR_ADMINS: &str = "FDS";
 
 /// The name of the console's database, and of the user of its pool.
@@ -97,6 +102,11 @@ impl Subject {
     /// The table as it is now.
     pub(crate) fn table(&self, view: &View<'_>) -> Table {
         Table { columns: self.columns, rows: (self.rows)(view) }
+    }
+
+    /// Its columns.
+    pub(crate) fn columns(&self) -> &'static [Column] {
+        self.columns
     }
 
     /// Whether it can be shown without asking any worker.
@@ -193,6 +203,7 @@ pub(crate) mod tests {
             request_time: Wall(1_000_000),
             wait: Duration::ZERO,
             close_needed: false,
+            replication: "none",
             id,
             link: None,
             remote_pid: 0,
@@ -220,7 +231,16 @@ pub(crate) mod tests {
         let (users, _) = UserFile::parse(users.as_bytes());
         let history = History::new(Time::from_secs(1));
         let now = Time::from_secs(11);
-        let view = View { settings, users: &users, standing, snapshots, history: &history, now };
+        let view = View {
+            settings,
+            users: &users,
+            standing,
+            is_suspended: false,
+            snapshots,
+            history: &history,
+            log_lines_lost: 0,
+            now,
+        };
         find(name).expect("a subject").table(&view)
     }
 
@@ -238,6 +258,7 @@ pub(crate) mod tests {
             super::super::table::Kind::Int => 'i',
             super::super::table::Kind::Big => 'q',
             super::super::table::Kind::Numeric => 'N',
+            super::super::table::Kind::Bytes => 'b',
         };
         columns.map(|column| format!("{} {}", column.name, letter(column))).collect::<Vec<_>>().join(", ")
     }
@@ -254,13 +275,13 @@ pub(crate) mod tests {
             databases: vec![database_row(&entry, 1, 1)],
             users: vec![user_row("u", 1, 1)],
             stats: vec![("d".into(), worker::letters::Totals::default())],
+            peers: vec![worker::letters::PeerRow { peer: 1, active: 0, waiting: 0, dialing: 0 }],
             tables: vec![worker::letters::TableRow { name: "client_cache", size: 8, used: 1, free: 1 }],
             ..Snapshot::default()
         };
         for subject in CATALOG {
             let table = table_of(subject.name, &settings, "", std::slice::from_ref(&snapshot));
-            let is_never_filled = ["PEER_POOLS", "DNS_ZONES"].contains(&subject.name);
-            assert_eq!(table.rows.is_empty(), is_never_filled, "{}", subject.name);
+            assert_eq!(table.rows.is_empty(), subject.name == "DNS_ZONES", "{}", subject.name);
             for row in &table.rows {
                 assert_eq!(row.len(), table.columns.len(), "{}", subject.name);
             }

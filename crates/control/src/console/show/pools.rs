@@ -12,6 +12,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const POOLS: Subject = Subject {
     name: "POOLS",
+    doc: "The pools: one for each database and user on the server.",
     parts: POOLS_PART,
     columns: &[
         Column::text("database"),

@@ -8,6 +8,7 @@ use crate::console::table::{Cell, Column, text};
 
 pub(super) const CONFIG: Subject = Subject {
     name: "CONFIG",
+    doc: "Every setting with its value, its default, and whether a running process takes a change.",
     parts: NOTHING,
     columns: &[Column::text("key"), Column::text("value"), Column::text("default"), Column::text("changeable")],
     rows: |view: &View<'_>| view.settings.show().into_iter().map(setting).collect(),
@@ -15,6 +16,7 @@ pub(super) const CONFIG: Subject = Subject {
 
 pub(super) const VERSION: Subject = Subject {
     name: "VERSION",
+    doc: "The version of PgBouncer whose place this takes.",
     parts: NOTHING,
     columns: &[Column::text("version")],
     rows: |_: &View<'_>| vec![vec![text(format!("PgBouncer {PGBOUNCER_VERSION}"))]],

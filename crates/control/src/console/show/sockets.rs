@@ -8,6 +8,7 @@ use crate::console::table::{Cell, Column, flag, number, text};
 
 pub(super) const CLIENTS: Subject = Subject {
     name: "CLIENTS",
+    doc: "The clients that have logged in, those of the console too.",
     parts: Parts { clients: true, ..NOTHING },
     columns: COLUMNS,
     rows: |view: &View<'_>| rows("C", view.snapshots.iter().flat_map(|snapshot| &snapshot.clients)),
@@ -15,6 +16,7 @@ pub(super) const CLIENTS: Subject = Subject {
 
 pub(super) const SERVERS: Subject = Subject {
     name: "SERVERS",
+    doc: "The connections to servers.",
     parts: Parts { servers: true, ..NOTHING },
     columns: COLUMNS,
     rows: |view: &View<'_>| rows("S", view.snapshots.iter().flat_map(|snapshot| &snapshot.servers)),
@@ -22,6 +24,7 @@ pub(super) const SERVERS: Subject = Subject {
 
 pub(super) const SOCKETS: Subject = Subject {
     name: "SOCKETS",
+    doc: "All connections, those that are logging in too.",
     parts: ALL,
     columns: COLUMNS_OF_SOCKETS,
     rows: |view: &View<'_>| sockets(view, |_| true),
@@ -29,6 +32,7 @@ pub(super) const SOCKETS: Subject = Subject {
 
 pub(super) const ACTIVE_SOCKETS: Subject = Subject {
     name: "ACTIVE_SOCKETS",
+    doc: "The connections that have bytes waiting.",
     parts: ALL,
     columns: COLUMNS_OF_SOCKETS,
     rows: |view: &View<'_>| sockets(view, |row| row.held + row.unsent > 0),
@@ -112,7 +116,7 @@ fn cells(kind: &str, row: &Row) -> Vec<Cell> {
         text(kind),
         text(&*row.user),
         text(&*row.database),
-        text("none"),
+        text(row.replication),
         text(row.state),
         text(&*row.addr),
         number(row.port),

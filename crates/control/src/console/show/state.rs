@@ -3,13 +3,20 @@
 use super::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, text};
 
-pub(super) const STATE: Subject =
-    Subject { name: "STATE", parts: NOTHING, columns: &[Column::text("key"), Column::text("value")], rows };
+pub(super) const STATE: Subject = Subject {
+    name: "STATE",
+    doc: "Whether the pooler is active, paused or suspended.",
+    parts: NOTHING,
+    columns: &[Column::text("key"), Column::text("value")],
+    rows,
+};
 
 /// Databases that are paused one by one are told by `SHOW DATABASES`.
 fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     let is_paused = view.standing.is_paused;
-    let states = [("active", !is_paused), ("paused", is_paused), ("suspended", false)];
+    let is_suspended = view.is_suspended;
+    let is_active = !is_paused && !is_suspended;
+    let states = [("active", is_active), ("paused", is_paused), ("suspended", is_suspended)];
     states.map(|(key, is_so)| vec![text(key), text(if is_so { "yes" } else { "no" })]).into()
 }
 

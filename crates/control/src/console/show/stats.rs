@@ -12,6 +12,7 @@ use crate::history::{COUNTERS, Counts, gather};
 
 pub(super) const STATS: Subject = Subject {
     name: "STATS",
+    doc: "What each database has done since the start, and per second in the last period; times are in microseconds.",
     parts: PARTS,
     columns: &[
         Column::text("database"),
@@ -45,6 +46,7 @@ pub(super) const STATS: Subject = Subject {
 
 pub(super) const STATS_TOTALS: Subject = Subject {
     name: "STATS_TOTALS",
+    doc: "The totals of `SHOW STATS`.",
     parts: PARTS,
     columns: &[
         Column::text("database"),
@@ -66,6 +68,7 @@ pub(super) const STATS_TOTALS: Subject = Subject {
 
 pub(super) const STATS_AVERAGES: Subject = Subject {
     name: "STATS_AVERAGES",
+    doc: "The averages of `SHOW STATS`.",
     parts: PARTS,
     columns: &[
         Column::text("database"),
@@ -85,8 +88,13 @@ pub(super) const STATS_AVERAGES: Subject = Subject {
     rows: |view: &View<'_>| by_database(view, |_, averages| averages.0.into()),
 };
 
-pub(super) const TOTALS: Subject =
-    Subject { name: "TOTALS", parts: PARTS, columns: &[Column::text("name"), Column::numeric("value")], rows: totals };
+pub(super) const TOTALS: Subject = Subject {
+    name: "TOTALS",
+    doc: "The sums of `SHOW STATS` over all databases.",
+    parts: PARTS,
+    columns: &[Column::text("name"), Column::numeric("value")],
+    rows: totals,
+};
 
 const PARTS: Parts = Parts { stats: true, ..NOTHING };
 

@@ -1,0 +1,417 @@
+//! How a directory is asked for a password: the options of `auth_ldap_options` and of an HBA line with the method `ldap`.
+//!
+//! Always true: options that were read make sense together; no text of a client becomes a part of a filter's grammar; `Debug`
+//! shows no password.
+//! Not here: speaking to the directory (`control`).
+
+use std::sync::Arc;
+
+use crate::secret::Password;
+
+/// A directory and how it is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LdapOptions {
+    /// Its servers, as `ldap://HOST:PORT` or `ldaps://HOST:PORT`, in the order in which they are tried.
+    pub urls: Vec<String>,
+    /// Whether TLS begins inside of the connection (`ldaptls`).
+    pub starts_tls: bool,
+    /// How a user is found in it.
+    pub way: LdapWay,
+    /// The options as they may be shown: without the password.
+    pub shown: String,
+}
+
+/// How a user is found in a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LdapWay {
+    /// Its name there is made of its name here.
+    Simple {
+        /// What stands before it.
+        prefix: String,
+        /// What stands behind it.
+        suffix: String,
+    },
+    /// It is searched for.
+    Search(LdapSearch),
+}
+
+/// How a user is searched for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LdapSearch {
+    /// Who searches; empty is nobody in particular.
+    pub bind_dn: String,
+    /// The searcher's password.
+    pub bind_password: Option<Password>,
+    /// Where the search begins.
+    pub base: String,
+    /// How far it goes.
+    pub scope: LdapScope,
+    /// What it looks for, with `$username` for the user.
+    pub filter: String,
+}
+
+/// How far a search goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LdapScope {
+    /// Where it begins, and nowhere else.
+    Base,
+    /// What is directly below.
+    One,
+    /// All that is below.
+    Subtree,
+}
+
+impl LdapOptions {
+    /// Reads options: `name=value` or `name="value"`, with blanks or commas between them.
+    ///
+    /// # Errors
+    /// Something is not as it must be; the text names it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > OPTIONS_BYTES_MAX {
+            return Err(format!("the LDAP options are longer than {OPTIONS_BYTES_MAX} bytes"));
+        }
+        let mut given = Given::default();
+        let mut rest = text.trim();
+        let mut last = String::new();
+        let mut shown = Vec::new();
+        while !rest.is_empty() {
+            // What stands there may be a part of a password that lacks its quotes: it is not shown.
+            let (name, value, after) = option(rest).ok_or_else(|| {
+                format!("an LDAP option is written name=value or name=\"value\", not so behind \"{last}\"")
+            })?;
+            let is_password = name == "ldapbindpasswd";
+            let visible = if is_password { HIDDEN.to_owned() } else { value.replace('"', "\"\"") };
+            shown.push(format!("{name}=\"{visible}\""));
+            given.take(&name, value)?;
+            rest = after.trim_start_matches(is_between);
+            last = name;
+        }
+        given.options(shown.join(" "))
+    }
+}
+
+impl LdapWay {
+    /// The name of a user in the directory, where it needs no search.
+    #[must_use]
+    pub fn simple_dn(&self, user: &str) -> Option<String> {
+        match self {
+            Self::Simple { prefix, suffix } => Some(format!("{prefix}{user}{suffix}")),
+            Self::Search(_) => None,
+        }
+    }
+}
+
+impl LdapSearch {
+    /// The filter that finds a user.
+    ///
+    /// # Errors
+    /// The user's name could be read as a part of the filter; the text is for the log.
+    pub fn filter_for(&self, user: &str) -> Result<String, Arc<str>> {
+        if user.contains(['*', '(', ')', '\\', '/', '\0']) {
+            return Err("invalid character in user name for LDAP authentication".into());
+        }
+        Ok(self.filter.replace(USERNAME, user))
+    }
+}
+
+/// What was said, before it is known whether it makes sense together.
+#[derive(Default)]
+struct Given {
+    server: Option<String>,
+    port: Option<u16>,
+    scheme: Option<String>,
+    starts_tls: bool,
+    prefix: Option<String>,
+    suffix: Option<String>,
+    base: Option<String>,
+    bind_dn: Option<String>,
+    bind_password: Option<String>,
+    attribute: Option<String>,
+    filter: Option<String>,
+    scope: Option<LdapScope>,
+}
+
+impl Given {
+    fn take(&mut self, name: &str, value: String) -> Result<(), String> {
+        match name {
+            "ldapserver" => self.server = Some(value),
+            "ldapport" => match value.parse() {
+                Ok(port @ 1..) => self.port = Some(port),
+                _ => return Err(format!("invalid LDAP port number: \"{value}\"")),
+            },
+            "ldapscheme" if is_scheme(&value) => self.scheme = Some(value),
+            "ldapscheme" => return Err(format!("invalid ldapscheme value: \"{value}\"")),
+            "ldaptls" => self.starts_tls = value == "1",
+            "ldapprefix" => self.prefix = Some(value),
+            "ldapsuffix" => self.suffix = Some(value),
+            "ldapbasedn" => self.base = Some(value),
+            "ldapbinddn" => self.bind_dn = Some(value),
+            "ldapbindpasswd" => self.bind_password = Some(value),
+            "ldapsearchattribute" => self.attribute = Some(value),
+            "ldapsearchfilter" => self.filter = Some(value),
+            "ldapurl" => self.take_url(&value)?,
+            _ => return Err(format!("invalid LDAP option: \"{name}\"")),
+        }
+        Ok(())
+    }
+
+    /// `ldap://HOST:PORT/BASE?ATTRIBUTE?SCOPE?FILTER` (RFC 4516); what is empty is not said.
+    fn take_url(&mut self, url: &str) -> Result<(), String> {
+        let bad = |why: &str| format!("could not parse LDAP URL \"{url}\": {why}");
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("no scheme"))?;
+        if !is_scheme(scheme) {
+            return Err(format!("unsupported LDAP URL scheme: {scheme}"));
+        }
+        self.scheme = Some(scheme.to_owned());
+        let (place, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = match place.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, Some(port)),
+            _ => (place, None),
+        };
+        if let Some(port) = port {
+            let number = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| bad("bad port"))?;
+            self.port = Some(number);
+        }
+        let said = |part: &str| -> Result<Option<String>, String> {
+            let text = percent_decoded(part).ok_or_else(|| bad("bad % in it"))?;
+            Ok(Some(text).filter(|text| !text.is_empty()))
+        };
+        let mut parts = rest.split('?');
+        let mut next = || said(parts.next().unwrap_or_default());
+        self.server = said(host)?.or(self.server.take());
+        self.base = next()?.or(self.base.take());
+        let attributes = next()?;
+        self.attribute =
+            attributes.map(|list| list.split(',').next().unwrap_or_default().to_owned()).or(self.attribute.take());
+        self.scope = Some(match next()?.as_deref() {
+            // What is not said is `base`, by the standard and for PgBouncer, too.
+            None | Some("base") => LdapScope::Base,
+            Some("one" | "onelevel") => LdapScope::One,
+            Some("sub" | "subtree") => LdapScope::Subtree,
+            Some(_) => return Err(bad("bad scope")),
+        });
+        self.filter = next()?.or(self.filter.take());
+        Ok(())
+    }
+
+    fn options(self, shown: String) -> Result<LdapOptions, String> {
+        let scheme = self.scheme.unwrap_or_else(|| "ldap".to_owned());
+        let is_secure = scheme == "ldaps";
+        if is_secure && self.starts_tls {
+            return Err("ldaptls cannot be used together with ldaps: it is TLS already".to_owned());
+        }
+        let port = self.port.unwrap_or(if is_secure { 636 } else { 389 });
+        let is_search = self.base.is_some()
+            || self.bind_dn.is_some()
+            || self.bind_password.is_some()
+            || self.attribute.is_some()
+            || self.filter.is_some();
+        let way = match (self.prefix, self.suffix, self.base) {
+            (None, None, Some(base)) => {
+                if self.attribute.is_some() && self.filter.is_some() {
+                    return Err("cannot use ldapsearchattribute together with ldapsearchfilter".to_owned());
+                }
+                let filter = match (self.filter, self.attribute) {
+                    // OpenLDAP takes a filter without its parentheses, so PgBouncer does.
+                    (Some(filter), _) if filter.starts_with('(') => filter,
+                    (Some(filter), _) => format!("({filter})"),
+                    (None, attribute) => format!("({}={USERNAME})", attribute.as_deref().unwrap_or("uid")),
+                };
+                LdapWay::Search(LdapSearch {
+                    bind_dn: self.bind_dn.unwrap_or_default(),
+                    bind_password: self.bind_password.and_then(Password::new),
+                    base,
+                    scope: self.scope.unwrap_or(LdapScope::Subtree),
+                    filter,
+                })
+            }
+            (None, None, None) => {
+                return Err("authentication method \"ldap\" requires argument \"ldapbasedn\", \"ldapprefix\", or \
+                            \"ldapsuffix\" to be set"
+                    .to_owned());
+            }
+            _ if is_search => return Err("cannot mix options for simple bind and search+bind modes".to_owned()),
+            (prefix, suffix, _) => {
+                LdapWay::Simple { prefix: prefix.unwrap_or_default(), suffix: suffix.unwrap_or_default() }
+            }
+        };
+        let servers = self.server.unwrap_or_default();
+        let urls: Vec<_> = servers.split_whitespace().map(|server| format!("{scheme}://{server}:{port}")).collect();
+        if urls.is_empty() {
+            return Err("ldapserver is missing, and no server is looked for by the name of a domain".to_owned());
+        }
+        Ok(LdapOptions { urls, starts_tls: self.starts_tls, way, shown })
+    }
+}
+
+/// The first option of a text, and what is behind it.
+fn option(text: &str) -> Option<(String, String, &str)> {
+    let (name, rest) = match text.starts_with('"') {
+        true => quoted(text)?,
+        false => text.find('=').map(|end| (text[..end].to_owned(), &text[end..]))?,
+    };
+    let rest = rest.strip_prefix('=')?;
+    let (value, rest) = match rest.starts_with('"') {
+        true => quoted(rest)?,
+        false => {
+            let end = rest.find(is_between).unwrap_or(rest.len());
+            (rest[..end].to_owned(), &rest[end..])
+        }
+    };
+    let is_whole = !name.is_empty() && !name.contains(is_between) && !value.is_empty();
+    is_whole.then_some((name, value, rest))
+}
+
+/// A text in quotes, in which two of them stand for one, and what is behind it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut inner = String::new();
+    let mut rest = &text[1..];
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        inner.push_str(before);
+        match after.strip_prefix('"') {
+            Some(more) => {
+                inner.push('"');
+                rest = more;
+            }
+            None => return Some((inner, after)),
+        }
+    }
+}
+
+fn is_between(character: char) -> bool {
+    character == ',' || character.is_whitespace()
+}
+
+fn is_scheme(text: &str) -> bool {
+    matches!(text, "ldap" | "ldaps")
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        match (first, after.split_at_checked(2)) {
+            (b'%', Some((digits, behind))) if digits.iter().all(u8::is_ascii_hexdigit) => {
+                bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+                rest = behind;
+            }
+            (b'%', _) => return None,
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// What stands for the user in a filter.
+const USERNAME: &str = "$username";
+/// What is shown instead of a password.
+const HIDDEN: &str = "***";
+/// PgBouncer's longest options.
+const OPTIONS_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(text: &str) -> LdapSearch {
+        match LdapOptions::parse(text).expect("good options").way {
+            LdapWay::Search(search) => search,
+            simple => panic!("{simple:?}"),
+        }
+    }
+
+    #[test]
+    fn a_user_may_be_named_by_what_stands_around_its_name() {
+        let text = "ldapserver=127.0.0.1 ldapport=1389 ldapprefix=\"uid=\" ldapsuffix=\",dc=example,dc=net\"";
+        let options = LdapOptions::parse(text).expect("good options");
+        assert_eq!(options.urls, ["ldap://127.0.0.1:1389"]);
+        assert_eq!(options.way.simple_dn("ann").as_deref(), Some("uid=ann,dc=example,dc=net"));
+        assert!(!options.starts_tls);
+    }
+
+    #[test]
+    fn a_user_may_be_searched_for() {
+        let found = search("ldapserver=a ldapbasedn=\"dc=example,dc=net\"");
+        assert_eq!((&*found.base, &*found.filter), ("dc=example,dc=net", "(uid=$username)"));
+        assert_eq!((&*found.bind_dn, &found.bind_password, found.scope), ("", &None, LdapScope::Subtree));
+        assert_eq!(found.filter_for("ann").as_deref(), Ok("(uid=ann)"));
+        let found =
+            search("ldapserver=a, ldapbasedn=x ldapsearchattribute=cn ldapbinddn=cn=s ldapbindpasswd=\"s\"\"t\"");
+        assert_eq!((&*found.filter, &*found.bind_dn), ("(cn=$username)", "cn=s"));
+        assert_eq!(found.bind_password, Password::new("s\"t"));
+        assert_eq!(search("ldapserver=a ldapbasedn=x ldapsearchfilter=\"uid=$username\"").filter, "(uid=$username)");
+    }
+
+    #[test]
+    fn nobody_writes_a_filter_with_a_name() {
+        let found = search("ldapserver=a ldapbasedn=x");
+        for name in ["*", "a)(uid=b", "a\\2a", "a/b", "a\0"] {
+            assert_eq!(
+                found.filter_for(name).map_err(|why| why.to_string()),
+                Err("invalid character in user name for LDAP authentication".to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_says_it_all() {
+        let text = "ldapurl=\"ldaps://[::1]:1636/dc=example,dc=net?cn,uid?sub\"";
+        assert_eq!(LdapOptions::parse(text).expect("good options").urls, ["ldaps://[::1]:1636"]);
+        assert_eq!((&*search(text).filter, search(text).scope), ("(cn=$username)", LdapScope::Subtree));
+        let found = search("ldapurl=\"ldap://a/dc=x%20y??one?(|(uid=$username)(mail=$username))\"");
+        assert_eq!((&*found.base, found.scope), ("dc=x y", LdapScope::One));
+        assert_eq!(found.filter_for("ann").as_deref(), Ok("(|(uid=ann)(mail=ann))"));
+        assert_eq!(search("ldapurl=ldap://a/dc=x").scope, LdapScope::Base);
+    }
+
+    #[test]
+    fn several_servers_are_tried_in_their_order_at_the_usual_port() {
+        let urls = |text: &str| LdapOptions::parse(text).expect("good options").urls;
+        assert_eq!(urls("ldapserver=\"a b\" ldapprefix=x"), ["ldap://a:389", "ldap://b:389"]);
+        assert_eq!(urls("ldapserver=a ldapscheme=ldaps ldapprefix=x"), ["ldaps://a:636"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_options_is_said() {
+        for (text, why) in [
+            ("ldapserver=a", "requires argument \"ldapbasedn\", \"ldapprefix\", or \"ldapsuffix\" to be set"),
+            ("ldapserver=a ldapprefix=x ldapbasedn=y", "cannot mix options for simple bind and search+bind modes"),
+            ("ldapserver=a ldapsuffix=x ldapbinddn=y", "cannot mix options"),
+            ("ldapserver=a ldapbasedn=x ldapsearchattribute=a ldapsearchfilter=b", "cannot use ldapsearchattribute"),
+            ("ldapserver=a ldapprefix=x ldapport=0", "invalid LDAP port number: \"0\""),
+            ("ldapserver=a ldapprefix=x ldapport=70000", "invalid LDAP port number: \"70000\""),
+            ("ldapscheme=http", "invalid ldapscheme value: \"http\""),
+            ("ldapurl=http://a/x", "unsupported LDAP URL scheme: http"),
+            ("ldapurl=ldap://a:x/x", "bad port"),
+            ("ldapurl=ldap://a/x?y?z", "bad scope"),
+            ("ldapurl=ldap://a/%zz", "bad % in it"),
+            ("ldapprefix=x", "ldapserver is missing"),
+            ("ldapserver=a ldapscheme=ldaps ldaptls=1 ldapprefix=x", "ldaptls cannot be used together with ldaps"),
+            ("ldapserver=a password=x", "invalid LDAP option: \"password\""),
+            ("ldapserver", "name=value"),
+            ("ldapserver= a", "name=value"),
+            ("ldapserver=\"a", "name=value"),
+            ("ldapserver=a b ldapprefix=x", "not so behind \"ldapserver\""),
+        ] {
+            let told = LdapOptions::parse(text).expect_err(text);
+            assert!(told.contains(why), "{text}: {told}");
+        }
+        assert!(LdapOptions::parse(&"x".repeat(1025)).is_err());
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let shown = format!("{:?}", LdapOptions::parse("ldapserver=a ldapbasedn=x ldapbindpasswd=topsecret"));
+        assert!(!shown.contains("topsecret"), "{shown}");
+        for text in
+            ["ldapbindpasswd=topsecret ldapsrever=a", "ldapbindpasswd=my topsecret", "ldapbindpasswd=\"topsecret"]
+        {
+            let told = LdapOptions::parse(text).expect_err("a mistake");
+            assert!(!told.contains("topsecret"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! How the values of a result are written: as text, or in PostgreSQL's binary formats where a driver asks for them.
+//!
+//! Always true: what stands in a cell can be written in both; a number that its type cannot hold is the largest that it can.
+//! Not here: columns and rows (`table`).
+
+use super::table::Kind;
+
+/// The formats of a result's columns, as Bind gives them: none is text for all, one is for all, else there is one for each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Formats(Vec<i16>);
+
+impl Formats {
+    /// Text for all columns.
+    pub(crate) const TEXT: Self = Self(Vec::new());
+
+    /// Formats for so many columns.
+    ///
+    /// # Errors
+    /// SQLSTATE and text of what is wrong with them.
+    pub(crate) fn new(codes: Vec<i16>, columns: usize) -> Result<Self, (&'static str, String)> {
+        if let Some(code) = codes.iter().find(|code| !(0..=1).contains(*code)) {
+            return Err(("22023", format!("unsupported format code: {code}")));
+        }
+        if codes.len() > 1 && codes.len() != columns {
+            let count = codes.len();
+            return Err(("08P01", format!("bind message has {count} result formats but query has {columns} columns")));
+        }
+        Ok(Self(codes))
+    }
+
+    /// The format of the column at this place: 0 is text, 1 is binary.
+    pub(crate) fn of(&self, place: usize) -> i16 {
+        match &self.0[..] {
+            [] => 0,
+            [all] => *all,
+            each => each.get(place).copied().unwrap_or(0),
+        }
+    }
+}
+
+impl Kind {
+    /// A cell as PostgreSQL's `send` functions write its type.
+    pub(crate) fn binary(self, cell: &str) -> Vec<u8> {
+        // Cells of these kinds are integers; whatever is not is beyond what the type can hold.
+        let number = || cell.parse::<i128>().unwrap_or(i128::MAX);
+        let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
+        match self {
+            Self::Text => cell.as_bytes().to_vec(),
+            Self::Int => (number().clamp(i32::MIN.into(), i32::MAX.into()) as i32).to_be_bytes().to_vec(),
+            Self::Big => (number().clamp(least, most) as i64).to_be_bytes().to_vec(),
+            Self::Numeric => numeric(number()),
+            Self::Bytes => unhex(cell),
+        }
+    }
+}
+
+/// The bytes of a text as `byteaout` writes it.
+fn unhex(cell: &str) -> Vec<u8> {
+    let digits: Vec<u8> =
+        cell.chars().skip(BYTEA_PREFIX).filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// An integer as `numeric_send` writes it: digits to the base of 10,000, the highest first, without zeros at the end.
+fn numeric(number: i128) -> Vec<u8> {
+    let mut digits: Vec<i16> = Vec::new();
+    let mut rest = number.unsigned_abs();
+    while rest > 0 {
+        digits.push((rest % NUMERIC_BASE) as i16);
+        rest /= NUMERIC_BASE;
+    }
+    let weight = digits.len().saturating_sub(1) as i16;
+    let zeros = digits.iter().take_while(|digit| **digit == 0).count();
+    let digits = &digits[zeros..];
+    let sign = if number < 0 { NUMERIC_NEGATIVE } else { 0 };
+    let head = [digits.len() as i16, weight, sign, 0];
+    head.iter().chain(digits.iter().rev()).flat_map(|part| part.to_be_bytes()).collect()
+}
+
+/// Characters before the digits of a `bytea`.
+const BYTEA_PREFIX: usize = 2;
+const NUMERIC_BASE: u128 = 10_000;
+const NUMERIC_NEGATIVE: i16 = 0x4000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What PostgreSQL 15 says to `select numeric_send(...)`, `int4send`, `int8send`.
+    #[test]
+    fn numbers_are_sent_as_postgresql_sends_them() {
+        let hex =
+            |kind: Kind, cell: &str| kind.binary(cell).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        for (cell, sent) in [
+            ("0", "0000000000000000"),
+            ("7", "00010000000000000007"),
+            ("10000", "00010001000000000001"),
+            ("12345678", "000200010000000004d2162e"),
+            ("100000001", "0003000200000000000100000001"),
+            ("18446744073709551615", "000500040000000007341a5802e103bb064f"),
+            ("-5", "00010000400000000005"),
+        ] {
+            assert_eq!(hex(Kind::Numeric, cell), sent, "{cell}");
+        }
+        assert_eq!(hex(Kind::Int, "-2"), "fffffffe");
+        assert_eq!(hex(Kind::Int, "5000000000"), "7fffffff");
+        assert_eq!(hex(Kind::Big, "5000000000"), "000000012a05f200");
+        assert_eq!(Kind::Text.binary("käse"), "käse".as_bytes());
+    }
+
+    #[test]
+    fn formats_are_for_all_columns_or_for_each() {
+        let of = |codes: &[i16]| {
+            let formats = Formats::new(codes.to_vec(), 3).expect("good formats");
+            [0, 1, 2].map(|place| formats.of(place))
+        };
+        assert_eq!(of(&[]), [0, 0, 0]);
+        assert_eq!(of(&[1]), [1, 1, 1]);
+        assert_eq!(of(&[0, 1, 0]), [0, 1, 0]);
+        assert_eq!(Formats::new(vec![2], 3), Err(("22023", "unsupported format code: 2".to_owned())));
+        let text = "bind message has 2 result formats but query has 3 columns".to_owned();
+        assert_eq!(Formats::new(vec![0, 1], 3), Err(("08P01", text)));
+    }
+}

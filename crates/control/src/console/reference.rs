@@ -1,0 +1,66 @@
+//! The reference page of the console, from the catalogs.
+//!
+//! Always true: what can be said on the console is on it.
+//! Not here: the words, which stand beside what they are about (`act`, `show`).
+
+use super::table::Column;
+use super::{PARAMETERS, act, show};
+
+/// The commands and what they show, in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut page = "## Orders\n\n| command | what it does |\n|---|---|\n".to_owned();
+    for entry in act::CATALOG {
+        page += &format!("| `{}` | {} |\n", entry.usage.replace('|', "\\|"), entry.doc);
+    }
+    page += "\n## SHOW\n\n| command | what it shows |\n|---|---|\n";
+    page += "| `SHOW HELP` | The commands, in a notice. |\n";
+    for subject in show::CATALOG {
+        page += &format!("| [`SHOW {}`](#{}) | {} |\n", subject.name, anchor(subject.name), subject.doc);
+    }
+    let parameters: Vec<_> = PARAMETERS.iter().map(|parameter| format!("`SHOW {}`", parameter.name)).collect();
+    page += &format!("| {} | What drivers ask every session for; always the same. |\n", parameters.join(", "));
+    for subject in show::CATALOG {
+        page += &format!("\n### {}\n\n| column | type |\n|---|---|\n", subject.name);
+        subject.columns().iter().for_each(|column| page += &row(column));
+    }
+    page
+}
+
+fn row(column: &Column) -> String {
+    format!("| {} | {} |\n", column.name, column.kind.name())
+}
+
+/// How headings are linked to.
+fn anchor(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_is_understood_and_every_sentence_ends() {
+        for entry in act::CATALOG {
+            assert!(entry.doc.ends_with('.'), "{}", entry.usage);
+            let words: Vec<_> = entry.usage.split([' ', '|']).filter(|word| !word.contains('[')).collect();
+            let object = words.get(1).map(|word| if word.contains("id") { "7" } else { word });
+            let is_order = matches!(act::hear(words[0], object), act::Heard::Order(_));
+            assert!(is_order || words[0] == "SET", "{}", entry.usage);
+        }
+        for subject in show::CATALOG {
+            assert!(subject.doc.ends_with('.'), "{}", subject.name);
+        }
+    }
+
+    #[test]
+    fn columns_are_told_with_their_types() {
+        let page = reference();
+        assert!(
+            page.contains("### TOTALS\n\n| column | type |\n|---|---|\n| name | text |\n| value | numeric |\n"),
+            "{page}"
+        );
+        assert!(page.contains("WAIT_FOR_SERVERS\\|WAIT_FOR_CLIENTS"));
+    }
+}

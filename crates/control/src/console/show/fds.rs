@@ -1,0 +1,67 @@
+//! `SHOW FDS`: the clients and servers that an online restart hands over, with PgBouncer's columns.
+//!
+//! Always true: no descriptor and no secret is in it. PgBouncer hands over by this very command; here a new process is given
+//! everything on a way of its own (`courier`), so that whoever sees the console cannot take connections from it.
+
+use worker::letters::{Parts, Row};
+
+use super::{NOTHING, Subject, View};
+use crate::console::table::{Cell, Column, number, text};
+
+pub(super) const FDS: Subject = Subject {
+    name: super::FOR_ADMINS,
+    doc: "Sockets, as an online restart of PgBouncer asks for them: without descriptors, passwords or keys.",
+    parts: Parts { clients: true, servers: true, ..NOTHING },
+    columns: &[
+        Column::int("fd"),
+        Column::text("task"),
+        Column::text("user"),
+        Column::text("database"),
+        Column::text("addr"),
+        Column::int("port"),
+        Column::big("cancel"),
+        Column::int("link"),
+        Column::text("client_encoding"),
+        Column::text("std_strings"),
+        Column::text("datestyle"),
+        Column::text("timezone"),
+        Column::text("password"),
+        Column::bytes("scram_client_key"),
+        Column::bytes("scram_server_key"),
+    ],
+    rows: |view: &View<'_>| {
+        let snapshots = view.snapshots.iter();
+        let clients = snapshots.clone().flat_map(|snapshot| &snapshot.clients);
+        let clients = clients.filter(|row| *row.database != *super::CONSOLE).map(|row| (row, "client"));
+        let servers = snapshots.flat_map(|snapshot| &snapshot.servers).map(|row| (row, "server"));
+        // What TLS secures cannot go to another process.
+        clients.chain(servers).filter(|(row, _)| row.tls.is_empty()).map(|(row, task)| cells(row, task)).collect()
+    },
+};
+
+/// The numbers that SHOW CLIENTS and SHOW SERVERS have stand in the place of descriptors.
+fn cells(row: &Row, task: &str) -> Vec<Cell> {
+    let known = [
+        number(row.id),
+        text(task),
+        text(&*row.user),
+        text(&*row.database),
+        text(&*row.addr),
+        number(row.port),
+        None,
+        number(row.link.unwrap_or(0)),
+    ];
+    known.into_iter().chain(std::iter::repeat_n(None, 7)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::*;
+
+    #[test]
+    fn the_columns_are_pgbouncers() {
+        let columns = "fd i, task s, user s, database s, addr s, port i, cancel q, link i, client_encoding s, std_strings s, \
+                       datestyle s, timezone s, password s, scram_client_key b, scram_server_key b";
+        assert_eq!(heads("FDS"), columns);
+    }
+}

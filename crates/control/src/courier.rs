@@ -1,0 +1,237 @@
+//! An online restart, between two processes: what is said, and who carries it on the side of the one that ends.
+//!
+//! Always true: the one that ends keeps everything until the other says that it has it, and says so itself before the other
+//! uses any of it; whatever goes wrong before that, this one goes on; only a process of the same system user is spoken to.
+//! Not here: when everything stands still (`control::handover`), what is packed (`worker`), and the new process
+//! (`successor`).
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use base::WorkerId;
+use reactor::{Bound, DESCRIPTORS_MAX, Hatch, Listener};
+use serde::{Deserialize, Serialize};
+use worker::letters::{Cursor, Force, Ids, Luggage, Parcel, Post, ToWorker};
+
+/// The version of all this. Another one is refused, and the process that is there goes on.
+pub(crate) const VERSION: u64 = 1;
+
+/// What the process that ends says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromOld {
+    /// First, with the listeners.
+    Hello(Hello),
+    /// A part of what it has, with the sockets.
+    Part(Box<Luggage>),
+    /// There is no more.
+    End {
+        /// The last number of a client or a server.
+        last_id: u64,
+    },
+    /// It cannot be.
+    Refused(String),
+    /// It has let go of everything.
+    Bye,
+}
+
+/// What the new process says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromNew {
+    /// It could serve: now everything may stand still.
+    Go,
+    /// It has everything.
+    Done,
+}
+
+/// What the new process has to know first.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// The process that ends.
+    pub pid: u32,
+    /// How many workers it has.
+    pub workers: u8,
+    /// Which databases live on which of them.
+    pub homes: Vec<(String, u8)>,
+    /// Databases that operators have disabled.
+    pub disabled: Vec<String>,
+    /// Where its listeners listen; they are enclosed in this order.
+    pub(crate) doors: Vec<Door>,
+}
+
+/// Where a listener listens.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Door {
+    Tcp(std::net::SocketAddr),
+    Unix(String),
+}
+
+impl From<&Bound> for Door {
+    fn from(bound: &Bound) -> Self {
+        match bound {
+            Bound::Tcp(address) => Self::Tcp(*address),
+            Bound::Unix(path) => Self::Unix(path.to_string()),
+        }
+    }
+}
+
+impl From<Door> for Bound {
+    fn from(door: Door) -> Self {
+        match door {
+            Door::Tcp(address) => Self::Tcp(address),
+            Door::Unix(path) => Self::Unix(path.into()),
+        }
+    }
+}
+
+/// What the carrier reports to the control thread.
+#[derive(Debug)]
+pub enum News {
+    /// The new process could serve, and waits for everything to stand still.
+    Ready,
+    /// The new process has everything, and knows that it is alone.
+    Done,
+    /// It has failed.
+    Failed(String),
+}
+
+/// Carries everything to the new process.
+pub(crate) struct Courier<S> {
+    pub(crate) path: String,
+    pub(crate) own_uid: u32,
+    pub(crate) hello: Hello,
+    pub(crate) workers: Vec<Post<ToWorker<S>>>,
+    pub(crate) ids: Ids,
+    /// Told when everything stands still.
+    pub(crate) still: Receiver<()>,
+}
+
+impl<S: AsFd> Courier<S> {
+    /// Goes the whole way. `report` is told what the control thread has to know.
+    pub(crate) fn go(self, report: impl Fn(News)) {
+        match self.carry(&report) {
+            Ok(()) => report(News::Done),
+            Err(why) => report(News::Failed(why)),
+        }
+    }
+
+    fn carry(self, report: &impl Fn(News)) -> Result<(), String> {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |error: io::Error| format!("{what}: {}", crate::words_of(&error))
+        };
+        let stream = connect(&self.path).map_err(failed("cannot reach the new process"))?;
+        let hatch = Hatch::new(stream, PATIENCE).map_err(failed("cannot speak to the new process"))?;
+        let uid = hatch.peer_uid().map_err(failed("cannot tell who the new process is"))?;
+        if uid != self.own_uid {
+            return Err(format!("the new process is one of system user {uid}, not of {}", self.own_uid));
+        }
+        let mut listeners = Vec::new();
+        if let Some(parcel) = self.parcel(WorkerId(0), Cursor::Start)? {
+            listeners = parcel.listeners;
+        }
+        let doors = listeners.iter().map(|listener| Door::from(&listener.bound)).collect();
+        let hello = FromOld::Hello(Hello { doors, ..self.hello });
+        say(&hatch, &hello, &listeners).map_err(failed("cannot greet the new process"))?;
+        drop(listeners);
+        let this = Courier { hello: Hello::nothing(), ..self };
+        match hear(&hatch).map_err(failed("the new process did not come up"))? {
+            Some(FromNew::Go) => {}
+            other => return Err(format!("the new process did not come up ({other:?})")),
+        }
+        report(News::Ready);
+        if this.still.recv().is_err() {
+            return Err("it was called off".to_owned());
+        }
+        this.carry_all(&hatch).map_err(failed("the new process was lost on the way"))?;
+        match hear(&hatch).map_err(failed("the new process did not take over"))? {
+            Some(FromNew::Done) => {}
+            other => return Err(format!("the new process did not take over ({other:?})")),
+        }
+        // From here on it is the other's, whether or not it hears this.
+        let _ = say(&hatch, &FromOld::Bye, &[] as &[Listener]);
+        // The new process sees its other end close when this process has come to its end.
+        std::mem::forget(hatch);
+        Ok(())
+    }
+
+    fn carry_all(&self, hatch: &Hatch) -> io::Result<()> {
+        for worker in 0..self.workers.len() {
+            let mut next = Some(Cursor::Start);
+            while let Some(from) = next {
+                let parcel = self.parcel(WorkerId(worker as u8), from).map_err(io::Error::other)?;
+                let Some(parcel) = parcel else { break };
+                if let Some(fault) = parcel.fault {
+                    let _ = say(hatch, &FromOld::Refused(fault.clone()), &[] as &[Listener]);
+                    return Err(io::Error::other(fault));
+                }
+                next = parcel.next;
+                say(hatch, &FromOld::Part(Box::new(parcel.luggage)), &parcel.sockets)?;
+            }
+        }
+        say(hatch, &FromOld::End { last_id: self.ids.last() }, &[] as &[Listener])
+    }
+
+    fn parcel(&self, worker: WorkerId, from: Cursor) -> Result<Option<Parcel<S>>, String> {
+        let (out, parcels) = mpsc::channel();
+        let Some(post) = self.workers.get(usize::from(worker.0)) else { return Ok(None) };
+        post(ToWorker::Pack { from, out });
+        let parcel = parcels.recv_timeout(PATIENCE);
+        parcel.map(Some).map_err(|_| format!("worker {} does not answer", worker.0))
+    }
+}
+
+impl Hello {
+    /// What is known before anybody is asked.
+    pub(crate) fn new(force: &Force) -> Self {
+        Self {
+            pid: std::process::id(),
+            workers: force.homes.workers(),
+            homes: force.homes.assigned().map(|(name, home)| (name.to_string(), home.0)).collect(),
+            disabled: force.standing.disabled.iter().map(|name| name.to_string()).collect(),
+            doors: Vec::new(),
+        }
+    }
+
+    fn nothing() -> Self {
+        let (homes, disabled, doors) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pid: 0, workers: 0, homes, disabled, doors }
+    }
+}
+
+/// Says something, with descriptors.
+pub(crate) fn say(hatch: &Hatch, what: &impl Serialize, enclosed: &[impl AsFd]) -> io::Result<()> {
+    let letter = serde_json::to_vec(what)?;
+    let descriptors: Vec<_> = enclosed.iter().map(AsFd::as_fd).collect();
+    if descriptors.len() > DESCRIPTORS_MAX {
+        return Err(io::Error::other("more sockets than a letter carries"));
+    }
+    hatch.send(&letter, &descriptors)
+}
+
+/// Hears something without descriptors; `None` at the end.
+fn hear(hatch: &Hatch) -> io::Result<Option<FromNew>> {
+    match hatch.receive()? {
+        Some((letter, _)) => Ok(Some(serde_json::from_slice(&letter)?)),
+        None => Ok(None),
+    }
+}
+
+/// Connects to a unix socket; one with a leading `@` is abstract.
+pub(crate) fn connect(path: &str) -> io::Result<UnixStream> {
+    match path.strip_prefix('@') {
+        Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?),
+        None => UnixStream::connect(path),
+    }
+}
+
+/// Where the new process waits for us: beside the unix socket that it has found us by.
+pub(crate) fn meeting_place(socket: &str) -> String {
+    format!("{socket}.takeover")
+}
+
+/// How long one step may take. A new process that is slower is given up, and this one goes on.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

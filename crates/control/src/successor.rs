@@ -1,0 +1,268 @@
+//! An online restart, on the side of the new process: it finds the one that is there, is given everything, and goes on with it.
+//!
+//! Always true: the process that is there is asked for nothing before this one could serve, and nothing that it has is touched
+//! before it has said that it has let go; until then this one may end at any moment, and that one goes on.
+//! Not here: what goes on how (`worker`), the start of a process (`trunkline`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use base::WorkerId;
+use config::Homes;
+use reactor::{Hatch, Listener, Socket};
+use worker::letters::{Arrivals, Force, Luggage, Pair};
+
+use crate::courier::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
+use crate::words_of;
+
+/// The process that is there, and has greeted us.
+#[derive(Debug)]
+pub struct Predecessor {
+    hatch: Hatch,
+    hello: Hello,
+    listeners: Vec<Listener>,
+    /// It ends its order when this closes.
+    _console: UnixStream,
+}
+
+/// Everything that it had.
+#[derive(Debug, Default)]
+pub struct Estate {
+    luggage: Luggage,
+    pairs: Vec<(Pair, Vec<Socket>)>,
+    /// The last number of a client or a server.
+    pub last_id: u64,
+}
+
+impl Predecessor {
+    /// Looks for a process that answers at this unix socket, and has it greet us. `None` if nobody answers.
+    ///
+    /// # Errors
+    /// It is there and cannot, or will not, hand over.
+    pub fn find(socket: &str, own_uid: u32) -> Result<Option<Self>, String> {
+        let Ok(stream) = connect(socket) else { return Ok(None) };
+        let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
+        let place = meeting_place(socket);
+        let listener = listen(&place).map_err(failed("cannot wait for the old process"))?;
+        let asked = ask(stream);
+        let met = asked.and_then(|console| {
+            let hatch = accept(listener).map_err(failed("the old process does not come"))?;
+            Ok((console, hatch))
+        });
+        if !place.starts_with('@') {
+            let _ = fs::remove_file(&place);
+        }
+        let (console, hatch) = met?;
+        let uid = hatch.peer_uid().map_err(failed("cannot tell who the old process is"))?;
+        if uid != own_uid {
+            return Err(format!("the old process is one of system user {uid}, not of {own_uid}"));
+        }
+        match hear(&hatch).map_err(failed("the old process does not greet"))? {
+            (FromOld::Hello(hello), descriptors) if descriptors.len() == hello.doors.len() => {
+                let mut hello = hello;
+                let doors = std::mem::take(&mut hello.doors);
+                let listeners = doors.into_iter().zip(descriptors);
+                let listeners = listeners.map(|(door, fd)| Listener::inherited(fd, door.into())).collect();
+                Ok(Some(Self { hatch, hello, listeners, _console: console }))
+            }
+            (FromOld::Refused(why), _) => Err(why),
+            _ => Err("the old process greets in an unknown way".to_owned()),
+        }
+    }
+
+    /// Its process number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.hello.pid
+    }
+
+    /// Its listeners.
+    pub fn take_listeners(&mut self) -> Vec<Listener> {
+        std::mem::take(&mut self.listeners)
+    }
+
+    /// Databases stay where they were, if that worker is here too, and what was disabled stays so.
+    pub fn shape(&self, force: &mut Force) {
+        let homes = self.hello.homes.iter().map(|(name, home)| (Arc::from(&**name), *home));
+        let previous = Homes::inherited(self.hello.workers, homes);
+        force.homes = Homes::assign(&force.settings, force.homes.workers(), Some(&previous));
+        let disabled = self.hello.disabled.iter().filter(|name| force.settings.database(name).is_some());
+        force.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
+    }
+
+    /// Has it stand still, which may take as long as `suspend_timeout` says, and takes everything.
+    ///
+    /// # Errors
+    /// It could not give it; it goes on.
+    pub fn take_all(&self, suspend_timeout: Option<Duration>) -> Result<Estate, String> {
+        let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
+        let patience = PATIENCE + suspend_timeout.unwrap_or(STILLNESS_MAX);
+        self.hatch.wait_up_to(patience).map_err(failed("cannot wait for the old process"))?;
+        self.say(&FromNew::Go)?;
+        let mut estate = Estate::default();
+        loop {
+            match hear(&self.hatch).map_err(failed("the old process does not hand over"))? {
+                (FromOld::Part(part), descriptors) => estate.add(*part, descriptors)?,
+                (FromOld::End { last_id }, _) => {
+                    estate.last_id = last_id;
+                    return Ok(estate);
+                }
+                (FromOld::Refused(why), _) => return Err(format!("the old process cannot hand over: {why}")),
+                _ => return Err("the old process says what nobody has asked".to_owned()),
+            }
+        }
+    }
+
+    /// Tells it that everything is here, and waits until it has let go.
+    ///
+    /// # Errors
+    /// It has not, so that nothing of it may be touched.
+    pub fn relieve(&self) -> Result<(), String> {
+        self.say(&FromNew::Done)?;
+        match hear(&self.hatch) {
+            Ok((FromOld::Bye, _)) => Ok(()),
+            Ok(_) => Err("the old process does not let go".to_owned()),
+            Err(error) => Err(format!("the old process does not let go: {}", words_of(&error))),
+        }
+    }
+
+    /// Waits until it is gone, with its pidfile. Whether it is.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self.hatch.receive(), Ok(None))
+    }
+
+    fn say(&self, what: &FromNew) -> Result<(), String> {
+        let said = courier::say(&self.hatch, what, &[] as &[Listener]);
+        said.map_err(|error| format!("the old process is gone: {}", words_of(&error)))
+    }
+}
+
+impl Estate {
+    fn add(&mut self, part: Luggage, descriptors: Vec<OwnedFd>) -> Result<(), String> {
+        let expected: usize = part.pairs.iter().map(Pair::sockets).sum();
+        if descriptors.len() != expected {
+            return Err(format!("the old process has sent {} sockets, not {expected}", descriptors.len()));
+        }
+        let mut descriptors = descriptors.into_iter();
+        for pair in part.pairs {
+            let sockets = pair.are_unix().zip(&mut descriptors).map(|(is_unix, fd)| Socket::inherited(fd, is_unix));
+            let sockets = sockets.collect();
+            self.pairs.push((pair, sockets));
+        }
+        self.luggage.pools.extend(part.pools);
+        self.luggage.statements.extend(part.statements);
+        Ok(())
+    }
+
+    /// How many clients and servers there are.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let clients = self.pairs.iter().filter(|(pair, _)| pair.client.is_some()).count();
+        let servers = self.pairs.iter().filter(|(pair, _)| pair.server.is_some()).count();
+        (clients, servers)
+    }
+
+    /// What comes to which worker.
+    #[must_use]
+    pub fn share_out(self, homes: &Homes) -> Vec<Arrivals<Socket>> {
+        let workers = usize::from(homes.workers());
+        let statements = self.luggage.statements.into_iter().map(|packed| (packed.id, packed));
+        let statements: Arc<BTreeMap<_, _>> = Arc::new(statements.collect());
+        let nothing = |_| {
+            let statements = Arc::clone(&statements);
+            Arrivals { pools: Vec::new(), statements, pairs: Vec::new(), moved_keys: Vec::new() }
+        };
+        let mut shares: Vec<Arrivals<Socket>> = (0..workers).map(nothing).collect();
+        for pool in self.luggage.pools {
+            shares[usize::from(homes.home_of(&pool.name.database).0)].pools.push(pool);
+        }
+        for (number, (pair, sockets)) in self.pairs.into_iter().enumerate() {
+            let anybody = WorkerId((number % workers) as u8);
+            let home = pair.database().map_or(anybody, |database| homes.home_of(database));
+            if let Some(key) = pair.client.as_ref().and_then(|client| client.cancel_key()) {
+                let named = usize::from(key.worker().0) % workers;
+                if named != usize::from(home.0) {
+                    shares[named].moved_keys.push((key, home));
+                }
+            }
+            shares[usize::from(home.0)].pairs.push((pair, sockets));
+        }
+        shares
+    }
+}
+
+/// Hears what the old process says, and what is enclosed.
+fn hear(hatch: &Hatch) -> io::Result<(FromOld, Vec<OwnedFd>)> {
+    let (letter, descriptors) = hatch.receive()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok((serde_json::from_slice(&letter)?, descriptors))
+}
+
+/// Waits for the old process in a place that nobody but our own user may come to.
+fn listen(place: &str) -> io::Result<UnixListener> {
+    if let Some(name) = place.strip_prefix('@') {
+        return UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?);
+    }
+    let _ = fs::remove_file(place);
+    let listener = UnixListener::bind(place)?;
+    fs::set_permissions(place, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn accept(listener: UnixListener) -> io::Result<Hatch> {
+    let (sender, accepted) = mpsc::channel();
+    // The thread ends with the process at the latest.
+    std::thread::Builder::new().spawn(move || sender.send(listener.accept()))?;
+    let (stream, _) = accepted.recv_timeout(PATIENCE).map_err(|_| io::ErrorKind::TimedOut)??;
+    Hatch::new(stream, PATIENCE)
+}
+
+/// Logs in to the console of the old process, and orders it to hand over.
+fn ask(mut stream: UnixStream) -> Result<UnixStream, String> {
+    let failed = |error: io::Error| format!("the old process does not answer: {}", words_of(&error));
+    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    let parameters = b"\0\x03\0\0user\0pgbouncer\0database\0pgbouncer\0\0";
+    let length = (parameters.len() as u32 + 4).to_be_bytes();
+    let order = format!("TAKEOVER {VERSION}\0");
+    let order_length = (order.len() as u32 + 4).to_be_bytes();
+    stream.write_all(&[&length, &parameters[..]].concat()).map_err(failed)?;
+    read_answer(&mut stream)?;
+    stream.write_all(&[b"Q", &order_length[..], order.as_bytes()].concat()).map_err(failed)?;
+    read_answer(&mut stream)?;
+    Ok(stream)
+}
+
+/// Reads up to `ReadyForQuery`.
+fn read_answer(stream: &mut UnixStream) -> Result<(), String> {
+    let failed = |error: io::Error| format!("the old process does not answer: {}", words_of(&error));
+    loop {
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).map_err(failed)?;
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let mut body = vec![0; length.saturating_sub(4).min(ANSWER_BYTES_MAX)];
+        stream.read_exact(&mut body).map_err(failed)?;
+        match head[0] {
+            b'Z' => return Ok(()),
+            b'R' if body != [0; 4] => {
+                return Err("the old process asks for a password: is it another user's?".to_owned());
+            }
+            b'E' => {
+                let notice = wire::notice::Notice::parse(&body);
+                return Err(format!("the old process does not hand over: {}", notice.message));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How long everybody may take to stand still where `suspend_timeout` sets no limit.
+const STILLNESS_MAX: Duration = Duration::from_secs(600);
+/// No message of a login or of this order is longer.
+const ANSWER_BYTES_MAX: usize = 65_536;

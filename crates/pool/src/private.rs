@@ -1,0 +1,144 @@
+//! Private servers: one client's alone, from its login to its end, as replication needs them.
+//!
+//! Always true: a private server is pledged to one client before it is dialed, and bound to it afterwards; by the table of
+//! moves (`slot`) it is never idle and never lent. Until its client has it, the client is in the queue or has the pledge, and
+//! a login that does not come about for a reason that waiting heals puts it back into its place in the queue.
+//! Not here: the other servers and clients of the pool (`pool`), what the two say to each other (`worker`).
+
+use base::Time;
+use base::planted::{self, Planted};
+
+use crate::bank::Hunger;
+use crate::pool::{Life, Pool, Source, Tables, first_since};
+use crate::queue::Wish;
+use crate::slot::{Move, Owner, State};
+use crate::{ClientKey, CloseReason, Command, Failure, FailureKind, Refusal, ServerKey};
+
+impl Pool {
+    /// A client needs a server for itself alone. It must not wait anywhere.
+    pub(crate) fn wants_private(
+        &mut self,
+        tables: &mut Tables,
+        client: ClientKey,
+        since: Time,
+        out: &mut Vec<Command>,
+    ) {
+        match self.life {
+            Life::Closed => out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved }),
+            Life::Open => self.private.join(&mut tables.seats, client, self.key, Wish::Private, since),
+        }
+    }
+
+    /// The client that the next private server is for.
+    pub(crate) fn next_owner(&mut self, tables: &mut Tables) -> Option<Owner> {
+        let seat = self.private.pop(&mut tables.seats)?;
+        Some(Owner { client: seat.client, since: seat.since })
+    }
+
+    /// A private login is complete.
+    pub(crate) fn private_ready(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
+        let Some(owner) = tables.slots.get(server).and_then(|slot| slot.owner) else { return };
+        if self.shelf.shift(&mut tables.slots, server, Move::Bind, now) {
+            self.logins.private_succeeded();
+            out.push(Command::Bind { client: owner.client, server, waited: now.since(owner.since) });
+        }
+    }
+
+    /// A private login did not come about; its slot is free already. What the server says about this client says nothing about
+    /// others, who may lack neither the right to replicate nor a rule for it.
+    pub(crate) fn private_failed(
+        &mut self,
+        tables: &mut Tables,
+        owner: Owner,
+        began: Time,
+        failure: Failure,
+        out: &mut Vec<Command>,
+    ) {
+        if failure.kind == FailureKind::Refused {
+            out.push(Command::Refuse { client: owner.client, why: Refusal::PrivateRefused(failure) });
+            return;
+        }
+        self.logins.failed(failure, began, &mut tables.random);
+        self.queue_again(tables, owner);
+    }
+
+    /// Gives up a private server that is being dialed; its client waits for another one.
+    pub(crate) fn renounce(
+        &mut self,
+        now: Time,
+        tables: &mut Tables,
+        server: ServerKey,
+        why: CloseReason,
+        out: &mut Vec<Command>,
+    ) {
+        let owner = tables.slots.get(server).and_then(|slot| slot.owner);
+        self.expire(now, tables, server, why, out);
+        if let Some(owner) = owner {
+            self.queue_again(tables, owner);
+        }
+    }
+
+    /// Gives up idle servers while the first in line wants a private one and has no place for it.
+    pub(crate) fn make_room(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        while self.is_private_stuck(now, tables) {
+            let Some(server) = self.shelf.list(State::Idle).oldest() else { return };
+            self.expire(now, tables, server, CloseReason::Evicted, out);
+        }
+    }
+
+    /// Whether the first in line wants a private server, and an idle one would have to go for it. Then no server that comes
+    /// back is lent to those behind: under a steady load it would never be the first one's turn.
+    pub(crate) fn is_private_stuck(&self, now: Time, tables: &Tables) -> bool {
+        let in_flight = self.shelf.count(State::Dialing) + self.shelf.count(State::Pledged);
+        let may_dial =
+            self.life == Life::Open && !self.is_paused && self.logins.may_begin(in_flight, &self.limits, now);
+        if !may_dial || !self.is_private_first(tables) {
+            return false;
+        }
+        let is_in_line = self.hunger != Hunger::Sated && self.shelf.count(State::Closing) == 0;
+        is_in_line || self.is_too_full(tables)
+    }
+
+    /// Whether those who want a private server now will not find a place among the servers of the pool. While others wait
+    /// too, one after the other is looked after.
+    fn is_too_full(&self, tables: &Tables) -> bool {
+        if self.limits.private_max.is_some() || self.limits.servers_max == 0 {
+            return false;
+        }
+        let wanted = if self.waiting.is_empty() { self.private.len() } else { self.private.len().min(1) };
+        debug_assert!(self.counted(tables) >= self.shelf.staying(), "what is being closed is counted too");
+        self.shelf.staying().saturating_add(wanted) > self.limits.servers_max
+    }
+
+    /// Whether who has waited longest of all wants a private server.
+    pub(crate) fn is_private_first(&self, tables: &Tables) -> bool {
+        let others = first_since([&self.waiting, &self.greeting], tables);
+        let first = first_since([&self.private], tables);
+        first.is_some_and(|first| others.is_none_or(|other| first <= other))
+    }
+
+    /// What the next private server would take its place of, if one is wanted and has any. `shared` is the place that any
+    /// server would have.
+    pub(crate) fn private_place(&self, tables: &Tables, shared: Option<Source>) -> Option<Source> {
+        if self.private.is_empty() {
+            return None;
+        }
+        match self.limits.private_max {
+            None => shared,
+            Some(max) => (self.shelf.private(&tables.slots) < max).then_some(Source::Size),
+        }
+    }
+
+    /// The servers that count against the size of the pool.
+    pub(crate) fn counted(&self, tables: &Tables) -> u32 {
+        let private = if self.limits.private_max.is_some() { self.shelf.private(&tables.slots) } else { 0 };
+        self.shelf.total() - private
+    }
+
+    fn queue_again(&mut self, tables: &mut Tables, owner: Owner) {
+        if planted::is(Planted::PrivateWaiterForgotten) {
+            return;
+        }
+        self.private.join(&mut tables.seats, owner.client, self.key, Wish::Private, owner.since);
+    }
+}

@@ -1,0 +1,178 @@
+//! Every fault that a client can be told: the one place to add or change one.
+//!
+//! Always true: the texts and codes are PgBouncer's wherever it has one, since drivers and scripts match on them; no text
+//! contains a secret.
+//! Not here: details and hints, which need numbers (`fault`); what an admin reads on the console (`control::console`).
+
+use std::sync::Arc;
+
+use wire::Request;
+
+use super::shape::faults;
+use super::{
+    ADMIN_SHUTDOWN, INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
+};
+
+faults! {
+    /// The startup packet is of protocol 2, which PostgreSQL has not spoken since 14.
+    OldProtocol = Client, PROTOCOL_VIOLATION, "old V2 protocol not supported";
+    /// The startup packet is of a protocol that is not known.
+    UnknownProtocol { major: u16 } = Client, PROTOCOL_VIOLATION,
+        "unsupported frontend protocol {major}: server supports 3.0 to 3.2";
+    /// The startup packet names no user.
+    NoUser = Client, PROTOCOL_VIOLATION, "no username supplied";
+    /// The user's name has 128 bytes or more.
+    UserTooLong = Client, PROTOCOL_VIOLATION, "username too long";
+    /// The startup packet does not end with a zero byte.
+    StartupTerminator = Client, PROTOCOL_VIOLATION, "invalid startup packet layout: expected terminator as last byte";
+    /// The startup packet cannot be read.
+    StartupLayout = Client, PROTOCOL_VIOLATION, "invalid startup packet layout";
+    /// A startup parameter is not text.
+    StartupEncoding = Client, PROTOCOL_VIOLATION, "startup parameters must be valid UTF-8";
+    /// A startup parameter that is neither followed nor listed in `ignore_startup_parameters`.
+    StartupParameter { name: Box<str> } = Client, PROTOCOL_VIOLATION, "unsupported startup parameter: {name}";
+    /// The startup parameter `options` has something else than settings.
+    OptionsFlag = Client, PROTOCOL_VIOLATION,
+        "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed";
+    /// A setting in `options` that is neither followed nor listed in `ignore_startup_parameters`.
+    OptionsParameter { name: Box<str> } = Client, PROTOCOL_VIOLATION,
+        "unsupported startup parameter in options: {name}";
+    /// Something came in clear text behind a request for encryption: somebody may have put it there.
+    UnencryptedAfter { request: &'static str } = Client, PROTOCOL_VIOLATION,
+        "received unencrypted data after {request}";
+    /// `client_tls_sslmode` demands TLS, and the client came by TCP without it.
+    TlsRequired = Client, PROTOCOL_VIOLATION, "SSL required";
+    /// The startup parameter `replication` has none of its values.
+    ReplicationUnknown { value: Box<str> } = Client, INVALID_PARAMETER_VALUE,
+        "invalid value for parameter \"replication\": \"{value}\"";
+    /// A password came before it was known whose it is.
+    PasswordBeforeStartup = Client, PROTOCOL_VIOLATION, "client password pkt before startup packet";
+    /// The password is wrong, or the user is unknown.
+    PasswordWrong = Client, PROTOCOL_VIOLATION, "password authentication failed";
+    /// The proof of SCRAM is wrong or cannot be read, or the user is unknown.
+    SaslWrong = Client, PROTOCOL_VIOLATION, "SASL authentication failed";
+    /// The client wants another mechanism than those that it was offered.
+    SaslMechanism = Client, PROTOCOL_VIOLATION, "client selected an invalid SASL authentication mechanism";
+    /// The password is empty, which matches nothing.
+    PasswordEmpty = Client, PROTOCOL_VIOLATION, "empty password returned by client";
+    /// Nobody of this name is known, under `trust`.
+    UserUnknownToTrust = Client, PROTOCOL_VIOLATION, "\"trust\" authentication failed";
+    /// The system's user at the other end of the unix socket may not be this user (`peer`).
+    UnixSocketRejected = Client, PROTOCOL_VIOLATION, "unix socket login rejected";
+    /// There is no certificate, or it does not name the user (`cert`).
+    CertificateRejected = Client, PROTOCOL_VIOLATION, "certificate authentication failed";
+    /// No line of the HBA file is for this client.
+    NoMethod = Operator, PROTOCOL_VIOLATION, "no authentication method is found";
+    /// `auth_query` does not know the user.
+    NoSuchUser = Client, PROTOCOL_VIOLATION, "no such user";
+    /// The database in which `auth_query` would be asked is disabled.
+    AuthDatabaseDisabled { name: Box<str> } = Operator, PROTOCOL_VIOLATION,
+        "authentication database \"{name}\" is disabled";
+    /// A line of the HBA file rejects this client.
+    LoginRejected = Operator, PROTOCOL_VIOLATION, "login rejected";
+    /// The system's modules do not take the password, or cannot be asked; the log says why.
+    PamWrong = Client, PROTOCOL_VIOLATION, "PAM authentication failed";
+    /// The directory does not take the password, or cannot be asked; the log says why.
+    LdapWrong = Client, PROTOCOL_VIOLATION, "LDAP authentication failed";
+    /// `auth_type = ldap` without `auth_ldap_options`.
+    LdapUnset = Operator, PROTOCOL_VIOLATION, "auth_ldap_options is null";
+    /// There is no such database; told only to who has proved who they are.
+    NoSuchDatabase { name: Box<str> } = Client, PROTOCOL_VIOLATION, "no such database: {name}";
+    /// The user stands neither in `admin_users` nor in `stats_users` and wants into the console.
+    ConsoleForbidden = Client, PROTOCOL_VIOLATION, "not allowed";
+    /// The login cannot be checked as it is configured, or `auth_query` failed; the log says why.
+    BouncerConfig = Operator, PROTOCOL_VIOLATION, "bouncer config error";
+    /// A message begins with bytes that cannot be the beginning of one.
+    BadHeader { header: [u8; 5] } = Client, PROTOCOL_VIOLATION, "bad packet header: '{header}'",
+        with header = hex(header);
+    /// A message of a kind that clients do not send now.
+    UnknownMessage = Client, PROTOCOL_VIOLATION, "unknown pkt";
+    /// Something else than rows during a COPY into a table.
+    UnexpectedInCopy = Client, PROTOCOL_VIOLATION, "unexpected message during COPY from stdin";
+    /// A message of a kind that the console does not know.
+    ConsoleMessage = Client, PROTOCOL_VIOLATION, "bad packet";
+    /// A message to the console that is longer than any command.
+    ConsoleTooLong = Client, PROTOCOL_VIOLATION, "incomplete pkt";
+    /// A simple query, with `disable_pqexec`.
+    QueryDisallowed = Client, PROTOCOL_VIOLATION, "PQexec disallowed";
+    /// A transaction was left open in statement mode.
+    TransactionInStatementMode = Client, PROTOCOL_VIOLATION,
+        "transaction blocks not allowed in statement pooling mode";
+    /// The server refused a parameter that follows the client.
+    InvalidServerParameter = Client, PROTOCOL_VIOLATION, "invalid server parameter";
+    /// A message of the extended protocol cannot be read.
+    BrokenMessage { kind: u8 } = Client, PROTOCOL_VIOLATION, "broken {kind} packet", with kind = Request::name(*kind);
+    /// The client uses a prepared statement that it has not made.
+    StatementUnknown { name: Box<str> } = Client, PROTOCOL_VIOLATION, "prepared statement did not exist";
+    /// The client prepares under a name that it uses already.
+    StatementInUse { name: Box<str> } = Client, PROTOCOL_VIOLATION, "prepared statement name is already in use";
+    /// A COPY failed behind which prepared statements cannot be told any more.
+    StatementsLost = Client, PROTOCOL_VIOLATION, "prepared statements cannot be followed through a failed COPY";
+    /// All clients of a worker have prepared more than it keeps.
+    StatementsFull = Operator, OUT_OF_MEMORY, "prepared statements take too much memory";
+    /// The process has `max_client_conn` clients.
+    ClientsFull { limit: u32 } = Operator, PROTOCOL_VIOLATION, "no more connections allowed (max_client_conn)";
+    /// The database has `max_db_client_connections` clients.
+    DatabaseClientsFull { limit: u32 } = Operator, PROTOCOL_VIOLATION,
+        "client connections exceeded (max_db_client_connections)";
+    /// The user has `max_user_client_connections` clients.
+    UserClientsFull { limit: u32 } = Operator, PROTOCOL_VIOLATION,
+        "client connections exceeded (max_user_client_connections)";
+    /// The descriptors that are left are kept for servers.
+    DescriptorsFull = Operator, TOO_MANY_CONNECTIONS, "no more connections allowed (out of file descriptors)";
+    /// No server was free for `query_wait_timeout`.
+    QueryWaitTimeout { secs: u64 } = Operator, PROTOCOL_VIOLATION, "query_wait_timeout";
+    /// No server was free for `query_timeout`.
+    QueryTimeoutWaiting = Operator, PROTOCOL_VIOLATION, "query_timeout";
+    /// A query took longer than `query_timeout`.
+    QueryTimeout = Operator, PROTOCOL_VIOLATION, "query timeout";
+    /// The client said nothing for `idle_transaction_timeout` inside a transaction.
+    IdleTransactionTimeout = Operator, PROTOCOL_VIOLATION, "idle transaction timeout";
+    /// A transaction took longer than `transaction_timeout`.
+    TransactionTimeout = Operator, PROTOCOL_VIOLATION, "transaction timeout";
+    /// The client said nothing for `client_idle_timeout`.
+    ClientIdleTimeout = Operator, PROTOCOL_VIOLATION, "client_idle_timeout";
+    /// The login took longer than `client_login_timeout`.
+    LoginTimeout = Client, PROTOCOL_VIOLATION, "client_login_timeout";
+    /// No server could be logged in at for `client_login_timeout`, so that the client could not be greeted.
+    LoginTimeoutServerDown { cause: Option<Arc<str>> } = Server, PROTOCOL_VIOLATION,
+        "client_login_timeout (server down)";
+    /// The server vanished in the middle of a request.
+    ServerCrashed = Server, PROTOCOL_VIOLATION, "server conn crashed?";
+    /// The server answered what it was not asked.
+    ServerSurprise = Server, PROTOCOL_VIOLATION, "server sent what it was not asked for";
+    /// The server refused the login: its own words, code, detail and hint.
+    ServerSaid { sqlstate: [u8; 5], text: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>> } =
+        Server, SERVERS_OWN, "{text}";
+    /// A login at the server cannot be done with the secrets at hand.
+    ServerLogin { text: Arc<str> } = Server, PROTOCOL_VIOLATION, "server login failed: {text}";
+    /// The server refused the login of a client that wants a stream: its own code, its words in the detail.
+    ReplicationRefused { sqlstate: [u8; 5], text: Arc<str> } = Server, SERVERS_OWN, "login failed";
+    /// Logins at the server fail, and it is not tried again before `server_login_retry` is over.
+    ServerLoginFailing { cause: Arc<str> } = Server, PROTOCOL_VIOLATION,
+        "server login has been failing, cached error: {cause} (server_login_retry)";
+    /// `KILL`, or the database is not in the configuration any more.
+    DatabaseRemoved = Operator, PROTOCOL_VIOLATION, "database removed";
+    /// `DISABLE`.
+    DatabaseDisabled { name: Box<str> } = Operator, PROTOCOL_VIOLATION, "database \"{name}\" is disabled";
+    /// `KILL_CLIENT`.
+    AdminDisconnect = Operator, PROTOCOL_VIOLATION, "admin forced disconnect";
+    /// The server of a session was to be replaced, with `server_fast_close`.
+    ConfigurationChanged = Operator, PROTOCOL_VIOLATION, "database configuration changed";
+    /// It did not come to rest within `suspend_timeout`.
+    SuspendTimeout = Operator, PROTOCOL_VIOLATION, "suspend_timeout";
+    /// An online restart that could not take it along: it speaks TLS, or is in the middle of something.
+    HandedOver = Operator, ADMIN_SHUTDOWN, "terminating connection due to an online restart";
+    /// A login while the process goes down.
+    ShuttingDown = Operator, PROTOCOL_VIOLATION, "pooler is shutting down";
+    /// A request for a server while the process goes down and waits for its servers.
+    ServersShuttingDown = Operator, PROTOCOL_VIOLATION, "server shutting down";
+    /// A shutdown has waited for `shutdown_timeout`.
+    ShutdownTimeout { secs: u64 } = Operator, ADMIN_SHUTDOWN, "pooler is shutting down (shutdown_timeout)";
+    /// The pooler cannot go on with this client; it is its own fault.
+    Unservable = Ours, PROTOCOL_VIOLATION, "bouncer resources exhaustion";
+}
+
+fn hex(header: &[u8]) -> String {
+    header.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,38 @@
+//! Bytes in what one process hands over to the next: as text, since that is what it is written in.
+//!
+//! Always true: what was written is read back as it was.
+//! Not here: what is handed over (`prepared::pack`, `worker::luggage`).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Some bytes.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Packed(pub Vec<u8>);
+
+impl From<&[u8]> for Packed {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+/// They may be a secret.
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packed({} bytes)", self.0.len())
+    }
+}
+
+impl Serialize for Packed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Packed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map(Self).map_err(serde::de::Error::custom)
+    }
+}

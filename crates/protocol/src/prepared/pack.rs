@@ -1,0 +1,279 @@
+//! Names, stocks and statements as values that go to another process.
+//!
+//! Always true: a statement keeps its number, and with it the name that servers know it by; it is written once however many
+//! hold it. What cannot be unpacked for lack of room is `None`, and its holder is let go.
+//! Not here: what else goes along (`worker::luggage`).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use super::library::{Library, Statement};
+use super::names::{Named, Names};
+use super::stock::{Held, Pending, State, Stock};
+use crate::pack::Packed;
+
+/// Statements that are held by what has been packed, by their numbers.
+#[derive(Debug, Default)]
+pub struct Gathered(BTreeMap<u64, Rc<Statement>>);
+
+impl Gathered {
+    fn add(&mut self, statement: &Rc<Statement>) -> u64 {
+        self.0.entry(statement.id()).or_insert_with(|| statement.clone()).id()
+    }
+
+    /// The statements.
+    #[must_use]
+    pub fn pack(&self) -> Vec<PackedStatement> {
+        let pack = |statement: &Rc<Statement>| PackedStatement {
+            id: statement.id(),
+            text: (&**statement.text()).into(),
+            dialect: (&**statement.dialect()).into(),
+        };
+        self.0.values().map(pack).collect()
+    }
+}
+
+/// A statement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PackedStatement {
+    /// Its number.
+    pub id: u64,
+    text: Packed,
+    dialect: Packed,
+}
+
+/// Where statements are found while something is unpacked.
+#[derive(Debug)]
+pub struct Unpacking<'a> {
+    /// All that were packed, by their numbers.
+    pub packed: &'a BTreeMap<u64, PackedStatement>,
+    /// Those that have been unpacked.
+    pub found: &'a mut BTreeMap<u64, Rc<Statement>>,
+    /// Where they are kept.
+    pub library: &'a mut Library,
+}
+
+impl Unpacking<'_> {
+    fn statement(&mut self, id: u64) -> Option<Rc<Statement>> {
+        if let Some(found) = self.found.get(&id) {
+            return Some(found.clone());
+        }
+        let packed = self.packed.get(&id)?;
+        let statement = self.library.take_in(id, &packed.text.0, packed.dialect.0.as_slice().into())?;
+        self.found.insert(id, statement.clone());
+        Some(statement)
+    }
+}
+
+/// The names of a client.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PackedNames {
+    named: Vec<(Packed, PackedNamed)>,
+    failed: Vec<Packed>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct PackedNamed {
+    statement: u64,
+    step: u64,
+    is_reused: bool,
+}
+
+impl PackedNamed {
+    fn new(named: &Named, gathered: &mut Gathered) -> Self {
+        Self { statement: gathered.add(&named.statement), step: named.step, is_reused: named.is_reused }
+    }
+
+    fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
+        let Self { statement, step, is_reused } = self;
+        let charge = from.library.charge(name.len() + super::stock::NAME_BYTES)?;
+        Some(Named { statement: from.statement(statement)?, step, is_reused, _charge: charge })
+    }
+}
+
+impl Names {
+    /// As a value.
+    pub fn pack(&self, gathered: &mut Gathered) -> PackedNames {
+        let named = self.named.iter().map(|(name, named)| ((&**name).into(), PackedNamed::new(named, gathered)));
+        PackedNames { named: named.collect(), failed: self.failed.iter().map(|name| (&**name).into()).collect() }
+    }
+
+    /// From a value.
+    pub fn unpack(packed: PackedNames, from: &mut Unpacking<'_>) -> Option<Self> {
+        let mut names = Self::default();
+        for (Packed(name), named) in packed.named {
+            names.named.insert(name.as_slice().into(), named.unpack(&name, from)?);
+        }
+        names.failed = packed.failed.into_iter().map(|Packed(name)| name.into()).collect();
+        Some(names)
+    }
+}
+
+/// What one server has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PackedStock {
+    held: Vec<PackedHeld>,
+    pending: Vec<PackedPending>,
+    taken: Vec<u64>,
+    clock: u64,
+    loan: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct PackedHeld {
+    statement: u64,
+    used: u64,
+    state: State,
+    loan: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum PackedPending {
+    Parse { statement: u64, step: u64, name: Option<Packed> },
+    Close { id: u64, epoch: u64, was: Option<PackedHeld> },
+    Found { step: u64, name: Packed },
+    Dropped { name: Packed, was: Option<PackedNamed> },
+}
+
+impl PackedHeld {
+    fn new(held: &Held, gathered: &mut Gathered) -> Self {
+        Self { statement: gathered.add(&held.statement), used: held.used, state: held.state, loan: held.loan }
+    }
+
+    fn unpack(self, from: &mut Unpacking<'_>) -> Option<Held> {
+        let Self { statement, used, state, loan } = self;
+        Some(Held { statement: from.statement(statement)?, used, state, loan })
+    }
+}
+
+impl PackedPending {
+    fn new(pending: &Pending, gathered: &mut Gathered) -> Self {
+        match pending {
+            Pending::Parse { statement, step, name } => {
+                Self::Parse { statement: *statement, step: *step, name: name.as_deref().map(Into::into) }
+            }
+            Pending::Close { id, epoch, was } => {
+                Self::Close { id: *id, epoch: *epoch, was: was.as_ref().map(|was| PackedHeld::new(was, gathered)) }
+            }
+            Pending::Found { step, name } => Self::Found { step: *step, name: (&**name).into() },
+            Pending::Dropped { name, was } => {
+                Self::Dropped { name: (&**name).into(), was: was.as_ref().map(|was| PackedNamed::new(was, gathered)) }
+            }
+        }
+    }
+
+    fn unpack(self, from: &mut Unpacking<'_>) -> Option<Pending> {
+        Some(match self {
+            Self::Parse { statement, step, name } => {
+                Pending::Parse { statement, step, name: name.map(|Packed(name)| name.into()) }
+            }
+            Self::Close { id, epoch, was: None } => Pending::Close { id, epoch, was: None },
+            Self::Close { id, epoch, was: Some(was) } => Pending::Close { id, epoch, was: Some(was.unpack(from)?) },
+            Self::Found { step, name: Packed(name) } => Pending::Found { step, name: name.into() },
+            Self::Dropped { name: Packed(name), was: None } => Pending::Dropped { name: name.into(), was: None },
+            Self::Dropped { name: Packed(name), was: Some(was) } => {
+                Pending::Dropped { was: Some(was.unpack(&name, from)?), name: name.into() }
+            }
+        })
+    }
+}
+
+impl Stock {
+    /// As a value.
+    pub fn pack(&self, gathered: &mut Gathered) -> PackedStock {
+        PackedStock {
+            held: self.held.values().map(|held| PackedHeld::new(held, gathered)).collect(),
+            pending: self.pending.iter().map(|pending| PackedPending::new(pending, gathered)).collect(),
+            taken: self.taken.clone(),
+            clock: self.clock,
+            loan: self.loan,
+        }
+    }
+
+    /// From a value.
+    pub fn unpack(packed: PackedStock, from: &mut Unpacking<'_>) -> Option<Self> {
+        let PackedStock { held, pending, taken, clock, loan } = packed;
+        let mut stock = Self { taken, clock, loan, ..Self::default() };
+        for held in held {
+            stock.put(held.unpack(from)?);
+        }
+        stock.pending = pending.into_iter().map(|pending| pending.unpack(from)).collect::<Option<_>>()?;
+        Some(stock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Ask, Sides, Tally, Way};
+    use super::*;
+    use crate::exchange::Exchange;
+
+    /// A server with a statement that it has, one that it has been sent, and a client that has named both and closed one.
+    #[test]
+    fn a_pair_goes_on_in_another_process_where_it_stood() {
+        let mut library = Library::new(1, 2);
+        let (mut names, mut stock, mut exchange) = (Names::default(), Stock::default(), Exchange::default());
+        let (mut tally, mut out) = (Tally::default(), Vec::new());
+        let dialect: Rc<[u8]> = Rc::from(&b"ISO\0"[..]);
+        let mut ask =
+            |names: &mut Names, library: &mut Library, stock: &mut Stock, exchange: &mut Exchange, ask, bytes| {
+                let dialect = dialect.clone();
+                let mut sides = Sides { names, library, exchange, dialect, max: 10, tally: &mut tally, out: &mut out };
+                stock.ask(ask, bytes, &mut sides).expect("it can go on")
+            };
+        ask(
+            &mut names,
+            &mut library,
+            &mut stock,
+            &mut exchange,
+            Ask::Parse { name: b"a", text: b"select 1\0\0\0" },
+            13,
+        );
+        exchange.answered(wire::backend::PARSE_COMPLETE, &[]).expect("owed");
+        stock.settle(&mut exchange, Some(&mut names));
+        ask(
+            &mut names,
+            &mut library,
+            &mut stock,
+            &mut exchange,
+            Ask::Parse { name: b"b", text: b"select 2\0\0\0" },
+            13,
+        );
+        ask(&mut names, &mut library, &mut stock, &mut exchange, Ask::Close { name: b"a" }, 3);
+
+        let mut gathered = Gathered::default();
+        let (packed_names, packed_stock) = (names.pack(&mut gathered), stock.pack(&mut gathered));
+        let packed: BTreeMap<_, _> = gathered.pack().into_iter().map(|packed| (packed.id, packed)).collect();
+        assert_eq!(packed.keys().copied().collect::<Vec<_>>(), [1, 3]);
+        let mut other = Library::new(2, 3);
+        other.begin_above(3);
+        let (mut found, library) = (BTreeMap::new(), &mut other);
+        let mut from = Unpacking { packed: &packed, found: &mut found, library };
+        let mut names = Names::unpack(packed_names.clone(), &mut from).expect("there is room");
+        let mut stock = Stock::unpack(packed_stock, &mut from).expect("there is room");
+        let again = (names.pack(&mut Gathered::default()), stock.pack(&mut Gathered::default()));
+        assert_eq!(format!("{again:?}"), format!("{:?}", (&packed_names, stock.pack(&mut gathered))));
+
+        // The second Parse fails: the Close behind it was skipped too, so that its name is there again.
+        exchange.answered(wire::backend::ERROR_RESPONSE, &[]).expect("owed");
+        stock.settle(&mut exchange, Some(&mut names));
+        assert_eq!((names.count(), names.has(b"a"), names.has_failed(b"b")), (1, true, true));
+        let mut exchange = Exchange::default();
+        out.clear();
+        let bind = Ask::Bind { portal: b"", name: b"a", end: 3 };
+        let mut sides = Sides {
+            names: &mut names,
+            library: &mut other,
+            exchange: &mut exchange,
+            dialect,
+            max: 10,
+            tally: &mut tally,
+            out: &mut out,
+        };
+        assert_eq!(stock.ask(bind, 9, &mut sides), Ok(Way::Replaced(3)));
+        assert_eq!(out.len(), 1, "the server has it already: {out:?}");
+        assert_eq!(other.add(b"select 3\0\0\0", &Rc::from(&b""[..])).expect("there is room").id(), 5);
+    }
+}

@@ -1,0 +1,84 @@
+//! What a client may want of a server beside a session: the stream of its changes.
+//!
+//! Always true: what PostgreSQL takes for a value of the startup parameter `replication` is taken here too, and nothing else.
+//! Not here: what is said on such a connection (`exchange`), and who gets one (crate `pool`).
+
+/// Which stream a client wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replication {
+    /// That of the whole cluster, byte by byte.
+    Physical,
+    /// That of one database, which also answers queries.
+    Logical,
+}
+
+impl Replication {
+    /// Reads the value of the startup parameter; `Ok(None)` is an ordinary session. The words are those of PostgreSQL
+    /// (`ProcessStartupPacket` in `backend_startup.c`, `parse_bool` in `bool.c`), which takes beginnings of words too.
+    ///
+    /// # Errors
+    /// The value is none of them.
+    pub fn parse(value: &str) -> Result<Option<Self>, UnknownWord> {
+        if value == "database" {
+            return Ok(Some(Self::Logical));
+        }
+        let word = value.to_ascii_lowercase();
+        let begins = |whole: &str, bytes_min: usize| word.len() >= bytes_min && whole.starts_with(&word);
+        if begins("true", 1) || begins("yes", 1) || word == "on" || word == "1" {
+            Ok(Some(Self::Physical))
+        } else if begins("false", 1) || begins("no", 1) || begins("off", 2) || word == "0" {
+            Ok(None)
+        } else {
+            Err(UnknownWord)
+        }
+    }
+
+    /// The value that a server is told.
+    #[must_use]
+    pub fn parameter(self) -> &'static str {
+        match self {
+            Self::Physical => "yes",
+            Self::Logical => "database",
+        }
+    }
+
+    /// The word for the log and the console.
+    #[must_use]
+    pub fn word(of: Option<Self>) -> &'static str {
+        match of {
+            None => "none",
+            Some(Self::Physical) => "physical",
+            Some(Self::Logical) => "logical",
+        }
+    }
+}
+
+/// A value of the startup parameter that means nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownWord;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_those_of_postgresql() {
+        for on in ["true", "TRUE", "t", "tru", "yes", "y", "on", "On", "1"] {
+            assert_eq!(Replication::parse(on), Ok(Some(Replication::Physical)), "{on}");
+        }
+        for off in ["false", "f", "NO", "n", "off", "of", "0"] {
+            assert_eq!(Replication::parse(off), Ok(None), "{off}");
+        }
+        assert_eq!(Replication::parse("database"), Ok(Some(Replication::Logical)));
+        for unknown in ["", "o", "Database", "2", "truest", "onn", "01", " on"] {
+            assert_eq!(Replication::parse(unknown), Err(UnknownWord), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_is_told_reads_back() {
+        for kind in [Replication::Physical, Replication::Logical] {
+            assert_eq!(Replication::parse(kind.parameter()), Ok(Some(kind)));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The system's log, by datagrams: lines as syslog(3) writes them, or records of the journal in its own format.
+//!
+//! Always true: nobody waits for it; what is not taken at once is lost. Each message is one datagram, and the socket is found by
+//! its name each time, so that a log that was started anew is reached again.
+//! Not here: how lines look elsewhere, who is told of lost ones (`log`).
+
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use base::Wall;
+use jiff::tz::TimeZone;
+
+use crate::log::{Level, local};
+
+/// One log of the system.
+#[derive(Debug)]
+pub struct SystemLog {
+    socket: UnixDatagram,
+    path: PathBuf,
+    ident: String,
+    form: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Syslog { facility: u8 },
+    Journal,
+}
+
+impl SystemLog {
+    /// A syslog that listens at `path`; `facility` is its number in RFC 3164.
+    ///
+    /// # Errors
+    /// The system gives no socket. That nobody listens is no error: somebody may later.
+    pub fn syslog(path: impl Into<PathBuf>, ident: &str, facility: u8) -> io::Result<Self> {
+        Self::new(path.into(), ident, Form::Syslog { facility })
+    }
+
+    /// The journal that listens at `path`.
+    ///
+    /// # Errors
+    /// The system gives no socket.
+    pub fn journal(path: impl Into<PathBuf>, ident: &str) -> io::Result<Self> {
+        Self::new(path.into(), ident, Form::Journal)
+    }
+
+    fn new(path: PathBuf, ident: &str, form: Form) -> io::Result<Self> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        // A name with a line break would end its field in a record of the journal.
+        let ident = ident.chars().filter(|character| !character.is_control()).collect();
+        Ok(Self { socket, path, ident, form })
+    }
+
+    /// Says a message, in which further lines are marked already.
+    pub(crate) fn say(&self, wall: Wall, zone: &TimeZone, pid: u32, level: Level, message: &str) -> io::Result<()> {
+        let datagram = match self.form {
+            Form::Syslog { facility } => {
+                let priority = facility * 8 + severity(level);
+                let time = local(wall, zone, "%b %e %H:%M:%S");
+                format!("<{priority}>{time} {}[{pid}]: {message}", self.ident).into_bytes()
+            }
+            Form::Journal => self.record(level, message),
+        };
+        self.socket.send_to(&datagram, &self.path).map(drop)
+    }
+
+    /// The journal's native format: a field is a line, or, with line breaks in it, has its length before it.
+    fn record(&self, level: Level, message: &str) -> Vec<u8> {
+        let mut record = format!("PRIORITY={}\nSYSLOG_IDENTIFIER={}\n", severity(level), self.ident).into_bytes();
+        if message.contains('\n') {
+            record.extend_from_slice(b"MESSAGE\n");
+            record.extend_from_slice(&(message.len() as u64).to_le_bytes());
+        } else {
+            record.extend_from_slice(b"MESSAGE=");
+        }
+        record.extend_from_slice(message.as_bytes());
+        record.push(b'\n');
+        record
+    }
+
+    /// Where it listens.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Display for SystemLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.form == Form::Journal { "the journal" } else { "syslog" };
+        write!(f, "{what} at {}", self.path().display())
+    }
+}
+
+/// The severity of RFC 3164, as PgBouncer has it.
+fn severity(level: Level) -> u8 {
+    match level {
+        Level::Fatal => 2,
+        Level::Error => 3,
+        Level::Warning => 4,
+        Level::Log => 6,
+        Level::Debug | Level::Noise => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs::File;
+    use std::io::{Read as _, Seek as _};
+    use std::time::Duration;
+
+    use crate::log::LogTarget;
+
+    /// A listener at a path of its own.
+    struct Listener {
+        socket: UnixDatagram,
+        path: PathBuf,
+    }
+
+    impl Listener {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("trunkline-syslog-{}-{name}", std::process::id()));
+            let _ = std::fs::remove_file(&path);
+            let socket = UnixDatagram::bind(&path).expect("a socket");
+            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+            Self { socket, path }
+        }
+
+        fn hears(&self) -> String {
+            let mut bytes = [0; 4096];
+            let count = self.socket.recv(&mut bytes).expect("a datagram");
+            String::from_utf8_lossy(&bytes[..count]).into_owned()
+        }
+    }
+
+    impl Drop for Listener {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    const LOCAL3: u8 = 19;
+
+    #[test]
+    fn a_line_is_a_datagram_as_syslog_writes_it() {
+        let listener = Listener::new("line");
+        let log = SystemLog::syslog(&listener.path, "pooler", LOCAL3).expect("a socket");
+        let target = LogTarget::new(false, None).with_system_log(log);
+        target.write_one(Wall(0), Level::Warning, format_args!("a\nb\x1b"));
+        target.write_one(Wall(0), Level::Debug, format_args!("a detail"));
+        target.write_one(Wall(0), Level::Log, format_args!("c"));
+        let (first, pid) = (listener.hears(), std::process::id());
+        assert!(first.starts_with("<156>Jan  1 ") || first.starts_with("<156>Dec 31 "), "{first}");
+        assert!(first.ends_with(&format!(" pooler[{pid}]: a\n\tb?")), "{first}");
+        assert!(listener.hears().starts_with("<158>"), "what is for looking closely stays out");
+    }
+
+    #[test]
+    fn the_journal_gets_records() {
+        let listener = Listener::new("journal");
+        let log = SystemLog::journal(&listener.path, "pooler").expect("a socket");
+        let target = LogTarget::new(false, None).with_system_log(log);
+        target.write_one(Wall(0), Level::Error, format_args!("alone"));
+        target.write_one(Wall(0), Level::Log, format_args!("a\nb"));
+        assert_eq!(listener.hears(), "PRIORITY=3\nSYSLOG_IDENTIFIER=pooler\nMESSAGE=alone\n");
+        assert_eq!(listener.hears(), "PRIORITY=6\nSYSLOG_IDENTIFIER=pooler\nMESSAGE\n\x04\0\0\0\0\0\0\0a\n\tb\n");
+    }
+
+    #[test]
+    fn who_does_not_listen_holds_nobody_up_and_is_told_of_once() {
+        let listener = Listener::new("full");
+        let log = SystemLog::syslog(&listener.path, "pooler", LOCAL3).expect("a socket");
+        let path = listener.path.with_extension("file");
+        let mut file = File::options().create(true).append(true).read(true).open(&path).expect("a file");
+        let target = LogTarget::new(false, Some(file.try_clone().expect("a second handle"))).with_system_log(log);
+        let line = || target.write_one(Wall(0), Level::Log, format_args!("x"));
+        let mut said = 0_u64;
+        while target.lost() < 3 {
+            line();
+            said += 1;
+        }
+        // Somebody listens again: what was lost is told there too.
+        for _ in 0..said - 3 {
+            assert!(listener.hears().ends_with("]: x"));
+        }
+        line();
+        assert!(
+            listener
+                .hears()
+                .ends_with(&format!("syslog at {} takes lines again, 3 were lost", listener.path.display()))
+        );
+        assert!(listener.hears().ends_with("]: x"));
+        let mut text = String::new();
+        file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("readable");
+        std::fs::remove_file(path).expect("removable");
+        assert_eq!(text.matches(" LOG x\n").count() as u64, said + 1, "the file has them all");
+        assert_eq!(text.matches(" takes no lines, they are lost: it does not keep up\n").count(), 1, "{text}");
+        assert_eq!(text.matches(" takes lines again, 3 were lost\n").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_name_forges_no_field() {
+        let listener = Listener::new("name");
+        let log = SystemLog::journal(&listener.path, "a\nPRIORITY=0").expect("a socket");
+        LogTarget::new(false, None).with_system_log(log).write_one(Wall(0), Level::Log, format_args!("x"));
+        assert_eq!(listener.hears(), "PRIORITY=6\nSYSLOG_IDENTIFIER=aPRIORITY=0\nMESSAGE=x\n");
+    }
+}

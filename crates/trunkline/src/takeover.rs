@@ -1,0 +1,87 @@
+//! `-R`: an online restart, as the start of the new process sees it.
+//!
+//! Always true: everything that can fail happens before the running process lets go; what fails until then ends this process
+//! and not that one.
+//! Not here: what is said between the two (`control::successor`).
+
+use config::Settings;
+use control::Predecessor;
+use reactor::{Level, Socket};
+use worker::letters::{Force, Ids, Post, ToWorker};
+
+use crate::doors::{self, SocketFile};
+use crate::identity;
+use crate::last_words::{Fatal, say};
+use crate::pidfile::{self, Pidfile};
+
+/// The running process, if there is one.
+///
+/// # Errors
+/// It cannot hand over, or nobody could find it.
+pub(crate) fn find(settings: &Settings) -> Result<Option<Predecessor>, Fatal> {
+    if doors::passed() > 0 {
+        return Err(Fatal("cannot reboot under service manager".to_owned()));
+    }
+    let Some(socket) = doors::socket_path(settings) else {
+        return Err(Fatal("cannot reboot if unix dir not configured".to_owned()));
+    };
+    Predecessor::find(&socket, identity::own_uid()).map_err(|why| Fatal(format!("online restart failed: {why}")))
+}
+
+/// Takes everything over, and wakes the workers.
+///
+/// # Errors
+/// It could not be had. The running process goes on.
+pub(crate) fn take_over(
+    predecessor: &Predecessor,
+    force: &Force,
+    workers: &[Post<ToWorker<Socket>>],
+    ids: &Ids,
+    speaker: &control::Speaker,
+) -> Result<(), Fatal> {
+    let failed = |why| Fatal(format!("online restart failed: {why}"));
+    let estate = predecessor.take_all(force.settings.suspend_timeout).map_err(failed)?;
+    let (clients, servers) = estate.counts();
+    ids.begin_behind(estate.last_id);
+    let shares = estate.share_out(&force.homes);
+    predecessor.relieve().map_err(failed)?;
+    for (worker, arrivals) in workers.iter().zip(shares) {
+        worker(ToWorker::Arrive(Box::new(arrivals)));
+    }
+    for worker in workers {
+        worker(ToWorker::WakeUp);
+    }
+    say(
+        speaker,
+        Level::Log,
+        format_args!(
+            "online restart: took over {clients} clients and {servers} servers from process {}",
+            predecessor.pid()
+        ),
+    );
+    Ok(())
+}
+
+/// The socket file and the pidfile become ours when the other process is gone. What is wrong with them is said, and is no reason
+/// to let anybody go.
+pub(crate) fn move_in(
+    predecessor: &Predecessor,
+    settings: &Settings,
+    speaker: &control::Speaker,
+) -> (Option<SocketFile>, Option<Pidfile>) {
+    let (socket_file, dressed) = doors::own_socket_file(settings);
+    if let Err(why) = dressed {
+        say(speaker, Level::Error, format_args!("unix socket: {why}"));
+    }
+    if !predecessor.is_gone() {
+        say(speaker, Level::Error, format_args!("the old process {} does not end", predecessor.pid()));
+    }
+    let Some(path) = &settings.pidfile else { return (socket_file, None) };
+    match pidfile::check_old(path).and_then(|_| Pidfile::write(path)) {
+        Ok(file) => (socket_file, Some(file)),
+        Err(Fatal(why)) => {
+            say(speaker, Level::Error, format_args!("{why}"));
+            (socket_file, None)
+        }
+    }
+}

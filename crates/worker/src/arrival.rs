@@ -1,0 +1,296 @@
+//! An online restart, on the side of the process that begins: conversations go on here where they stood in another one.
+//!
+//! Always true: everybody who comes is as if they had come here by themselves, at rest until the worker is woken; a server
+//! that would not be dialed like that here serves nobody new; a client whose database is gone is told so.
+//! Not here: what was packed and how (`luggage`, `handover`).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use auth::{ScramKeys, Secret};
+use base::{Key, Time, Wall};
+use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
+use protocol::cancel::CancelKey;
+use protocol::client::greeting::Request;
+use protocol::fault::Fault;
+use protocol::prepared::{Names, PackedStatement, Statement, Stock, Unpacking};
+use protocol::vars::Vars;
+use reactor::{Address, Io};
+
+use crate::accept::Greeting;
+use crate::applicant::LoggingIn;
+use crate::client::{Client, Held, Link, Ready, Stage as ClientStage};
+use crate::luggage::{
+    Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
+};
+use crate::places::Welcome;
+use crate::server::{Server, Stage};
+use crate::statements::Collected;
+use crate::turn::{Owner, Worker};
+
+/// Statements while somebody arrives.
+struct Shelves {
+    packed: Arc<BTreeMap<u64, PackedStatement>>,
+    found: BTreeMap<u64, Rc<Statement>>,
+}
+
+impl<I: Io> Worker<I> {
+    /// What another process has had comes here.
+    pub(crate) fn arrive(&mut self, arrivals: Arrivals<I::Socket>) {
+        let Arrivals { pools, statements, mut pairs, moved_keys } = arrivals;
+        // Whoever waits must not have servers dialed that are about to come.
+        pairs.sort_by_key(|(pair, _)| pair.server.is_none());
+        self.library.begin_above(statements.keys().last().copied().unwrap_or(0));
+        self.moved_keys.extend(moved_keys);
+        for pool in pools {
+            self.arrive_pool(pool);
+        }
+        let mut shelves = Shelves { packed: statements, found: BTreeMap::new() };
+        for (pair, sockets) in pairs {
+            self.arrive_pair(pair, sockets, &mut shelves);
+            self.settle();
+        }
+        self.arm_sweep();
+    }
+
+    fn arrive_pool(&mut self, packed: PackedPool) {
+        let Some(pool) = self.known_pool(&packed.name) else { return };
+        let welcome = packed.welcome.map(|(fixed, vars)| {
+            let vars = self.vars_of(&vars);
+            Rc::new(Welcome { fixed: fixed.0, vars: self.share_vars(vars) })
+        });
+        let key = |bytes: Vec<u8>| bytes.try_into().ok();
+        let keys = packed
+            .keys
+            .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
+        let entry = self.force.settings.database(&packed.name.database);
+        // What servers elsewhere say is no greeting here.
+        let welcome = welcome.filter(|_| entry.is_some_and(|entry| entry.stamp() == packed.stamp));
+        let Some(place) = self.places.pool_mut(pool) else { return };
+        place.keys = keys;
+        place.told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
+        if welcome.is_some() {
+            place.welcome = welcome;
+            self.pools.is_welcomed(pool);
+        }
+    }
+
+    /// The pool of this name, if there may be such a one here.
+    fn known_pool(&mut self, name: &PoolName) -> Option<PoolKey> {
+        let entry = self.force.settings.database(&name.database)?;
+        if entry.user.as_ref().is_some_and(|user| **user != *name.user) {
+            return None;
+        }
+        let database = self.places.database(&entry.name, Some(entry.clone()));
+        Some(self.pool_for(database, &entry, &name.user))
+    }
+
+    fn vars_of(&self, packed: &PackedVars) -> Vars {
+        let mut vars = Vars::new(&self.force.tracked);
+        for (name, value) in packed {
+            if let Some(place) = self.force.tracked.place(name) {
+                vars.set(place, value);
+            }
+        }
+        vars
+    }
+
+    fn arrive_pair(&mut self, pair: Pair, sockets: Vec<I::Socket>, shelves: &mut Shelves) {
+        let mut sockets = sockets.into_iter();
+        let client = pair.client.and_then(|packed| Some((packed, sockets.next()?)));
+        let server = pair.server.and_then(|packed| Some((packed, sockets.next()?)));
+        let is_linked = client.is_some();
+        let client = client.and_then(|(packed, socket)| self.arrive_client(packed, socket, shelves));
+        let lent_to = client.filter(|_| is_linked);
+        if let Some((packed, socket)) = server
+            // A client that is gone leaves a server in the middle of something: nobody knows of what.
+            && (lent_to.is_some() || !is_linked)
+        {
+            let server = self.arrive_server(packed, socket, lent_to, shelves);
+            if let (Some(client), None) = (lent_to, server) {
+                self.fail_client(client, &Fault::ServerCrashed);
+            }
+        }
+        if let Some(client) = client {
+            self.take_client_slot(client);
+            self.arm_client(client);
+            self.forward_held(client);
+        }
+    }
+
+    fn arrive_client(&mut self, packed: PackedClient, socket: I::Socket, shelves: &mut Shelves) -> Option<Key> {
+        let (peer, since) = (self.io.peer(&socket), Time(packed.since));
+        let PackedClient { id, asked, stage, .. } = packed;
+        match stage {
+            PackedStage::Greeting { said, has_spoken, since_wall } => {
+                let mut greeting = Greeting::new(Wall(since_wall));
+                (greeting.said, greeting.has_spoken) = (said.0, has_spoken);
+                let key = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting)))?;
+                self.arm_client(key);
+                None
+            }
+            PackedStage::Welcome { pool: name, user, vars, said, since: waits_since } => {
+                let request = Request {
+                    user: user.into(),
+                    database: name.database.clone().into(),
+                    minor: 0,
+                    vars: self.vars_of(&vars),
+                    replication: None,
+                    options: None,
+                    unknown_options: Vec::new(),
+                };
+                let pool = self.known_pool(&name);
+                let nowhere = Key { index: u32::MAX, generation: 0 };
+                let login = LoggingIn::proved(request, pool.unwrap_or(nowhere), Time(waits_since), said.0);
+                let key = self.take_client(socket, peer, id, since, ClientStage::Login(Box::new(login)))?;
+                let Some(pool) = pool else {
+                    self.fail_client(key, &Fault::DatabaseRemoved);
+                    return None;
+                };
+                self.count_arrival(key, pool);
+                self.tell_pools(Event::Greets { pool, client: key });
+                Some(key)
+            }
+            PackedStage::Ready(ready) => self.arrive_ready(*ready, socket, (id, since, Time(asked)), shelves),
+        }
+    }
+
+    fn arrive_ready(
+        &mut self,
+        packed: PackedReady,
+        socket: I::Socket,
+        (id, since, asked): (u64, Time, Time),
+        shelves: &mut Shelves,
+    ) -> Option<Key> {
+        let peer = self.io.peer(&socket);
+        let pool = self.known_pool(&packed.pool);
+        let user = self.places.user(&packed.user, &self.force.settings);
+        let vars = self.vars_of(&packed.vars);
+        let vars = self.share_vars(vars);
+        let cancel_key = CancelKey::parse(&packed.cancel_key.0)?;
+        let nowhere = Key { index: u32::MAX, generation: 0 };
+        let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
+        ready.scanner = packed.scanner;
+        ready.fate = packed.fate;
+        ready.is_notified = packed.is_notified;
+        ready.is_answer_torn = packed.is_answer_torn;
+        if !packed.held.0.is_empty() {
+            let mut held = Held::default();
+            held.push(packed.held.0.into());
+            ready.held = Some(Box::new(held));
+        }
+        let mut is_whole = true;
+        if let Some(names) = packed.names {
+            ready.names = self.unpacked(shelves, |from| Names::unpack(names, from)).map(Box::new);
+            is_whole &= ready.names.is_some();
+        }
+        if let Some((bytes, body_bytes)) = packed.collected {
+            let charge = self.library.charge(bytes.0.len());
+            ready.collected = charge.map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
+            is_whole &= ready.collected.is_some();
+        }
+        let key = self.take_client(socket, peer, id, since, ClientStage::Ready(ready))?;
+        if let Some(client) = self.clients.get_mut(key) {
+            client.asked = asked;
+        }
+        self.cancel_keys.insert(cancel_key, key);
+        let Some(pool) = pool else {
+            self.fail_client(key, &Fault::DatabaseRemoved);
+            return None;
+        };
+        if !is_whole {
+            self.fail_client(key, &Fault::StatementsFull);
+            return None;
+        }
+        self.count_arrival(key, pool);
+        if let Some(waits_since) = packed.waits_since {
+            self.want_again(key, Time(waits_since));
+        }
+        Some(key)
+    }
+
+    fn unpacked<T>(
+        &mut self,
+        shelves: &mut Shelves,
+        unpack: impl FnOnce(&mut Unpacking<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let Shelves { packed, found } = shelves;
+        unpack(&mut Unpacking { packed, found, library: &mut self.library })
+    }
+
+    fn count_arrival(&mut self, key: Key, pool: PoolKey) {
+        let Some(place) = self.places.pool(pool) else { return };
+        let database = place.database;
+        let user = match self.clients.get(key).map(|client| &client.stage) {
+            Some(ClientStage::Ready(ready)) => ready.user,
+            Some(ClientStage::Login(login)) => {
+                let name = login.request.user.clone();
+                self.places.user(&name, &self.force.settings)
+            }
+            _ => return,
+        };
+        self.places.databases[database as usize].unused_since = None;
+        self.count_as(key, database, user);
+    }
+
+    /// A server comes, with the client that has it or without one. `None` when it is of no use here.
+    fn arrive_server(
+        &mut self,
+        packed: PackedServer,
+        socket: I::Socket,
+        client: Option<ClientKey>,
+        shelves: &mut Shelves,
+    ) -> Option<ServerKey> {
+        let pool = self.known_pool(&packed.pool)?;
+        let address: Address = packed.address.into();
+        let is_clear = matches!(address, Address::Tcp(_));
+        let lacks_tls = is_clear && self.force.settings.server_tls_sslmode.forbids_clear_text();
+        let is_elsewhere = self.places.pool(pool).is_none_or(|place| place.welcome.is_none());
+        let is_obsolete = packed.is_obsolete || lacks_tls || is_elsewhere;
+        if is_obsolete && client.is_none() {
+            return None;
+        }
+        let vars = self.vars_of(&packed.vars);
+        let vars = self.share_vars(vars);
+        let stock = self.unpacked(shelves, |from| Stock::unpack(packed.stock, from))?;
+        let database = self.places.pool(pool)?.database;
+        let (born, since) = packed.times;
+        let arrival = Arrival { born: Time(born), since: Time(since), is_lent: client.is_some(), is_obsolete };
+        let mut commands = Vec::new();
+        let key = self.pools.arrive(self.now, pool, arrival, &mut commands);
+        self.queue(commands);
+        let key = key?;
+        let conn = match self.io.adopt(socket, Owner::Server(key).to_bits()) {
+            Ok(conn) => conn,
+            Err(_) => {
+                self.tell_pools(Event::Lost { server: key });
+                return None;
+            }
+        };
+        let mut server = Server::new(conn, packed.id, pool, database, vars, Time(packed.since));
+        server.address = Some(address);
+        server.host = packed.host.into();
+        server.exchange = packed.exchange;
+        server.stock = stock;
+        server.cancel_key = packed.cancel_key.0.into();
+        server.scanner = packed.scanner;
+        server.fate = packed.fate;
+        server.collected = packed.collected.0;
+        (server.heard, server.asked) = (Time(packed.heard), Time(packed.asked));
+        (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
+        server.query_number = packed.query_number;
+        server.stage = match client {
+            Some(client) => Stage::Lent { client, catching_up: None },
+            None => Stage::Idle,
+        };
+        self.servers.insert(key, server);
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) =
+            client.and_then(|client| self.clients.get_mut(client))
+        {
+            ready.link = Link::Loan(key);
+        }
+        self.arm_server(key);
+        Some(key)
+    }
+}

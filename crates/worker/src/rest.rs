@@ -1,0 +1,223 @@
+//! SUSPEND: a worker comes to rest, so that nothing of any conversation is under way, and later goes on from there.
+//!
+//! Always true: what has been received is either given on and taken, or held here; who has a server keeps it, and nobody gets
+//! another before the worker is woken; no deadline passes meanwhile but the one for coming to rest.
+//! Not here: who orders it (`control`).
+
+use std::time::Duration;
+
+use base::planted::{self, Planted};
+use base::{Key, Time};
+use pool::{ClientKey, ServerKey};
+use protocol::fault::Fault;
+use reactor::{Conn, Doors, Io, Receive};
+
+use crate::client::{Client, Link, Stage as ClientStage};
+use crate::console::CONSOLE;
+use crate::letters::{Order, ToControl};
+use crate::server::Stage;
+use crate::turn::Worker;
+
+/// A worker that has been suspended.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Another process is to have all conversations.
+    is_handover: bool,
+    /// When those who have not come to rest are closed (`suspend_timeout`).
+    until: Option<Time>,
+    /// Loans that are to begin when it is woken, and since when their clients have waited.
+    put_off: Vec<(ClientKey, ServerKey, Time)>,
+}
+
+impl Rest {
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.until
+    }
+}
+
+/// What coming to rest means to a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Repose {
+    /// It is not heard any more, and is at rest when everything given to it has been taken.
+    Rests,
+    /// It is in the middle of something that only it can end, and is waited for.
+    Awaited,
+    /// It is none of those that have to rest.
+    Exempt,
+}
+
+impl<I: Io> Worker<I> {
+    /// From now on everybody comes to rest.
+    pub(crate) fn suspend(&mut self, is_handover: bool) {
+        let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
+        match &mut self.rest {
+            Some(rest) => (rest.until, rest.is_handover) = (until, is_handover),
+            None => self.rest = Some(Box::new(Rest { is_handover, until, put_off: Vec::new() })),
+        }
+        self.io.accept(Doors::Resting);
+        self.mind_consoles();
+    }
+
+    /// Everybody goes on.
+    pub(crate) fn wake_up(&mut self) {
+        let Some(rest) = self.rest.take() else { return };
+        self.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
+        self.io.accept(if self.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
+        for (_, client) in self.clients.iter() {
+            match &client.stage {
+                ClientStage::Greeting(greeting) if !greeting.is_shaking() => {
+                    self.io.receive(client.conn, Receive::Once);
+                }
+                ClientStage::Login(login) if login.waits_for().is_some() => {
+                    self.io.receive(client.conn, Receive::Stream);
+                }
+                ClientStage::Ready(ready) if !ready.is_paused => self.io.receive(client.conn, Receive::Stream),
+                // They have been heard all the time, or are not to be heard now.
+                _ => {}
+            }
+        }
+        for (_, server) in self.servers.iter() {
+            if matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && !server.is_paused {
+                self.io.receive(server.conn, Receive::Stream);
+            }
+        }
+        for (client, server, since) in rest.put_off {
+            if !planted::is(Planted::LoanForgottenInSuspend) {
+                self.attach(client, server, self.now.since(since));
+                self.settle();
+            }
+        }
+    }
+
+    /// A loan would begin now. That of our own question does: who waits for its answer is waited for.
+    pub(crate) fn put_off(&mut self, client: ClientKey, server: ServerKey, waited: Duration) {
+        let is_own = self.clients.get(client).is_some_and(|client| client.is_own);
+        let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
+        match &mut self.rest {
+            Some(rest) if !is_own => rest.put_off.push((client, server, since)),
+            _ => self.attach(client, server, waited),
+        }
+    }
+
+    /// At the end of a turn in which it is suspended.
+    pub(crate) fn come_to_rest(&mut self) {
+        if let Some(rest) = self.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
+            rest.until = None;
+            self.close_the_restless();
+        }
+        let clients = self.clients.iter().filter(|(_, client)| self.repose_of_client(client) == Repose::Rests);
+        let servers = self.servers.iter().filter(|(key, _)| self.repose_of_server(*key) == Repose::Rests);
+        let conns: Vec<Conn> =
+            clients.map(|(_, client)| client.conn).chain(servers.map(|(_, server)| server.conn)).collect();
+        for conn in conns {
+            self.io.pause(conn);
+            if self.io.unsent(conn) > 0 {
+                // So that there is a turn in which it is seen that they have been taken.
+                self.io.tell_when_drained(conn);
+            }
+        }
+        if self.is_at_rest()
+            && let Some(rest) = &mut self.rest
+        {
+            rest.until = None;
+        }
+    }
+
+    /// Whether nothing of any conversation is under way.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.io.are_doors_at_rest()
+            && self.clients.iter().all(|(_, client)| self.is_client_at_rest(client))
+            && self.servers.iter().all(|(key, _)| self.is_server_at_rest(key))
+    }
+
+    fn is_client_at_rest(&self, client: &Client) -> bool {
+        match self.repose_of_client(client) {
+            Repose::Rests => self.io.is_at_rest(client.conn),
+            Repose::Awaited => false,
+            Repose::Exempt => true,
+        }
+    }
+
+    fn is_server_at_rest(&self, key: ServerKey) -> bool {
+        match self.repose_of_server(key) {
+            Repose::Rests => self.servers.get(key).is_none_or(|server| self.io.is_at_rest(server.conn)),
+            Repose::Awaited => false,
+            Repose::Exempt => true,
+        }
+    }
+
+    fn repose_of_client(&self, client: &Client) -> Repose {
+        match &client.stage {
+            _ if client.is_own => Repose::Exempt,
+            ClientStage::Greeting(greeting) if greeting.is_shaking() => Repose::Awaited,
+            ClientStage::Greeting(_) => Repose::Rests,
+            // Its proof, its slot, or what a server says of its user.
+            ClientStage::Login(login) if login.waits_for().is_none() => Repose::Awaited,
+            ClientStage::Login(_) => Repose::Rests,
+            ClientStage::Ready(ready) => match ready.link {
+                Link::Loan(server) => self.repose_of_server(server),
+                Link::None | Link::Waiting(_) => Repose::Rests,
+            },
+            ClientStage::Cancelling => Repose::Awaited,
+            ClientStage::Console(_) => Repose::Exempt,
+        }
+    }
+
+    fn repose_of_server(&self, key: ServerKey) -> Repose {
+        let Some(server) = self.servers.get(key) else { return Repose::Exempt };
+        match server.stage {
+            Stage::Idle => Repose::Rests,
+            Stage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
+                Repose::Exempt
+            }
+            // Until it has taken over the parameters its client holds its request back.
+            Stage::Lent { catching_up: Some(_), .. } => Repose::Awaited,
+            Stage::Lent { .. } if server.cancels_sent > 0 || self.is_aimed_at(key) => Repose::Awaited,
+            // It cannot go along; its client can, once it has done with it.
+            Stage::Lent { .. } if self.is_departing() && server.security.is_some() && !server.exchange.may_end() => {
+                Repose::Awaited
+            }
+            Stage::Lent { .. } => Repose::Rests,
+            // What is being dialed or cleaned belongs to nobody.
+            _ => Repose::Exempt,
+        }
+    }
+
+    fn is_departing(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.is_handover)
+    }
+
+    /// `suspend_timeout` has passed: whoever is not at rest is closed.
+    fn close_the_restless(&mut self) {
+        for key in self.clients.keys() {
+            let Some(client) = self.clients.get(key) else { continue };
+            let server = match &client.stage {
+                ClientStage::Ready(crate::client::Ready { link: Link::Loan(server), .. }) => Some(*server),
+                _ => None,
+            };
+            let is_at_rest =
+                self.is_client_at_rest(client) && server.is_none_or(|server| self.is_server_at_rest(server));
+            match client.stage {
+                _ if is_at_rest => {}
+                ClientStage::Cancelling => self.drop_client(key, "suspend_timeout"),
+                _ => self.fail_client(key, &Fault::SuspendTimeout),
+            }
+            self.settle();
+        }
+        let restless: Vec<Key> =
+            self.servers.iter().map(|(key, _)| key).filter(|&key| !self.is_server_at_rest(key)).collect();
+        for key in restless {
+            self.lose_server(key, "suspend_timeout");
+            self.settle();
+        }
+    }
+
+    /// Says so if nobody is left on the console who could wake what is suspended.
+    pub(crate) fn mind_consoles(&mut self) {
+        let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
+        let is_here = self.force.homes.home_of(CONSOLE) == self.id;
+        if is_here && !self.clients.iter().any(|(_, client)| is_console(client)) {
+            (self.posts.control)(ToControl::ConsolesGone);
+        }
+    }
+}

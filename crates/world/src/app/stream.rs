@@ -1,0 +1,58 @@
+//! What an application says that replicates: streams, in which both sides speak.
+//!
+//! Always true: each side knows how much the other has to say, so that nothing can be lost on the way.
+//! Not here: what else it may say (`speech`).
+
+use wire::backend::{self, TxStatus};
+use wire::{frontend, write};
+
+use super::speech::{Expect, Request, Speaker};
+use crate::sql::{Verb, row_text};
+
+impl Speaker<'_> {
+    /// A stream: rows come while words go, until one side has enough.
+    pub(super) fn stream(&mut self) -> Request {
+        let mut request = self.blank();
+        let rows = self.dice.among(0..=8) as u32;
+        let size =
+            if self.dice.chance(self.habits.big) { self.dice.among(1..=40_000) } else { self.dice.among(0..=60) };
+        let (size, millis) = (size as u32, self.dice.pick(&[0, 5, 200, 3_000]));
+        let words = self.dice.among(0..=4) as u32;
+        let is_ended_by_server = self.dice.chance(300);
+        let statement = self.statement(Verb::Stream { rows, size, millis, words, is_ended_by_server });
+        let nonce = statement.nonce;
+        request.nonce = nonce;
+        request.is_long = true;
+        write::query(&mut request.bytes, &statement.to_string());
+        let mut expect = |expect| request.expects.push_back((nonce, expect));
+        if self.belief.tx == TxStatus::Failed {
+            expect(Expect::Error("25P02"));
+            self.ready(&mut request);
+            return request;
+        }
+        expect(Expect::Bare(backend::COPY_BOTH_RESPONSE));
+        let mut feedback = Vec::new();
+        for at in 0..words {
+            let text = row_text(nonce, at, words, 20);
+            write::message(&mut feedback, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
+        }
+        let mut done = Vec::new();
+        write::bare(&mut done, frontend::COPY_DONE);
+        // Half of the words at once, the end with the others; all at once where nothing comes in between.
+        let at_once = if rows == 0 && !is_ended_by_server { 0 } else { words / 2 };
+        let cut = feedback.len() / words.max(1) as usize * at_once as usize;
+        done.splice(..0, feedback.split_off(cut));
+        if !feedback.is_empty() {
+            expect(Expect::Say(feedback));
+        }
+        (0..rows).for_each(|at| expect(Expect::CopyRow { at, of: rows, size }));
+        let end = Expect::Bare(frontend::COPY_DONE);
+        match is_ended_by_server {
+            true => [end, Expect::Say(done)].into_iter().for_each(&mut expect),
+            false => [Expect::Say(done), end].into_iter().for_each(&mut expect),
+        }
+        expect(Expect::Complete);
+        self.ready(&mut request);
+        request
+    }
+}

@@ -37,6 +37,15 @@ pub(crate) fn max_db_client_connections_counts_by_database(house: &House) {
     pooler.client("u", "postgres");
 }
 
+/// And nobody is asked for a password in vain.
+pub(crate) fn of_two_full_limits_the_one_of_the_database_is_told(house: &House) {
+    let limits = ["max_db_client_connections = 1", "max_user_client_connections = 1"];
+    let pooler = house.pooler("limit_both", &limits);
+    let _one = pooler.client("u", "limit_both");
+    pooler.console("SET auth_type='md5'");
+    assert_eq!(refused(&pooler, "u", "limit_both").text, "client connections exceeded (max_db_client_connections)");
+}
+
 pub(crate) fn max_user_client_connections_counts_by_user(house: &House) {
     let ini = house.ini("limit_user_clients", &["max_user_client_connections = 2"]).database(&house.line("postgres"));
     let pooler = house.start(&ini.user("v = max_user_client_connections=1"));
@@ -58,6 +67,29 @@ pub(crate) fn a_user_without_a_line_of_its_own_has_the_limit_of_all(house: &Hous
     assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
     let _two = pooler.client("v", "limit_inherited");
     assert_eq!(refused(&pooler, "v", "limit_inherited").text, text);
+}
+
+/// Who was there before the limit did not count, so that twice as many could be there.
+pub(crate) fn a_limit_of_users_that_a_reload_brings_counts_who_is_there(house: &House) {
+    let ini = house.ini("limit_later", &["workers = 2"]).database(&house.line("postgres"));
+    let pooler = house.start(&ini);
+    let one = pooler.client("u", "limit_later");
+    let _two = pooler.client("u", "postgres");
+    let _other = pooler.client("v", "postgres");
+    pooler.rewrite(&ini.clone().set("max_user_client_connections = 2"));
+    assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
+    let text = "client connections exceeded (max_user_client_connections)";
+    assert_eq!(refused(&pooler, "u", "postgres").text, text);
+    drop(one);
+    wait_until("the place is free", LIMIT, || pooler.log().contains("closing because: client unexpected eof"));
+    let _three = pooler.client("u", "postgres");
+    assert_eq!(refused(&pooler, "u", "limit_later").text, text);
+    let _four = pooler.client("v", "postgres");
+    assert_eq!(refused(&pooler, "v", "limit_later").text, text);
+    pooler.rewrite(&ini);
+    pooler.console("RELOAD");
+    drop(_three);
+    let _more = [pooler.client("u", "postgres"), pooler.client("u", "limit_later")];
 }
 
 pub(crate) fn default_pool_size_is_never_exceeded(house: &House) {

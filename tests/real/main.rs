@@ -8,19 +8,27 @@ mod cancels;
 mod console;
 mod crowds;
 mod differential;
+mod drivers;
 mod files;
+mod holes;
 mod house;
+mod inis;
+mod judges;
 mod limits;
 mod logins;
 mod losses;
 mod orders;
+mod peers;
 mod prepared;
+mod replication;
 mod rules;
 mod secrets;
 mod sessions;
 mod signals;
 mod smoke;
 mod sockets;
+mod syslog;
+mod takeover;
 mod timeouts;
 mod tls;
 mod traffic;
@@ -74,6 +82,9 @@ macro_rules! tests {
 
 fn list() -> Vec<Entry> {
     let together = tests![No:
+        inis::what_others_generate_is_accepted_with_exact_warnings,
+        inis::a_setting_of_zalandos_own_is_named,
+        inis::the_distributions_own_file_is_accepted,
         traffic::psql_gets_its_rows,
         traffic::pgbench_runs_in_each_protocol_mode_that_applies,
         traffic::pgbench_with_prepared_statements_runs_in_session_mode,
@@ -103,8 +114,10 @@ fn list() -> Vec<Entry> {
         limits::max_client_conn_refuses_the_next_with_words,
         limits::a_place_is_free_again_when_a_client_has_gone,
         limits::max_db_client_connections_counts_by_database,
+        limits::of_two_full_limits_the_one_of_the_database_is_told,
         limits::max_user_client_connections_counts_by_user,
         limits::a_user_without_a_line_of_its_own_has_the_limit_of_all,
+        limits::a_limit_of_users_that_a_reload_brings_counts_who_is_there,
         limits::default_pool_size_is_never_exceeded,
         limits::a_pool_size_of_a_database_goes_before_the_default,
         limits::max_db_connections_holds_over_all_users,
@@ -124,6 +137,7 @@ fn list() -> Vec<Entry> {
         timeouts::client_login_timeout_counts_from_the_first_moment,
         timeouts::client_login_timeout_holds_while_no_server_can_be_reached,
         timeouts::server_connect_timeout_gives_a_silent_server_up,
+        timeouts::query_timeout_ends_a_login_that_waits_for_a_silent_server,
         timeouts::server_idle_timeout_closes_what_nobody_uses,
         timeouts::server_lifetime_replaces_old_servers,
         timeouts::server_login_retry_answers_from_memory_in_between,
@@ -136,6 +150,12 @@ fn list() -> Vec<Entry> {
         cancels::a_stale_or_guessed_key_is_dropped,
         cancels::many_cancels_at_once_hit_only_their_own,
         cancels::control_c_in_psql_works,
+        peers::a_cancel_request_reaches_its_client_by_any_process,
+        peers::a_cancel_request_that_nobody_owns_ends_after_three_hops,
+        peers::a_peer_that_cannot_be_reached_costs_its_own_requests_only,
+        peers::a_peer_has_as_many_connections_as_it_may_and_no_more_time,
+        peers::a_peer_that_is_removed_is_forgotten,
+        peers::a_rolling_restart_fails_nobody,
         losses::a_server_terminated_while_idle_is_not_noticed_by_clients,
         losses::a_server_terminated_in_a_transaction_ends_its_client,
         losses::a_server_terminated_while_running_ends_its_client_with_its_words,
@@ -148,6 +168,7 @@ fn list() -> Vec<Entry> {
         losses::a_client_that_never_reads_harms_nobody,
         losses::a_postgresql_that_crashes_and_returns_is_used_again,
         sessions::settings_follow_their_client_on_a_shared_server,
+        sessions::settings_that_are_taken_over_are_told_at_verbose,
         sessions::the_welcome_tells_what_the_server_said,
         sessions::a_setting_that_the_server_refuses_ends_the_client,
         sessions::a_session_keeps_its_server_and_is_wiped_after,
@@ -181,15 +202,62 @@ fn list() -> Vec<Entry> {
         rules::a_rule_that_asks_for_a_password_gets_one,
         rules::rules_are_read_again_and_a_file_that_is_gone_changes_nothing,
         rules::a_peer_is_who_the_system_says,
+        holes::cve_2012_4575_names_that_are_too_long,
+        holes::cve_2015_4054_a_password_before_everything,
+        holes::cve_2015_6817_nobody_comes_in_as_who_asks,
+        holes::cve_2025_2291_a_password_that_has_expired,
+        holes::cve_2025_12819_a_search_path_for_the_question,
+        holes::cve_2026_6664_lengths_in_sasl_messages,
+        holes::cve_2026_6665_and_6666_what_a_server_may_say,
+        holes::cve_2026_6667_who_may_look_may_not_close,
         secrets::a_server_knows_who_may_come_in,
         secrets::a_question_that_cannot_be_answered_is_the_operators_matter,
         secrets::nobody_sees_the_question,
         secrets::the_question_is_asked_as_who_is_to_ask_it,
+        secrets::what_is_told_is_believed_for_its_time_and_for_its_user_only,
+        secrets::answers_that_are_no_answer_let_nobody_in,
+        judges::a_directory_knows_who_may_come_in,
+        judges::a_directory_is_searched_for_who_wants_to_come_in,
+        judges::a_directory_that_does_not_answer_holds_up_its_own_only,
+        judges::options_of_a_directory_that_are_wrong_or_missing_are_told,
+        judges::the_systems_modules_know_who_may_come_in,
+        syslog::syslog_hears_what_the_log_says_and_a_reload_switches_it,
+        drivers::a_driver_that_prepares_everything_asks_the_console,
+        drivers::a_pipeline_at_the_console_is_answered_in_order,
+        replication::a_base_backup_is_taken_with_its_wal,
+        replication::wal_is_received_as_it_was_written_also_through_reloads,
+        replication::changes_are_decoded,
+        replication::a_subscription_is_fed_also_with_a_transaction_in_progress,
+        replication::whoever_may_not_replicate_is_told_why,
+        replication::streams_count_in_their_pool_or_apart_from_it,
+        replication::a_client_that_is_killed_frees_its_slot,
+        replication::a_stream_outlives_a_pause_and_ends_with_the_process,
+        replication::a_cancel_request_ends_a_stream_and_not_its_connection,
+        replication::a_stream_that_nobody_reads_is_held_back,
+        replication::a_walsender_that_ends_in_good_order_is_no_crash,
+        takeover::what_is_suspended_goes_on_where_it_stood,
+        takeover::who_does_not_read_is_closed_after_suspend_timeout,
+        takeover::a_suspend_ends_with_the_last_console,
+        takeover::everybody_goes_on_in_the_new_process,
+        takeover::sessions_go_on_in_the_new_process,
+        takeover::scram_keys_and_statements_go_along,
+        takeover::who_waits_for_a_server_or_a_greeting_goes_on_waiting,
+        takeover::transactions_on_secured_servers_are_waited_for,
+        takeover::secured_clients_are_told_why_they_are_let_go,
+        takeover::a_new_process_that_cannot_serve_changes_nothing,
+        takeover::a_new_process_that_dies_at_any_step_changes_nothing,
+        takeover::another_user_is_given_nothing,
+        takeover::other_settings_hold_for_who_is_taken_over,
+        takeover::pgbench_notices_nothing,
+        takeover::without_a_process_it_is_a_start,
+        takeover::the_service_manager_is_told,
+        takeover::sockets_of_the_service_manager_are_used,
         signals::sigterm_waits_for_the_clients,
         signals::a_second_sigterm_ends_it_at_once,
         signals::sigint_waits_for_the_servers,
         signals::sigquit_ends_it_at_once,
         signals::shutdown_ends_it_without_a_word,
+        signals::a_shutdown_has_patience_for_its_time,
         signals::sighup_reads_the_configuration_again,
         files::a_bad_file_leaves_the_old_configuration_in_force,
         files::a_bad_file_at_sighup_is_told_in_the_log,

@@ -93,6 +93,118 @@ pub(crate) fn nobody_sees_the_question(house: &House) {
     assert_eq!(clients.lines().count(), 1, "{clients}");
 }
 
+/// How often the question has reached PostgreSQL: each asker leaves a row.
+fn counting(house: &House, database: &str) -> String {
+    let mut client = house.postgres.client(database);
+    client.run("create table if not exists asked (name text)");
+    client.run(
+        "create or replace function ask(wanted text, out usename name, out passwd text) returns setof record \
+         language sql security definer as $$ insert into asked values (wanted); \
+         select rolname, rolpassword from pg_authid where rolname = wanted and rolcanlogin $$",
+    );
+    "auth_query = select * from ask($1)".to_owned()
+}
+
+pub(crate) fn what_is_told_is_believed_for_its_time_and_for_its_user_only(house: &House) {
+    user(house, "asker", "superuser password 'asks'");
+    user(house, "cached_a", "password 'one'");
+    user(house, "cached_b", "password 'two'");
+    house.postgres.database("secret_cached");
+    let query = counting(house, "secret_cached");
+    let mut postgres = house.postgres.client("secret_cached");
+    let mut asked = |name: &str| postgres.value(&format!("select count(*) from asked where name = '{name}'"));
+    for method in ["scram-sha-256", "plain"] {
+        let ini = Ini::new(&house.line("secret_cached")).set(&format!("auth_type = {method}")).set(&query);
+        let ini = ini.set("auth_user = asker").secret("asker", "asks").set("admin_users = asker");
+        let pooler = house.start(&ini.clone().set("auth_query_cache_ttl = 600"));
+        let login = |user: &str, password: &str| asks(&pooler, user, password, "secret_cached", "select current_user");
+        house.postgres.client("postgres").run("alter role cached_a password 'one'");
+        house.postgres.client("secret_cached").run("truncate asked");
+        for _ in 0..3 {
+            login("cached_a", "one").success();
+        }
+        assert_eq!((asked("cached_a"), asked("cached_b")), ("1".into(), "0".into()), "{method}");
+        // What is known of one user lets no other one in.
+        login("cached_b", "one").failure();
+        login("cached_b", "two").success();
+        login("cached_a", "two").failure();
+        // Nor what is known of somebody who does not exist.
+        assert!(login("cached_nobody", "one").failure().contains("no such user"));
+        // A password that has changed works: at once where the proof says something about it, else at the second try.
+        login("cached_a", "one").success();
+        house.postgres.client("postgres").run("alter role cached_a password 'changed'");
+        if method == "scram-sha-256" {
+            login("cached_a", "changed").failure();
+        }
+        login("cached_a", "changed").success();
+        login("cached_a", "one").failure();
+        login("cached_a", "changed").success();
+        // A reload forgets.
+        house.postgres.client("secret_cached").run("truncate asked");
+        login("cached_a", "changed").success();
+        assert_eq!(asked("cached_a"), "0");
+        asks(&pooler, "asker", "asks", "pgbouncer", "reload").success();
+        login("cached_a", "changed").success();
+        assert_eq!(asked("cached_a"), "1");
+        assert!(!pooler.log().contains("changed"), "a secret is in the log");
+    }
+    // Without the setting each login asks.
+    let pooler = pooler(house, "secret_cached", &["auth_user = asker", &query]);
+    house.postgres.client("secret_cached").run("truncate asked");
+    for _ in 0..3 {
+        asks(&pooler, "cached_a", "changed", "secret_cached", "select 1").success();
+    }
+    assert_eq!(asked("cached_a"), "3");
+}
+
+pub(crate) fn answers_that_are_no_answer_let_nobody_in(house: &House) {
+    user(house, "asker", "superuser password 'asks'");
+    house.postgres.database("secret_odd");
+    let broken = "SCRAM-SHA-256$4096:c2FsdA==";
+    for (query, password, told, logged) in [
+        (
+            "select 'odd', 'a' where $1 = 'odd' union all select 'odd', 'b'",
+            "a",
+            "bouncer config error",
+            "expected 1 row from auth_query, not 2 that differ",
+        ),
+        (
+            "select null::text, 'a' where $1 = 'odd'",
+            "a",
+            "bouncer config error",
+            "auth_query response contained null user name",
+        ),
+        (
+            "select 'other', 'a' where $1 = 'odd'",
+            "a",
+            "bouncer config error",
+            "auth_query response is about another user: other",
+        ),
+        (
+            &*format!("select 'odd', '{broken}' where $1 = 'odd'"),
+            broken,
+            "bouncer config error",
+            "auth_query response contained a broken SCRAM secret",
+        ),
+        ("select 'odd', 'md5123' where $1 = 'odd'", "other", "authentication failed", "login failed"),
+        ("select 'odd', null where $1 = 'odd'", "md5", "authentication failed", "login failed"),
+        ("select $1, 'a' from pg_sleep(60)", "a", "client_login_timeout", "client_login_timeout"),
+    ] {
+        let limit = if query.contains("pg_sleep") { "client_login_timeout = 5" } else { "client_login_timeout = 60" };
+        let query = format!("auth_query = {query}");
+        let pooler = pooler(house, "secret_odd", &["auth_user = asker", &query, limit]);
+        let answer = asks(&pooler, "odd", password, "secret_odd", "select 1").failure();
+        assert!(answer.contains(told), "{query}: {answer}");
+        assert!(pooler.log().contains(logged), "{logged} is not in\n{}", pooler.log());
+        // Nobody else has noticed.
+        asks(&pooler, "asker", "asks", "secret_odd", "select 1").success();
+    }
+    // Two rows that say the same are one.
+    let query = "auth_query = select 'odd', 'a' where $1 = 'odd' union all select 'odd', 'a'";
+    let pooler = pooler(house, "secret_odd", &["auth_user = asker", query]);
+    assert!(asks(&pooler, "odd", "a", "secret_odd", "select 1").failure().contains("role \"odd\" does not exist"));
+}
+
 /// Clients that share one user on the server cannot answer the question by what they leave there.
 pub(crate) fn the_question_is_asked_as_who_is_to_ask_it(house: &House) {
     user(house, "asker", "superuser password 'asks'");

@@ -70,6 +70,33 @@ pub(crate) fn shutdown_ends_it_without_a_word(house: &House) {
     assert!(pooler.log().contains("SHUTDOWN command issued"));
 }
 
+pub(crate) fn a_shutdown_has_patience_for_its_time(house: &House) {
+    if !house.place.is_trunkline() {
+        return tests::runner::skip("PgBouncer waits for ever");
+    }
+    for way in ["SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN WAIT_FOR_SERVERS"] {
+        let ini = tests::pooler::Ini::new(&house.line_as("signal_patience", "postgres")).set("shutdown_timeout = 1");
+        let mut pooler = house.start(&ini);
+        let [mut idle, mut busy, mut open] = [0; 3].map(|_| pooler.client("u", "signal_patience"));
+        open.run("begin");
+        busy.ask("select pg_sleep(67)");
+        house.postgres.await_running("postgres", "pg_sleep(67)");
+        pooler.client("admin", "pgbouncer").run(way);
+        for client in [&mut idle, &mut busy, &mut open] {
+            let answer = client.answer();
+            let error = answer.error();
+            assert_eq!((error.code.as_str(), error.severity.as_str()), ("57P01", "FATAL"), "{error:?}");
+            assert_eq!(error.text, "pooler is shutting down (shutdown_timeout)");
+        }
+        assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
+        assert!(pooler.log().contains("shutdown_timeout: have waited for 1 seconds"), "{}", pooler.log());
+        // Nothing runs on at PostgreSQL for somebody who has been sent away.
+        let mut look = house.postgres.client("postgres");
+        let running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(67)' and state = 'active'";
+        wait_until("its query is cancelled", LIMIT, || look.value(running) == "0");
+    }
+}
+
 pub(crate) fn sighup_reads_the_configuration_again(house: &House) {
     let ini = house.ini("signal_hup", &["default_pool_size = 11"]);
     let pooler = house.start(&ini);

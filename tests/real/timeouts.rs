@@ -146,6 +146,16 @@ pub(crate) fn server_connect_timeout_gives_a_silent_server_up(house: &House) {
     assert_eq!(Complaint::read(&peer.frame().expect("a reason")).text, "query_wait_timeout");
 }
 
+pub(crate) fn query_timeout_ends_a_login_that_waits_for_a_silent_server(house: &House) {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = silent.local_addr().expect("a bound port").port();
+    let ini = house.ini("late_asked", &["query_timeout = 1", "query_wait_timeout = 3"]);
+    let pooler = house.start(&ini.database(&format!("silent = host=127.0.0.1 port={port}")));
+    let begun = Instant::now();
+    assert_eq!(refused(&pooler, "silent").text, "query_timeout");
+    expect_took(begun, 1.0);
+}
+
 pub(crate) fn server_idle_timeout_closes_what_nobody_uses(house: &House) {
     let pooler = house.pooler("late_server", &["server_idle_timeout = 1"]);
     let mut client = pooler.client("u", "late_server");

@@ -7,6 +7,7 @@
 
 pub mod authority;
 pub mod client;
+pub mod directory;
 pub mod message;
 pub mod notation;
 pub mod peer;

@@ -7,8 +7,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::wait::{LIMIT, try_wait_for, wait_until};
 pub struct Ini {
     databases: Vec<String>,
     users: Vec<String>,
+    peers: Vec<String>,
     settings: Vec<String>,
     secrets: Vec<(String, String)>,
     descriptors: Option<u32>,
@@ -44,6 +46,12 @@ impl Ini {
     /// A line of `[users]`.
     pub fn user(mut self, line: &str) -> Self {
         self.users.push(line.to_string());
+        self
+    }
+
+    /// A line of `[peers]`.
+    pub fn peer(mut self, line: &str) -> Self {
+        self.peers.push(line.to_string());
         self
     }
 
@@ -72,6 +80,9 @@ impl Ini {
         text.push_str(&lines(&self.databases));
         if !self.users.is_empty() {
             text.push_str(&format!("[users]\n{}", lines(&self.users)));
+        }
+        if !self.peers.is_empty() {
+            text.push_str(&format!("[peers]\n{}", lines(&self.peers)));
         }
         text.push_str(&format!(
             "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir = {directory}\n\
@@ -116,6 +127,28 @@ impl Pooler {
         pooler
     }
 
+    /// The same on a port that others may listen on too (`so_reuseport`); it has answered on its unix socket then.
+    ///
+    /// # Panics
+    /// With its log when it does not.
+    pub fn start_on(place: &Arc<Place>, ini: &Ini, port: u16) -> Self {
+        let mut pooler = Self::launch(place, ini, port);
+        pooler.await_socket();
+        pooler
+    }
+
+    /// Starts it again after its end, with the configuration on disk.
+    ///
+    /// # Panics
+    /// With its log when it does not answer on its unix socket.
+    pub fn start_again(&mut self) {
+        assert!(self.look().is_some(), "it still runs");
+        let said = fs::File::create(self.directory.join("said")).expect("a file can be written");
+        self.child = Self::spawn(&mut self.place.command(self.place.pooler(), "KILL"), &self.directory, said);
+        self.ended = None;
+        self.await_socket();
+    }
+
     /// Writes the configuration and starts the pooler, which is expected to end at once; what it said and its exit code.
     ///
     /// # Panics
@@ -124,6 +157,33 @@ impl Pooler {
         let mut pooler = Self::launch(place, ini, free_port());
         let status = pooler.await_end(LIMIT);
         (status.code().unwrap_or(-1), pooler.said() + &pooler.log())
+    }
+
+    /// Starts another process with the same files, with these arguments and variables of its environment.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn beside(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let said = fs::File::options().append(true).open(self.directory.join("said")).expect("the file is there");
+        let mut command = self.place.command(self.place.pooler(), "KILL");
+        command.args(arguments).arg(self.directory.join("ini")).envs(environment.iter().copied());
+        let said_too = said.try_clone().expect("a file can be shared");
+        let child = command.stdin(Stdio::null()).stdout(said_too).stderr(said).spawn().expect("the pooler starts");
+        let (place, directory) = (self.place.clone(), self.directory.clone());
+        Self { place, child, directory, port: self.port, ended: None }
+    }
+
+    /// A new process takes this one's place (`-R`), and this one ends.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn restart_online(&mut self) {
+        let taken = |log: &str| log.matches("online restart: took over ").count();
+        let before = taken(&self.log());
+        let new = self.beside(&["-R"], &[]);
+        let mut old = std::mem::replace(self, new);
+        assert_eq!(old.await_end(LIMIT * 3).code(), Some(0));
+        wait_until("the new process has taken over", LIMIT, || taken(&self.log()) > before);
     }
 
     /// Where it listens on TCP.
@@ -287,21 +347,30 @@ impl Pooler {
                 command
             }
         };
-        let child = command
-            .arg(directory.join("ini"))
-            .stdin(Stdio::null())
-            .stdout(said.try_clone().expect("a file can be shared"))
-            .stderr(said)
-            .spawn()
-            .expect("the pooler starts");
+        let child = Self::spawn(&mut command, &directory, said);
         Self { place: place.clone(), child, directory, port, ended: None }
+    }
+
+    fn spawn(command: &mut Command, directory: &Path, said: fs::File) -> Child {
+        let out = said.try_clone().expect("a file can be shared");
+        let command = command.arg(directory.join("ini")).stdin(Stdio::null()).stdout(out).stderr(said);
+        command.spawn().expect("the pooler starts")
     }
 
     fn await_port(&mut self) {
         let address = self.address();
+        self.await_answer(|| TcpStream::connect(address).is_ok());
+    }
+
+    fn await_socket(&mut self) {
+        let path = self.socket();
+        self.await_answer(|| UnixStream::connect(&path).is_ok());
+    }
+
+    fn await_answer(&mut self, answers: impl Fn() -> bool) {
         let ready = try_wait_for(LIMIT, || match self.look() {
             Some(status) => panic!("the pooler ended with {status}:\n{}{}", self.said(), self.log()),
-            None => TcpStream::connect(address).ok(),
+            None => answers().then_some(()),
         });
         assert!(ready.is_some(), "the pooler does not listen:\n{}{}", self.said(), self.log());
     }
@@ -313,7 +382,8 @@ impl Pooler {
         self.ended
     }
 
-    fn said(&self) -> String {
+    /// What it has said on standard output and standard error.
+    pub fn said(&self) -> String {
         fs::read_to_string(self.directory.join("said")).unwrap_or_default()
     }
 }

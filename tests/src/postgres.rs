@@ -64,6 +64,11 @@ impl Postgres {
         wait_until("postgres has stopped", LIMIT, || self.server.try_wait().is_ok_and(|ended| ended.is_some()));
     }
 
+    /// Tells it to stop in good order, which waits for those to whom it streams.
+    pub fn begin_shutdown(&self) {
+        signal(self.server.id(), Signal::SIGINT);
+    }
+
     /// Starts it again after a crash, on the same port.
     ///
     /// # Panics
@@ -155,6 +160,20 @@ impl Postgres {
         wait_until("postgres speaks TLS", LIMIT, || self.value("show ssl") == "on");
     }
 
+    /// Puts lines before those of its `pg_hba.conf`, for roles that it would let in otherwise.
+    ///
+    /// # Panics
+    /// When it does not take them.
+    pub fn rule(&self, place: &Place, lines: &str) {
+        let path = self.directory.join("pg").join("pg_hba.conf");
+        let before = fs::read_to_string(&path).expect("our own file");
+        place.write(&path, &format!("{lines}{before}"));
+        self.query("select pg_reload_conf()");
+        let count = before.lines().count() + lines.lines().count();
+        let sql = "select count(*) from pg_hba_file_rules where error is null";
+        wait_until("postgres has its rules", LIMIT, || self.value(sql) == count.to_string());
+    }
+
     /// Its log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()
@@ -205,12 +224,14 @@ fn configure(place: &Place, files: &Path, sockets: &Path, port: u16) {
     let settings = format!(
         "listen_addresses = '127.0.0.1{also_ipv6}'\nport = {port}\nunix_socket_directories = '{},@{}'\n\
          max_connections = 200\nfsync = off\nfull_page_writes = off\nsynchronous_commit = off\n\
-         max_prepared_transactions = 4\nlog_min_messages = warning\nmax_wal_size = 2GB\n",
+         max_prepared_transactions = 4\nwal_level = logical\nmax_replication_slots = 30\nmax_wal_senders = 30\nlog_min_messages = warning\nmax_wal_size = 2GB\n",
         sockets.display(),
         abstract_name(port)
     );
     place.write(&files.join("postgresql.auto.conf"), &settings);
     let mut rules = String::new();
+    // The role `admin` may not.
+    rules.push_str("host replication u,v,postgres all trust\n");
     for kind in ["local all", "host all"] {
         let address = if kind.starts_with("host") { " all" } else { "" };
         for (role, method) in

@@ -24,6 +24,15 @@ pub struct Ended {
     pub err: String,
 }
 
+/// What a program said, however it ended.
+#[derive(Debug)]
+pub struct Said {
+    /// All of its standard output.
+    pub out: String,
+    /// All of its standard error.
+    pub err: String,
+}
+
 impl Ended {
     /// The exit code; −1 for a program that was killed.
     pub fn code(&self) -> i32 {
@@ -54,16 +63,36 @@ impl Ended {
 /// # Panics
 /// When it cannot be started or does not end within `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Ended {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = child.unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
+    let child = start(command);
     finish(child, &format!("{command:?}"), limit)
+}
+
+/// Runs a command to its end or, when it has not come to it within `limit`, ends it. How it ended, unless it was ended,
+/// and all that it said.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn try_run(command: &mut Command, limit: Duration) -> (Option<ExitStatus>, Said) {
+    await_end(start(command), limit)
+}
+
+fn start(command: &mut Command) -> Child {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    child.unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"))
 }
 
 /// Waits for a child that has been started with its output piped.
 ///
 /// # Panics
 /// When it does not end within `limit`.
-pub fn finish(mut child: Child, name: &str, limit: Duration) -> Ended {
+pub fn finish(child: Child, name: &str, limit: Duration) -> Ended {
+    match await_end(child, limit) {
+        (Some(status), Said { out, err }) => Ended { status, out, err },
+        (None, Said { out, err }) => panic!("{name} did not end within {limit:?}:\n{out}\n{err}"),
+    }
+}
+
+fn await_end(mut child: Child, limit: Duration) -> (Option<ExitStatus>, Said) {
     let out = gather(child.stdout.take());
     let err = gather(child.stderr.take());
     let status = try_wait_for(limit, || child.try_wait().expect("a child can be waited for"));
@@ -73,10 +102,7 @@ pub fn finish(mut child: Child, name: &str, limit: Duration) -> Ended {
     }
     let out = out.join().expect("the output is read");
     let err = err.join().expect("the errors are read");
-    match status {
-        Some(status) => Ended { status, out, err },
-        None => panic!("{name} did not end within {limit:?}:\n{out}\n{err}"),
-    }
+    (status, Said { out, err })
 }
 
 /// psql, quiet, rows only, fields separated by `|`, stopping at the first error.

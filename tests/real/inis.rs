@@ -1,0 +1,123 @@
+//! The configurations that distributions, images and operators write: each is taken as it is.
+//!
+//! Always true: `tests/ini` has one of each kind, in our own words with their keys; `@DIR@` stands for a directory in which
+//! the files lie that they name.
+//! Not here: what the settings do.
+
+use std::path::{Path, PathBuf};
+
+use tests::authority::Authority;
+use tests::program::{Ended, run};
+use tests::runner::skip;
+use tests::wait::LIMIT;
+
+use crate::house::House;
+
+pub(crate) fn what_others_generate_is_accepted_with_exact_warnings(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer has no --check");
+    }
+    let directory = furnish(house);
+    for (name, warnings, found) in SAMPLES {
+        let ini = place_sample(house, &directory, name, "");
+        let ended = check(house, &ini);
+        let expected: String = warnings.iter().map(|words| format!("warning: {}:{words}\n", ini.display())).collect();
+        assert_eq!((ended.code(), ended.err.as_str()), (0, ""), "{name}: {ended:?}");
+        assert_eq!(ended.out, format!("{expected}{}: good ({found})\n", ini.display()), "{name}");
+    }
+}
+
+/// Zalando's image runs a PgBouncer with a patch of its own; one that has not been patched refuses this line too.
+pub(crate) fn a_setting_of_zalandos_own_is_named(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer has no --check");
+    }
+    let directory = furnish(house);
+    let ini = place_sample(house, &directory, "zalando", "stats_users_prefix = robot_\n");
+    let ended = check(house, &ini);
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.err.contains("unknown parameter: pgbouncer/stats_users_prefix"), "{ended:?}");
+    assert!(ended.err.ends_with("1 mistake\n"), "{ended:?}");
+}
+
+/// The file that the distribution's package installs, if it is here: as it is, and with everything said that it only tells.
+pub(crate) fn the_distributions_own_file_is_accepted(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer has no --check");
+    }
+    let Ok(text) = std::fs::read_to_string(INSTALLED) else {
+        return skip("there is no package pgbouncer");
+    };
+    let ended = run(house.place.command(house.place.pooler(), "KILL").args(["--check", INSTALLED]), LIMIT);
+    assert_eq!((ended.code(), ended.err.as_str()), (0, ""), "{ended:?}");
+    let ini = house.place.directory().join("told.ini");
+    house.place.write(&ini, &said(&text));
+    let ended = check(house, &ini);
+    assert!(ended.code() == 0 && ended.err.is_empty(), "{ended:?}\n{}", said(&text));
+}
+
+/// Lines such as `;name = value` without their semicolon. A name that was said already, and a value that is only described,
+/// stay told.
+fn said(text: &str) -> String {
+    let mut names = Vec::new();
+    let mut said = String::new();
+    for line in text.lines() {
+        let told = line.strip_prefix(';').unwrap_or(line);
+        let name = told.split('=').next().unwrap_or_default().trim();
+        let is_name =
+            told.contains('=') && !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        // These name files that nobody has; `service_name` is for Windows.
+        let is_odd = name.ends_with("_file") || name == "service_name";
+        let is_good = is_name && !is_odd && !names.contains(&name);
+        names.extend(is_name.then_some(name));
+        said.push_str(if is_good { told } else { line });
+        said.push('\n');
+    }
+    said
+}
+
+/// Everything that the samples name.
+fn furnish(house: &House) -> PathBuf {
+    let directory = house.place.directory();
+    let authority = Authority::new("an authority");
+    let own = authority.signs("pooler", &["localhost"]);
+    let write = |name: &str, text: &str| house.place.write(&directory.join(name), text);
+    write("userlist.txt", "\"shop_owner\" \"secret\"\n\"pooler\" \"md5d1b1b6b2f1e1a6ad4c8f4a5e6f7a8b9c\"\n");
+    write("pg_hba.conf", "local pgbouncer pgbouncer peer\nhost all all 0.0.0.0/0 md5\nhost all all ::/0 md5\n");
+    write("included.ini", "; nothing was added\n");
+    write("ca.crt", &authority.pem());
+    write("own.crt", &own.certificate);
+    house.place.write_secret(&directory.join("own.key"), &own.key);
+    directory
+}
+
+fn place_sample(house: &House, directory: &Path, name: &str, more: &str) -> PathBuf {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("ini").join(format!("{name}.ini"));
+    let text = std::fs::read_to_string(&sample).unwrap_or_else(|error| panic!("{}: {error}", sample.display()));
+    let ini = directory.join("ini");
+    house.place.write(&ini, &(text.replace("@DIR@", &directory.display().to_string()) + more));
+    ini
+}
+
+fn check(house: &House, ini: &Path) -> Ended {
+    run(house.place.command(house.place.pooler(), "KILL").arg("--check").arg(ini), LIMIT)
+}
+
+/// Name, the warnings without the path in front, and what is counted.
+const SAMPLES: [(&str, &[&str], &str); 6] = [
+    (
+        "debian",
+        &[
+            "83: resolv_conf is accepted but has no effect in this version",
+            "5: max_db_connections (30) is smaller than one pool may become (50 servers and 10 in reserve)",
+        ],
+        "1 file, 2 databases",
+    ),
+    ("bitnami", &[], "1 file, 1 database"),
+    ("cloudnative_pg", &[], "1 file, 0 databases"),
+    ("zalando", &[], "1 file, 1 database"),
+    ("crunchy", &[], "2 files, 0 databases"),
+    ("percona", &[], "2 files, 1 database"),
+];
+
+const INSTALLED: &str = "/etc/pgbouncer/pgbouncer.ini";

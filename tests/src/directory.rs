@@ -1,0 +1,182 @@
+//! An LDAP directory that knows a few people: binds by password, searches by one attribute.
+//!
+//! Always true: it answers what LDAP clients ask when they check a password, and nothing else; it ends with its guard.
+//! Not here: TLS, groups, anything that a real directory is for.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// Somebody in the directory.
+#[derive(Debug, Clone)]
+pub struct Person {
+    /// The whole name there.
+    pub dn: &'static str,
+    /// The value of the attribute `uid`; several may have the same.
+    pub uid: &'static str,
+    /// The password.
+    pub password: &'static str,
+}
+
+/// A directory at a port of its own.
+#[derive(Debug)]
+pub struct Directory {
+    port: u16,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Directory {
+    /// Opens it with these people in it.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub fn open(people: Vec<Person>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (over, people) = (is_over.clone(), Arc::new(people));
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let people = people.clone();
+                std::thread::spawn(move || talk(stream, &people));
+            }
+        });
+        Self { port, is_over, thread: Some(thread) }
+    }
+
+    /// Where it listens on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Answers one client until it says that it goes, or nonsense.
+fn talk(mut stream: TcpStream, people: &[Person]) {
+    let mut is_known = false;
+    while let Some(message) = element(&mut stream) {
+        let mut parts = Parts(&message.body);
+        let (Some(number), Some(request)) = (parts.next(), parts.next()) else { return };
+        let answers = match request.tag {
+            BIND_REQUEST => {
+                let outcome = bind(&request.body, people);
+                is_known = outcome == Some(SUCCESS);
+                vec![(BIND_RESPONSE, result(outcome.unwrap_or(PROTOCOL_ERROR)))]
+            }
+            SEARCH_REQUEST if is_known => search(&request.body, people),
+            SEARCH_REQUEST => vec![(SEARCH_DONE, result(INSUFFICIENT_ACCESS))],
+            _ => return,
+        };
+        for (tag, body) in answers {
+            let inner = [written(number.tag, &number.body), written(tag, &body)].concat();
+            if stream.write_all(&written(SEQUENCE, &inner)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A bind without a name is one of nobody in particular, and succeeds.
+fn bind(body: &[u8], people: &[Person]) -> Option<u8> {
+    let mut parts = Parts(body);
+    let (_version, name, password) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_right = |person: &Person| person.dn.as_bytes() == name.body && person.password.as_bytes() == password.body;
+    Some(if name.body.is_empty() || people.iter().any(is_right) { SUCCESS } else { INVALID_CREDENTIALS })
+}
+
+/// Finds whom `(uid=...)` is about, below the base.
+fn search(body: &[u8], people: &[Person]) -> Vec<(u8, Vec<u8>)> {
+    let mut parts = Parts(body);
+    let base = parts.next().unwrap_or_default();
+    let filter = parts.nth(5).unwrap_or_default();
+    let mut sides = Parts(&filter.body);
+    let (attribute, value) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
+    let fits = |person: &&Person| {
+        filter.tag == EQUALITY
+            && attribute.body == b"uid"
+            && value.body == person.uid.as_bytes()
+            && person.dn.as_bytes().ends_with(&base.body)
+    };
+    let entry = |person: &Person| {
+        let body = [written(OCTETS, person.dn.as_bytes()), written(SEQUENCE, &[])].concat();
+        (SEARCH_ENTRY, body)
+    };
+    people.iter().filter(fits).map(entry).chain([(SEARCH_DONE, result(SUCCESS))]).collect()
+}
+
+fn result(code: u8) -> Vec<u8> {
+    [written(ENUMERATED, &[code]), written(OCTETS, b""), written(OCTETS, b"")].concat()
+}
+
+/// An element of BER: what it is, and its content.
+#[derive(Debug, Default)]
+struct Element {
+    tag: u8,
+    body: Vec<u8>,
+}
+
+/// The elements that stand one after the other.
+struct Parts<'b>(&'b [u8]);
+
+impl Iterator for Parts<'_> {
+    type Item = Element;
+
+    fn next(&mut self) -> Option<Element> {
+        element(&mut self.0)
+    }
+}
+
+/// The next element.
+fn element(source: &mut impl Read) -> Option<Element> {
+    let mut head = [0; 2];
+    source.read_exact(&mut head).ok()?;
+    let length = match head[1] {
+        short @ 0..=0x7f => usize::from(short),
+        long => {
+            let mut bytes = vec![0; usize::from(long & 0x7f)];
+            source.read_exact(&mut bytes).ok()?;
+            bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+        }
+    };
+    if length > ELEMENT_BYTES_MAX {
+        return None;
+    }
+    let mut body = vec![0; length];
+    source.read_exact(&mut body).ok()?;
+    Some(Element { tag: head[0], body })
+}
+
+fn written(tag: u8, body: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(body.len()).expect("our answers are short").to_be_bytes();
+    [&[tag, 0x82], &length[..], body].concat()
+}
+
+const ELEMENT_BYTES_MAX: usize = 65_536;
+const ENUMERATED: u8 = 0x0a;
+const OCTETS: u8 = 0x04;
+const SEQUENCE: u8 = 0x30;
+const BIND_REQUEST: u8 = 0x60;
+const BIND_RESPONSE: u8 = 0x61;
+const SEARCH_REQUEST: u8 = 0x63;
+const SEARCH_ENTRY: u8 = 0x64;
+const SEARCH_DONE: u8 = 0x65;
+const EQUALITY: u8 = 0xa3;
+const SUCCESS: u8 = 0;
+const PROTOCOL_ERROR: u8 = 2;
+const INVALID_CREDENTIALS: u8 = 49;
+const INSUFFICIENT_ACCESS: u8 = 50;

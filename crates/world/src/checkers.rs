@@ -170,13 +170,12 @@ impl World {
     pub(crate) fn check(&mut self) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
-        for worker in 0..self.plan.workers {
-            let lines = std::mem::take(&mut net.desk(worker).log);
-            for (level, line) in lines {
+        for desk in &mut net.desks {
+            for (level, line) in desk.log.drain(..) {
                 self.checkers.read_log(level, &line, &mut self.witness);
             }
         }
-        for hit in std::mem::take(&mut self.postgres.hits) {
+        for hit in self.postgres.hits.drain(..) {
             self.witness.count("cancels that hit");
             match hit {
                 Ok(nonce) => {
@@ -196,6 +195,9 @@ impl World {
                     self.witness.accuse(Charge::StrayCancel, format!("the pooler's own {own:?} is cancelled"));
                 }
             }
+        }
+        if self.postgres.newcomers.is_empty() {
+            return;
         }
         let newcomers = self.postgres.newcomers.clone();
         self.check_pauses(net, &newcomers);

@@ -379,7 +379,7 @@ fn users(dice: &mut Dice, plan: &mut Plan) {
         ("scram-sha-256", 'p', Some(Method::Plain)),
     ]);
     plan.shape.set("auth_type", auth_type);
-    plan.shape.set("scram_iterations", 8);
+    plan.shape.set("scram_iterations", 2);
     plan.proof = match auth_type {
         "trust" => Proof::None,
         "scram-sha-256" => Proof::Scram,

@@ -177,7 +177,29 @@ pub(crate) fn first_nonce(bytes: &[u8]) -> Option<Nonce> {
 
 /// The text of a row: which of how many rows of which request it is.
 pub(crate) fn row_text(nonce: Nonce, at: u32, of: u32, size: u32) -> String {
-    format!("{nonce} {at}/{of} {}", "x".repeat(size as usize))
+    let mut text = String::with_capacity(48 + size as usize);
+    // Nothing is written as often as this, hence by hand.
+    for (number, behind) in [(nonce.app, '.'), (nonce.number, ' '), (at, '/'), (of, ' ')] {
+        push_number(&mut text, number);
+        text.push(behind);
+    }
+    let mut missing = size as usize;
+    while missing > 0 {
+        let part = &FILLING[..missing.min(FILLING.len())];
+        text.push_str(part);
+        missing -= part.len();
+    }
+    text
+}
+
+/// What makes rows as long as they are to be.
+const FILLING: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+
+fn push_number(text: &mut String, number: u32) {
+    if number >= 10 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
 }
 
 #[cfg(test)]

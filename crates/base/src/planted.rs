@@ -83,6 +83,8 @@ pub enum Planted {
     /// A server of a replication client is given back like any other when its client has left between two commands. Code paths
     /// of "the client is gone" that are older than the new kind of server.
     PrivateServerReturned,
+    /// What has been packed for another process goes on here. Whoever forgets that the other may have it already.
+    PackedIsTouched,
     /// A loan that would have begun while the pooler was suspended never begins. Switches that drop what they should put off.
     LoanForgottenInSuspend,
     /// A client that leaves while it is logging in keeps its slot. Limits that are given back at "logged out" only;
@@ -169,7 +171,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -195,6 +197,7 @@ impl Planted {
         Self::PrivateWaiterForgotten,
         Self::GrantForNobodyLost,
         Self::PrivateServerReturned,
+        Self::PackedIsTouched,
         Self::LoanForgottenInSuspend,
         Self::SlotKeptByLeaver,
         Self::CancelIgnoresQuery,
@@ -246,6 +249,7 @@ impl Planted {
             Self::PrivateWaiterForgotten => "private-waiter-forgotten",
             Self::PrivateServerReturned => "private-server-returned",
             Self::GrantForNobodyLost => "grant-for-nobody-lost",
+            Self::PackedIsTouched => "packed-is-touched",
             Self::LoanForgottenInSuspend => "loan-forgotten-in-suspend",
             Self::SlotKeptByLeaver => "slot-kept-by-leaver",
             Self::CancelIgnoresQuery => "cancel-ignores-query",

@@ -91,15 +91,23 @@ impl LoggingIn {
         self.said
     }
 
-    /// What it has to show once a server has told of its user, if that is awaited.
-    pub(crate) fn take_awaiting_secret(&mut self) -> Option<Demand> {
-        match std::mem::replace(&mut self.waits, Waits::Slot) {
-            Waits::Secret(demand) => Some(demand),
-            waits => {
+    /// Takes what it waits for, if it is that. Somebody who waits for nothing any more waits for us.
+    fn take<T>(&mut self, wanted: impl FnOnce(Waits) -> Result<T, Waits>) -> Option<T> {
+        match wanted(std::mem::replace(&mut self.waits, Waits::Slot)) {
+            Ok(taken) => Some(taken),
+            Err(waits) => {
                 self.waits = waits;
                 None
             }
         }
+    }
+
+    /// What it has to show once a server has told of its user, if that is awaited.
+    pub(crate) fn take_awaiting_secret(&mut self) -> Option<Demand> {
+        self.take(|waits| match waits {
+            Waits::Secret(demand) => Ok(demand),
+            waits => Err(waits),
+        })
     }
 
     /// It waits until a server has told of its user once more.
@@ -109,13 +117,10 @@ impl LoggingIn {
 
     /// What is to be judged anew once a server has told of its user, if that is awaited.
     pub(crate) fn take_awaiting_again(&mut self) -> Option<Box<Again>> {
-        match std::mem::replace(&mut self.waits, Waits::Slot) {
-            Waits::SecretAgain(again) => Some(again),
-            waits => {
-                self.waits = waits;
-                None
-            }
-        }
+        self.take(|waits| match waits {
+            Waits::SecretAgain(again) => Ok(again),
+            waits => Err(waits),
+        })
     }
 
     /// Whether it waits for what a server says about its user.
@@ -130,13 +135,10 @@ impl LoggingIn {
 
     /// Who judges its password, and the password, if that is awaited.
     pub(crate) fn take_awaiting_verdict(&mut self) -> Option<(Judge, Password)> {
-        match std::mem::replace(&mut self.waits, Waits::Slot) {
-            Waits::Verdict(judge, password) => Some((judge, password)),
-            waits => {
-                self.waits = waits;
-                None
-            }
-        }
+        self.take(|waits| match waits {
+            Waits::Verdict(judge, password) => Ok((judge, password)),
+            waits => Err(waits),
+        })
     }
 
     /// Whether its password is being judged.

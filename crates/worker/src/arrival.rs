@@ -96,7 +96,16 @@ impl<I: Io> Worker<I> {
         vars
     }
 
-    fn arrive_pair(&mut self, pair: Pair, sockets: Vec<I::Socket>, shelves: &mut Shelves) {
+    /// Why there is no place here for clients of this pool.
+    fn homeless(&self, name: &PoolName) -> Fault {
+        match self.force.settings.database(&name.database) {
+            Some(_) => Fault::ConfigurationChanged,
+            None => Fault::DatabaseRemoved,
+        }
+    }
+
+    fn arrive_pair(&mut self, mut pair: Pair, sockets: Vec<I::Socket>, shelves: &mut Shelves) {
+        pair.note_torn_answer();
         let mut sockets = sockets.into_iter();
         let client = pair.client.and_then(|packed| Some((packed, sockets.next()?)));
         let server = pair.server.and_then(|packed| Some((packed, sockets.next()?)));
@@ -145,7 +154,7 @@ impl<I: Io> Worker<I> {
                 let login = LoggingIn::proved(request, pool.unwrap_or(nowhere), Time(waits_since), said.0);
                 let key = self.take_client(socket, peer, id, since, ClientStage::Login(Box::new(login)))?;
                 let Some(pool) = pool else {
-                    self.fail_client(key, &Fault::DatabaseRemoved);
+                    self.fail_client(key, &self.homeless(&name));
                     return None;
                 };
                 self.count_arrival(key, pool);
@@ -196,7 +205,7 @@ impl<I: Io> Worker<I> {
         }
         self.cancel_keys.insert(cancel_key, key);
         let Some(pool) = pool else {
-            self.fail_client(key, &Fault::DatabaseRemoved);
+            self.fail_client(key, &self.homeless(&packed.pool));
             return None;
         };
         if !is_whole {
@@ -289,6 +298,8 @@ impl<I: Io> Worker<I> {
             client.and_then(|client| self.clients.get_mut(client))
         {
             ready.link = Link::Loan(key);
+            // The rest of its answer comes.
+            ready.is_answer_torn = false;
         }
         self.arm_server(key);
         Some(key)

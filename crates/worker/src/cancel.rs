@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
 
     fn route_here(&mut self, key: CancelKey, requester: Requester) {
         // A key from another process, which had more workers, names none of ours.
-        let worker = WorkerId((usize::from(key.worker().0) % self.posts.workers.len()) as u8);
+        let worker = self.named_by(key);
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
             self.cancel(key, requester);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
@@ -77,6 +77,11 @@ impl<I: Io> Worker<I> {
         } else {
             self.tell_requester(requester);
         }
+    }
+
+    /// The worker that knows where the client of a key is.
+    pub(crate) fn named_by(&self, key: CancelKey) -> WorkerId {
+        WorkerId((usize::from(key.worker().0) % self.posts.workers.len()) as u8)
     }
 
     /// The request is over, whatever came of it: its connection is closed.

@@ -12,7 +12,7 @@ use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
-use crate::letters::ToControl;
+use crate::letters::{ToControl, ToWorker};
 use crate::private::CLIENT_GONE;
 use crate::server::{Server, Stage};
 use crate::turn::Worker;
@@ -60,10 +60,14 @@ impl<I: Io> Worker<I> {
         self.io.close(conn, Close::AfterSending);
     }
 
-    /// Closes a client that has nothing to give back, without a line.
-    pub(crate) fn drop_client(&mut self, key: Key, _why: &str) {
+    /// Closes a client that has nothing to give back, without more than a word for who looks closely.
+    pub(crate) fn drop_client(&mut self, key: Key, why: &str) {
         if let Some(client) = self.clients.get(key) {
             let conn = client.conn;
+            if self.force.settings.verbose > 0 {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Debug, format_args!("{line}closing because: {why}"));
+            }
             self.forget_client(key);
             self.io.close(conn, Close::AfterSending);
         }
@@ -117,7 +121,13 @@ impl<I: Io> Worker<I> {
             (self.posts.control)(ToControl::JudgeUnneeded { from: self.id, client: key });
         }
         match &client.stage {
-            ClientStage::Ready(ready) => drop(self.cancel_keys.remove(&ready.cancel_key)),
+            ClientStage::Ready(ready) => {
+                self.cancel_keys.remove(&ready.cancel_key);
+                let named = self.named_by(ready.cancel_key);
+                if named != self.id {
+                    (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(ready.cancel_key));
+                }
+            }
             ClientStage::Console(console) => {
                 self.cancel_keys.remove(&console.cancel_key);
                 (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });

@@ -1,11 +1,11 @@
 //! An online restart, on the side of the process that ends: what it has is packed, and stays as it is until it is known that
 //! the other process has it.
 //!
-//! Always true: only what is at rest is packed, and nothing is changed by it, so that everything can go on here if the other
-//! process fails; what is secured by TLS, streams, or belongs to nobody, stays behind.
+//! Always true: only what is at rest is packed, and nothing is touched from then on, so that everything can go on here if the
+//! other process fails, and the other process alone speaks if it does not; what is secured by TLS, streams, or belongs to
+//! nobody, stays behind.
 //! Not here: what is packed (`luggage`), who carries it (`control::courier`).
 
-use base::Key;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
 use protocol::prepared::Gathered;
@@ -23,7 +23,8 @@ use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
     /// The next part of what is here.
-    pub(crate) fn pack(&self, from: Cursor) -> Parcel<I::Socket> {
+    pub(crate) fn pack(&mut self, from: Cursor) -> Parcel<I::Socket> {
+        self.freeze();
         let (luggage, sockets, listeners) = (Luggage::default(), Vec::new(), Vec::new());
         let mut parcel = Parcel { luggage, sockets, listeners, next: None, fault: None };
         let packed = match from {
@@ -39,13 +40,16 @@ impl<I: Io> Worker<I> {
 
     fn pack_start(&self, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
         parcel.listeners = self.io.listeners()?;
-        parcel.luggage.pools = self.places.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
+        if self.rest.is_some() {
+            // Before, only the doors are asked for.
+            parcel.luggage.pools = self.places.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
+        }
         parcel.next = Some(Cursor::Clients(0));
         Ok(())
     }
 
-    fn pack_clients(&self, place: u32, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
-        let mut gathered = Gathered::default();
+    fn pack_clients(&mut self, place: u32, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
+        let (mut gathered, mut clients, mut servers) = (Gathered::default(), Vec::new(), Vec::new());
         parcel.next = Some(Cursor::Servers(0));
         for (key, client) in self.clients.iter().filter(|(key, _)| key.index >= place) {
             if parcel.luggage.pairs.len() >= PAIRS_MAX {
@@ -57,9 +61,12 @@ impl<I: Io> Worker<I> {
             {
                 parcel.sockets.extend(sockets);
                 parcel.luggage.pairs.push(pair);
+                clients.push(key);
+                servers.extend(linked(client));
             }
         }
         parcel.luggage.statements = gathered.pack();
+        self.note_packed(clients, servers);
         Ok(())
     }
 
@@ -85,8 +92,8 @@ impl<I: Io> Worker<I> {
         Ok(Some((Pair { client: Some(packed), server }, sockets)))
     }
 
-    fn pack_servers(&self, place: u32, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
-        let mut gathered = Gathered::default();
+    fn pack_servers(&mut self, place: u32, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
+        let (mut gathered, mut servers) = (Gathered::default(), Vec::new());
         for (key, server) in self.servers.iter().filter(|(key, _)| key.index >= place) {
             if parcel.luggage.pairs.len() >= PAIRS_MAX {
                 parcel.next = Some(Cursor::Servers(key.index));
@@ -103,9 +110,11 @@ impl<I: Io> Worker<I> {
             {
                 parcel.sockets.push(socket);
                 parcel.luggage.pairs.push(Pair { client: None, server: Some(server) });
+                servers.push(key);
             }
         }
         parcel.luggage.statements = gathered.pack();
+        self.note_packed(Vec::new(), servers);
         Ok(())
     }
 
@@ -227,9 +236,8 @@ impl<I: Io> Worker<I> {
 
     /// The other process has what could go. Who could not is told so; what has gone is not touched: it is the other's.
     pub(crate) fn part_from_the_rest(&mut self) {
-        let left: Vec<Key> =
-            self.clients.iter().filter(|(_, client)| !self.may_go(client)).map(|(key, _)| key).collect();
-        for key in left {
+        let (clients, servers) = self.left_behind();
+        for key in clients {
             match self.clients.get(key).map(|client| &client.stage) {
                 Some(ClientStage::Console(_) | ClientStage::Cancelling) => {
                     self.part_from_client(key, "online restart");
@@ -237,9 +245,7 @@ impl<I: Io> Worker<I> {
                 _ => self.fail_client(key, &Fault::HandedOver),
             }
         }
-        let idle = |server: &crate::server::Server| matches!(server.stage, Stage::Idle) && server.security.is_some();
-        let left: Vec<ServerKey> = self.servers.iter().filter(|(_, server)| idle(server)).map(|(key, _)| key).collect();
-        for key in left {
+        for key in servers {
             self.lose_server(key, "online restart");
         }
         self.is_handed_over = true;

@@ -215,6 +215,8 @@ pub enum ToWorker<S> {
         /// For it.
         out: Sender<Parcel<S>>,
     },
+    /// The client of this key, which names the receiver although it lives elsewhere, is gone.
+    KeyGone(CancelKey),
     /// What another process has had comes here.
     Arrive(Box<Arrivals<S>>),
     /// Another process has what was packed: what it has not got is told so, and that is the end.

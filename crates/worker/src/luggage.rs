@@ -1,8 +1,8 @@
 //! What one process hands over to the next: everything about a conversation that is not in its sockets.
 //!
 //! Always true: these are values, with names instead of numbers wherever the other process counts anew; parameters and
-//! statements are told in full, so that another version with other settings can make sense of them; a missing field has the
-//! meaning of its default.
+//! statements are told in full, so that a process with other settings can make sense of them. Whoever adds or removes a field
+//! here raises `control::courier::VERSION`, unless the field has a default that was the only meaning before.
 //! Not here: packing (`handover`), unpacking (`arrival`), and how the values travel (`control`).
 
 use std::collections::BTreeMap;
@@ -230,6 +230,18 @@ impl PackedClient {
 }
 
 impl Pair {
+    /// When the server is in the middle of a message to its client, the client must know that it reads one, even if the
+    /// server turns out to be of no use.
+    pub(crate) fn note_torn_answer(&mut self) {
+        let is_torn = self
+            .server
+            .as_ref()
+            .is_some_and(|server| server.scanner.is_in_body() && matches!(server.fate, crate::server::Fate::Forward));
+        if let Some(PackedClient { stage: PackedStage::Ready(ready), .. }) = &mut self.client {
+            ready.is_answer_torn |= is_torn;
+        }
+    }
+
     /// How many sockets it has.
     #[must_use]
     pub fn sockets(&self) -> usize {

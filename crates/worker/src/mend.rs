@@ -90,6 +90,7 @@ impl<I: Io> Worker<I> {
         server.exchange.asks_ours();
         server.stage = Stage::Cleaning(Cleaning::new(self.now, kind));
         self.io.send(server.conn, out.into());
+        self.hear_server(key);
         self.arm_server(key);
     }
 
@@ -118,6 +119,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.resume_server(key);
+        self.hear_server(key);
         self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
         self.arm_server(key);
         if progress == Progress::WantsCancel {

@@ -1,7 +1,7 @@
 //! What operators order beside new settings: to pause databases, to close servers or clients, to tell when servers are gone.
 //!
-//! Always true: an order is answered exactly once, when it has been carried out or what it waits for has come; what stands
-//! until it is undone is part of what is in force, so that pools opened later obey it too.
+//! Always true: an order is answered exactly once, when it has been carried out or what it waits for has come, unless it is
+//! taken back, as a SUSPEND is by waking up; what stands until it is undone is part of what is in force, so that pools opened later obey it too.
 //! Not here: what operators say (`control::console`), what a pause means to a pool (crate `pool`).
 
 use std::collections::BTreeSet;

@@ -1,37 +1,82 @@
 //! SUSPEND: a worker comes to rest, so that nothing of any conversation is under way, and later goes on from there.
 //!
 //! Always true: what has been received is either given on and taken, or held here; who has a server keeps it, and nobody gets
-//! another before the worker is woken; no deadline passes meanwhile but the one for coming to rest.
+//! another, is greeted or is refused before the worker is woken; no deadline passes meanwhile but the one for coming to rest.
+//! Once anything has been packed for another process, nothing at all is done here until it is known whose it is.
 //! Not here: who orders it (`control`).
 
-use std::time::Duration;
+use std::collections::{HashSet, VecDeque};
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
-use pool::{ClientKey, ServerKey};
+use pool::{Command, Event, ServerKey};
 use protocol::fault::Fault;
-use reactor::{Conn, Doors, Io, Receive};
+use reactor::{Completion, Conn, Doors, Io, Receive};
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
-use crate::letters::{Order, ToControl};
+use crate::letters::{Order, Shutdown, ToControl, ToWorker};
 use crate::server::Stage;
 use crate::turn::Worker;
 
 /// A worker that has been suspended.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub(crate) struct Rest<S> {
     /// Another process is to have all conversations.
     is_handover: bool,
     /// When those who have not come to rest are closed (`suspend_timeout`).
     until: Option<Time>,
-    /// Loans that are to begin when it is woken, and since when their clients have waited.
-    put_off: Vec<(ClientKey, ServerKey, Time)>,
+    /// What the pools want done to clients, and since when: done when it is woken.
+    put_off: Vec<(Command, Time)>,
+    /// Once something has been packed.
+    frozen: Option<Frozen<S>>,
 }
 
-impl Rest {
+/// What is not touched any more, because another process may have it already, and what has come meanwhile.
+#[derive(Debug)]
+struct Frozen<S> {
+    /// What has been packed.
+    clients: HashSet<Key>,
+    servers: HashSet<ServerKey>,
+    /// What has happened and nobody has looked at.
+    completions: Vec<Completion<S>>,
+    letters: VecDeque<ToWorker<S>>,
+}
+
+impl<S> Rest<S> {
+    fn new(is_handover: bool, until: Option<Time>) -> Self {
+        Self { is_handover, until, put_off: Vec::new(), frozen: None }
+    }
+
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.until
+        self.until.filter(|_| self.frozen.is_none())
+    }
+
+    /// Keeps what has happened if it is not to be looked at now.
+    pub(crate) fn keep(&mut self, completion: Completion<S>) -> Option<Completion<S>> {
+        match &mut self.frozen {
+            Some(frozen) if !matches!(completion, Completion::Woken) => {
+                frozen.completions.push(completion);
+                None
+            }
+            _ => Some(completion),
+        }
+    }
+
+    /// Keeps a letter if it is not to be read now.
+    pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
+        let Some(frozen) = &mut self.frozen else { return Some(letter) };
+        match letter {
+            ToWorker::Pack { .. }
+            | ToWorker::HandedOver
+            | ToWorker::WakeUp
+            | ToWorker::ForgetOrder { .. }
+            | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
+            _ => {
+                frozen.letters.push_back(letter);
+                None
+            }
+        }
     }
 }
 
@@ -52,7 +97,7 @@ impl<I: Io> Worker<I> {
         let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
         match &mut self.rest {
             Some(rest) => (rest.until, rest.is_handover) = (until, is_handover),
-            None => self.rest = Some(Box::new(Rest { is_handover, until, put_off: Vec::new() })),
+            None => self.rest = Some(Box::new(Rest::new(is_handover, until))),
         }
         self.io.accept(Doors::Resting);
         self.mind_consoles();
@@ -61,6 +106,7 @@ impl<I: Io> Worker<I> {
     /// Everybody goes on.
     pub(crate) fn wake_up(&mut self) {
         let Some(rest) = self.rest.take() else { return };
+        let Rest { put_off, frozen, .. } = *rest;
         self.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
         self.io.accept(if self.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
         for (_, client) in self.clients.iter() {
@@ -77,26 +123,107 @@ impl<I: Io> Worker<I> {
             }
         }
         for (_, server) in self.servers.iter() {
-            if matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && !server.is_paused {
+            let is_logged_in =
+                matches!(server.stage, Stage::Idle | Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_));
+            if is_logged_in && !server.is_paused {
                 self.io.receive(server.conn, Receive::Stream);
             }
         }
-        for (client, server, since) in rest.put_off {
-            if !planted::is(Planted::LoanForgottenInSuspend) {
-                self.attach(client, server, self.now.since(since));
-                self.settle();
-            }
+        for (command, since) in put_off {
+            self.do_late(command, since);
+            self.settle();
+        }
+        let Some(frozen) = frozen else { return };
+        for completion in frozen.completions {
+            self.apply(completion);
+            self.settle();
+        }
+        for letter in frozen.letters {
+            self.hear_letter(letter);
+            self.settle();
         }
     }
 
-    /// A loan would begin now. That of our own question does: who waits for its answer is waited for.
-    pub(crate) fn put_off(&mut self, client: ClientKey, server: ServerKey, waited: Duration) {
-        let is_own = self.clients.get(client).is_some_and(|client| client.is_own);
-        let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
-        match &mut self.rest {
-            Some(rest) if !is_own => rest.put_off.push((client, server, since)),
-            _ => self.attach(client, server, waited),
+    /// Whether a command of the pools is one for now; one that is not is done on waking. What concerns our own questions is:
+    /// who waits for their answers is waited for.
+    pub(crate) fn put_off(&mut self, command: Command) -> Option<Command> {
+        let Some(rest) = &mut self.rest else { return Some(command) };
+        let client = match command {
+            Command::Attach { client, .. }
+            | Command::Bind { client, .. }
+            | Command::Welcome { client }
+            | Command::Refuse { client, .. } => client,
+            _ => return Some(command),
+        };
+        if !self.clients.get(client).is_some_and(|client| client.is_own) {
+            rest.put_off.push((command, self.now));
+            return None;
         }
+        if let Command::Attach { server, .. } = command {
+            // It has come to rest with the others.
+            self.hear_server(server);
+        }
+        Some(command)
+    }
+
+    /// Does what was put off.
+    fn do_late(&mut self, command: Command, since: Time) {
+        let late = self.now.since(since);
+        match command {
+            Command::Attach { .. } if planted::is(Planted::LoanForgottenInSuspend) => {}
+            Command::Attach { client, server, waited } => self.attach(client, server, waited + late),
+            Command::Bind { client, server, waited } => self.bind(client, server, waited + late),
+            // What it was to be greeted with may not be known any more.
+            Command::Welcome { client } => {
+                let pool = match self.clients.get(client).map(|client| &client.stage) {
+                    Some(ClientStage::Login(login)) => login.waits_for(),
+                    _ => None,
+                };
+                if let Some(pool) = pool {
+                    self.tell_pools(Event::Greets { pool, client });
+                }
+            }
+            other => self.carry_out(other),
+        }
+    }
+
+    /// Listens to a server that has something to say although everybody rests.
+    pub(crate) fn hear_server(&mut self, key: ServerKey) {
+        if self.rest.is_some()
+            && let Some(server) = self.servers.get_mut(key)
+        {
+            server.is_paused = false;
+            self.io.receive(server.conn, Receive::Stream);
+        }
+    }
+
+    /// Something is packed: from now on nothing is touched here, if another process is to have it.
+    pub(crate) fn freeze(&mut self) {
+        let is_open =
+            |rest: &Rest<_>| rest.is_handover && rest.frozen.is_none() && !planted::is(Planted::PackedIsTouched);
+        if let Some(rest) = self.rest.as_mut().filter(|rest| is_open(rest)) {
+            let (clients, servers) = (HashSet::new(), HashSet::new());
+            rest.frozen = Some(Frozen { clients, servers, completions: Vec::new(), letters: VecDeque::new() });
+        }
+    }
+
+    /// Notes what has been packed.
+    pub(crate) fn note_packed(&mut self, clients: Vec<Key>, servers: Vec<ServerKey>) {
+        if let Some(frozen) = self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+            frozen.clients.extend(clients);
+            frozen.servers.extend(servers);
+        }
+    }
+
+    /// The other process has what was packed: the clients and the servers at rest that were not. Nothing is kept any longer.
+    pub(crate) fn left_behind(&mut self) -> (Vec<Key>, Vec<ServerKey>) {
+        let frozen = self.rest.as_mut().and_then(|rest| rest.frozen.take());
+        let is_left = |packed: Option<&HashSet<Key>>, key: &Key| packed.is_none_or(|packed| !packed.contains(key));
+        let clients = self.clients.iter().map(|(key, _)| key);
+        let clients = clients.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.clients), key)).collect();
+        let idle = self.servers.iter().filter(|(_, server)| matches!(server.stage, Stage::Idle)).map(|(key, _)| key);
+        let servers = idle.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.servers), key)).collect();
+        (clients, servers)
     }
 
     /// At the end of a turn in which it is suspended.

@@ -484,10 +484,15 @@ impl<I: Io> Worker<I> {
         let line = self.server_prefix(key);
         let shown = kind.escape_ascii();
         self.log.add(Level::Error, format_args!("{line}protocol surprise: {what}, message kind '{shown}'"));
-        let client = self.servers.get(key).and_then(Server::client);
-        self.lose_server(key, what);
-        if let Some(client) = client {
-            self.fail_client(client, &Fault::ServerSurprise);
+        let Some(server) = self.servers.get(key) else { return };
+        match server.stage {
+            Stage::Idle | Stage::Cleaning(_) => self.lose_server(key, what),
+            Stage::Lent { client, .. } => {
+                self.lose_server(key, what);
+                self.fail_client(client, &Fault::ServerSurprise);
+            }
+            // Whoever was to have it is told so, or gets another one.
+            _ => self.dial_failed(key, pool::Failure::unreachable(what)),
         }
     }
 

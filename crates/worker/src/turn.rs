@@ -68,7 +68,7 @@ pub struct Worker<I: Io> {
     /// Orders that wait for something, by control's numbers for them.
     pub(crate) awaited: Vec<(u64, Order)>,
     /// It has been suspended.
-    pub(crate) rest: Option<Box<Rest>>,
+    pub(crate) rest: Option<Box<Rest<I::Socket>>>,
     /// Where the clients are whose keys name this worker because it had them in another process.
     pub(crate) moved_keys: HashMap<CancelKey, WorkerId>,
     /// Another process goes on with what was here.
@@ -189,8 +189,14 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         for completion in done.drain(..) {
-            self.apply(completion);
-            self.settle();
+            let completion = match &mut self.rest {
+                None => Some(completion),
+                Some(rest) => rest.keep(completion),
+            };
+            if let Some(completion) = completion {
+                self.apply(completion);
+                self.settle();
+            }
         }
         match self.rest {
             None => self.expire(),
@@ -204,7 +210,7 @@ impl<I: Io> Worker<I> {
         self.report_obeyed();
     }
 
-    fn apply(&mut self, completion: Completion<I::Socket>) {
+    pub(crate) fn apply(&mut self, completion: Completion<I::Socket>) {
         match completion {
             Completion::Received { owner, bytes } => match self.owner(owner) {
                 Some(Owner::Client(client)) => self.client_received(client, bytes),
@@ -281,23 +287,26 @@ impl<I: Io> Worker<I> {
     /// Does what the pools want done, until they want nothing more.
     pub(crate) fn settle(&mut self) {
         while let Some(command) = self.commands.pop_front() {
-            match command {
-                Command::Attach { client, server, waited } if self.rest.is_some() => {
-                    self.put_off(client, server, waited)
-                }
-                Command::Attach { client, server, waited } => self.attach(client, server, waited),
-                Command::Dial { pool, server, owner } => self.dial(pool, server, owner),
-                Command::Bind { client, server, waited } => self.bind(client, server, waited),
-                Command::Welcome { client } => self.welcome(client),
-                Command::Reset { server } => self.reset(server),
-                Command::Check { server } => self.check(server),
-                Command::Close { server, why } => self.close_for_pool(server, why),
-                Command::Refuse { client, why } => self.refuse(client, why),
-                Command::Ask { user, need } => self.ask_ledger(user, need),
-                Command::Withdraw { user } => self.withdraw_from_ledger(user),
-                Command::GiveBack { user } => self.give_back_to_ledger(user),
-                Command::Note(note) => self.note(note),
+            if let Some(command) = self.put_off(command) {
+                self.carry_out(command);
             }
+        }
+    }
+
+    pub(crate) fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Attach { client, server, waited } => self.attach(client, server, waited),
+            Command::Dial { pool, server, owner } => self.dial(pool, server, owner),
+            Command::Bind { client, server, waited } => self.bind(client, server, waited),
+            Command::Welcome { client } => self.welcome(client),
+            Command::Reset { server } => self.reset(server),
+            Command::Check { server } => self.check(server),
+            Command::Close { server, why } => self.close_for_pool(server, why),
+            Command::Refuse { client, why } => self.refuse(client, why),
+            Command::Ask { user, need } => self.ask_ledger(user, need),
+            Command::Withdraw { user } => self.withdraw_from_ledger(user),
+            Command::GiveBack { user } => self.give_back_to_ledger(user),
+            Command::Note(note) => self.note(note),
         }
     }
 
@@ -325,34 +334,46 @@ impl<I: Io> Worker<I> {
 
     fn read_letters(&mut self) {
         while let Ok(letter) = self.inbox.try_recv() {
-            match letter {
-                ToWorker::Own(socket) => self.receive_own(socket),
-                ToWorker::Client(traveller) => self.receive_traveller(*traveller),
-                ToWorker::Cancel { key, requester } => self.cancel(key, requester),
-                ToWorker::PassOn { peer, key, requester } => self.pass_on(peer, key, requester),
-                ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
-                ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
-                ToWorker::Purse(answer) => self.purse_hears(answer),
-                ToWorker::Force(force) => self.come_into_force(force),
-                ToWorker::Resolved { name, found } => self.resolved(&name, found),
-                ToWorker::Told { client, told } => self.told(client, told),
-                ToWorker::Judged { client, verdict } => self.judged(client, verdict),
-                ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
-                ToWorker::Show { question, what } => {
-                    let snapshot = Box::new(self.snapshot(what));
-                    (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
-                }
-                ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
-                ToWorker::Order { question, order } => self.obey(question, order),
-                ToWorker::ForgetOrder { question } => self.forget_order(question),
-                ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
-                ToWorker::Arrive(arrivals) => self.arrive(*arrivals),
-                ToWorker::HandedOver => self.part_from_the_rest(),
-                ToWorker::WakeUp => self.wake_up(),
-                ToWorker::Shutdown(way) => self.go_down(way),
-                ToWorker::EndClients { secs } => self.end_clients(secs),
+            let letter = match &mut self.rest {
+                None => Some(letter),
+                Some(rest) => rest.keep_letter(letter),
+            };
+            if let Some(letter) = letter {
+                self.hear_letter(letter);
+                self.settle();
             }
-            self.settle();
+        }
+    }
+
+    /// Reads one letter.
+    pub(crate) fn hear_letter(&mut self, letter: ToWorker<I::Socket>) {
+        match letter {
+            ToWorker::Own(socket) => self.receive_own(socket),
+            ToWorker::Client(traveller) => self.receive_traveller(*traveller),
+            ToWorker::Cancel { key, requester } => self.cancel(key, requester),
+            ToWorker::PassOn { peer, key, requester } => self.pass_on(peer, key, requester),
+            ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
+            ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
+            ToWorker::Purse(answer) => self.purse_hears(answer),
+            ToWorker::Force(force) => self.come_into_force(force),
+            ToWorker::Resolved { name, found } => self.resolved(&name, found),
+            ToWorker::Told { client, told } => self.told(client, told),
+            ToWorker::Judged { client, verdict } => self.judged(client, verdict),
+            ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
+            ToWorker::Show { question, what } => {
+                let snapshot = Box::new(self.snapshot(what));
+                (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
+            }
+            ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
+            ToWorker::Order { question, order } => self.obey(question, order),
+            ToWorker::ForgetOrder { question } => self.forget_order(question),
+            ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
+            ToWorker::KeyGone(key) => drop(self.moved_keys.remove(&key)),
+            ToWorker::Arrive(arrivals) => self.arrive(*arrivals),
+            ToWorker::HandedOver => self.part_from_the_rest(),
+            ToWorker::WakeUp => self.wake_up(),
+            ToWorker::Shutdown(way) => self.go_down(way),
+            ToWorker::EndClients { secs } => self.end_clients(secs),
         }
     }
 

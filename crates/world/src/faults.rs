@@ -69,7 +69,10 @@ pub(crate) enum Command {
     Disable(Arc<str>),
     Reconnect(Whose),
     KillClient(u64),
-    Suspend,
+    /// Everything comes to rest; for another process, which then does not come up, or for nothing.
+    Suspend {
+        is_handover: bool,
+    },
 }
 
 impl What {
@@ -129,7 +132,7 @@ impl Command {
             4 => Self::Disable(name),
             5 => Self::Reconnect(whose),
             6 => Self::KillClient(dice.among(1..=300)),
-            _ => Self::Suspend,
+            _ => Self::Suspend { is_handover: dice.chance(500) },
         }
     }
 }
@@ -208,7 +211,7 @@ impl World {
             What::Order(Command::Kill(name)) => self.kill(name),
             What::Order(Command::Disable(name)) => self.disable(name, true),
             What::Order(Command::Reconnect(whose)) => self.reconnect(whose),
-            What::Order(Command::Suspend) => self.give(Order::Suspend { is_handover: false }),
+            What::Order(Command::Suspend { is_handover }) => self.give(Order::Suspend { is_handover: *is_handover }),
             What::Order(Command::KillClient(id)) => self.give(Order::KillClient(*id)),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
             What::AuthType { to } => {
@@ -226,7 +229,7 @@ impl World {
             What::Order(Command::Pause(whose)) => self.resume(whose),
             What::Order(Command::Kill(name)) => self.resume(&Some(name.clone())),
             What::Order(Command::Disable(name)) => self.disable(name, false),
-            What::Order(Command::Suspend) => self.wake_up(),
+            What::Order(Command::Suspend { .. }) => self.wake_up(),
             What::Secrets { .. } => self.change_secrets(None),
             What::AuthType { .. } => self.reload(&self.plan.shape.clone()),
             _ => {}

@@ -76,6 +76,15 @@ pub(crate) struct End {
     segment: usize,
     /// Bytes that its holder has read so far.
     pub(crate) read_bytes: u64,
+    /// Bytes that its holder has given so far.
+    given_bytes: u64,
+}
+
+impl End {
+    /// How many bytes have been given and read here.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        (self.given_bytes, self.read_bytes)
+    }
 }
 
 /// All connections, and the workers' side of them.
@@ -148,6 +157,7 @@ impl Net {
                 pace: pace.clone(),
                 segment,
                 read_bytes: 0,
+                given_bytes: 0,
             };
             self.ends.push(end);
             self.aims.push(aim.clone());
@@ -178,6 +188,7 @@ impl Net {
             return;
         }
         row.outbox_bytes += chunk.len();
+        row.given_bytes += chunk.len() as u64;
         if row.is_veiled {
             let mut bytes = chunk.bytes().to_vec();
             veil::veil(&mut bytes);

@@ -1,15 +1,18 @@
 //! The operator of a world: orders what operators order, and sees to it that the orders are obeyed.
 //!
-//! Always true: a pause that has been reported complete holds until it is ended; every order is answered by every worker.
+//! Always true: a pause that has been reported complete holds until it is ended; every order is answered by every worker;
+//! what has been packed for another process is not touched before it is known that it stays.
 //! Not here: when something is ordered (`faults`), the control thread's part in it (`control`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use auth::UserFile;
-use worker::letters::{Force, Order, Standing, ToWorker, Whose};
+use worker::letters::{Cursor, Force, Order, Parcel, Standing, ToWorker, Whose};
 
 use crate::dice::Dice;
+use crate::hands::Plug;
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::session::{Life, Session};
@@ -24,6 +27,10 @@ pub(crate) struct Operator {
     open: BTreeMap<u64, Given>,
     /// Pauses that were reported complete.
     held: Vec<Whose>,
+    /// Where workers put what they pack for another process.
+    parcels: Option<(Sender<Parcel<Plug>>, Receiver<Parcel<Plug>>)>,
+    /// The ends of connections that have been packed, and how much had been given and read there.
+    packed: Vec<(u32, (u64, u64))>,
 }
 
 /// An order.
@@ -98,7 +105,48 @@ impl World {
             self.operator.open.remove(&question);
             self.order(|| ToWorker::ForgetOrder { question });
         }
+        self.check_packed();
+        self.operator.packed.clear();
+        self.operator.parcels = None;
         self.order(|| ToWorker::WakeUp);
+    }
+
+    /// Everything stands still: another process is to have it.
+    fn pack(&mut self) {
+        let (out, parcels) = mpsc::channel();
+        for from in [Cursor::Start, Cursor::Clients(0), Cursor::Servers(0)] {
+            self.order(|| ToWorker::Pack { from, out: out.clone() });
+        }
+        self.operator.parcels = Some((out, parcels));
+    }
+
+    /// Notes what has been packed.
+    pub(crate) fn take_parcels(&mut self) {
+        let Some((_, parcels)) = &self.operator.parcels else { return };
+        for parcel in parcels.try_iter() {
+            let net = self.net.borrow();
+            self.witness.count("parcels");
+            let ends = parcel.sockets.iter().map(|plug| plug.0);
+            self.operator.packed.extend(ends.map(|end| (end, net.end(end).traffic())));
+        }
+    }
+
+    /// What has been packed may be another process's by now: nobody here gives it anything, or takes anything from it.
+    fn check_packed(&mut self) {
+        if self.checkers.shutdown.is_some() {
+            return;
+        }
+        let net = self.net.borrow();
+        for &(end, then) in &self.operator.packed {
+            let now = net.end(end).traffic();
+            if now != then {
+                let text = format!(
+                    "a connection was used after it had been packed for another process: {then:?} bytes given and read \
+                     then, {now:?} now"
+                );
+                self.witness.accuse(Charge::ForeignBytes, text);
+            }
+        }
     }
 
     /// DISABLE and ENABLE.
@@ -152,7 +200,12 @@ impl World {
                 }
             }
             Order::ConfirmDrained => self.checkers.is_drained |= done == workers && self.is_drained(),
-            Order::Suspend { .. } => self.witness.count("suspensions"),
+            Order::Suspend { is_handover } => {
+                self.witness.count("suspensions");
+                if is_handover {
+                    self.pack();
+                }
+            }
             Order::Reconnect(_) | Order::KillClient(_) | Order::AwaitRenewed(_) => {}
         }
     }

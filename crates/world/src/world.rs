@@ -245,6 +245,7 @@ impl World {
         let mut done = Vec::new();
         self.workers[usize::from(worker)].turn(&mut done);
         self.net.borrow_mut().flush(worker);
+        self.take_parcels();
         if self.fairness.is_on() {
             let net = &mut self.net.borrow_mut();
             let sent = net.desk(worker).sent.replace(Vec::new()).unwrap_or_default();

@@ -423,7 +423,8 @@ impl App {
     pub(crate) fn listen(&mut self, net: &mut Net, witness: &mut Witness) -> Option<Ended> {
         let end = self.end.filter(|_| !self.is_deaf)?;
         let mut bytes = Vec::new();
-        let most = self.shaking.as_ref().map_or(usize::MAX, |_| ANSWER.len() - self.input.len());
+        // A refusal may have come before it said anything.
+        let most = self.shaking.as_ref().map_or(usize::MAX, |_| ANSWER.len().saturating_sub(self.input.len()));
         net.read(end, most, &mut bytes);
         self.input.extend_from_slice(&bytes);
         self.understand(net, witness);

@@ -41,6 +41,8 @@ pub const TARGETS: &[Target] = &[
     targets::console::TARGET,
     targets::scram::TARGET,
     targets::users::TARGET,
+    targets::hba::TARGET,
+    targets::request::TARGET,
 ];
 
 /// The target of this name.

@@ -61,6 +61,8 @@ smoke! {
     console: 30000,
     scram: 30000,
     users: 80000,
+    hba: 8000,
+    request: 80000,
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::ident::IdentMaps;
 use crate::ldap::LdapOptions;
-use crate::words::{Field, Fields, names_of};
+use crate::words::{Field, Fields, names_of, printable};
 
 /// How a rule wants a client to prove who it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,7 +121,7 @@ impl Hba {
                     }
                     hba.rules.push(rule);
                 }
-                Err(text) => problems.push(LineProblem { line, text, is_kept: false }),
+                Err(text) => problems.push(LineProblem { line, text: printable(&text), is_kept: false }),
             }
         }
         (hba, problems)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::hba::LineProblem;
-use crate::words::Fields;
+use crate::words::{Fields, printable};
 
 /// All maps of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -31,7 +31,7 @@ impl IdentMaps {
             match entry(content) {
                 Ok(None) => {}
                 Ok(Some((map, entry))) => maps.maps.entry(map).or_default().push(entry),
-                Err(text) => problems.push(LineProblem { line, text, is_kept: false }),
+                Err(text) => problems.push(LineProblem { line, text: printable(&text), is_kept: false }),
             }
         }
         (maps, problems)

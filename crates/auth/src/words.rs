@@ -121,6 +121,18 @@ pub(crate) fn names_of(text: &[u8]) -> Result<Vec<Arc<str>>, String> {
     Ok(names)
 }
 
+/// What is said about a line, without anything in it that a terminal or a log would obey.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char.is_control() {
+            true => shown.extend(char.escape_default()),
+            false => shown.push(char),
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,8 @@ pub mod connstr;
 pub mod console;
 pub mod exchange;
 pub mod framing;
+pub mod hba;
+pub mod request;
 pub mod scram;
 pub mod server;
 pub mod startup;

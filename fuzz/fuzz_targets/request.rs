@@ -1,0 +1,4 @@
+//! `request` for `cargo fuzz`; what it looks for stands in `src/targets/request.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::request::run(input));

@@ -150,6 +150,8 @@ impl Given {
             "ldapsearchattribute" => self.attribute = Some(value),
             "ldapsearchfilter" => self.filter = Some(value),
             "ldapurl" => self.take_url(&value)?,
+            // It may be a part of a password that lacks its quotes.
+            _ if self.bind_password.is_some() => return Err("an unknown option behind ldapbindpasswd".to_owned()),
             _ => return Err(format!("invalid LDAP option: \"{name}\"")),
         }
         Ok(())
@@ -407,9 +409,15 @@ mod tests {
     fn passwords_are_not_shown() {
         let shown = format!("{:?}", LdapOptions::parse("ldapserver=a ldapbasedn=x ldapbindpasswd=topsecret"));
         assert!(!shown.contains("topsecret"), "{shown}");
-        for text in
-            ["ldapbindpasswd=topsecret ldapsrever=a", "ldapbindpasswd=my topsecret", "ldapbindpasswd=\"topsecret"]
-        {
+        for text in [
+            "ldapbindpasswd=topsecret ldapsrever=a",
+            "ldapbindpasswd=my topsecret",
+            "ldapbindpasswd=\"topsecret",
+            "ldapbindpasswd=my topsecret=x",
+            "ldapbindpasswd=\"my \"topsecret=\"x y\"",
+            "ldapbindpasswd=my \"topsecret\"=x",
+            "ldapbindpasswd=a ldapserver=b topsecret=c",
+        ] {
             let told = LdapOptions::parse(text).expect_err("a mistake");
             assert!(!told.contains("topsecret"), "{told}");
         }

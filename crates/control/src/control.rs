@@ -219,7 +219,7 @@ impl<S> Control<S> {
             }
             Event::Letter(ToControl::JudgeUnneeded { from, client }) => self.judged.forget(from, client),
             Event::Judged { from, client, judge, verdict } => {
-                self.judged.answered(&judge);
+                self.judged.answered(&judge, from, client);
                 self.post(from, ToWorker::Judged { client, verdict });
             }
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
@@ -270,7 +270,7 @@ impl<S> Control<S> {
     }
 
     /// The next password to be judged; [`Event::Judged`] must follow.
-    pub fn next_password(&mut self) -> Option<PasswordQuestion> {
+    pub(crate) fn next_password(&mut self) -> Option<judges::Put> {
         self.judged.start()
     }
 

@@ -256,6 +256,17 @@ fn a_reload_puts_everything_new_in_force() {
 }
 
 #[test]
+fn lines_that_were_lost_stay_counted_when_the_log_is_opened_anew() {
+    let mut desk = Desk::new("lost", 1, "syslog=1\nsyslog_socket=/nowhere/log\n");
+    for command in ["RELOAD", "SET verbose = 1", "RELOAD"] {
+        desk.says(command);
+    }
+    // Each of the three is a line.
+    assert_eq!(desk.control.force.log.lost(), 3);
+    assert_eq!(desk.log().matches("takes no lines, they are lost").count(), 1, "{}", desk.log());
+}
+
+#[test]
 fn a_reload_with_a_mistake_changes_nothing() {
     let mut desk = Desk::new("mistake", 1, "default_pool_size=11\n");
     desk.rewrite("ini", "=11", "=many\npool_mod=session");

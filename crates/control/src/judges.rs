@@ -7,22 +7,42 @@
 mod directory;
 mod trust;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base::WorkerId;
 use pool::ClientKey;
 use reactor::{Pam, PamVisit};
+use tokio::sync::oneshot;
 use worker::letters::{Judge, PasswordQuestion, Verdict};
 
-/// Questions that wait, and how many are under way at each judge: PAM's cannot be taken back.
+/// The questions of every judge that has some: each directory (what is asked in the same way) is a judge of its own, so that
+/// one that does not answer holds up nobody else's.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    waiting: VecDeque<PasswordQuestion>,
-    at_pam: usize,
-    at_directories: usize,
+    judges: Vec<Desk>,
 }
+
+/// What one judge is asked.
+#[derive(Debug)]
+struct Desk {
+    judge: Judge,
+    waiting: VecDeque<PasswordQuestion>,
+    /// What has been put to it. The other end of a [`Recall`] is there as long as somebody wants the answer.
+    under_way: BTreeMap<(WorkerId, ClientKey), Option<oneshot::Sender<()>>>,
+}
+
+/// A question that is to be put now.
+#[derive(Debug)]
+pub(crate) struct Put {
+    pub(crate) question: PasswordQuestion,
+    /// Ends when nobody wants the answer any more.
+    pub(crate) recall: Recall,
+}
+
+/// Ends when nobody wants the answer any more.
+pub(crate) type Recall = oneshot::Receiver<()>;
 
 /// The library of PAM, once it was needed.
 pub(crate) type Library = Arc<OnceLock<Result<Pam, String>>>;
@@ -31,55 +51,84 @@ impl Questions {
     /// Somebody asks.
     ///
     /// # Errors
-    /// So many wait already that this one must be told so.
+    /// So many wait for this judge already that this one must be told so.
     pub(crate) fn ask(&mut self, question: PasswordQuestion) -> Result<(), PasswordQuestion> {
-        if self.waiting.len() >= WAITING_MAX {
+        let place = self.judges.iter().position(|desk| desk.judge == question.judge).unwrap_or_else(|| {
+            self.judges.push(Desk::new(question.judge.clone()));
+            self.judges.len() - 1
+        });
+        let waiting = &mut self.judges[place].waiting;
+        if waiting.len() >= WAITING_MAX {
             return Err(question);
         }
-        self.waiting.push_back(question);
+        waiting.push_back(question);
         Ok(())
     }
 
-    /// The client for which somebody asked is gone. What is under way ends by itself.
+    /// The client for which somebody asked is gone. A directory is not asked any further; what a module of PAM has begun ends
+    /// by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
-        self.waiting.retain(|question| (question.from, question.client) != (from, client));
-    }
-
-    /// The next question to be put, if its judge takes one more: one that does not answer holds up nobody else's.
-    pub(crate) fn start(&mut self) -> Option<PasswordQuestion> {
-        let (at_pam, at_directories) = (self.at_pam, self.at_directories);
-        let is_free = |question: &PasswordQuestion| match question.judge {
-            Judge::Pam => at_pam < AT_PAM_MAX,
-            Judge::Ldap(_) => at_directories < AT_DIRECTORIES_MAX,
-        };
-        let place = self.waiting.iter().position(is_free)?;
-        let question = self.waiting.remove(place)?;
-        *self.count(&question.judge) += 1;
-        Some(question)
-    }
-
-    /// This judge has answered one.
-    pub(crate) fn answered(&mut self, judge: &Judge) {
-        *self.count(judge) -= 1;
-    }
-
-    fn count(&mut self, judge: &Judge) -> &mut usize {
-        match judge {
-            Judge::Pam => &mut self.at_pam,
-            Judge::Ldap(_) => &mut self.at_directories,
+        for desk in &mut self.judges {
+            desk.waiting.retain(|question| (question.from, question.client) != (from, client));
+            // Its place is free when that has been obeyed: until then it has a thread, or a descriptor.
+            if let Some(wanted) = desk.under_way.get_mut(&(from, client)) {
+                *wanted = None;
+            }
         }
+        self.judges.retain(Desk::is_needed);
+    }
+
+    /// The next question to be put, whose judge takes one more.
+    pub(crate) fn start(&mut self) -> Option<Put> {
+        self.judges.iter_mut().find_map(Desk::start)
+    }
+
+    /// This judge has answered what was asked for this client, or nothing is asked any more.
+    pub(crate) fn answered(&mut self, judge: &Judge, from: WorkerId, client: ClientKey) {
+        if let Some(desk) = self.judges.iter_mut().find(|desk| desk.judge == *judge) {
+            desk.under_way.remove(&(from, client));
+        }
+        self.judges.retain(Desk::is_needed);
+    }
+}
+
+impl Desk {
+    fn new(judge: Judge) -> Self {
+        Self { judge, waiting: VecDeque::new(), under_way: BTreeMap::new() }
+    }
+
+    fn start(&mut self) -> Option<Put> {
+        let under_way_max = match self.judge {
+            Judge::Pam => AT_PAM_MAX,
+            Judge::Ldap(_) => AT_DIRECTORY_MAX,
+        };
+        if self.under_way.len() >= under_way_max {
+            return None;
+        }
+        let question = self.waiting.pop_front()?;
+        let (keeper, recall) = oneshot::channel();
+        self.under_way.insert((question.from, question.client), Some(keeper));
+        Some(Put { question, recall })
+    }
+
+    fn is_needed(&self) -> bool {
+        !self.waiting.is_empty() || !self.under_way.is_empty()
     }
 }
 
 /// Puts a question, which may take as long as the login that needs it.
-pub(crate) async fn put(question: PasswordQuestion, library: Library, limit: Duration) -> Verdict {
+pub(crate) async fn put(Put { question, recall }: Put, library: Library, limit: Duration) -> Verdict {
     match question.judge.clone() {
         Judge::Ldap(options) => {
             let asked = directory::check(&options, &question.user, &question.password);
-            let late = |_| Err("no answer from LDAP in time".into());
-            tokio::time::timeout(limit, asked).await.unwrap_or_else(late)
+            tokio::select! {
+                biased;
+                _ = recall => Err("nobody waits for the answer of LDAP".into()),
+                () = tokio::time::sleep(limit) => Err("no answer from LDAP in time".into()),
+                verdict = asked => verdict,
+            }
         }
-        // Nobody can end a module: the client is told by its own limit, the thread is kept until it is done.
+        // Nobody can end a module, nor recall it: the client is told by its own limit, the thread is kept until it is done.
         Judge::Pam => {
             let asked = tokio::task::spawn_blocking(move || ask_pam(&question, &library));
             asked.await.unwrap_or_else(|_| Err("the question to PAM broke off".into()))
@@ -106,9 +155,9 @@ pub(crate) fn full(judge: &Judge) -> Verdict {
 const PAM_SERVICE: &str = "pgbouncer";
 /// Threads that PAM's modules may keep. PgBouncer has one.
 pub const AT_PAM_MAX: usize = 8;
-/// Questions to directories at a time; each takes a descriptor.
-const AT_DIRECTORIES_MAX: usize = 32;
-/// Questions that wait. Each is a login that is bounded by `client_login_timeout`; with more the judges are hopelessly behind.
+/// Questions to one directory at a time; each takes a descriptor.
+const AT_DIRECTORY_MAX: usize = 32;
+/// Questions that wait for one judge. Each is a login that is bounded by `client_login_timeout`; with more the judges are hopelessly behind.
 const WAITING_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -128,40 +177,104 @@ mod tests {
         }
     }
 
-    fn directory() -> Judge {
-        Judge::Ldap(Arc::new(LdapOptions::parse("ldapserver=a ldapprefix=x").expect("good options")))
+    fn directory(name: &str) -> Judge {
+        Judge::Ldap(Arc::new(LdapOptions::parse(&format!("ldapserver={name} ldapprefix=x")).expect("good options")))
+    }
+
+    /// Asks for this many clients, which count from `first`.
+    fn ask(questions: &mut Questions, judge: &Judge, first: u32, count: usize) {
+        for number in first..first + count as u32 {
+            assert!(questions.ask(question(number, judge.clone())).is_ok());
+        }
+    }
+
+    /// All that can be put now.
+    fn put_all(questions: &mut Questions) -> Vec<Put> {
+        std::iter::from_fn(|| questions.start()).collect()
+    }
+
+    fn clients(put: &[Put]) -> Vec<u32> {
+        put.iter().map(|put| put.question.client.index).collect()
+    }
+
+    fn answered(questions: &mut Questions, judge: &Judge, number: u32) {
+        questions.answered(judge, WorkerId(0), question(number, Judge::Pam).client);
     }
 
     #[test]
     fn a_judge_that_does_not_answer_holds_up_its_own_questions_only() {
         let mut questions = Questions::default();
-        for number in 0..=AT_PAM_MAX as u32 {
-            assert!(questions.ask(question(number, Judge::Pam)).is_ok());
-        }
-        assert!(questions.ask(question(99, directory())).is_ok());
-        assert_eq!(std::iter::from_fn(|| questions.start()).count(), AT_PAM_MAX + 1);
-        questions.answered(&directory());
-        assert_eq!(questions.start(), None);
-        questions.answered(&Judge::Pam);
-        assert_eq!(questions.start(), Some(question(AT_PAM_MAX as u32, Judge::Pam)));
+        let (silent, quick) = (directory("silent"), directory("quick"));
+        ask(&mut questions, &Judge::Pam, 0, AT_PAM_MAX + 1);
+        ask(&mut questions, &silent, 100, AT_DIRECTORY_MAX + 1);
+        assert_eq!(put_all(&mut questions).len(), AT_PAM_MAX + AT_DIRECTORY_MAX);
+        // The same directory, read from the configuration once more, is no other one.
+        ask(&mut questions, &directory("silent"), 200, 1);
+        ask(&mut questions, &quick, 300, 2);
+        assert_eq!(clients(&put_all(&mut questions)), [300, 301]);
+        answered(&mut questions, &quick, 300);
+        assert!(put_all(&mut questions).is_empty());
+        answered(&mut questions, &Judge::Pam, 0);
+        answered(&mut questions, &silent, 100);
+        assert_eq!(clients(&put_all(&mut questions)), [AT_PAM_MAX as u32, 132]);
+    }
+
+    #[test]
+    fn a_judge_who_is_asked_nothing_is_forgotten() {
+        let mut questions = Questions::default();
+        ask(&mut questions, &directory("a"), 1, 1);
+        assert_eq!(clients(&put_all(&mut questions)), [1]);
+        answered(&mut questions, &directory("a"), 1);
+        assert!(questions.judges.is_empty());
+        ask(&mut questions, &directory("a"), 2, 1);
+        questions.forget(WorkerId(0), question(2, Judge::Pam).client);
+        assert!(questions.judges.is_empty());
     }
 
     #[test]
     fn a_question_for_somebody_who_has_gone_is_not_put() {
         let mut questions = Questions::default();
-        assert!(questions.ask(question(1, Judge::Pam)).is_ok() && questions.ask(question(2, Judge::Pam)).is_ok());
+        ask(&mut questions, &Judge::Pam, 1, 2);
         questions.forget(WorkerId(0), question(1, Judge::Pam).client);
-        assert_eq!(questions.start(), Some(question(2, Judge::Pam)));
-        assert_eq!(questions.start(), None);
+        assert_eq!(clients(&put_all(&mut questions)), [2]);
     }
 
     #[test]
-    fn beyond_the_queue_a_login_is_told_so() {
+    fn a_question_under_way_is_recalled_when_its_client_has_gone() {
         let mut questions = Questions::default();
-        for number in 0..WAITING_MAX as u32 {
-            assert!(questions.ask(question(number, Judge::Pam)).is_ok());
+        ask(&mut questions, &directory("a"), 1, AT_DIRECTORY_MAX + 1);
+        ask(&mut questions, &Judge::Pam, 50, 1);
+        let mut put = put_all(&mut questions);
+        for gone in [1, 50] {
+            questions.forget(WorkerId(0), question(gone, Judge::Pam).client);
         }
-        assert_eq!(questions.ask(question(0, directory())), Err(question(0, directory())));
+        put.retain_mut(|put| put.recall.try_recv() == Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(clients(&put), [1, 50]);
+        // Each has its place until it has obeyed, which PAM does when it is done.
+        assert!(put_all(&mut questions).is_empty());
+        answered(&mut questions, &directory("a"), 1);
+        assert_eq!(clients(&put_all(&mut questions)), [1 + AT_DIRECTORY_MAX as u32]);
+    }
+
+    #[test]
+    fn what_is_recalled_asks_no_directory() {
+        let mut questions = Questions::default();
+        ask(&mut questions, &directory("a"), 1, 1);
+        let put = questions.start().expect("a question");
+        questions.forget(WorkerId(0), put.question.client);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        // The answer to a question that was put would be that this directory cannot be reached.
+        let verdict = runtime.block_on(super::put(put, Library::default(), Duration::from_secs(60)));
+        assert_eq!(verdict, Err("nobody waits for the answer of LDAP".into()));
+    }
+
+    #[test]
+    fn beyond_the_queue_of_its_judge_a_login_is_told_so() {
+        let mut questions = Questions::default();
+        ask(&mut questions, &directory("a"), 0, WAITING_MAX);
+        assert_eq!(questions.ask(question(0, directory("a"))), Err(question(0, directory("a"))));
+        ask(&mut questions, &Judge::Pam, 0, WAITING_MAX);
+        ask(&mut questions, &directory("b"), 0, 1);
         assert_eq!(full(&Judge::Pam), Err("PAM queue is full: 1024 logins wait for a verdict".into()));
     }
 }

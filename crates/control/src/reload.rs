@@ -95,7 +95,7 @@ impl<S> Control<S> {
 
     fn reopen_log(&self, settings: &Settings) -> Arc<LogTarget> {
         let log = match source::open_log(settings) {
-            Ok(log) => Arc::new(log),
+            Ok(log) => Arc::new(log.in_place_of(&self.force.log)),
             Err(text) => {
                 self.log(Level::Error, format_args!("{text}"));
                 return Arc::clone(&self.force.log);

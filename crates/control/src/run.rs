@@ -148,9 +148,9 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             let look_up = tokio::task::spawn_blocking(move || names::user_of_the_system(uid));
             questions.spawn(async move { Event::SystemUser { from, client, name: look_up.await.unwrap_or(None) } });
         }
-        while let Some(question) = control.next_password() {
-            let (from, client, judge) = (question.from, question.client, question.judge.clone());
-            let asked = judges::put(question, pam.clone(), control.question_limit());
+        while let Some(put) = control.next_password() {
+            let (from, client, judge) = (put.question.from, put.question.client, put.question.judge.clone());
+            let asked = judges::put(put, pam.clone(), control.question_limit());
             questions.spawn(async move { Event::Judged { from, client, judge, verdict: asked.await } });
         }
         if let Some(courier) = control.next_courier() {

@@ -7,6 +7,7 @@
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Wall;
@@ -87,14 +88,14 @@ pub struct LogTarget {
     pid: u32,
     zone: TimeZone,
     quietest: Level,
-    lost: AtomicU64,
+    lost: Arc<AtomicU64>,
 }
 
 /// A log of the system, and how many lines it has not taken since the last one that it took.
 #[derive(Debug)]
 struct System {
     log: SystemLog,
-    missing: AtomicU64,
+    missing: Arc<AtomicU64>,
 }
 
 impl LogTarget {
@@ -108,7 +109,7 @@ impl LogTarget {
             pid: std::process::id(),
             zone: TimeZone::system(),
             quietest: Level::Log,
-            lost: AtomicU64::new(0),
+            lost: Arc::default(),
         }
     }
 
@@ -122,7 +123,20 @@ impl LogTarget {
     /// Has lines go to a log of the system too.
     #[must_use]
     pub fn with_system_log(mut self, log: SystemLog) -> Self {
-        self.systems.push(System { log, missing: AtomicU64::new(0) });
+        self.systems.push(System { log, missing: Arc::default() });
+        self
+    }
+
+    /// Counts on from the target that this one takes the place of: lines that were lost stay so, and a log of the system that takes
+    /// none is neither told of twice nor forgotten. The two share their numbers, since somebody may write to the old one yet.
+    #[must_use]
+    pub fn in_place_of(mut self, old: &Self) -> Self {
+        self.lost = Arc::clone(&old.lost);
+        for system in &mut self.systems {
+            if let Some(old) = old.systems.iter().find(|old| old.log.is_same_place(&system.log)) {
+                system.missing = Arc::clone(&old.missing);
+            }
+        }
         self
     }
 

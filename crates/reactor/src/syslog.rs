@@ -81,6 +81,12 @@ impl SystemLog {
         record
     }
 
+    /// Whether lines for both go to the same place in the same kind of words, whatever name and facility they carry.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        let is_journal = |log: &Self| log.form == Form::Journal;
+        self.path == other.path && is_journal(self) == is_journal(other)
+    }
+
     /// Where it listens.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -200,6 +206,37 @@ mod tests {
         assert_eq!(text.matches(" LOG x\n").count() as u64, said + 1, "the file has them all");
         assert_eq!(text.matches(" takes no lines, they are lost: it does not keep up\n").count(), 1, "{text}");
         assert_eq!(text.matches(" takes lines again, 3 were lost\n").count(), 1, "{text}");
+    }
+
+    /// A reload, or a SET, opens the logs anew.
+    #[test]
+    fn what_was_lost_is_told_by_the_target_that_comes_next() {
+        let listener = Listener::new("next");
+        let nowhere = listener.path.with_extension("nowhere");
+        let syslog = |path: &Path, ident: &str| SystemLog::syslog(path, ident, LOCAL3).expect("a socket");
+        let journal = |path: &Path| SystemLog::journal(path, "pooler").expect("a socket");
+        let target = |log: SystemLog| LogTarget::new(false, None).with_system_log(log);
+        let say = |target: &LogTarget| target.write_one(Wall(0), Level::Log, format_args!("x"));
+        let first = target(syslog(&nowhere, "pooler"));
+        say(&first);
+        let second = target(syslog(&nowhere, "other")).in_place_of(&first);
+        say(&second);
+        // A worker that has not heard of the second one yet.
+        say(&first);
+        assert_eq!((first.lost(), second.lost()), (3, 3));
+        let elsewhere = target(syslog(&listener.path, "pooler")).in_place_of(&second);
+        say(&elsewhere);
+        assert!(listener.hears().ends_with("]: x"), "nothing is missing where nothing was lost");
+        let other_kind = target(journal(&nowhere)).in_place_of(&second);
+        std::fs::rename(&listener.path, &nowhere).expect("a listener moves");
+        say(&other_kind);
+        assert!(listener.hears().ends_with("MESSAGE=x\n"), "nothing is missing there either");
+        let last = target(syslog(&nowhere, "pooler")).in_place_of(&second);
+        say(&last);
+        let heard = listener.hears();
+        let _ = std::fs::remove_file(&nowhere);
+        assert!(heard.ends_with(&format!("syslog at {} takes lines again, 3 were lost", nowhere.display())), "{heard}");
+        assert_eq!((last.lost(), elsewhere.lost()), (3, 3));
     }
 
     #[test]

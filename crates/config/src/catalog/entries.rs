@@ -181,7 +181,7 @@ catalog! {
     stats_period: Seconds [1..=2147483647] = Some("60"), Live, Built;
     /// Users who may look at everything on the console and change nothing.
     stats_users: Names = Some(""), Live, Built;
-    /// How long SUSPEND waits for buffers to empty.
+    /// How long SUSPEND and an online restart wait for everybody to stand still, before they close who does not; 0 is for ever.
     suspend_timeout: Timeout = Some("10"), Live, Built;
     /// Log to syslog.
     syslog: Flag = Some("0"), Live, Built;

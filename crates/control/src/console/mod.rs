@@ -22,6 +22,9 @@ pub use reference::reference;
 pub use refusals::reference as errors_reference;
 pub(crate) use session::{Next, Session};
 
+use std::borrow::Cow;
+
+use config::CATALOG;
 use wire::write::{self, Says};
 use worker::letters::Right;
 
@@ -69,7 +72,7 @@ pub(crate) struct Parameter {
 /// # Errors
 /// It is no command, not one for this right, or not one of this version.
 pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> {
-    let invalid = || Refusal::new(format!("invalid command '{query}', use SHOW HELP;"));
+    let invalid = || Refusal::new(format!("invalid command '{}', use SHOW HELP;", without_secrets(query)));
     let tree = grammar::parse(query).map_err(|misread| match misread {
         Misread::Shape => invalid(),
         Misread::TooLong => Refusal::new("bad arguments"),
@@ -87,6 +90,18 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
         Tree::Set { key, .. } if parameter(&key).is_some() => Ok(Command::SetParameter),
         Tree::Set { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
         Tree::Set { key, value } => Ok(Command::Order(Order::Set { key, value })),
+    }
+}
+
+/// A text that is no command, as it may be shown and logged: a `SET` that was not understood may have a secret behind its key.
+fn without_secrets(query: &str) -> Cow<'_, str> {
+    let lower = query.to_ascii_lowercase();
+    let keys = CATALOG.iter().filter(|entry| entry.is_secret).map(|entry| entry.name);
+    let ends = keys.chain(SECRET_WORDS).filter_map(|word| lower.find(word).map(|start| start + word.len()));
+    match ends.min() {
+        // As many bytes as before, and a word ends between two characters.
+        Some(end) if end < query.len() => Cow::Owned(format!("{} ...", &query[..end])),
+        Some(_) | None => Cow::Borrowed(query),
     }
 }
 
@@ -205,6 +220,9 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "timezone", value: "GMT", columns: &[Column::text("timezone")] },
 ];
 
+/// What stands before a secret, even where the key of a setting is misspelt.
+const SECRET_WORDS: [&str; 2] = ["passwd", "password"];
+
 /// How many subjects the help puts on a line.
 const NAMES_PER_LINE: usize = 6;
 
@@ -238,6 +256,22 @@ mod tests {
             assert_eq!(refused(query, Right::Stats), ("08P01", text));
         }
         assert_eq!(refused(&"x".repeat(20), Right::Admin), ("08P01", "bad arguments".to_owned()));
+    }
+
+    /// What is refused is logged.
+    #[test]
+    fn a_set_that_is_not_understood_shows_its_key_and_no_secret() {
+        for (query, shown) in [
+            ("SET auth_ldap_options = ldapbindpasswd=topsecret", "SET auth_ldap_options ..."),
+            ("set \"AUTH_LDAP_OPTIONS\" to 'topsecret", "set \"AUTH_LDAP_OPTIONS ..."),
+            ("ALTER SYSTEM SET auth_ldap_options='topsecret'", "ALTER SYSTEM SET auth_ldap_options ..."),
+            ("SET auth_ldap_option = ldapbindpasswd=topsecret", "SET auth_ldap_option = ldapbindpasswd ..."),
+            ("SET \u{e4} = a password=topsecret", "SET \u{e4} = a password ..."),
+            ("SET auth_ldap_options", "SET auth_ldap_options"),
+        ] {
+            let text = format!("invalid command '{shown}', use SHOW HELP;");
+            assert_eq!(refused(query, Right::Admin), ("08P01", text));
+        }
     }
 
     #[test]

@@ -161,7 +161,7 @@ faults! {
     ConfigurationChanged = Operator, PROTOCOL_VIOLATION, "database configuration changed";
     /// It did not come to rest within `suspend_timeout`.
     SuspendTimeout = Operator, PROTOCOL_VIOLATION, "suspend_timeout";
-    /// An online restart that could not take it along: it speaks TLS, or is in the middle of something.
+    /// An online restart that could not take it along: it speaks TLS, is for replication, or is in the middle of something.
     HandedOver = Operator, ADMIN_SHUTDOWN, "terminating connection due to an online restart";
     /// A login while the process goes down.
     ShuttingDown = Operator, PROTOCOL_VIOLATION, "pooler is shutting down";

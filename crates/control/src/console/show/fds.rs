@@ -34,8 +34,9 @@ pub(super) const FDS: Subject = Subject {
         let clients = snapshots.clone().flat_map(|snapshot| &snapshot.clients);
         let clients = clients.filter(|row| *row.database != *super::CONSOLE).map(|row| (row, "client"));
         let servers = snapshots.flat_map(|snapshot| &snapshot.servers).map(|row| (row, "server"));
-        // What TLS secures cannot go to another process.
-        clients.chain(servers).filter(|(row, _)| row.tls.is_empty()).map(|(row, task)| cells(row, task)).collect()
+        // What TLS secures cannot go to another process; a replication stream does not.
+        let goes_along = |row: &Row| row.tls.is_empty() && row.replication == NO_STREAM;
+        clients.chain(servers).filter(|(row, _)| goes_along(row)).map(|(row, task)| cells(row, task)).collect()
     },
 };
 
@@ -54,14 +55,35 @@ fn cells(row: &Row, task: &str) -> Vec<Cell> {
     known.into_iter().chain(std::iter::repeat_n(None, 7)).collect()
 }
 
+/// What a row says that is for no stream.
+const NO_STREAM: &str = "none";
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::*;
+    use super::*;
+    use worker::letters::Snapshot;
 
     #[test]
     fn the_columns_are_pgbouncers() {
         let columns = "fd i, task s, user s, database s, addr s, port i, cancel q, link i, client_encoding s, std_strings s, \
                        datestyle s, timezone s, password s, scram_client_key b, scram_server_key b";
         assert_eq!(heads("FDS"), columns);
+    }
+
+    #[test]
+    fn what_stays_behind_is_not_shown() {
+        let settings = settings("[pgbouncer]\nauth_type=any\n");
+        let stream = |id| Row { replication: "physical", ..row(id) };
+        let secured = |id| Row { tls: "TLSv1.3/X".into(), ..row(id) };
+        let console = Row { database: super::super::CONSOLE.into(), ..row(4) };
+        let snapshot = Snapshot {
+            clients: vec![row(1), stream(2), secured(3), console],
+            servers: vec![row(5), stream(6), secured(7)],
+            ..Snapshot::default()
+        };
+        let rows = table_of("FDS", &settings, "", &[snapshot]).rows;
+        let shown: Vec<_> = rows.into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+        assert_eq!(shown, [(number(1), text("client")), (number(5), text("server"))]);
     }
 }

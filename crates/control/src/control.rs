@@ -410,9 +410,14 @@ impl<S> Control<S> {
             }
             Signal::Hangup => {
                 self.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
-                self.service.reloading();
-                self.reload();
-                self.service.ready();
+                // A service manager that was told that we go down is told nothing else any more.
+                if is_going_down {
+                    self.reload();
+                } else {
+                    self.service.reloading();
+                    self.reload();
+                    self.service.ready();
+                }
             }
             Signal::Terminate if is_going_down => {
                 self.log(Level::Log, format_args!("got SIGTERM while shutting down, fast exit"));
@@ -460,7 +465,6 @@ impl<S> Control<S> {
 
     /// As in PgBouncer, nobody is waited for who stands still.
     fn go_down_by_signal(&mut self, way: Shutdown) {
-        self.service.stopping();
         if self.is_suspended || self.handover.is_some() {
             let what = if self.handover.is_some() { "takeover" } else { "suspend" };
             self.log(Level::Fatal, format_args!("{what} was in progress, going down immediately"));
@@ -472,6 +476,9 @@ impl<S> Control<S> {
     }
 
     pub(crate) fn go_down(&mut self, way: Shutdown) {
+        if self.shutdown.is_none() {
+            self.service.stopping();
+        }
         self.shutdown = Some(way);
         self.ending.begin(self.now.time);
         self.drained.clear();

@@ -112,6 +112,8 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
         for warning in doors::adopt(&force.settings, &listeners) {
             say(speaker, Level::Warning, format_args!("{warning}"));
         }
+        // Where the other one has bound it under another spelling of its directory, it is the same file.
+        socket_file.into_iter().for_each(doors::SocketFile::leave);
         (socket_file, pidfile) = takeover::move_in(predecessor, &force.settings, speaker);
     }
     // A worker that shuts a door must be the last who holds it open.

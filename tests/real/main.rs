@@ -4,6 +4,7 @@
 //! of its own, so that they can run side by side.
 //! Not here: conversations that need a server which misbehaves byte by byte (`talk`).
 
+mod called_off;
 mod cancels;
 mod console;
 mod crowds;
@@ -246,6 +247,8 @@ fn list() -> Vec<Entry> {
         takeover::secured_clients_are_told_why_they_are_let_go,
         takeover::a_new_process_that_cannot_serve_changes_nothing,
         takeover::a_new_process_that_dies_at_any_step_changes_nothing,
+        called_off::a_new_process_that_dies_before_everything_stands_still_changes_nothing,
+        called_off::until_the_last_word_it_can_be_called_off,
         takeover::another_user_is_given_nothing,
         takeover::other_settings_hold_for_who_is_taken_over,
         takeover::pgbench_notices_nothing,

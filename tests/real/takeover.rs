@@ -21,7 +21,7 @@ use crate::house::House;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn state(pooler: &Pooler) -> String {
+pub(crate) fn state(pooler: &Pooler) -> String {
     let cells = pooler.console("SHOW STATE").rows.into_iter().flatten().flatten();
     cells.collect::<Vec<_>>().join(" ")
 }
@@ -263,7 +263,7 @@ pub(crate) fn a_new_process_that_cannot_serve_changes_nothing(house: &House) {
 }
 
 /// What a new process says, up to a step at which it dies.
-const DYING: &str = r#"
+pub(crate) const DYING: &str = r#"
 import os, socket, struct, sys
 path, step = sys.argv[1], int(sys.argv[2])
 place = path + '.takeover'
@@ -309,6 +309,15 @@ part = hear()
 if step == 3: os._exit(9)
 while not part.startswith(b'{"End"'): part = hear()
 if step == 4: os._exit(9)
+if step == 6:
+    print('has everything', flush=True)
+    sys.stdin.readline()
+    try:
+        say(b'"Done"')
+        heard = hatch.recv(100)
+    except OSError:
+        heard = b''
+    os._exit(8 if heard else 9)
 say(b'"Nonsense"')
 try:
     assert hear() == b''
@@ -442,6 +451,13 @@ pub(crate) fn the_service_manager_is_told(house: &House) {
     let reloading = std::iter::repeat_with(hear).find(|text| !text.starts_with("STATUS=")).expect("endless");
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
     assert_eq!(hear(), "READY=1");
+    // Told before the old one is gone, by whom the service manager listens to: the old one, and the new one.
+    let new = pooler.beside(&["-R"], &[("NOTIFY_SOCKET", &format!("@{name}"))]);
+    let mut old = std::mem::replace(&mut pooler, new);
+    assert_eq!(old.await_end(LIMIT * 3).code(), Some(0));
+    let mut told: Vec<_> = std::iter::repeat_with(hear).filter(|text| !text.starts_with("STATUS=")).take(2).collect();
+    told.sort();
+    assert_eq!(told, [format!("MAINPID={}", pooler.pid()), format!("MAINPID={}\nREADY=1", pooler.pid())]);
     pooler.signal(Signal::SIGTERM);
     let stopping = std::iter::repeat_with(hear).find(|text| !text.starts_with("STATUS=")).expect("endless");
     assert_eq!(stopping, "STOPPING=1");
@@ -451,13 +467,14 @@ pub(crate) fn the_service_manager_is_told(house: &House) {
 /// Opens sockets as a service manager does, and becomes the pooler.
 const PASSING: &str = r#"
 import os, socket, sys
-program, ini, port, path = sys.argv[1:5]
+program, ini, port, path, count, kind = sys.argv[1:7]
 tcp = socket.socket(); tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 tcp.bind(('127.0.0.1', int(port))); tcp.listen(16)
-unix = socket.socket(socket.AF_UNIX); unix.bind(path); unix.listen(16)
+unix = socket.socket(socket.AF_UNIX, getattr(socket, kind)); unix.bind(path)
+if kind == 'SOCK_STREAM': unix.listen(16)
 a, b = os.dup2(tcp.fileno(), 50), os.dup2(unix.fileno(), 51)
 os.dup2(50, 3); os.dup2(51, 4); os.close(50); os.close(51)
-os.environ.update(LISTEN_FDS='2', LISTEN_PID=str(os.getpid()))
+os.environ.update(LISTEN_FDS=count, LISTEN_PID=str(os.getpid()))
 os.execv(program, [program, ini])
 "#;
 
@@ -467,10 +484,26 @@ pub(crate) fn sockets_of_the_service_manager_are_used(house: &House) {
     assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
     let path = pooler.directory().join("passed.sock");
     let ini = pooler.directory().join("ini").display().to_string();
-    let mut command: Command = house.place.command("/usr/bin/python3".as_ref(), "KILL");
-    let program = house.place.pooler().display().to_string();
-    command.args(["-c", PASSING, &program, &ini, &pooler.port().to_string(), &path.display().to_string()]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python");
+    let start = |count: &str, kind: &str| {
+        let _ = std::fs::remove_file(&path);
+        let mut command: Command = house.place.command("/usr/bin/python3".as_ref(), "KILL");
+        let program = house.place.pooler().display().to_string();
+        command.args(["-c", PASSING, &program, &ini, &pooler.port().to_string(), &path.display().to_string()]);
+        command.args([count, kind]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("python starts")
+    };
+    let unfit = "failed to set up socket passed from service manager";
+    for (count, kind, why) in [
+        ("2147483647", "SOCK_STREAM", "LISTEN_FDS says 2147483647 sockets, and at most 128 are taken".to_owned()),
+        ("99999999999", "SOCK_STREAM", "sockets, and at most 128 are taken".to_owned()),
+        ("3", "SOCK_STREAM", format!("{unfit} (fd 5): fcntl(): ")),
+        ("2", "SOCK_DGRAM", format!("{unfit} (fd 4): getsockopt(SO_TYPE)(): not a stream socket")),
+    ] {
+        let status = start(count, kind).wait().expect("it ends");
+        assert_eq!(status.code(), Some(1), "{why}");
+        pooler.await_log(&why);
+    }
+    let mut child = start("2", "SOCK_STREAM");
     pooler.await_log("sockets passed from service manager, listen_addr ignored");
     pooler.await_log("sockets passed from service manager, unix_socket_dir ignored");
     pooler.await_log(&format!("socket passed from service manager: listening on unix:{}", path.display()));

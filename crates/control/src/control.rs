@@ -101,7 +101,12 @@ pub enum Event {
         verdict: Verdict,
     },
     /// The courier of an online restart reports.
-    News(News),
+    News {
+        /// Of which one.
+        handover: u64,
+        /// What.
+        news: News,
+    },
     /// A deadline has passed.
     Tick,
 }
@@ -139,6 +144,8 @@ pub struct Control<S> {
     /// A new process takes over.
     pub(crate) handover: Option<Handover>,
     pub(crate) courier: Option<Courier<S>>,
+    /// How many online restarts have begun.
+    pub(crate) handovers: u64,
     /// A new process has taken over.
     pub(crate) has_handed_over: bool,
     pub(crate) ids: Ids,
@@ -198,6 +205,7 @@ impl<S> Control<S> {
             has_failed: false,
             handover: None,
             courier: None,
+            handovers: 0,
             has_handed_over: false,
             ids: Ids::default(),
             service: Service::default(),
@@ -248,7 +256,7 @@ impl<S> Control<S> {
             }
             Event::SystemUser { from, client, name } => self.post(from, ToWorker::SystemUser { client, name }),
             Event::Found { name, found } => self.found(&name, &found),
-            Event::News(news) => self.hear_courier(news),
+            Event::News { handover, news } => self.hear_courier(handover, news),
             Event::Tick => {}
         }
         self.expire();
@@ -405,14 +413,20 @@ impl<S> Control<S> {
     fn signal(&mut self, signal: Signal) {
         let is_going_down = self.shutdown.is_some();
         match signal {
-            Signal::Hangup | Signal::User1 | Signal::User2 if self.handover.is_some() => {
+            Signal::Hangup | Signal::User1 if self.handover.is_some() => {
                 self.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));
             }
+            Signal::User2 if self.handover.is_some() => self.call_off_handover("SIGUSR2"),
             Signal::Hangup => {
                 self.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
-                self.service.reloading();
-                self.reload();
-                self.service.ready();
+                // A service manager that was told that we go down is told nothing else any more.
+                if is_going_down {
+                    self.reload();
+                } else {
+                    self.service.reloading();
+                    self.reload();
+                    self.service.ready();
+                }
             }
             Signal::Terminate if is_going_down => {
                 self.log(Level::Log, format_args!("got SIGTERM while shutting down, fast exit"));
@@ -460,7 +474,6 @@ impl<S> Control<S> {
 
     /// As in PgBouncer, nobody is waited for who stands still.
     fn go_down_by_signal(&mut self, way: Shutdown) {
-        self.service.stopping();
         if self.is_suspended || self.handover.is_some() {
             let what = if self.handover.is_some() { "takeover" } else { "suspend" };
             self.log(Level::Fatal, format_args!("{what} was in progress, going down immediately"));
@@ -472,6 +485,10 @@ impl<S> Control<S> {
     }
 
     pub(crate) fn go_down(&mut self, way: Shutdown) {
+        if self.shutdown.is_none() {
+            self.service.stopping();
+        }
+        self.forget_handover();
         self.shutdown = Some(way);
         self.ending.begin(self.now.time);
         self.drained.clear();

@@ -2,6 +2,9 @@
 
 use super::*;
 
+use std::io::{self, Read as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -60,6 +63,11 @@ impl Desk {
     fn after(&mut self, secs: u64, event: Event) {
         self.now.time = self.now.time + Duration::from_secs(secs);
         self.happens(event);
+    }
+
+    /// The courier of an online restart reports.
+    fn reports(&mut self, handover: u64, news: News) {
+        self.happens(Event::News { handover, news });
     }
 
     fn says(&mut self, text: &str) {
@@ -534,6 +542,21 @@ fn a_suspend_ends_with_a_signal_and_the_process_with_another() {
     assert!(desk.log().contains("FATAL suspend was in progress, going down immediately"));
 }
 
+/// The last word of a courier, and the end at which a new process would hear it.
+fn last_word() -> (News, UnixStream) {
+    let (near, far) = UnixStream::pair().expect("a pair");
+    far.set_nonblocking(true).expect("it need not be waited for");
+    (News::Done(near.into()), far)
+}
+
+/// What the new process has heard.
+fn heard(mut far: &UnixStream) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 100];
+    let read = far.read(&mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
 #[test]
 fn everything_is_handed_over_when_all_have_stood_still_twice() {
     let mut desk = Desk::new("handover", 2, "");
@@ -543,7 +566,7 @@ fn everything_is_handed_over_when_all_have_stood_still_twice() {
     assert!(desk.control.next_courier().is_none() && courier.path.ends_with("/.s.PGSQL.6432.takeover"));
     desk.says("TAKEOVER 1");
     assert!(desk.answer().contains("an online restart is in progress"));
-    desk.happens(Event::News(News::Ready));
+    desk.reports(1, News::Ready);
     let task = Task::Suspend { is_handover: true };
     for _ in 0..2 {
         assert!(courier.still.try_recv().is_err());
@@ -553,16 +576,22 @@ fn everything_is_handed_over_when_all_have_stood_still_twice() {
         }
     }
     courier.still.try_recv().expect("it is told");
-    for command in ["RELOAD", "PAUSE", "KILL_CLIENT 1", "RESUME", "SHUTDOWN WAIT_FOR_CLIENTS", "SET verbose = 1"] {
+    for command in ["RELOAD", "PAUSE", "KILL_CLIENT 1", "RESUME d", "SHUTDOWN WAIT_FOR_CLIENTS", "SET verbose = 1"] {
         desk.says(command);
         assert!(desk.answer().contains("an online restart is in progress"), "{command}");
     }
     desk.happens(Event::Letter(ToControl::ConsolesGone));
     desk.happens(Event::Signal(Signal::Hangup));
+    desk.happens(Event::Signal(Signal::User1));
     assert!(desk.letters(0).is_empty() && desk.letters(1).is_empty());
-    desk.happens(Event::News(News::Done));
+    let (done, new) = last_word();
+    desk.reports(1, done);
+    assert_eq!(heard(&new).expect("something"), b"\0\0\0\x05\"Bye\"");
     assert!(matches!(&desk.letters(0)[..], [ToWorker::HandedOver]));
     assert!(desk.control.is_over() && desk.control.has_handed_over() && !desk.control.has_failed());
+    drop(desk);
+    let kind = heard(&new).expect_err("it hears the end with that of this process").kind();
+    assert_eq!(kind, io::ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -573,14 +602,29 @@ fn a_handover_that_fails_wakes_everybody() {
         assert!(desk.answer().starts_with('E'), "{command}");
     }
     desk.says("TAKEOVER 1");
-    desk.happens(Event::News(News::Failed("early".to_owned())));
+    desk.reports(1, News::Failed("early".to_owned()));
     drop(desk.letters(0));
     desk.says("TAKEOVER 1");
-    desk.happens(Event::News(News::Ready));
     drop(desk.letters(0));
-    desk.happens(Event::News(News::Failed("it died".to_owned())));
-    assert!(matches!(&desk.letters(0)[..], [ToWorker::WakeUp]));
+    desk.reports(2, News::Ready);
+    let question = desk.order(0, &Task::Suspend { is_handover: true });
+    desk.reports(2, News::Failed("it died".to_owned()));
+    let letters = desk.letters(0);
+    assert!(
+        matches!(&letters[..], [ToWorker::ForgetOrder { question: of }, ToWorker::WakeUp] if *of == question),
+        "{letters:?}"
+    );
     assert!(desk.log().contains("ERROR online restart failed, going on: it died"));
+    // It dies before it could hear that it is alone: then it is not.
+    desk.says("TAKEOVER 1");
+    desk.reports(3, News::Ready);
+    drop(desk.letters(0));
+    let (done, new) = last_word();
+    drop(new);
+    desk.reports(3, done);
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::ForgetOrder { .. }, ToWorker::WakeUp]));
+    assert!(desk.log().contains("ERROR online restart failed, going on: the new process was lost: "));
+    assert!(!desk.control.is_over());
     desk.says("PAUSE d");
     drop(desk.letters(0));
     desk.says("TAKEOVER 1");
@@ -591,6 +635,97 @@ fn a_handover_that_fails_wakes_everybody() {
     desk.happens(Event::Signal(Signal::Interrupt));
     assert!(desk.control.is_over() && desk.control.has_failed());
     assert!(desk.log().contains("FATAL takeover was in progress, going down immediately"));
+}
+
+/// Nobody could end a handover that did not come to its end by itself.
+#[test]
+fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more() {
+    let mut desk = Desk::new("called_off", 1, "");
+    for number in 1..=4 {
+        desk.says("TAKEOVER 1");
+        let courier = desk.control.next_courier().expect("one sets out");
+        drop(desk.letters(0));
+        if number % 2 == 0 {
+            desk.reports(number, News::Ready);
+            drop(desk.letters(0));
+        }
+        match number {
+            1 | 2 => desk.says("RESUME"),
+            _ => desk.happens(Event::Signal(Signal::User2)),
+        }
+        let letters = desk.letters(0);
+        let wakes = letters.iter().filter(|letter| matches!(letter, ToWorker::WakeUp)).count();
+        assert_eq!(wakes, usize::from(number % 2 == 0), "{letters:?}");
+        assert_eq!(courier.still.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));
+        // The next one has begun when the courier of this one comes home.
+        desk.says("TAKEOVER 1");
+        drop(desk.letters(0));
+        let (done, new) = last_word();
+        desk.reports(number, done);
+        assert!(heard(&new).expect("its end").is_empty(), "it hears no last word");
+        desk.reports(number, News::Failed("it was called off".to_owned()));
+        desk.says("PAUSE");
+        assert!(desk.answer().contains("an online restart is in progress"), "the next one goes on");
+        desk.says("RESUME");
+        drop(desk.letters(0));
+        desk.control.handovers = number;
+    }
+    assert!(!desk.control.is_over() && !desk.log().contains("online restart failed"));
+    for by in ["RESUME", "SIGUSR2"] {
+        assert!(desk.log().contains(&format!("LOG online restart called off by {by}, going on")), "{}", desk.log());
+    }
+}
+
+/// The courier said the last word by itself: after a shutdown that was ordered meanwhile both processes had everything, and this one
+/// took the socket file of the other with it.
+#[test]
+fn who_was_told_to_go_down_does_not_hand_over_any_more() {
+    let ways: [fn(&mut Desk); 4] = [
+        |desk| desk.says("SHUTDOWN"),
+        |desk| desk.happens(Event::Signal(Signal::Terminate)),
+        |desk| desk.happens(Event::Signal(Signal::Interrupt)),
+        |desk| desk.happens(Event::Signal(Signal::Quit)),
+    ];
+    for go_down in ways {
+        let mut desk = Desk::new("late", 1, "");
+        desk.says("TAKEOVER 1");
+        desk.reports(1, News::Ready);
+        drop(desk.letters(0));
+        go_down(&mut desk);
+        let letters = desk.letters(0);
+        assert!(!letters.iter().any(|letter| matches!(letter, ToWorker::WakeUp)), "nobody receives: {letters:?}");
+        assert!(matches!(letters.last(), Some(ToWorker::Shutdown(Shutdown::Now))), "{letters:?}");
+        let (done, new) = last_word();
+        desk.reports(1, done);
+        assert!(heard(&new).expect("its end").is_empty(), "it hears no last word");
+        assert!(desk.control.is_over() && !desk.control.has_handed_over());
+        assert!(desk.letters(0).is_empty());
+    }
+}
+
+/// STOPPING was said at two of the four ways to go down, and taken back by a reload.
+#[test]
+fn the_service_manager_hears_once_that_we_go_down() {
+    let ways: [fn(&mut Desk); 4] = [
+        |desk| desk.says("SHUTDOWN"),
+        |desk| desk.happens(Event::Signal(Signal::Terminate)),
+        |desk| desk.says("SHUTDOWN WAIT_FOR_SERVERS"),
+        |desk| desk.happens(Event::Signal(Signal::Quit)),
+    ];
+    for (number, go_down) in ways.into_iter().enumerate() {
+        let name = format!("trunkline-control-{}-{number}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let listener = UnixDatagram::bind_addr(&address).expect("a free name");
+        listener.set_nonblocking(true).expect("it need not be waited for");
+        let mut desk = Desk::new("stopping", 1, "");
+        desk.control.service = Service::at(&format!("@{name}"));
+        go_down(&mut desk);
+        desk.happens(Event::Signal(Signal::Hangup));
+        desk.happens(Event::Signal(Signal::Quit));
+        let mut bytes = [0; 100];
+        let told = std::iter::from_fn(|| listener.recv(&mut bytes).ok().map(|read| bytes[..read].to_vec()));
+        assert_eq!(told.collect::<Vec<_>>(), [b"STOPPING=1"]);
+    }
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! An online restart, between two processes: what is said, and who carries it on the side of the one that ends.
 //!
 //! Always true: the one that ends keeps everything until the other says that it has it, and says so itself before the other
-//! uses any of it; whatever goes wrong before that, this one goes on; only a process of the same system user is spoken to.
-//! Not here: when everything stands still (`control::handover`), what is packed (`worker`), and the new process
+//! uses any of it; whatever goes wrong before that, this one goes on; only a process of the same system user is spoken to;
+//! nothing is waited for without a limit, and nobody for a process that is gone. The courier never says the last word: the
+//! control thread does ([`LastWord`]), which alone knows whether it may be said.
+//! Not here: when everything stands still and who may let go (`handover`), what is packed (`worker`), and the new process
 //! (`successor`).
 
 use std::io;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use base::WorkerId;
@@ -58,6 +60,9 @@ pub struct Hello {
     pub homes: Vec<(String, u8)>,
     /// Databases that operators have disabled.
     pub disabled: Vec<String>,
+    /// How long it may take until everything stands still there: the old process's own limit, which need not be ours.
+    #[serde(default = "stillness_secs_max")]
+    pub(crate) stillness_secs_max: u32,
     /// Where its listeners listen; they are enclosed in this order.
     pub(crate) doors: Vec<Door>,
 }
@@ -87,25 +92,55 @@ impl From<Door> for Bound {
     }
 }
 
-/// What the carrier reports to the control thread.
+/// What the courier reports to the control thread.
 #[derive(Debug)]
 pub enum News {
     /// The new process could serve, and waits for everything to stand still.
     Ready,
-    /// The new process has everything, and knows that it is alone.
-    Done,
+    /// The new process has everything, and waits to hear that it is alone.
+    Done(LastWord),
     /// It has failed.
     Failed(String),
 }
 
+/// That this process lets go. Dropped, it is never said, and the other process has nothing.
+#[derive(Debug)]
+pub struct LastWord(Hatch);
+
+impl LastWord {
+    /// Says it: from then on everything is the other's. It is one small letter on an empty connection, so that nobody waits. The
+    /// number of the other process, if it can be known.
+    ///
+    /// # Errors
+    /// The other process was gone before it could hear it, and everything is still ours.
+    pub(crate) fn say(self) -> io::Result<Option<u32>> {
+        let pid = self.0.peer_pid();
+        say(&self.0, &FromOld::Bye, &[] as &[Listener])?;
+        // The new process sees its other end close when this process has come to its end.
+        std::mem::forget(self.0);
+        Ok(pid)
+    }
+}
+
+#[cfg(test)]
+impl From<std::os::unix::net::UnixStream> for LastWord {
+    fn from(stream: std::os::unix::net::UnixStream) -> Self {
+        Self(Hatch::new(stream, PATIENCE).expect("a hatch"))
+    }
+}
+
 /// Carries everything to the new process.
 pub(crate) struct Courier<S> {
+    /// Which of all online restarts this one is.
+    pub(crate) number: u64,
     pub(crate) path: String,
     pub(crate) own_uid: u32,
     pub(crate) hello: Hello,
     pub(crate) workers: Vec<Post<ToWorker<S>>>,
     pub(crate) ids: Ids,
-    /// Told when everything stands still.
+    /// How long it may take until everything stands still.
+    pub(crate) stillness_max: Duration,
+    /// Told when everything stands still; closed when it is called off.
     pub(crate) still: Receiver<()>,
 }
 
@@ -113,12 +148,12 @@ impl<S: AsFd> Courier<S> {
     /// Goes the whole way. `report` is told what the control thread has to know.
     pub(crate) fn go(self, report: impl Fn(News)) {
         match self.carry(&report) {
-            Ok(()) => report(News::Done),
+            Ok(last_word) => report(News::Done(last_word)),
             Err(why) => report(News::Failed(why)),
         }
     }
 
-    fn carry(self, report: &impl Fn(News)) -> Result<(), String> {
+    fn carry(self, report: &impl Fn(News)) -> Result<LastWord, String> {
         let failed = |what: &str| {
             let what = what.to_owned();
             move |error: io::Error| format!("{what}: {}", crate::words_of(&error))
@@ -143,25 +178,37 @@ impl<S: AsFd> Courier<S> {
             other => return Err(format!("the new process did not come up ({other:?})")),
         }
         report(News::Ready);
-        if this.still.recv().is_err() {
-            return Err("it was called off".to_owned());
-        }
+        this.await_stillness(&hatch)?;
         this.carry_all(&hatch).map_err(failed("the new process was lost on the way"))?;
         match hear(&hatch).map_err(failed("the new process did not take over"))? {
-            Some(FromNew::Done) => {}
-            other => return Err(format!("the new process did not take over ({other:?})")),
+            Some(FromNew::Done) => Ok(LastWord(hatch)),
+            other => Err(format!("the new process did not take over ({other:?})")),
         }
-        // From here on it is the other's, whether or not it hears this.
-        let _ = say(&hatch, &FromOld::Bye, &[] as &[Listener]);
-        // The new process sees its other end close when this process has come to its end.
-        std::mem::forget(hatch);
-        Ok(())
+    }
+
+    /// Waits until everything stands still, as long as the new process waits with us, and not for ever: nobody is served meanwhile.
+    fn await_stillness(&self, hatch: &Hatch) -> Result<(), String> {
+        let mut left = self.stillness_max;
+        while !left.is_zero() {
+            match self.still.recv_timeout(GLANCE) {
+                Ok(()) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => return Err(CALLED_OFF.to_owned()),
+                Err(RecvTimeoutError::Timeout) if hatch.is_silent() => left = left.saturating_sub(GLANCE),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err("the new process was lost before everything stood still".to_owned());
+                }
+            }
+        }
+        Err(format!("not everything stood still within {} seconds", self.stillness_max.as_secs()))
     }
 
     fn carry_all(&self, hatch: &Hatch) -> io::Result<()> {
         for worker in 0..self.workers.len() {
             let mut next = Some(Cursor::Start);
             while let Some(from) = next {
+                if self.still.try_recv() == Err(TryRecvError::Disconnected) {
+                    return Err(io::Error::other(CALLED_OFF));
+                }
                 let parcel = self.parcel(WorkerId(worker as u8), from).map_err(io::Error::other)?;
                 let Some(parcel) = parcel else { break };
                 if let Some(fault) = parcel.fault {
@@ -186,19 +233,20 @@ impl<S: AsFd> Courier<S> {
 
 impl Hello {
     /// What is known before anybody is asked.
-    pub(crate) fn new(force: &Force) -> Self {
+    pub(crate) fn new(force: &Force, stillness_max: Duration) -> Self {
         Self {
             pid: std::process::id(),
             workers: force.homes.workers(),
             homes: force.homes.assigned().map(|(name, home)| (name.to_string(), home.0)).collect(),
             disabled: force.standing.disabled.iter().map(|name| name.to_string()).collect(),
+            stillness_secs_max: u32::try_from(stillness_max.as_secs()).unwrap_or(u32::MAX),
             doors: Vec::new(),
         }
     }
 
     fn nothing() -> Self {
         let (homes, disabled, doors) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pid: 0, workers: 0, homes, disabled, doors }
+        Self { pid: 0, workers: 0, homes, disabled, stillness_secs_max: 0, doors }
     }
 }
 
@@ -235,3 +283,13 @@ pub(crate) fn meeting_place(socket: &str) -> String {
 
 /// How long one step may take. A new process that is slower is given up, and this one goes on.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long everybody may take to stand still where `suspend_timeout` sets no limit.
+pub(crate) const STILLNESS_MAX: Duration = Duration::from_secs(600);
+/// How often it is looked whether the new process is still there while everybody comes to rest.
+const GLANCE: Duration = Duration::from_millis(100);
+const CALLED_OFF: &str = "it was called off";
+
+/// What an old process that does not say so may need.
+fn stillness_secs_max() -> u32 {
+    STILLNESS_MAX.as_secs() as u32
+}

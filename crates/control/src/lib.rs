@@ -26,7 +26,7 @@ mod waits;
 
 pub use console::{errors_reference, reference};
 pub use control::{Control, Event, Moment, Signal, Speaker};
-pub use courier::{Hello, News};
+pub use courier::{Hello, LastWord, News};
 pub use judges::AT_PAM_MAX;
 pub use names::{Found, LOOKUPS_MAX};
 pub use run::{Clock, Ending, Signals, run, wall_now};

@@ -33,7 +33,8 @@ pub(crate) enum Waiter {
 impl<S> Control<S> {
     /// Does what an admin orders.
     pub(crate) fn obey(&mut self, asker: Asker, order: Order) {
-        if self.handover.is_some() && order != Order::Shutdown(Shutdown::Now) {
+        let ends_handover = matches!(order, Order::Shutdown(Shutdown::Now) | Order::Resume(None));
+        if self.handover.is_some() && !ends_handover {
             return self.refuse(asker, Refusal::new("an online restart is in progress"));
         }
         let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_) | Order::Suspend);
@@ -127,6 +128,10 @@ impl<S> Control<S> {
         let standing = &self.force.standing;
         match whose {
             None if self.shutdown.is_some() => return Err(Refusal::new("pooler is shutting down")),
+            None if self.handover.is_some() => {
+                self.call_off_handover("RESUME");
+                return Ok(());
+            }
             None if self.is_suspended => {
                 self.wake_up("RESUME");
                 return Ok(());

@@ -121,7 +121,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some(letter) = letters.recv() => Event::Letter(letter),
             Some(Ok((name, found))) = lookups.join_next() => Event::Found { name, found },
             Some(Ok(told)) = questions.join_next() => told,
-            Some(news) = reports.recv() => Event::News(news),
+            Some((handover, news)) = reports.recv() => Event::News { handover, news },
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
@@ -154,10 +154,10 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             questions.spawn(async move { Event::Judged { from, client, judge, verdict: asked.await } });
         }
         if let Some(courier) = control.next_courier() {
-            let (reporter, stranded) = (reporter.clone(), reporter.clone());
+            let (number, reporter, stranded) = (courier.number, reporter.clone(), reporter.clone());
             let thread = std::thread::Builder::new().name("courier".to_owned());
-            if let Err(error) = thread.spawn(move || courier.go(|news| drop(reporter.send(news)))) {
-                let _ = stranded.send(News::Failed(format!("cannot start a thread: {error}")));
+            if let Err(error) = thread.spawn(move || courier.go(|news| drop(reporter.send((number, news))))) {
+                let _ = stranded.send((number, News::Failed(format!("cannot start a thread: {error}"))));
             }
         }
         while let Some(name) = control.next_lookup() {

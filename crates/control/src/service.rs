@@ -40,6 +40,12 @@ impl Service {
         self.tell(&format!("MAINPID={pid}\nREADY=1"));
     }
 
+    /// This process ends, and that one is the main process from now on. The new one says so as well, but may be heard only after
+    /// our end, or not at all, if the service manager listens to none but the main process.
+    pub(crate) fn goes_on_in(&self, pid: u32) {
+        self.tell(&format!("MAINPID={pid}"));
+    }
+
     /// We read our settings again; [`Service::ready`] follows.
     pub(crate) fn reloading(&self) {
         // The service manager wants to know which reload it is that ends.
@@ -82,6 +88,7 @@ mod tests {
         service.reloading();
         service.status("stats: 1");
         service.stopping();
+        service.goes_on_in(7);
         service.is_main(7);
         let mut told = Vec::new();
         let mut buffer = [0; 200];
@@ -90,7 +97,7 @@ mod tests {
         }
         let reloading = told.remove(1);
         assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
-        assert_eq!(told, ["READY=1", "STATUS=stats: 1", "STOPPING=1", "MAINPID=7\nREADY=1"]);
+        assert_eq!(told, ["READY=1", "STATUS=stats: 1", "STOPPING=1", "MAINPID=7", "MAINPID=7\nREADY=1"]);
         Service::at("/nowhere/at/all").ready();
         Service::default().ready();
     }

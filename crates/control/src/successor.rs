@@ -1,7 +1,8 @@
 //! An online restart, on the side of the new process: it finds the one that is there, is given everything, and goes on with it.
 //!
 //! Always true: the process that is there is asked for nothing before this one could serve, and nothing that it has is touched
-//! before it has said that it has let go; until then this one may end at any moment, and that one goes on.
+//! before it has said that it has let go; until then this one may end at any moment, and that one goes on. Nobody but a process
+//! of our own system user is listened to; who else comes is sent away, and keeps nobody from coming.
 //! Not here: what goes on how (`worker`), the start of a process (`trunkline`).
 
 use std::collections::BTreeMap;
@@ -9,13 +10,13 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use base::WorkerId;
 use config::Homes;
+use nix::sys::stat::{Mode, umask};
 use reactor::{Hatch, Listener, Socket};
 use worker::letters::{Arrivals, Force, Luggage, Pair};
 
@@ -52,19 +53,12 @@ impl Predecessor {
         let place = meeting_place(socket);
         let listener = listen(&place).map_err(failed("cannot wait for the old process"))?;
         let asked = ask(stream);
-        let met = asked.and_then(|console| {
-            let hatch = accept(listener).map_err(failed("the old process does not come"))?;
-            Ok((console, hatch))
-        });
+        let met = asked.and_then(|console| Ok((console, accept(listener, own_uid)?)));
         if !place.starts_with('@') {
             let _ = fs::remove_file(&place);
         }
         let (console, hatch) = met?;
-        let uid = hatch.peer_uid().map_err(failed("cannot tell who the old process is"))?;
-        if uid != own_uid {
-            return Err(format!("the old process is one of system user {uid}, not of {own_uid}"));
-        }
-        match hear(&hatch).map_err(failed("the old process does not greet"))? {
+        match hear(&hatch, PATIENCE).map_err(failed("the old process does not greet"))? {
             (FromOld::Hello(hello), descriptors) if descriptors.len() == hello.doors.len() => {
                 let mut hello = hello;
                 let doors = std::mem::take(&mut hello.doors);
@@ -97,18 +91,20 @@ impl Predecessor {
         force.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
     }
 
-    /// Has it stand still, which may take as long as `suspend_timeout` says, and takes everything.
+    /// Has it stand still, which may take as long as its own settings say, and takes everything.
     ///
     /// # Errors
     /// It could not give it; it goes on.
-    pub fn take_all(&self, suspend_timeout: Option<Duration>) -> Result<Estate, String> {
+    pub fn take_all(&self) -> Result<Estate, String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
-        let patience = PATIENCE + suspend_timeout.unwrap_or(STILLNESS_MAX);
-        self.hatch.wait_up_to(patience).map_err(failed("cannot wait for the old process"))?;
+        // It gives up by itself, and a little earlier.
+        let mut limit = PATIENCE + Duration::from_secs(self.hello.stillness_secs_max.into());
         self.say(&FromNew::Go)?;
         let mut estate = Estate::default();
         loop {
-            match hear(&self.hatch).map_err(failed("the old process does not hand over"))? {
+            let heard = hear(&self.hatch, limit).map_err(failed("the old process does not hand over"))?;
+            limit = PATIENCE;
+            match heard {
                 (FromOld::Part(part), descriptors) => estate.add(*part, descriptors)?,
                 (FromOld::End { last_id }, _) => {
                     estate.last_id = last_id;
@@ -126,7 +122,7 @@ impl Predecessor {
     /// It has not, so that nothing of it may be touched.
     pub fn relieve(&self) -> Result<(), String> {
         self.say(&FromNew::Done)?;
-        match hear(&self.hatch) {
+        match hear(&self.hatch, PATIENCE) {
             Ok((FromOld::Bye, _)) => Ok(()),
             Ok(_) => Err("the old process does not let go".to_owned()),
             Err(error) => Err(format!("the old process does not let go: {}", words_of(&error))),
@@ -200,8 +196,8 @@ impl Estate {
 }
 
 /// Hears what the old process says, and what is enclosed.
-fn hear(hatch: &Hatch) -> io::Result<(FromOld, Vec<OwnedFd>)> {
-    let (letter, descriptors) = hatch.receive()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+fn hear(hatch: &Hatch, limit: Duration) -> io::Result<(FromOld, Vec<OwnedFd>)> {
+    let (letter, descriptors) = hatch.receive_within(limit)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     Ok((serde_json::from_slice(&letter)?, descriptors))
 }
 
@@ -211,17 +207,34 @@ fn listen(place: &str) -> io::Result<UnixListener> {
         return UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?);
     }
     let _ = fs::remove_file(place);
-    let listener = UnixListener::bind(place)?;
-    fs::set_permissions(place, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    // There is no moment in which others could come; no other thread makes files yet.
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let bound = UnixListener::bind(place);
+    umask(before);
+    bound
 }
 
-fn accept(listener: UnixListener) -> io::Result<Hatch> {
-    let (sender, accepted) = mpsc::channel();
+/// Waits until a process of our own user comes. Others may be quicker: in the world of abstract names there are no
+/// permissions.
+fn accept(listener: UnixListener, own_uid: u32) -> Result<Hatch, String> {
+    let failed = |error: io::Error| format!("the old process does not come: {}", words_of(&error));
+    let (sender, met) = mpsc::channel();
+    let (stranger, strangers) = mpsc::sync_channel(1);
+    let greet = move || loop {
+        match listener.accept().and_then(|(stream, _)| Ok((reactor::peer_uid(&stream)?, stream))) {
+            Ok((uid, _)) if uid != own_uid => drop(stranger.try_send(uid)),
+            outcome => return drop(sender.send(outcome.map(|(_, stream)| stream))),
+        }
+    };
     // The thread ends with the process at the latest.
-    std::thread::Builder::new().spawn(move || sender.send(listener.accept()))?;
-    let (stream, _) = accepted.recv_timeout(PATIENCE).map_err(|_| io::ErrorKind::TimedOut)??;
-    Hatch::new(stream, PATIENCE)
+    std::thread::Builder::new().spawn(greet).map_err(failed)?;
+    match (met.recv_timeout(PATIENCE), strangers.try_recv()) {
+        (Ok(stream), _) => stream.and_then(|stream| Hatch::new(stream, PATIENCE)).map_err(failed),
+        (Err(_), Ok(uid)) => {
+            Err(format!("the old process does not come, but one of system user {uid}, not of {own_uid}"))
+        }
+        (Err(_), Err(_)) => Err(failed(io::ErrorKind::TimedOut.into())),
+    }
 }
 
 /// Logs in to the console of the old process, and orders it to hand over.
@@ -262,7 +275,5 @@ fn read_answer(stream: &mut UnixStream) -> Result<(), String> {
     }
 }
 
-/// How long everybody may take to stand still where `suspend_timeout` sets no limit.
-const STILLNESS_MAX: Duration = Duration::from_secs(600);
 /// No message of a login or of this order is longer.
 const ANSWER_BYTES_MAX: usize = 65_536;

@@ -19,7 +19,7 @@ mod waker;
 
 pub use buffer::{BUFFER_BYTES, Blank, Buffers, Span};
 pub use chunk::Chunk;
-pub use hatch::{DESCRIPTORS_MAX, Hatch};
+pub use hatch::{DESCRIPTORS_MAX, Hatch, peer_uid};
 pub use io::{Address, Close, Completion, Conn, Doors, End, Io, LINGER, Peer, Receive, Socket};
 pub use kernel::{Backend, Epoll, Equipment, Kernel, Uring, probe_uring};
 pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix, passed};

@@ -103,21 +103,27 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let ids = Ids::default();
     let start = if predecessor.is_some() { Start::Asleep } else { Start::Awake };
     let crew = threads::start(&choice, &force, &doors.listeners, post, &ids, start, seed()?)?;
-    // A worker that shuts a door must be the last who holds it open.
     let doors::Doors { listeners, mut socket_file, .. } = doors;
-    drop(listeners);
     let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
     if let Some(predecessor) = &predecessor {
         takeover::take_over(predecessor, &force, &crew.posts, &ids, speaker)?;
+        // Before the other one is gone: without a main process there is no service any more.
+        service.is_main(std::process::id());
+        for warning in doors::adopt(&force.settings, &listeners) {
+            say(speaker, Level::Warning, format_args!("{warning}"));
+        }
+        // Where the other one has bound it under another spelling of its directory, it is the same file.
+        socket_file.into_iter().for_each(doors::SocketFile::leave);
         (socket_file, pidfile) = takeover::move_in(predecessor, &force.settings, speaker);
     }
+    // A worker that shuts a door must be the last who holds it open.
+    drop(listeners);
     tell_up(&force, choice.name(), speaker);
     if call.place == Place::Detached {
         daemon::tell_parent()?;
     }
-    match predecessor {
-        Some(_) => service.is_main(std::process::id()),
-        None => service.ready(),
+    if predecessor.is_none() {
+        service.ready();
     }
 
     let clock = Clock::start();

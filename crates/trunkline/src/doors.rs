@@ -70,25 +70,68 @@ pub(crate) fn check_nobody_answers(settings: &Settings) -> Result<(), Fatal> {
 /// # Errors
 /// Nothing can be listened on, or the unix socket cannot be made.
 pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<Doors, Fatal> {
-    let wanted = Wanted {
+    let wanted = wanted(settings);
+    let mut doors = Doors { listeners: Vec::new(), socket_file: None, warnings: Vec::new() };
+    match passed() {
+        0 => open_own(settings, &mut inherited, &wanted, &mut doors)?,
+        count => open_passed(settings, count, &wanted, &mut doors)?,
+    }
+    if doors.listeners.is_empty() {
+        return Err(Fatal("nowhere to listen on".to_owned()));
+    }
+    Ok(doors)
+}
+
+/// How many sockets the service manager has opened for this process (systemd's `sd_listen_fds`).
+pub(crate) fn passed() -> u32 {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let is_for_us = number("LISTEN_PID") == Some(std::process::id().into());
+    let count = number("LISTEN_FDS").filter(|_| is_for_us).unwrap_or(0);
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// How listeners are wanted.
+fn wanted(settings: &Settings) -> Wanted {
+    Wanted {
         backlog: settings.listen_backlog,
         is_port_shared: settings.so_reuseport,
         defer_accept_secs: settings.tcp_defer_accept,
         tuning: control::tuning(settings),
-    };
-    let mut doors = Doors { listeners: Vec::new(), socket_file: None, warnings: Vec::new() };
-    let passed = passed();
-    if passed > 0 {
-        open_passed(settings, passed, &wanted, &mut doors)?;
-        return Ok(doors);
     }
+}
+
+/// The process that had these listeners has let go: from now on our own settings hold for them. What cannot be helped is told.
+pub(crate) fn adopt(settings: &Settings, listeners: &[Arc<Listener>]) -> Vec<String> {
+    let wanted = wanted(settings);
+    let mut warnings = Vec::new();
+    for listener in listeners {
+        let (name, adopted) = (name(listener), listener.adopt(&wanted));
+        match adopted {
+            Ok(staying) => warnings.extend(staying.iter().map(|setting| {
+                format!("{setting} of {name} stays as the old process had it: only a start without -R changes that")
+            })),
+            Err(fault) => {
+                warnings.push(format!("settings of {name} stay as the old process had them: {}", told(&fault)))
+            }
+        }
+    }
+    warnings
+}
+
+/// The sockets that the settings ask for.
+fn open_own(
+    settings: &Settings,
+    inherited: &mut Vec<Listener>,
+    wanted: &Wanted,
+    doors: &mut Doors,
+) -> Result<(), Fatal> {
     for item in &settings.listen_addr {
         for address in addresses(item, settings.listen_port)? {
-            if let Some(listener) = take(&mut inherited, &Bound::Tcp(address)) {
+            if let Some(listener) = take(inherited, &Bound::Tcp(address)) {
                 doors.listeners.push(listener);
                 continue;
             }
-            match reactor::bind_tcp(address, &wanted) {
+            match reactor::bind_tcp(address, wanted) {
                 Ok(listener) => doors.listeners.push(Arc::new(listener)),
                 Err(fault) => doors.warnings.push(format!("cannot listen on {address}: {}", told(&fault))),
             }
@@ -100,26 +143,16 @@ pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<
         return Err(Fatal(format!("failed to listen on any address in listen_addr list: {list} ({why})")));
     }
     if let Some(path) = socket_path(settings) {
-        match take(&mut inherited, &Bound::Unix(path.as_str().into())) {
+        match take(inherited, &Bound::Unix(path.as_str().into())) {
             Some(listener) => doors.listeners.push(listener),
-            None => open_unix(settings, &path, &wanted, &mut doors)?,
+            None => open_unix(settings, &path, wanted, doors)?,
         }
     }
-    if doors.listeners.is_empty() {
-        return Err(Fatal("nowhere to listen on".to_owned()));
-    }
-    Ok(doors)
-}
-
-/// How many sockets the service manager has opened for this process (systemd's `sd_listen_fds`).
-pub(crate) fn passed() -> i32 {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<i32>().ok());
-    let is_for_us = number("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
-    number("LISTEN_FDS").filter(|count| is_for_us && *count > 0).unwrap_or(0)
+    Ok(())
 }
 
 /// The sockets that the service manager has opened take the place of those in the settings.
-fn open_passed(settings: &Settings, count: i32, wanted: &Wanted, doors: &mut Doors) -> Result<(), Fatal> {
+fn open_passed(settings: &Settings, count: u32, wanted: &Wanted, doors: &mut Doors) -> Result<(), Fatal> {
     if settings.listen_addr.iter().next().is_some() {
         doors.warnings.push("sockets passed from service manager, listen_addr ignored".to_owned());
     }
@@ -130,7 +163,10 @@ fn open_passed(settings: &Settings, count: i32, wanted: &Wanted, doors: &mut Doo
     {
         doors.warnings.push("sockets passed from service manager, unix_socket_dir ignored".to_owned());
     }
-    for number in PASSED_FROM..PASSED_FROM + count {
+    if count > PASSED_MAX {
+        return Err(Fatal(format!("LISTEN_FDS says {count} sockets, and at most {PASSED_MAX} are taken")));
+    }
+    for number in (PASSED_FROM..).take(count as usize) {
         let listener = reactor::passed(number, wanted).map_err(|fault| {
             let why = told(&fault);
             Fatal(format!("failed to set up socket passed from service manager (fd {number}): {why}"))
@@ -231,6 +267,8 @@ fn told(fault: &ListenFault) -> String {
 
 /// The first descriptor that a service manager passes.
 const PASSED_FROM: i32 = 3;
+/// More sockets than that are nobody's wish but a mistake.
+const PASSED_MAX: u32 = 128;
 
 #[cfg(test)]
 mod tests {

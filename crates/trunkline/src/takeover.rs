@@ -40,7 +40,7 @@ pub(crate) fn take_over(
     speaker: &control::Speaker,
 ) -> Result<(), Fatal> {
     let failed = |why| Fatal(format!("online restart failed: {why}"));
-    let estate = predecessor.take_all(force.settings.suspend_timeout).map_err(failed)?;
+    let estate = predecessor.take_all().map_err(failed)?;
     let (clients, servers) = estate.counts();
     ids.begin_behind(estate.last_id);
     let shares = estate.share_out(&force.homes);

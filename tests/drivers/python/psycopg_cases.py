@@ -3,6 +3,7 @@
 Always true: a connection is in autocommit mode unless the case is about transactions.
 """
 
+import contextlib
 import hashlib
 
 import psycopg
@@ -158,10 +159,18 @@ def pipeline_error():
         with conn.pipeline() as batch:
             before = conn.execute("select %s::text", [tag("before")])
             batch.sync()
-            conn.execute("select 1 / %s::int", [0])
-            after = conn.execute("select %s::text", [tag("after")])
-            expect(errors.DivisionByZero, batch.sync)
-            expect(psycopg.Error, after.fetchone)
+            after = []
+
+            def fails():
+                conn.execute("select 1 / %s::int", [0])
+                # What has come already is told with the next request, or the one after it.
+                after.append(conn.execute("select %s::text", [tag("after")]))
+                batch.sync()
+            expect(errors.DivisionByZero, fails)
+            for skipped in after:
+                expect(psycopg.Error, skipped.fetchone)
+            with contextlib.suppress(psycopg.Error):
+                batch.sync()
             fresh = conn.execute("select %s::text", [tag("fresh")])
             batch.sync()
             assert before.fetchone()[0] == tag("before") and fresh.fetchone()[0] == tag("fresh")

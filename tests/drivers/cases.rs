@@ -1,7 +1,7 @@
 //! The names of the cases that every program has to answer for.
 //!
-//! Always true: a program that says nothing about one of them has failed it; one that its driver cannot do is told with
-//! the reason.
+//! Always true: a program that says nothing about one of them, or does not know it, has failed it; what its driver cannot do
+//! the program declares by name, with the reason.
 
 /// In the order in which they are run.
 pub(crate) const CASES: [&str; 36] = [

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tests::place::Place;
+use tests::runner;
 
 use crate::kit::Kit;
 use crate::matrix::Matrix;
@@ -22,13 +23,7 @@ use crate::options::Options;
 use crate::stage::Scene;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("{reason}");
-            ExitCode::FAILURE
-        }
-    }
+    runner::exit(run())
 }
 
 fn run() -> Result<(), String> {

@@ -5,11 +5,9 @@
 //! Not here: how a program is made (`kit`).
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use tests::client::Client;
-use tests::message;
-use tests::peer::Peer;
 use tests::pooler::Pooler;
 use tests::program::try_run;
 use tests::wait::{LIMIT, try_wait_for};
@@ -30,13 +28,16 @@ struct Account {
 pub(crate) fn run(scene: &Scene, kit: &Kit, options: &Options, matrix: &mut Matrix) {
     let mut accounts = Vec::new();
     for stage in STAGES.iter().filter(|stage| options.wants_stage(stage.name)) {
-        let pooler = scene.pooler(stage);
-        let mut account = play(scene, stage, pooler.as_ref(), kit, options);
-        if let Some(pooler) = &pooler {
-            await_what_the_console_lacks(pooler, &mut account);
-            if let Err(words) = look(pooler) {
-                matrix.fail(format!("{} {}: {words}\n{}", kit.driver.name, stage.name, tail(pooler)));
-            }
+        let mut pooler = scene.pooler(stage);
+        let title = format!("{} {}", kit.driver.name, stage.name);
+        let account = play(scene, stage, pooler.as_ref(), kit, options).unwrap_or_else(|(account, words)| {
+            matrix.fail(format!("{title}: {words}"));
+            account
+        });
+        if let Some(pooler) = &mut pooler
+            && let Err(words) = look(pooler)
+        {
+            matrix.fail(format!("{title}: {words}\n{}", last_lines(&pooler.log())));
         }
         accounts.push((stage.name, account));
     }
@@ -51,7 +52,14 @@ pub(crate) fn run(scene: &Scene, kit: &Kit, options: &Options, matrix: &mut Matr
     }
 }
 
-fn play(scene: &Scene, stage: &Stage, pooler: Option<&Pooler>, kit: &Kit, options: &Options) -> Account {
+/// What the program says; and what is wrong with it beside the cases, if anything is.
+fn play(
+    scene: &Scene,
+    stage: &Stage,
+    pooler: Option<&Pooler>,
+    kit: &Kit,
+    options: &Options,
+) -> Result<Account, (Account, String)> {
     let mut command = kit.command();
     command.args(options.wanted_cases());
     command.envs(scene.environment(stage, pooler));
@@ -60,58 +68,40 @@ fn play(scene: &Scene, stage: &Stage, pooler: Option<&Pooler>, kit: &Kit, option
         command.env_remove(name);
     }
     command.env("PGPASSFILE", "/dev/null").env("PGSERVICEFILE", "/dev/null");
-    let (ended, said) = try_run(&mut command, PROGRAM_MAX);
+    let (ended, said) = try_run(&mut command, CASE_MAX * (options.wanted_cases().count() as u32 + 1));
     let mut account = Account::read(&said.out);
+    let how = ended.map_or_else(|| "hung".to_owned(), |status| format!("ended with {status}"));
     if let Some(case) = Account::unfinished(&said.out) {
-        let how = ended.map_or_else(|| "hung".to_owned(), |status| format!("ended with {status}"));
         account.outcomes.insert(case, Outcome::Failed(format!("the program {how}: {}", last_lines(&said.err))));
-    } else if account.outcomes.is_empty() {
-        eprintln!("{} at {} said nothing of use:\n{}\n{}", kit.driver.name, stage.name, said.out, said.err);
     }
-    account
-}
-
-/// The console is its own part of the pooler. What it says itself that it cannot do yet is awaited, and must pass from
-/// the moment when it no longer says so.
-fn await_what_the_console_lacks(pooler: &Pooler, account: &mut Account) {
-    if let Some(outcome) = account.outcomes.get_mut("console_extended")
-        && let Outcome::Failed(words) = outcome
-        && !console_knows_the_extended_protocol(pooler)
-    {
-        *outcome = Outcome::Awaited(words.clone());
+    match ended.is_some_and(|status| status.success()) {
+        true => Ok(account),
+        false => Err((account, format!("the program {how}: {}", last_lines(&said.err)))),
     }
-}
-
-fn console_knows_the_extended_protocol(pooler: &Pooler) -> bool {
-    let Ok(mut peer) = Peer::tcp(pooler.address()) else { return false };
-    peer.send(&message::startup(0, &[("user", "stats"), ("database", "pgbouncer")]));
-    let Ok(mut client) = Client::finish_login(peer, LIMIT) else { return false };
-    client.peer.send(&[message::parse("", "show version"), message::sync()].concat());
-    client.peer.frame().is_ok_and(|frame| frame.tag == b'1')
 }
 
 /// Whether the pooler is at rest and had no surprises.
-fn look(pooler: &Pooler) -> Result<(), String> {
+fn look(pooler: &mut Pooler) -> Result<(), String> {
+    if !pooler.is_running() {
+        return Err("the pooler has ended".to_owned());
+    }
     let log = pooler.log();
     if let Some(line) = log.lines().find(|line| line.contains("protocol surprise") || line.contains("panic")) {
         return Err(format!("the log says: {line}"));
     }
-    let busy = || {
+    let mut busy = None;
+    let at_rest = || {
         let pools = pooler.console("SHOW POOLS");
-        let busy = pools.rows.iter().find(|row| {
-            let counts = [2, 3, 6, 8].map(|at| row[at].as_deref().unwrap_or("0"));
-            row[0].as_deref() != Some("pgbouncer") && counts.iter().any(|count| *count != "0")
-        });
-        busy.map(|row| format!("{row:?}"))
+        let mut rows = (0..pools.rows.len()).map(|row| pools.named(row));
+        busy = rows.find(|row| row["database"] != "pgbouncer" && AT_REST.iter().any(|column| row[*column] != "0"));
+        busy.is_none().then_some(())
     };
-    match try_wait_for(LIMIT, || busy().is_none().then_some(())) {
-        Some(()) => Ok(()),
-        None => Err(format!("not at rest: {}", busy().unwrap_or_default())),
+    // One that neither ends nor answers is found out by a panic.
+    match catch_unwind(AssertUnwindSafe(|| try_wait_for(LIMIT, at_rest))) {
+        Ok(Some(())) => Ok(()),
+        Ok(None) => Err(format!("not at rest: {busy:?}")),
+        Err(_) => Err("the console does not answer".to_owned()),
     }
-}
-
-fn tail(pooler: &Pooler) -> String {
-    last_lines(&pooler.log())
 }
 
 fn last_lines(text: &str) -> String {
@@ -150,7 +140,18 @@ impl Account {
     }
 }
 
-/// For all its cases together.
-const PROGRAM_MAX: Duration = Duration::from_secs(600);
+/// For a case. The programs have the same limit for each, and end it themselves where they can.
+const CASE_MAX: Duration = Duration::from_secs(60);
+
+/// What is zero in SHOW POOLS when nobody is there and nothing is owed.
+const AT_REST: [&str; 7] = [
+    "cl_active",
+    "cl_waiting",
+    "cl_active_cancel_req",
+    "cl_waiting_cancel_req",
+    "sv_active",
+    "sv_active_cancel",
+    "sv_being_canceled",
+];
 
 const LINES_MAX: usize = 12;

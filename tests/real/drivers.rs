@@ -1,5 +1,7 @@
 //! Drivers that speak the extended protocol only, at the console.
 
+use std::time::Duration;
+
 use tests::client::Client;
 use tests::message;
 use tests::pooler::Pooler;
@@ -7,6 +9,9 @@ use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Config, NoTls};
 
 use crate::house::House;
+
+/// For the whole of a conversation.
+const LONG: Duration = Duration::from_secs(60);
 
 /// The binary form of a value, whatever its type.
 struct Raw(Vec<u8>);
@@ -25,7 +30,7 @@ pub(crate) fn a_driver_that_prepares_everything_asks_the_console(house: &House) 
     let pooler = house.pooler("drivers", &["admin_users = admin"]);
     pooler.client("u", "drivers").run("select 1");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+    let asks = async {
         let mut config = Config::new();
         config.host("127.0.0.1").port(pooler.port()).user("admin").dbname("pgbouncer");
         let (client, connection) = config.connect(NoTls).await.expect("let in");
@@ -53,7 +58,8 @@ pub(crate) fn a_driver_that_prepares_everything_asks_the_console(house: &House) 
         assert_eq!(client.query("SHOW VERSION", &[]).await.expect("a table").len(), 1, "and it goes on");
         drop(client);
         connection.await.expect("it ends").expect("well");
-    });
+    };
+    runtime.block_on(async { tokio::time::timeout(LONG, asks).await.expect("it is answered in time") });
 }
 
 /// What comes in one piece is answered in order, however much it is.

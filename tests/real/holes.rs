@@ -98,7 +98,7 @@ pub(crate) fn cve_2026_6665_and_6666_what_a_server_may_say(house: &House) {
     let ini = house.ini("hole_other", &["server_login_retry = 1"]).database(&line);
     let pooler = house.start(&ini.set("server_tls_sslmode = disable"));
     let server = thread::spawn(move || {
-        let accept = || Peer::accepted(listener.accept().expect("the pooler dials").0).expect("usable");
+        let accept = || Peer::accept(&listener).expect("the pooler dials");
         let mut peer = accept();
         peer.packet().expect("a startup packet");
         peer.send(&message::frame(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tests::client::Client;
 use tests::message::Complaint;
 use tests::pooler::{Ini, Pooler};
-use tests::wait::{LIMIT, wait_until};
+use tests::wait::{LIMIT, wait_for, wait_until};
 
 use crate::house::House;
 
@@ -81,14 +81,14 @@ pub(crate) fn a_limit_of_users_that_a_reload_brings_counts_who_is_there(house: &
     let text = "client connections exceeded (max_user_client_connections)";
     assert_eq!(refused(&pooler, "u", "postgres").text, text);
     drop(one);
-    wait_until("the place is free", LIMIT, || pooler.log().contains("closing because: client unexpected eof"));
-    let _three = pooler.client("u", "postgres");
+    let parameters = [("user", "u"), ("database", "postgres")];
+    let three = wait_for("the place is free", LIMIT, || Client::try_login(pooler.address(), &parameters).ok());
     assert_eq!(refused(&pooler, "u", "limit_later").text, text);
     let _four = pooler.client("v", "postgres");
     assert_eq!(refused(&pooler, "v", "limit_later").text, text);
     pooler.rewrite(&ini);
     pooler.console("RELOAD");
-    drop(_three);
+    drop(three);
     let _more = [pooler.client("u", "postgres"), pooler.client("u", "limit_later")];
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tests::client::Client;
@@ -11,7 +11,7 @@ use tests::message::{self, Complaint};
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
 use tests::program::{finish, run, signal};
-use tests::wait::{LIMIT, wait_for, wait_until};
+use tests::wait::{LIMIT, try_wait_for, wait_for, wait_until};
 
 use crate::house::House;
 
@@ -32,9 +32,9 @@ pub(crate) fn a_base_backup_is_taken_with_its_wal(house: &House) {
 
 pub(crate) fn wal_is_received_as_it_was_written_also_through_reloads(house: &House) {
     let pooler = physical(house, &["pool_mode = session"]);
-    slot(house, "rep_wal_slot");
+    let _slot = Slot::physical(house, "rep_wal_slot");
     // What is to be compared must not be recycled meanwhile.
-    slot(house, "rep_wal_keeper");
+    let _keeper = Slot::physical(house, "rep_wal_keeper");
     let directory = house.place.directory();
     let mut command = tool(house, "pg_receivewal", &pooler, "postgres");
     let receiver = Running::start(command.args(["-S", "rep_wal_slot", "--synchronous", "-D"]).arg(&directory));
@@ -57,8 +57,6 @@ pub(crate) fn wal_is_received_as_it_was_written_also_through_reloads(house: &Hou
         let name = path.file_name().expect("a name");
         assert!(fs::read(&path).expect("a file") == fs::read(written.join(name)).expect("a file"), "{name:?} differs");
     }
-    drop_slot(house, "rep_wal_slot");
-    drop_slot(house, "rep_wal_keeper");
     let log = pooler.log();
     assert!(log.contains("closing because: replication client was closed"), "it ended as it should");
     assert_eq!(log.matches("replication=physical").count(), 1, "it was never cut off");
@@ -68,7 +66,7 @@ pub(crate) fn changes_are_decoded(house: &House) {
     let pooler = house.pooler("rep_decoded", &[]);
     let mut direct = house.postgres.client("rep_decoded");
     direct.run("create table t (a int)");
-    direct.run("select pg_create_logical_replication_slot('rep_decoded_slot', 'test_decoding')");
+    let _slot = Slot::decoding(house, "rep_decoded", "rep_decoded_slot");
     let file = house.place.directory().join("changes");
     let mut command = tool(house, "pg_recvlogical", &pooler, "rep_decoded");
     let receiver =
@@ -150,7 +148,7 @@ pub(crate) fn whoever_may_not_replicate_is_told_why(house: &House) {
 }
 
 pub(crate) fn streams_count_in_their_pool_or_apart_from_it(house: &House) {
-    let pooler = house.pooler("rep_limits", &["default_pool_size = 2", "query_wait_timeout = 2"]);
+    let pooler = house.pooler("rep_limits", &["default_pool_size = 2", "query_wait_timeout = 5"]);
     let mut session = pooler.client("u", "rep_limits");
     session.run("select 1");
     let mut one = replica(&pooler, "rep_limits", "database");
@@ -167,7 +165,7 @@ pub(crate) fn streams_count_in_their_pool_or_apart_from_it(house: &House) {
     assert_eq!(pooler.client("u", "rep_limits").value("select 3"), "3");
     // With a size of their own they leave the others their places.
     let line = format!("{} replication_pool_size=1", house.line("rep_limits"));
-    let apart = house.start(&Ini::new(&line).set("default_pool_size = 1").set("query_wait_timeout = 1"));
+    let apart = house.start(&Ini::new(&line).set("default_pool_size = 1").set("query_wait_timeout = 5"));
     let _three = replica(&apart, "rep_limits", "database");
     assert_eq!(apart.client("u", "rep_limits").value("select 4"), "4");
     assert_eq!(apart.connections_to(house.postgres.port()), 2);
@@ -179,7 +177,7 @@ pub(crate) fn streams_count_in_their_pool_or_apart_from_it(house: &House) {
 
 pub(crate) fn a_client_that_is_killed_frees_its_slot(house: &House) {
     let (pooler, by_name) = (house.pooler("rep_killed", &[]), physical(house, &[]));
-    slot(house, "rep_killed_slot");
+    let _slot = Slot::physical(house, "rep_killed_slot");
     for how in [Signal::SIGKILL, Signal::SIGINT] {
         let directory = house.place.directory();
         let mut command = tool(house, "pg_receivewal", &by_name, "postgres");
@@ -203,19 +201,22 @@ pub(crate) fn a_client_that_is_killed_frees_its_slot(house: &House) {
 
 pub(crate) fn a_stream_outlives_a_pause_and_ends_with_the_process(house: &House) {
     let mut pooler = house.pooler("rep_down", &[]);
-    slot(house, "rep_down_slot");
+    let _slot = Slot::physical(house, "rep_down_slot");
     let mut client = streaming(house, &pooler, "rep_down", "rep_down_slot");
     let mut console = pooler.client("admin", "pgbouncer");
     console.ask("PAUSE rep_down");
-    pooler.await_pool("rep_down", "sv_active", "1");
-    house.postgres.query("select pg_logical_emit_message(false, 'x', 'y')");
-    assert_eq!(client.peer.frame_within(LIMIT).expect("it goes on").tag, b'd');
+    wait_until("it is paused", LIMIT, || {
+        let databases = pooler.console("SHOW DATABASES");
+        let mut rows = (0..databases.rows.len()).map(|row| databases.named(row));
+        rows.any(|row| row["name"] == "rep_down" && row["paused"] == "1")
+    });
+    assert_eq!(pooler.pool("rep_down", "u")["sv_active"], "1");
+    goes_on(house, &mut client, "while it is paused");
     assert_eq!(pooler.console("RESUME rep_down").tags, ["RESUME"]);
     // A shutdown that waits for clients waits for this one.
     pooler.signal(Signal::SIGTERM);
     pooler.await_log("got SIGTERM");
-    house.postgres.query("select pg_logical_emit_message(false, 'x', 'y')");
-    assert_eq!(client.peer.frame_within(LIMIT).expect("it goes on").tag, b'd');
+    goes_on(house, &mut client, "while it shuts down");
     assert!(pooler.is_running());
     pooler.signal(Signal::SIGTERM);
     assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
@@ -225,7 +226,7 @@ pub(crate) fn a_stream_outlives_a_pause_and_ends_with_the_process(house: &House)
 
 pub(crate) fn a_cancel_request_ends_a_stream_and_not_its_connection(house: &House) {
     let pooler = house.pooler("rep_cancel", &[]);
-    slot(house, "rep_cancel_slot");
+    let _slot = Slot::physical(house, "rep_cancel_slot");
     let mut client = streaming(house, &pooler, "rep_cancel", "rep_cancel_slot");
     client.cancel();
     let answer = client.answer();
@@ -236,28 +237,29 @@ pub(crate) fn a_cancel_request_ends_a_stream_and_not_its_connection(house: &Hous
 
 pub(crate) fn a_stream_that_nobody_reads_is_held_back(house: &House) {
     let pooler = house.pooler("rep_slow", &[]);
-    slot(house, "rep_slow_slot");
+    let _slot = Slot::physical(house, "rep_slow_slot");
     let before = pooler.memory_kb("VmRSS");
+    let from = house.postgres.value("select pg_current_wal_flush_lsn()");
     let client = streaming(house, &pooler, "rep_slow", "rep_slow_slot");
     let much = "select count(pg_logical_emit_message(false, 'x', repeat('y', 1000000))) from generate_series(1, 60)";
     house.postgres.query(much);
-    // The walsender has sent what fits into the sockets, and waits.
-    let sent = "select sent_lsn from pg_stat_replication where application_name = 'rep_slow'";
-    let (mut last, mut still) = (String::new(), 0);
-    wait_until("the walsender waits", LONG, || {
-        let now = house.postgres.value(sent);
-        still = if now == last { still + 1 } else { 0 };
-        last = now;
-        still > 30
-    });
-    let behind = house.postgres.value(&format!("select pg_current_wal_flush_lsn() - '{last}'::pg_lsn > 40000000"));
+    // The walsender has sent what fits into the sockets, and waits with the rest. One that has sent all waits by the same
+    // name; one that is only slow goes on between the two looks.
+    let waits = format!(
+        "select sent_lsn from pg_stat_replication join pg_stat_activity using (pid)
+         where pg_stat_replication.application_name = 'rep_slow' and wait_event in ('WalSenderMain', 'WalSenderWriteData')
+         and sent_lsn > '{from}' and sent_lsn < pg_current_wal_flush_lsn()"
+    );
+    let look = || house.postgres.query(&waits).rows.first().and_then(|row| row[0].clone());
+    let sent =
+        wait_for("the walsender waits with the rest", LIMIT, || look().filter(|sent| look().as_ref() == Some(sent)));
+    let behind = house.postgres.value(&format!("select pg_current_wal_flush_lsn() - '{sent}'::pg_lsn > 40000000"));
     assert_eq!(behind, "t", "it has sent what nobody took");
     let grown = pooler.memory_kb("VmRSS").saturating_sub(before);
     assert!(grown < 10_000, "the pooler has grown by {grown} kB for 60 MB that nobody reads");
     assert_eq!(pooler.client("u", "rep_slow").value("select 1"), "1");
     drop(client);
     await_inactive(house, "rep_slow_slot");
-    drop_slot(house, "rep_slow_slot");
 }
 
 pub(crate) fn a_walsender_that_ends_in_good_order_is_no_crash(house: &House) {
@@ -369,12 +371,64 @@ fn last_words(client: &mut Client) -> Complaint {
     }
 }
 
-fn slot(house: &House, name: &str) {
-    house.postgres.query(&format!("select pg_create_physical_replication_slot('{name}', true)"));
+/// Writes into the WAL what nobody else writes there, and reads the stream until it has come. Other tests write, too.
+fn goes_on(house: &House, client: &mut Client, mark: &str) {
+    // Three of them, of which the border of a page can cut one only.
+    let one = format!("pg_logical_emit_message(true, 'mark', '{mark}')");
+    house.postgres.query(&format!("select {one}, {one}, {one}"));
+    let end = Instant::now() + LIMIT;
+    let mut heard = Vec::new();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let frame = client.peer.frame_within(left).unwrap_or_else(|lost| panic!("no WAL {mark}: {lost}"));
+        assert_eq!(frame.tag, b'd', "{mark}");
+        // A message may bring a part of a record.
+        if frame.body.first() == Some(&b'w') {
+            heard.extend_from_slice(&frame.body[25..]);
+        }
+        if heard.windows(mark.len()).any(|bytes| bytes == mark.as_bytes()) {
+            return;
+        }
+    }
 }
 
-fn drop_slot(house: &House, name: &str) {
-    house.postgres.query(&format!("select pg_drop_replication_slot('{name}')"));
+/// A replication slot that is gone in the end: it would keep WAL, and all that is deleted, for the other tests.
+struct Slot<'h> {
+    house: &'h House,
+    name: &'static str,
+}
+
+impl<'h> Slot<'h> {
+    fn physical(house: &'h House, name: &'static str) -> Self {
+        house.postgres.query(&format!("select pg_create_physical_replication_slot('{name}', true)"));
+        Self { house, name }
+    }
+
+    fn decoding(house: &'h House, database: &str, name: &'static str) -> Self {
+        let create = format!("select pg_create_logical_replication_slot('{name}', 'test_decoding')");
+        house.postgres.client(database).run(&create);
+        Self { house, name }
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        // A test that has failed may leave somebody who uses it.
+        let ends = format!(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots
+             where slot_name = '{0}' and active_pid is not null",
+            self.name
+        );
+        let drops = format!("select pg_drop_replication_slot('{}')", self.name);
+        if let Ok(mut client) =
+            Client::try_login(self.house.postgres.address(), &[("user", "postgres"), ("database", "postgres")])
+        {
+            try_wait_for(LIMIT, || {
+                client.query(&ends);
+                client.query(&drops).errors.is_empty().then_some(())
+            });
+        }
+    }
 }
 
 fn await_active(house: &House, slot: &str) {
@@ -416,4 +470,4 @@ fn await_streams(pooler: &Pooler, count: usize) {
 /// The database that programs ask for which replicate physically.
 const NAME: &str = "replication";
 /// For what copies or decodes a lot.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(120);

@@ -14,15 +14,10 @@ use std::sync::Arc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tests::place::Place;
 use tests::postgres::Postgres;
+use tests::runner;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("{reason}");
-            ExitCode::FAILURE
-        }
-    }
+    runner::exit(run())
 }
 
 fn run() -> Result<(), String> {

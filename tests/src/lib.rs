@@ -18,3 +18,4 @@ pub mod program;
 pub mod runner;
 pub mod script;
 pub mod wait;
+mod watch;

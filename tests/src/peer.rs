@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::wait::LIMIT;
+use crate::wait::{LIMIT, try_wait_for};
 
 /// A connection.
 #[derive(Debug)]
@@ -63,6 +63,17 @@ impl Peer {
     /// Those of the connect.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         Self::accepted(TcpStream::connect_timeout(&address, LIMIT)?)
+    }
+
+    /// Waits until somebody connects.
+    ///
+    /// # Errors
+    /// When nobody does within the ordinary limit.
+    pub fn accept(listener: &TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let (stream, _) = try_wait_for(LIMIT, || listener.accept().ok())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, "nobody connects"))?;
+        Self::accepted(stream)
     }
 
     /// Takes over an accepted stream.

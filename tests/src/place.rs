@@ -35,7 +35,7 @@ impl Place {
         let source = pooler_program()?;
         let postgres_programs = postgres_programs()?;
         let owner = owner()?;
-        let scratch = env::temp_dir().join(format!("trunkline-tests-{}", std::process::id()));
+        let scratch = scratch();
         fs::create_dir_all(&scratch).map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
         let is_trunkline = source.file_name() != Some(OsStr::new("pgbouncer"));
         let mut place = Self { scratch, owner, pooler: source, is_trunkline, postgres_programs, leash: has_setpriv() };
@@ -147,6 +147,11 @@ pub fn free_port() -> u16 {
         }
     }
     panic!("no port is free between {PORT_FIRST} and {}", PORT_FIRST + PORTS);
+}
+
+/// The directory of everything that this run writes.
+pub fn scratch() -> PathBuf {
+    env::temp_dir().join(format!("trunkline-tests-{}", std::process::id()))
 }
 
 fn pooler_program() -> Result<PathBuf, String> {

@@ -143,8 +143,8 @@ impl Pooler {
     /// With its log when it does not answer on its unix socket.
     pub fn start_again(&mut self) {
         assert!(self.look().is_some(), "it still runs");
-        let said = fs::File::create(self.directory.join("said")).expect("a file can be written");
-        self.child = Self::spawn(&mut self.place.command(self.place.pooler(), "KILL"), &self.directory, said);
+        fs::write(self.directory.join("said"), "").expect("a file can be written");
+        self.child = Self::spawn(&mut self.place.command(self.place.pooler(), "KILL"), &self.directory);
         self.ended = None;
         self.await_socket();
     }
@@ -164,11 +164,9 @@ impl Pooler {
     /// # Panics
     /// When it cannot be started.
     pub fn beside(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let said = fs::File::options().append(true).open(self.directory.join("said")).expect("the file is there");
         let mut command = self.place.command(self.place.pooler(), "KILL");
-        command.args(arguments).arg(self.directory.join("ini")).envs(environment.iter().copied());
-        let said_too = said.try_clone().expect("a file can be shared");
-        let child = command.stdin(Stdio::null()).stdout(said_too).stderr(said).spawn().expect("the pooler starts");
+        command.args(arguments).envs(environment.iter().copied());
+        let child = Self::spawn(&mut command, &self.directory);
         let (place, directory) = (self.place.clone(), self.directory.clone());
         Self { place, child, directory, port: self.port, ended: None }
     }
@@ -182,7 +180,7 @@ impl Pooler {
         let before = taken(&self.log());
         let new = self.beside(&["-R"], &[]);
         let mut old = std::mem::replace(self, new);
-        assert_eq!(old.await_end(LIMIT * 3).code(), Some(0));
+        assert_eq!(old.await_end(HANDOVER_MAX).code(), Some(0));
         wait_until("the new process has taken over", LIMIT, || taken(&self.log()) > before);
     }
 
@@ -338,7 +336,6 @@ impl Pooler {
         let directory = place.directory();
         place.write(&directory.join("ini"), &ini.text(&directory, port));
         place.write(&directory.join("users"), &ini.secrets_text());
-        let said = fs::File::create(directory.join("said")).expect("a file can be written");
         let mut command = match ini.descriptors {
             None => place.command(place.pooler(), "KILL"),
             Some(count) => {
@@ -347,11 +344,14 @@ impl Pooler {
                 command
             }
         };
-        let child = Self::spawn(&mut command, &directory, said);
+        let child = Self::spawn(&mut command, &directory);
         Self { place: place.clone(), child, directory, port, ended: None }
     }
 
-    fn spawn(command: &mut Command, directory: &Path, said: fs::File) -> Child {
+    fn spawn(command: &mut Command, directory: &Path) -> Child {
+        // Two processes may share it, so each writes at its end.
+        let said = fs::File::options().create(true).append(true).open(directory.join("said"));
+        let said = said.expect("a file can be written");
         let out = said.try_clone().expect("a file can be shared");
         let command = command.arg(directory.join("ini")).stdin(Stdio::null()).stdout(out).stderr(said);
         command.spawn().expect("the pooler starts")
@@ -404,6 +404,10 @@ impl Drop for Pooler {
         }
     }
 }
+
+/// How long a handover may take. Longer than both sides have patience for (20 s and `suspend_timeout`), so that it is they
+/// who say what was wrong.
+pub const HANDOVER_MAX: Duration = Duration::from_secs(60);
 
 fn double(text: &str) -> String {
     text.replace('"', "\"\"")

@@ -3,7 +3,8 @@
 //! Always true: a program that does not end in time is killed, and the test fails.
 //! Not here: programs that serve (`postgres`, `pooler`).
 
-use std::io::Read;
+use std::fs;
+use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::pooler::Pooler;
-use crate::wait::try_wait_for;
+use crate::wait::{LIMIT, try_wait_for};
 
 /// What a program said and how it ended.
 #[derive(Debug)]
@@ -122,6 +123,52 @@ pub fn pgbench(pooler: &Pooler, user: &str, database: &str) -> Command {
     command
 }
 
+/// A pgbench that goes on until it is ended, however long what is done meanwhile takes.
+#[derive(Debug)]
+pub struct Bench(Option<Child>);
+
+impl Bench {
+    /// Starts it; `input` is a script for `-f /dev/stdin`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(command: &mut Command, input: &str) -> Self {
+        command.args(["-T", "3600", "-P", "1"]);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("pgbench starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(input.as_bytes()).expect("pgbench reads its script");
+        Self(Some(child))
+    }
+
+    /// Ends it.
+    ///
+    /// # Panics
+    /// With its words when any of its transactions or connections has failed, or it has ended by itself.
+    pub fn end(mut self) {
+        let mut child = self.0.take().expect("only here and in the end is it taken");
+        let ended = child.try_wait().expect("a child can be waited for");
+        if ended.is_none() {
+            signal(child.id(), Signal::SIGTERM);
+        }
+        let said = finish(child, "pgbench", LIMIT);
+        assert!(ended.is_none(), "pgbench has given up: {said:?}");
+        // `progress: 1.0 s, 2000.1 tps, lat 0.5 ms stddev 0.1, 0 failed`: from PostgreSQL 15 on, with the failures.
+        let is_failure = |line: &str| line.contains(" failed") && !line.ends_with(", 0 failed");
+        assert!(!said.err.lines().any(is_failure), "{said:?}");
+        assert!(["error", "FATAL", "abort"].iter().all(|word| !said.err.contains(word)), "{said:?}");
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// Sends a signal to a child.
 ///
 /// # Panics
@@ -129,6 +176,37 @@ pub fn pgbench(pooler: &Pooler, user: &str, database: &str) -> Command {
 pub fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).expect("a process number of this system");
     kill(Pid::from_raw(pid), signal).expect("a child can be signalled");
+}
+
+/// Ends whatever this process has started and not waited for. What is asked by SIGQUIT ends at once and takes its own
+/// children along, PostgreSQL among them; what does not is killed.
+pub fn end_children() {
+    let signal_all = |how: Signal| {
+        for child in children() {
+            let _ = kill(child, how);
+        }
+    };
+    signal_all(Signal::SIGQUIT);
+    if try_wait_for(Duration::from_secs(5), || children().is_empty().then_some(())).is_none() {
+        signal_all(Signal::SIGKILL);
+    }
+}
+
+/// Our children that still run, by the kernel's list of all processes: `PID (NAME) STATE PARENT ...`, where the name may
+/// have anything in it.
+fn children() -> Vec<Pid> {
+    let own = std::process::id().to_string();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let mut words = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let (state, parent) = (words.next(), words.next());
+        if state != Some("Z") && parent == Some(&own) {
+            found.push(Pid::from_raw(pid));
+        }
+    }
+    found
 }
 
 fn gather(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {

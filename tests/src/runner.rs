@@ -1,12 +1,17 @@
 //! Runs the tests of a binary, a few at a time, and says how they ended.
 //!
-//! Always true: a panic ends its test only; the caller's guards are dropped before the program ends.
+//! Always true: a panic ends its test only; the caller's guards are dropped before the program ends, unless a test hangs:
+//! then all that we have started is ended, and the run with it.
 //! Not here: what is tested.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::program::end_children;
+use crate::watch::Watch;
 
 /// One test.
 pub struct Test<'a> {
@@ -33,6 +38,18 @@ pub enum Alone {
     Yes,
     /// As `Yes`, and only when it is named by the filter, because it takes long.
     OnlyWhenNamed,
+}
+
+impl Alone {
+    /// After so much time a test hangs. Generous: its own expectations have shorter limits, all of them together.
+    fn limit(self) -> Option<Duration> {
+        match self {
+            Self::No => Some(Duration::from_secs(300)),
+            Self::Yes => Some(Duration::from_secs(600)),
+            // As long as it is asked to.
+            Self::OnlyWhenNamed => None,
+        }
+    }
 }
 
 /// What the command line asks for: names (or parts of names) to run, `--list`, `--jobs N`.
@@ -72,6 +89,17 @@ impl Wish {
     }
 }
 
+/// How a program of tests ends, with its reason on the terminal.
+pub fn exit(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Prints the names of all tests.
 pub fn list(tests: &[Test<'_>]) {
     tests.iter().for_each(|test| println!("{}: test", test.name));
@@ -91,6 +119,7 @@ pub fn run(tests: Vec<Test<'_>>, wish: &Wish) -> bool {
     let wanted: Vec<_> = tests.into_iter().filter(|test| wish.wants(test)).collect();
     let (together, alone): (VecDeque<_>, VecDeque<_>) = wanted.into_iter().partition(|test| test.alone == Alone::No);
     let failed = Mutex::new(Vec::new());
+    let watch = Watch::begin(hung);
     let mut passed = together.len() + alone.len();
     for (tests, jobs) in [(together, wish.jobs), (alone, 1)] {
         let queue = Mutex::new(tests);
@@ -98,7 +127,7 @@ pub fn run(tests: Vec<Test<'_>>, wish: &Wish) -> bool {
             for _ in 0..jobs {
                 scope.spawn(|| {
                     while let Some(test) = next(&queue) {
-                        run_one(&test, &failed)
+                        run_one(&test, &failed, &watch)
                     }
                 });
             }
@@ -121,8 +150,18 @@ fn next<'a>(queue: &Mutex<VecDeque<Test<'a>>>) -> Option<Test<'a>> {
     queue.lock().expect("no test holds the queue").pop_front()
 }
 
-fn run_one(test: &Test<'_>, failed: &Mutex<Vec<String>>) {
+/// Where one test hangs the others cannot be trusted to end, and no thread can be ended from outside.
+fn hung(name: &str, limit: Duration) -> ! {
+    println!("test {name} ... FAILED: it hangs, {limit:?} have passed; the run ends here");
+    println!("failed: {name}");
+    end_children();
+    println!("what it has written is left in {}", crate::place::scratch().display());
+    std::process::exit(1)
+}
+
+fn run_one(test: &Test<'_>, failed: &Mutex<Vec<String>>, watch: &Watch) {
     let begun = Instant::now();
+    let _watched = test.alone.limit().map(|limit| watch.over(&test.name, limit));
     // A thread of its own: its name stands in the panic message, and helpers find the test's name by it.
     let ended = std::thread::scope(|scope| {
         let body = || catch_unwind(AssertUnwindSafe(|| (test.body)())).is_ok();

@@ -151,8 +151,7 @@ impl Stage {
     }
 
     fn accept(&mut self, name: &str) -> Result<&mut Actor, String> {
-        let (stream, _) = try_wait_for(LIMIT, || self.listener.accept().ok()).ok_or("nobody connects to the server")?;
-        let peer = Peer::accepted(stream).map_err(|e| e.to_string())?;
+        let peer = Peer::accept(&self.listener).map_err(|e| format!("{e} to the server"))?;
         let number = u32::try_from(self.actors.len()).unwrap_or(0) + 1;
         let key = (4000 + number, vec![number as u8, 7, 7, 7]);
         self.actors.insert(name.to_string(), Actor { peer, me: Sender::Server, key });

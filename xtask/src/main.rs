@@ -3,15 +3,14 @@
 //! Always true: a chore says in words what failed and exits with 1; nothing here ships in the pooler.
 //! Not here: what the chores do; each has its module.
 
+mod asked;
 mod bench;
 mod coverage;
 mod differential;
-mod drivers;
 mod fuzz;
 mod generate;
 mod house;
 mod setup;
-mod soak;
 mod suite;
 mod tidy;
 mod world;
@@ -48,10 +47,9 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
         "demo" => demo(&house, &rest),
         "test" => suite::run(&house, &rest),
-        "soak" => soak::run(&house, &rest),
+        "soak" | "drivers" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
-        "drivers" => drivers::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
         "world" => world::run(&house, &rest),
         "coverage" => coverage::run(&house, &rest),

@@ -76,7 +76,7 @@ public final class Cases {
     static Connection connect(String user, String... more) throws SQLException {
         Properties wanted = new Properties();
         List<String> pairs = new ArrayList<>(List.of("user", user, "sslmode", "disable", "prepareThreshold", "1",
-            "connectTimeout", "10", "gssEncMode", "disable", "host", "127.0.0.1", "database", System.getenv("DRIVERS_DATABASE")));
+            "connectTimeout", "30", "gssEncMode", "disable", "host", "127.0.0.1", "database", System.getenv("DRIVERS_DATABASE")));
         pairs.addAll(Arrays.asList(more));
         for (int at = 0; at < pairs.size(); at += 2) {
             wanted.setProperty(pairs.get(at), pairs.get(at + 1));
@@ -132,12 +132,28 @@ public final class Cases {
         ExecutorService threads = Executors.newFixedThreadPool(count);
         List<Future<Void>> all = threads.invokeAll(Arrays.asList(work));
         threads.shutdown();
+        List<String> failures = new ArrayList<>();
         for (Future<Void> one : all) {
             try {
                 one.get();
             } catch (java.util.concurrent.ExecutionException failure) {
-                throw failure.getCause() instanceof Exception cause ? cause : new RuntimeException(failure.getCause());
+                failures.add(String.valueOf(failure.getCause()));
             }
+        }
+        check(failures.isEmpty(), String.join("; ", failures));
+    }
+
+    /** A query that takes longer than a case may, under a mark. */
+    static String slept(String mark) {
+        return "select pg_sleep(50) /* " + mark + " */";
+    }
+
+    /** Waits until somebody but the asker runs what has this mark in its text. */
+    static void awaitRunning(Connection watcher, String mark) throws Exception {
+        String query = "select count(*)::int from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%" + mark + "%'";
+        for (long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(20); value(watcher, query).equals(0);) {
+            check(System.nanoTime() < end, mark + " does not run");
+            Thread.sleep(10);
         }
     }
 
@@ -372,7 +388,7 @@ public final class Cases {
 
     static void copyFailed() throws Exception {
         try (Connection conn = connect("u")) {
-            run(conn, "create table if not exists copied_pgjdbc (n int)");
+            run(conn, "create table if not exists copied_pgjdbc (n int); truncate copied_pgjdbc");
             String rows = "1\nnot a number\n".repeat(100000);
             fails("22P02", () -> copies(conn).copyIn("copy copied_pgjdbc from stdin", bytes(rows)));
             same("rows", value(conn, "select count(*)::int from copied_pgjdbc"), 0);
@@ -382,7 +398,7 @@ public final class Cases {
 
     static void copyAbandoned() throws Exception {
         try (Connection conn = connect("u")) {
-            run(conn, "create table if not exists left_pgjdbc (n int)");
+            run(conn, "create table if not exists left_pgjdbc (n int); truncate left_pgjdbc");
             CopyIn in = copies(conn).copyIn("copy left_pgjdbc from stdin");
             byte[] row = "1\n".getBytes(StandardCharsets.UTF_8);
             for (int number = 0; number < 20000; number++) {
@@ -404,41 +420,42 @@ public final class Cases {
             for (int turn = 0; turn < 3; turn++) {
                 try (Statement statement = conn.createStatement()) {
                     statement.setQueryTimeout(1);
-                    fails("57014", () -> statement.execute("select pg_sleep(30)"));
+                    fails("57014", () -> statement.execute("select pg_sleep(50)"));
                 }
                 whose(conn, tag("cancel_timeout", turn));
             }
             conn.setAutoCommit(false);
-            fails("57014", () -> run(conn, "set local statement_timeout = '100ms'; select pg_sleep(30)"));
+            fails("57014", () -> run(conn, "set local statement_timeout = '100ms'; select pg_sleep(50)"));
             conn.rollback();
         }
     }
 
     static void cancelByHand() throws Exception {
-        try (Connection conn = connect("by_tls", "sslmode", "require")) {
+        try (Connection conn = connect("by_tls", "sslmode", "require"); Connection watcher = connect("u")) {
             for (int turn = 0; turn < 3; turn++) {
+                String mark = tag("cancel_by_hand", turn);
                 try (Statement statement = conn.createStatement()) {
                     Thread canceller = new Thread(() -> {
                         try {
-                            Thread.sleep(200);
+                            awaitRunning(watcher, mark);
                             statement.cancel();
                         } catch (Exception error) {
                             System.err.println(error);
                         }
                     });
                     canceller.start();
-                    SQLException error = fails("57014", () -> statement.execute("select pg_sleep(30)"));
+                    SQLException error = fails("57014", () -> statement.execute(slept(mark)));
                     check(error.getMessage().contains("user request"), error.getMessage());
                     canceller.join();
                 }
-                whose(conn, tag("cancel_by_hand", turn));
+                whose(conn, mark);
             }
         }
     }
 
     static void errorFields() throws Exception {
         try (Connection conn = connect("u")) {
-            run(conn, "create table if not exists unique_pgjdbc (n int constraint only_once_pgjdbc unique)");
+            run(conn, "create table if not exists unique_pgjdbc (n int constraint only_once_pgjdbc unique); truncate unique_pgjdbc");
             run(conn, "insert into unique_pgjdbc values (1)");
             ServerErrorMessage said = ((PSQLException) fails("23505", () -> run(conn, "insert into unique_pgjdbc values (1)"))).getServerErrorMessage();
             same("fields", List.of(said.getSeverity(), said.getSchema(), said.getTable(), said.getConstraint(), said.getDetail()),
@@ -567,20 +584,21 @@ public final class Cases {
             Connection gone = connect("u");
             gone.setAutoCommit(false);
             run(gone, "update locked_pgjdbc set n = 2");
+            String mark = tag("close_midway", 0);
             Thread asleep = new Thread(() -> {
                 try {
                     // PostgreSQL itself lets the query of a vanished client run on.
-                    run(gone, "select pg_sleep(" + (IS_DIRECT ? 1 : 30) + ")");
+                    run(gone, "select pg_sleep(" + (IS_DIRECT ? 3 : 50) + ") /* " + mark + " */");
                 } catch (SQLException expected) {
                     // The connection is taken away below it.
                 }
             });
             asleep.start();
-            Thread.sleep(100);
+            awaitRunning(conn, mark);
             gone.abort(Runnable::run);
             asleep.join();
             conn.setAutoCommit(false);
-            run(conn, "set local lock_timeout = '10s'");
+            run(conn, "set local lock_timeout = '20s'");
             same("row", value(conn, "update locked_pgjdbc set n = n + 10 returning n"), 11);
             run(conn, "drop table locked_pgjdbc");
             conn.commit();
@@ -664,7 +682,7 @@ public final class Cases {
 
     static String outcome(Work work) {
         if (work == null) {
-            return "none the program has no such case";
+            return "fail the program has no such case";
         }
         ExecutorService thread = Executors.newSingleThreadExecutor();
         try {

@@ -27,7 +27,7 @@ const tag = (name, number = 0) => `${name}-${process.pid}-${number}`
 
 const settings = (user, more) => ({
   host: '127.0.0.1', port: Number(given.DRIVERS_PORT), database: given.DRIVERS_DATABASE, user,
-  connectionTimeoutMillis: 10000, ...more
+  connectionTimeoutMillis: 30000, ...more
 })
 
 async function dial(user = 'u', more = {}) {
@@ -63,6 +63,15 @@ async function fails(promise, code) {
   await promise.then(() => assert.fail(`no ${code} came`), (found) => { error = found })
   if (code) assert.strictEqual(error.code, code, `${error.code} came, not ${code}: ${error.message}`)
   return error
+}
+
+// Waits until somebody but the asker runs what has this mark in its text.
+async function awaitRunning(watcher, mark) {
+  const query = `select count(*)::int from pg_stat_activity
+                 where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`
+  for (const end = Date.now() + 20000; await value(watcher, query) === 0; await timers.setTimeout(10)) {
+    assert.ok(Date.now() < end, `${mark} does not run`)
+  }
 }
 
 const login = (user, more) =>
@@ -116,7 +125,7 @@ const cases = {
         await client.query('commit')
         assert.strictEqual((await client.query(own)).rows[0].found, `${mark}-own-${number}`)
       }
-    }, 'u', { connectionTimeoutMillis: 30000 })
+    })
     await Promise.all(Array.from({ length: 20 }, (_, number) => one(number)))
   },
 
@@ -212,7 +221,7 @@ const cases = {
   }),
 
   copy_failed: () => withClient(async (client) => {
-    await client.query('create table if not exists copied_node (n int)')
+    await client.query('create table if not exists copied_node (n int); truncate copied_node')
     const rows = Array.from({ length: 20000 }, () => '1\nnot a number\n')
     await fails(pump(Readable.from(rows), client.query(copy.from('copy copied_node from stdin'))), '22P02')
     assert.strictEqual(await value(client, 'select count(*)::int from copied_node'), 0)
@@ -220,7 +229,7 @@ const cases = {
   }),
 
   copy_abandoned: () => withClient(async (client) => {
-    await client.query('create table if not exists left_node (n int)')
+    await client.query('create table if not exists left_node (n int); truncate left_node')
     const stream = client.query(copy.from('copy left_node from stdin'))
     stream.on('error', () => {})
     stream.write('1\n'.repeat(10000))
@@ -237,7 +246,7 @@ const cases = {
   }),
 
   cancel_timeout: () => withClient(async (client) => {
-    await fails(client.query("begin; set local statement_timeout = '100ms'; select pg_sleep(30)"), '57014')
+    await fails(client.query("begin; set local statement_timeout = '100ms'; select pg_sleep(50)"), '57014')
     await client.query('rollback')
     await whose(client, tag('cancel_timeout'))
     // The driver's own limit gives the answer up, and leaves the query alone.
@@ -246,21 +255,22 @@ const cases = {
     await whose(client, tag('cancel_timeout'))
   }),
 
-  cancel_by_hand: () => withClient(async (client) => {
+  cancel_by_hand: () => withClient((client) => withClient(async (watcher) => {
     for (let turn = 0; turn < 3; turn++) {
-      const asleep = fails(client.query('select pg_sleep(30)'), '57014')
-      await timers.setTimeout(200)
+      const mark = tag('cancel_by_hand', turn)
+      const asleep = fails(client.query(`select pg_sleep(50) /* ${mark} */`), '57014')
+      await awaitRunning(watcher, mark)
       const { processID, secretKey } = client
       const canceller = new Client(settings('u'))
       canceller.connection.on('error', () => {})
       canceller.cancel({ activeQuery: turn, processID, secretKey }, turn)
       assert.match((await asleep).message, /user request/)
-      await whose(client, tag('cancel_by_hand', turn))
+      await whose(client, mark)
     }
-  }),
+  })),
 
   error_fields: () => withClient(async (client) => {
-    await client.query('create table if not exists unique_node (n int constraint only_once_node unique)')
+    await client.query('create table if not exists unique_node (n int constraint only_once_node unique); truncate unique_node')
     await client.query('insert into unique_node values (1)')
     const { severity, schema, table, constraint, detail } = await fails(client.query('insert into unique_node values (1)'), '23505')
     assert.deepStrictEqual({ severity, schema, table, constraint, detail }, {
@@ -368,10 +378,11 @@ const cases = {
     const gone = await dial()
     await gone.query('begin; update locked_node set n = 2')
     // PostgreSQL itself lets the query of a vanished client run on.
-    gone.query(`select pg_sleep(${isDirect ? 1 : 30})`).catch(() => {})
-    await timers.setTimeout(100)
+    const mark = tag('close_midway')
+    gone.query(`select pg_sleep(${isDirect ? 3 : 50}) /* ${mark} */`).catch(() => {})
+    await awaitRunning(client, mark)
     gone.connection.stream.destroy()
-    await client.query("begin; set local lock_timeout = '10s'")
+    await client.query("begin; set local lock_timeout = '20s'")
     assert.strictEqual(await value(client, 'update locked_node set n = n + 10 returning n'), 11)
     await client.query('commit; drop table locked_node')
   }),
@@ -408,7 +419,7 @@ const cases = {
 const say = (line) => console.log(line.replace(/\s+/g, ' '))
 
 async function outcome(run) {
-  if (!run) return 'none the program has no such case'
+  if (!run) return 'fail the program has no such case'
   const limit = new AbortController()
   const tooLong = timers.setTimeout(60000, undefined, { signal: limit.signal }).then(() => { throw new Error('60 seconds have passed') })
   tooLong.catch(() => {})

@@ -3,13 +3,8 @@
 Always true: a connection is in autocommit mode unless the case is about transactions.
 """
 
-import datetime
-import decimal
 import hashlib
 import io
-import threading
-import time
-import uuid
 
 import psycopg2
 from psycopg2 import errors, extras
@@ -23,7 +18,7 @@ class connect:
 
     def __init__(self, user="u", autocommit=True, **more):
         wanted = dict(host="127.0.0.1", port=report.PORT, dbname=report.DATABASE, user=user, sslmode="disable",
-                      gssencmode="disable", connect_timeout=10)
+                      gssencmode="disable", connect_timeout=report.CONNECT_MAX)
         self.conn = psycopg2.connect(**{**wanted, **more})
         self.conn.autocommit = autocommit
 
@@ -113,25 +108,16 @@ pipeline_error = console_extended = no_protocol_level
 
 def pipeline():
     """Several statements in one Query message, and many clients with those."""
-    failures = []
-
     def one(number):
-        try:
-            with connect() as conn, conn.cursor() as cursor:
-                for turn in range(15):
-                    mark = tag("many", number * 1000 + turn)
-                    cursor.execute("select 1; select pg_backend_pid(); select %s", [mark])
-                    assert cursor.fetchone()[0] == mark
-                    extras.execute_batch(cursor, "select %s", [[mark]] * 30, page_size=10)
-                    assert cursor.fetchone()[0] == mark
-        except BaseException as error:
-            failures.append(error)
+        with connect() as conn, conn.cursor() as cursor:
+            for turn in range(15):
+                mark = tag("many", number * 1000 + turn)
+                cursor.execute("select 1; select pg_backend_pid(); select %s", [mark])
+                assert cursor.fetchone()[0] == mark
+                extras.execute_batch(cursor, "select %s", [[mark]] * 30, page_size=10)
+                assert cursor.fetchone()[0] == mark
 
-    threads = [threading.Thread(target=one, args=[number]) for number in range(20)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    if failures:
-        raise failures[0]
+    report.together(20, one)
 
 
 def cursor():
@@ -143,7 +129,7 @@ def cursor():
 
 def copy_in():
     with connect() as conn, conn.cursor() as cursor:
-        cursor.execute("create table if not exists incoming_psycopg2 (n int, who text)")
+        cursor.execute("create table if not exists incoming_psycopg2 (n int, who text); truncate incoming_psycopg2")
         rows = "".join(f"{n}\t{tag('copy_in')}\n" for n in range(20000))
         cursor.copy_expert("copy incoming_psycopg2 from stdin", io.StringIO(rows))
         extras.execute_values(cursor, "insert into incoming_psycopg2 values %s", [(n, tag("copy_in")) for n in range(500)])
@@ -163,7 +149,7 @@ def copy_out():
 
 def copy_failed():
     with connect() as conn, conn.cursor() as cursor:
-        cursor.execute("create table if not exists copied_psycopg2 (n int)")
+        cursor.execute("create table if not exists copied_psycopg2 (n int); truncate copied_psycopg2")
         rows = io.StringIO("1\nnot a number\n" * 100000)
         expect(errors.InvalidTextRepresentation, lambda: cursor.copy_expert("copy copied_psycopg2 from stdin", rows))
         assert value(conn, "select count(*) from copied_psycopg2") == 0
@@ -186,7 +172,7 @@ class Broken:
 
 def copy_abandoned():
     with connect() as conn, conn.cursor() as cursor:
-        cursor.execute("create table if not exists left_psycopg2 (n int)")
+        cursor.execute("create table if not exists left_psycopg2 (n int); truncate left_psycopg2")
         expect(errors.QueryCanceled, lambda: cursor.copy_expert("copy left_psycopg2 from stdin", Broken()))
         assert value(conn, "select count(*) from left_psycopg2") == 0
         cursor.execute("drop table left_psycopg2")
@@ -205,19 +191,19 @@ def cancel_timeout():
 
 
 def cancel_by_hand():
-    with connect("by_tls", sslmode="require") as conn:
+    with connect("by_tls", sslmode="require") as conn, connect() as watcher:
         for turn in range(3):
-            timer = threading.Timer(0.2, conn.cancel)
-            timer.start()
-            error = expect(errors.QueryCanceled, lambda: run(conn, "select pg_sleep(30)"))
+            mark = tag("cancel_by_hand", turn)
+            waiting = report.when_running(lambda query: value(watcher, query), mark, conn.cancel)
+            error = expect(errors.QueryCanceled, lambda: run(conn, f"select pg_sleep(50) /* {mark} */"))
             assert "user request" in str(error), error
-            timer.join()
-            whose(conn, tag("cancel_by_hand", turn))
+            waiting.join()
+            whose(conn, mark)
 
 
 def error_fields():
     with connect() as conn:
-        run(conn, "create table if not exists unique_psycopg2 (n int constraint only_once_psycopg2 unique)")
+        run(conn, "create table if not exists unique_psycopg2 (n int constraint only_once_psycopg2 unique); truncate unique_psycopg2")
         run(conn, "insert into unique_psycopg2 values (1)")
         said = expect(errors.UniqueViolation, lambda: run(conn, "insert into unique_psycopg2 values (1)")).diag
         assert (said.sqlstate, said.severity, said.severity_nonlocalized) == ("23505", "ERROR", "ERROR")
@@ -242,7 +228,7 @@ def error_in_transaction():
 
 def transaction():
     with connect(autocommit=False) as conn:
-        run(conn, "create table if not exists kept_psycopg2 (who text)")
+        run(conn, "create table if not exists kept_psycopg2 (who text); truncate kept_psycopg2")
         conn.commit()
         run(conn, "insert into kept_psycopg2 values (%s)", [tag("lost")])
         conn.rollback()
@@ -291,23 +277,9 @@ def notice():
 
 
 def types():
-    values = {
-        "int4[]": [1, -2, None, 3],
-        "text[]": ["a", 'quoted " and \\', "", tag("types")],
-        "jsonb": {"a": [1, None, {"b": "c"}]},
-        "numeric": decimal.Decimal("12345678901234567890.123456789"),
-        "timestamptz": datetime.datetime(2026, 2, 28, 23, 59, 59, 999999, datetime.timezone.utc),
-        "date": datetime.date(1, 1, 1),
-        "bytea": bytes(range(256)),
-        "uuid": uuid.UUID(int=0x1234),
-        "float8": 1e-300,
-        "bool": True,
-        "interval": datetime.timedelta(days=3, seconds=4),
-        "text": None,
-    }
     extras.register_uuid()
     with connect() as conn:
-        for name, wanted in values.items():
+        for name, wanted in report.VALUES.items():
             given = extras.Json(wanted) if name == "jsonb" else wanted
             found = value(conn, f"select %s::{name}", [given])
             found = bytes(found) if name == "bytea" else found
@@ -333,7 +305,7 @@ def parameters():
 
 def close_midway():
     with connect() as conn:
-        run(conn, "create table if not exists locked_psycopg2 (n int)")
+        run(conn, "create table if not exists locked_psycopg2 (n int); truncate locked_psycopg2")
         run(conn, "insert into locked_psycopg2 values (1)")
         gone = psycopg2.connect(conn.dsn, async_=True)
         extras.wait_select(gone)
@@ -341,9 +313,11 @@ def close_midway():
         doing.execute("begin; update locked_psycopg2 set n = 2")
         extras.wait_select(gone)
         # PostgreSQL itself lets the query of a vanished client run on.
-        doing.execute("select pg_sleep(1)" if MODE == "direct" else "select pg_sleep(30)")
+        mark = tag("close_midway")
+        doing.execute(f"select pg_sleep({3 if MODE == 'direct' else 50}) /* {mark} */")
+        report.await_running(lambda query: value(conn, query), mark)
         gone.close()
-        run(conn, "begin; set local lock_timeout = '10s'")
+        run(conn, f"begin; set local lock_timeout = '{report.LOCK_MAX}'")
         assert value(conn, "update locked_psycopg2 set n = n + 10 returning n") == 11
         run(conn, "commit; drop table locked_psycopg2")
 

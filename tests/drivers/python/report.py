@@ -4,11 +4,16 @@ Always true: a case fails by an exception, and the others go on; each has a time
 Not here: the cases.
 """
 
+import datetime
+import decimal
 import faulthandler
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
+import uuid
 
 PORT = int(os.environ["DRIVERS_PORT"])
 SOCKETS = os.environ["DRIVERS_SOCKETS"]
@@ -21,6 +26,9 @@ CERT = os.environ["DRIVERS_CERT"]
 KEY = os.environ["DRIVERS_KEY"]
 
 BIG = 64 * 1024 * 1024
+# In a connection string for libpq, or as keywords. Longer than a lock may be waited for.
+CONNECT_MAX = 30
+LOCK_MAX = "20s"
 
 
 class Impossible(Exception):
@@ -33,6 +41,23 @@ class Limit(Exception):
 
 class TooLong(BaseException):
     """The case has taken longer than it may."""
+
+
+# A value of each of these types comes back as it was given.
+VALUES = {
+    "int4[]": [1, -2, None, 3],
+    "text[]": ["a", 'quoted " and \\', "", f"types-{os.getpid()}"],
+    "jsonb": {"a": [1, None, {"b": "c"}]},
+    "numeric": decimal.Decimal("12345678901234567890.123456789"),
+    "timestamptz": datetime.datetime(2026, 2, 28, 23, 59, 59, 999999, datetime.timezone.utc),
+    "date": datetime.date(1, 1, 1),
+    "bytea": bytes(range(256)),
+    "uuid": uuid.UUID(int=0x1234),
+    "float8": 1e-300,
+    "bool": True,
+    "interval": datetime.timedelta(days=3, seconds=4),
+    "text": None,
+}
 
 
 def through_pooler():
@@ -54,6 +79,68 @@ def expect(error_type, action):
     raise AssertionError(f"no {error_type.__name__} came")
 
 
+def is_running(mark):
+    """Asks how many run now what has this mark in its text, but for the asker."""
+    return ("select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() "
+            f"and query like '%{mark}%'")
+
+
+def await_running(ask, mark):
+    """Waits until somebody does; `ask` is given a query and returns its value."""
+    end = time.monotonic() + 20
+    while ask(is_running(mark)) == 0:
+        assert time.monotonic() < end, f"{mark} does not run"
+        time.sleep(0.01)
+
+
+def when_running(ask, mark, action):
+    """Begins a thread that waits for the mark, and acts then."""
+    def wait():
+        await_running(ask, mark)
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def together(count, one):
+    """Runs so many at once; the case fails when one of them does, with all that they say."""
+    failures = []
+
+    def caught(number):
+        try:
+            one(number)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=caught, args=[number]) for number in range(count)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    sum_up(failures)
+
+
+def sum_up(failures):
+    """Fails with all of these; only limits are a limit."""
+    real = [error for error in failures if not isinstance(error, Limit)]
+    if real:
+        raise AssertionError("; ".join(f"{type(error).__name__}: {error}" for error in real)) from real[0]
+    for limit in failures:
+        raise limit
+
+
+def unnamed(found, mark, wanted):
+    """Checks an answer to a statement without a name that was prepared one round trip earlier; the answer, or the error's
+    SQLSTATE. In transaction mode another client of the pool may have used the server in between: then the statement is not
+    there (26000), or it is the other's, which puts its own words behind our mark. Nothing else may come.
+    """
+    if found == wanted:
+        return
+    if MODE == "transaction" and (found == "26000" or found.startswith(mark)):
+        raise Limit("another client may use the server between Parse and Bind")
+    raise AssertionError(f"a foreign answer: {found}, not {wanted}")
+
+
 def say(line):
     print(" ".join(line.split()), flush=True)
 
@@ -68,7 +155,7 @@ def run(version, cases, call=lambda case: case()):
         signal.alarm(60)
         try:
             if name not in cases:
-                raise Impossible("the program has no such case")
+                raise LookupError("the program has no such case")
             call(cases[name])
             verdict = "pass"
         except Impossible as reason:

@@ -81,32 +81,13 @@ func login(user string, more ...string) {
 	Same("user", value[string](conn, "select current_user::text"), user)
 }
 
-func authWrong() {
-	for _, user := range []string{"by_md5", "by_scram"} {
-		_, err := tryConnect(user, "password=wrong")
+var driver = Driver{
+	Login: login,
+	Try:   func(user string, more ...string) error { _, err := tryConnect(user, more...); return err },
+	Told: func(err error) (code, words string) {
 		said := Error[*pgconn.PgError](err)
-		Check(strings.Contains(said.Message, "authentication failed"), "odd words: %s", said.Message)
-		Same("code", said.Code, AuthWrongCode())
-	}
-}
-
-func tlsRequire() {
-	login("by_tls", "sslmode=require")
-	_, err := tryConnect("by_tls")
-	Check(err != nil, "was let in without TLS")
-}
-
-func tlsVerifyFull() { login("by_tls", "host=localhost", "sslmode=verify-full", "sslrootcert="+CA) }
-
-func tlsWrongName() {
-	_, err := tryConnect("by_tls", "sslmode=verify-full", "sslrootcert="+CA)
-	Check(err != nil && strings.Contains(err.Error(), "certificate"), "another name was accepted: %v", err)
-}
-
-func tlsCertificate() {
-	login("by_cert", "sslmode=require", "sslcert="+Cert, "sslkey="+Key)
-	_, err := tryConnect("by_cert", "sslmode=require")
-	Check(err != nil, "was let in without a certificate")
+		return said.Code, said.Message
+	},
 }
 
 func preparedShared() {
@@ -200,11 +181,11 @@ func unnamedOverSyncs() {
 			wanted := fmt.Sprintf("%s-own-%d", mark, number)
 			var found string
 			err := conn.QueryRow(always, fmt.Sprintf("select $1::text || '-own-%d'", number), mark).Scan(&found)
-			if Mode == "transaction" && (err != nil || found != wanted) {
-				Limit("another client may have used the server between Parse and Bind: take another QueryExecMode")
+			code := ""
+			if err != nil {
+				code = Error[*pgconn.PgError](err).Code
 			}
-			Must(err)
-			Same("a foreign answer", found, wanted)
+			Unnamed(found, code, mark, wanted)
 		}
 	})
 }
@@ -351,7 +332,7 @@ func copyOut() {
 func copyFailed() {
 	conn := connect("u")
 	defer conn.Close(always)
-	run(conn, "create table if not exists copy_failed_pgx (n int)")
+	run(conn, "create table if not exists copy_failed_pgx (n int); truncate copy_failed_pgx")
 	rows := strings.NewReader(strings.Repeat("1\nnot a number\n", 100000))
 	_, err := conn.PgConn().CopyFrom(always, rows, "copy copy_failed_pgx from stdin")
 	Same("code", Error[*pgconn.PgError](err).Code, "22P02")
@@ -364,7 +345,7 @@ func copyFailed() {
 func copyAbandoned() {
 	conn := connect("u")
 	defer conn.Close(always)
-	run(conn, "create table if not exists copy_left_pgx (n int)")
+	run(conn, "create table if not exists copy_left_pgx (n int); truncate copy_left_pgx")
 	number := 0
 	rows := pgx.CopyFromFunc(func() ([]any, error) {
 		number++
@@ -390,13 +371,9 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("broken") }
 
-// Waits until nobody but the asker runs what has the mark in its text.
-func awaitNobodyRuns(conn asker, mark string) {
-	query := "select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like $1"
-	for end := time.Now().Add(10 * time.Second); value[int](conn, query, "%"+mark+"%") > 0; {
-		Check(time.Now().Before(end), "%s runs on", mark)
-		time.Sleep(10 * time.Millisecond)
-	}
+// Counts for AwaitRunning.
+func counts(conn *pgx.Conn) func(string) int {
+	return func(query string) int { return value[int](conn, query) }
 }
 
 func cancelTimeout() {
@@ -406,11 +383,11 @@ func cancelTimeout() {
 	conn := connect("u")
 	mark := Tag("cancel_timeout", 0)
 	soon, stop := context.WithTimeout(always, 300*time.Millisecond)
-	_, err := conn.Exec(soon, fmt.Sprintf("select pg_sleep(30) /* %s */", mark))
+	_, err := conn.Exec(soon, Sleep(mark))
 	stop()
 	Check(errors.Is(err, context.DeadlineExceeded), "ended otherwise: %v", err)
 	Check(conn.IsClosed(), "the connection is still used")
-	awaitNobodyRuns(watcher, mark)
+	AwaitRunning(counts(watcher), mark, 0)
 
 	// With a cancel request the connection stays.
 	conn = connectAs(func(config *pgx.ConnConfig) {
@@ -420,32 +397,47 @@ func cancelTimeout() {
 	})
 	defer conn.Close(always)
 	for turn := range 5 {
-		soon, stop := context.WithTimeout(always, 100*time.Millisecond)
-		_, err = conn.Exec(soon, "select pg_sleep(30)")
-		stop()
+		mark := Tag("cancel_timeout", 1+turn)
+		soon, stop := context.WithCancel(always)
+		waited := make(chan any, 1)
+		go func() {
+			defer func() { waited <- recover() }()
+			defer stop()
+			AwaitRunning(counts(watcher), mark, 1)
+		}()
+		_, err = conn.Exec(soon, Sleep(mark))
+		Same("waiting", <-waited, nil)
 		Same("code", Error[*pgconn.PgError](err).Code, "57014")
-		whose(conn, Tag("cancel_timeout", turn))
+		whose(conn, mark)
 	}
-	fails(conn, "57014", "begin; set local statement_timeout = '100ms'; select pg_sleep(30)")
+	fails(conn, "57014", "begin; set local statement_timeout = '100ms'; select pg_sleep(50)")
 	run(conn, "rollback")
 }
 
 func cancelByHand() {
 	conn := connect("by_tls", "sslmode=require")
 	defer conn.Close(always)
+	watcher := connect("u")
+	defer watcher.Close(always)
 	for turn := range 3 {
-		stop := time.AfterFunc(200*time.Millisecond, func() { conn.PgConn().CancelRequest(always) })
-		said := fails(conn, "57014", "select pg_sleep(30)")
+		mark := Tag("cancel_by_hand", turn)
+		waited := make(chan any, 1)
+		go func() {
+			defer func() { waited <- recover() }()
+			AwaitRunning(counts(watcher), mark, 1)
+			Must(conn.PgConn().CancelRequest(always))
+		}()
+		said := fails(conn, "57014", Sleep(mark))
 		Same("words", said.Message, "canceling statement due to user request")
-		stop.Stop()
-		whose(conn, Tag("cancel_by_hand", turn))
+		Same("waiting", <-waited, nil)
+		whose(conn, mark)
 	}
 }
 
 func errorFields() {
 	conn := connect("u")
 	defer conn.Close(always)
-	run(conn, "create table if not exists unique_pgx (n int constraint only_once_pgx unique)")
+	run(conn, "create table if not exists unique_pgx (n int constraint only_once_pgx unique); truncate unique_pgx")
 	run(conn, "insert into unique_pgx values (1)")
 	said := fails(conn, "23505", "insert into unique_pgx values (1)")
 	Same("fields", []string{said.Severity, said.SeverityUnlocalized, said.SchemaName, said.TableName, said.ConstraintName},
@@ -471,7 +463,7 @@ func errorInTransaction() {
 func transaction() {
 	conn := connect("u")
 	defer conn.Close(always)
-	run(conn, "create table if not exists kept_pgx (who text)")
+	run(conn, "create table if not exists kept_pgx (who text); truncate kept_pgx")
 	tx := Need(conn.Begin(always))
 	run(conn, "insert into kept_pgx values ($1)", Tag("lost", 0))
 	Must(tx.Rollback(always))
@@ -556,22 +548,19 @@ func types() {
 	Same("numeric", value[pgtype.Numeric](conn, "select 1234.5::numeric").Exp, int32(-1))
 }
 
+func session(conn *pgx.Conn) Session {
+	return Session{
+		Run:   func(query string) { run(conn, query) },
+		Value: func(query string) string { return value[string](conn, query) },
+	}
+}
+
 func parameters() {
 	conn := connect("u", "application_name=mine")
 	defer conn.Close(always)
 	other := connect("u", "application_name=other")
 	defer other.Close(always)
-	run(conn, "set timezone = 'Asia/Tokyo'")
-	for range 5 {
-		// The second keeps a server busy, so that the first does not always find the same one.
-		Must(pgx.BeginFunc(always, other, func(tx pgx.Tx) error {
-			Same("other's name", value[string](tx, "show application_name"), "other")
-			Same("name", value[string](conn, "show application_name"), "mine")
-			Same("zone", value[string](conn, "show timezone"), "Asia/Tokyo")
-			Check(value[string](tx, "show timezone") != "Asia/Tokyo", "a foreign zone")
-			return nil
-		}))
-	}
+	Parameters(session(conn), session(other))
 	Same("reported zone", conn.PgConn().ParameterStatus("TimeZone"), "Asia/Tokyo")
 }
 
@@ -582,16 +571,13 @@ func closeMidway() {
 	gone := connect("u")
 	run(gone, "begin")
 	run(gone, "update locked_pgx set n = 2")
-	// PostgreSQL itself lets the query of a vanished client run on.
-	seconds := 30
-	if Mode == "direct" {
-		seconds = 1
-	}
-	gone.PgConn().Frontend().Send(&pgproto3.Query{String: fmt.Sprintf("select pg_sleep(%d)", seconds)})
+	mark := Tag("close_midway", 0)
+	gone.PgConn().Frontend().Send(&pgproto3.Query{String: Sleep(mark)})
 	Must(gone.PgConn().Frontend().Flush())
+	AwaitRunning(counts(conn), mark, 1)
 	Must(gone.PgConn().Conn().(*net.TCPConn).Close())
 	run(conn, "begin")
-	run(conn, "set local lock_timeout = '10s'")
+	run(conn, "set local lock_timeout = '"+LockMax+"'")
 	Same("row", value[int](conn, "update locked_pgx set n = n + 10 returning n"), 11)
 	run(conn, "commit")
 	run(conn, "drop table locked_pgx")
@@ -631,11 +617,11 @@ func main() {
 		"auth_md5":             func() { login("by_md5", Password()) },
 		"auth_scram":           func() { login("by_scram", Password()) },
 		"auth_scram_plus":      func() { login("by_scram", Password(), "sslmode=require", "channel_binding=require") },
-		"auth_wrong":           authWrong,
-		"tls_require":          tlsRequire,
-		"tls_verify_full":      tlsVerifyFull,
-		"tls_wrong_name":       tlsWrongName,
-		"tls_certificate":      tlsCertificate,
+		"auth_wrong":           driver.AuthWrong,
+		"tls_require":          driver.TLSRequire,
+		"tls_verify_full":      func() { login("by_tls", "host=localhost", "sslmode=verify-full", "sslrootcert="+CA) },
+		"tls_wrong_name":       driver.TLSWrongName,
+		"tls_certificate":      driver.TLSCertificate,
 		"prepared_shared":      preparedShared,
 		"prepared_many":        preparedMany,
 		"prepared_deallocate":  preparedDeallocate,

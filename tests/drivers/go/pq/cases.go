@@ -120,29 +120,13 @@ func login(user string, more ...string) {
 	Same("user", value[string](c, "select current_user::text"), user)
 }
 
-func authWrong() {
-	for _, user := range []string{"by_md5", "by_scram"} {
-		_, err := tryConnect(user, "password=wrong")
-		said := failed(err, AuthWrongCode())
-		Check(strings.Contains(said.Message, "authentication failed"), "odd words: %s", said.Message)
-	}
-}
-
-func tlsRequire() {
-	login("by_tls", "sslmode=require")
-	_, err := tryConnect("by_tls")
-	Check(err != nil, "was let in without TLS")
-}
-
-func tlsWrongName() {
-	_, err := tryConnect("by_tls", "sslmode=verify-full", "sslrootcert="+CA)
-	Check(err != nil && strings.Contains(err.Error(), "certificate"), "another name was accepted: %v", err)
-}
-
-func tlsCertificate() {
-	login("by_cert", "sslmode=require", "sslcert="+Cert, "sslkey="+Key)
-	_, err := tryConnect("by_cert", "sslmode=require")
-	Check(err != nil, "was let in without a certificate")
+var logins = Driver{
+	Login: login,
+	Try:   func(user string, more ...string) error { _, err := tryConnect(user, more...); return err },
+	Told: func(err error) (code, words string) {
+		said := Error[*pq.Error](err)
+		return string(said.Code), said.Message
+	},
 }
 
 func prepared[T any](s *sql.Stmt, arguments ...any) (found T) {
@@ -291,7 +275,7 @@ func copyIn() {
 func copyFailed() {
 	c := connect("u")
 	defer c.close()
-	run(c, "create table if not exists copy_failed_pq (n int)")
+	run(c, "create table if not exists copy_failed_pq (n int); truncate copy_failed_pq")
 	tx := Need(c.BeginTx(always, nil))
 	rows := Need(tx.PrepareContext(always, "copy copy_failed_pq (n) from stdin"))
 	var err error
@@ -314,7 +298,7 @@ func copyAbandoned() {
 	c, vanish := connectToVanish()
 	other := connect("u")
 	defer other.close()
-	run(other, "create table if not exists copy_left_pq (n int)")
+	run(other, "create table if not exists copy_left_pq (n int); truncate copy_left_pq")
 	tx := Need(c.BeginTx(always, nil))
 	rows := Need(tx.PrepareContext(always, "copy copy_left_pq (n) from stdin"))
 	for number := range 30000 {
@@ -322,18 +306,14 @@ func copyAbandoned() {
 	}
 	// Neither ended nor rolled back: the connection just goes.
 	vanish()
-	run(other, "begin; set local lock_timeout = '10s'; lock table copy_left_pq")
+	run(other, "begin; set local lock_timeout = '"+LockMax+"'; lock table copy_left_pq")
 	Same("rows", value[int](other, "select count(*) from copy_left_pq"), 0)
 	run(other, "drop table copy_left_pq; commit")
 }
 
-// Waits until nobody but the asker runs what has the mark in its text.
-func awaitNobodyRuns(c asker, mark string) {
-	query := "select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like $1"
-	for end := time.Now().Add(10 * time.Second); value[int](c, query, "%"+mark+"%") > 0; {
-		Check(time.Now().Before(end), "%s runs on", mark)
-		time.Sleep(10 * time.Millisecond)
-	}
+// Counts for AwaitRunning.
+func counts(c asker) func(string) int {
+	return func(query string) int { return value[int](c, query) }
 }
 
 func cancelled(turns int, more ...string) {
@@ -342,11 +322,17 @@ func cancelled(turns int, more ...string) {
 	for turn := range turns {
 		mark := Tag("cancelled", turn)
 		c := connect("by_tls", append(more, "sslmode=require")...)
-		soon, stop := context.WithTimeout(always, 200*time.Millisecond)
-		_, err := c.ExecContext(soon, fmt.Sprintf("select pg_sleep(30) /* %s */", mark))
-		stop()
+		soon, stop := context.WithCancel(always)
+		waited := make(chan any, 1)
+		go func() {
+			defer func() { waited <- recover() }()
+			defer stop()
+			AwaitRunning(counts(watcher), mark, 1)
+		}()
+		_, err := c.ExecContext(soon, Sleep(mark))
+		Same("waiting", <-waited, nil)
 		Check(err != nil, "slept on")
-		awaitNobodyRuns(watcher, mark)
+		AwaitRunning(counts(watcher), mark, 0)
 		c.close()
 		whose(watcher, mark)
 	}
@@ -356,7 +342,7 @@ func cancelTimeout() {
 	cancelled(3)
 	c := connect("u")
 	defer c.close()
-	fails(c, "57014", "begin; set local statement_timeout = '100ms'; select pg_sleep(30)")
+	fails(c, "57014", "begin; set local statement_timeout = '100ms'; select pg_sleep(50)")
 	run(c, "rollback")
 }
 
@@ -377,13 +363,13 @@ func cancelByHand() {
 	stop()
 	Check(rows.Err() != nil, "all rows came")
 	rows.Close()
-	awaitNobodyRuns(watcher, mark)
+	AwaitRunning(counts(watcher), mark, 0)
 }
 
 func errorFields() {
 	c := connect("u")
 	defer c.close()
-	run(c, "create table if not exists unique_pq (n int constraint only_once_pq unique)")
+	run(c, "create table if not exists unique_pq (n int constraint only_once_pq unique); truncate unique_pq")
 	run(c, "insert into unique_pq values (1)")
 	said := fails(c, "23505", "insert into unique_pq values ($1)", 1)
 	Same("fields", []string{said.Severity, said.Schema, said.Table, said.Constraint, said.Detail},
@@ -485,20 +471,18 @@ func types() {
 	Same("bytea", value[[]byte](c, "select $1::bytea", every), every)
 }
 
+func session(c conn) Session {
+	return Session{
+		Run:   func(query string) { run(c, query) },
+		Value: func(query string) string { return value[string](c, query) },
+	}
+}
+
 func parameters() {
 	c, other := connect("u", "application_name=mine"), connect("u", "application_name=other")
 	defer c.close()
 	defer other.close()
-	run(c, "set timezone = 'Asia/Tokyo'")
-	for range 5 {
-		// The second keeps a server busy, so that the first does not always find the same one.
-		tx := Need(other.BeginTx(always, nil))
-		Same("other's name", value[string](tx, "show application_name"), "other")
-		Same("name", value[string](c, "show application_name"), "mine")
-		Same("zone", value[string](c, "show timezone"), "Asia/Tokyo")
-		Check(value[string](tx, "show timezone") != "Asia/Tokyo", "a foreign zone")
-		Must(tx.Commit())
-	}
+	Parameters(session(c), session(other))
 	Same("reported zone", value[time.Time](c, "select now()").Location().String(), "Asia/Tokyo")
 }
 
@@ -512,11 +496,11 @@ func unnamedOverSyncs() {
 			mark := Tag("unnamed", number*1000+turn)
 			var found string
 			err := c.QueryRowContext(always, fmt.Sprintf("select $1::text || '-own-%d'", number), mark).Scan(&found)
-			if Mode == "transaction" && (err != nil || found != fmt.Sprintf("%s-own-%d", mark, number)) {
-				Limit("another client may have used the server between Parse and Bind: set binary_parameters=yes")
+			code := ""
+			if err != nil {
+				code = string(Error[*pq.Error](err).Code)
 			}
-			Must(err)
-			Same("a foreign answer", found, fmt.Sprintf("%s-own-%d", mark, number))
+			Unnamed(found, code, mark, fmt.Sprintf("%s-own-%d", mark, number))
 		}
 	})
 }
@@ -530,7 +514,7 @@ func closeMidway() {
 	run(gone, "update locked_pq set n = 2")
 	vanish()
 	run(c, "begin")
-	run(c, "set local lock_timeout = '10s'")
+	run(c, "set local lock_timeout = '"+LockMax+"'")
 	Same("row", value[int](c, "update locked_pq set n = n + 10 returning n"), 11)
 	run(c, "commit")
 	run(c, "drop table locked_pq")
@@ -618,11 +602,11 @@ func main() {
 		"auth_md5":             func() { login("by_md5", Password()) },
 		"auth_scram":           func() { login("by_scram", Password()) },
 		"auth_scram_plus":      func() { Impossible("lib/pq does not bind SCRAM to a channel") },
-		"auth_wrong":           authWrong,
-		"tls_require":          tlsRequire,
+		"auth_wrong":           logins.AuthWrong,
+		"tls_require":          logins.TLSRequire,
 		"tls_verify_full":      func() { login("by_tls", "host=localhost", "sslmode=verify-full", "sslrootcert="+CA) },
-		"tls_wrong_name":       tlsWrongName,
-		"tls_certificate":      tlsCertificate,
+		"tls_wrong_name":       logins.TLSWrongName,
+		"tls_certificate":      logins.TLSCertificate,
 		"prepared_shared":      preparedShared,
 		"prepared_many":        preparedMany,
 		"prepared_deallocate":  preparedDeallocate,

@@ -34,10 +34,8 @@ const Big = 64 << 20
 
 type impossible string
 
+// A limit of the pooler that is documented.
 type limit string
-
-// Limit ends a case that meets a limit of the pooler which is documented.
-func Limit(reason string) { panic(limit(reason)) }
 
 // Impossible ends a case: the driver cannot do this, or it makes no sense here.
 func Impossible(reason string) { panic(impossible(reason)) }
@@ -63,7 +61,7 @@ func Tag(name string, number int) string { return fmt.Sprintf("%s-%d-%d", name, 
 
 // DSN is a connection string for this user, by TCP without TLS; what comes later wins.
 func DSN(user string, more ...string) string {
-	words := []string{"host=127.0.0.1", "port=" + Port, "dbname=" + Database, "sslmode=disable", "connect_timeout=10"}
+	words := []string{"host=127.0.0.1", "port=" + Port, "dbname=" + Database, "sslmode=disable", "connect_timeout=30"}
 	return strings.Join(append(append(words, "user="+user), more...), " ")
 }
 
@@ -106,7 +104,7 @@ func Error[T error](err error) T {
 	return wanted
 }
 
-// Together runs so many at once; the case fails when one of them does.
+// Together runs so many at once; the case fails when one of them does, with what all of them say. Only limits are a limit.
 func Together(count int, one func(number int)) {
 	var all sync.WaitGroup
 	failures := make(chan any, count)
@@ -123,10 +121,113 @@ func Together(count int, one func(number int)) {
 		}()
 	}
 	all.Wait()
-	select {
-	case failure := <-failures:
-		panic(failure)
-	default:
+	close(failures)
+	var words []string
+	var met any
+	for failure := range failures {
+		if reason, is := failure.(limit); is {
+			met = reason
+			continue
+		}
+		words = append(words, fmt.Sprint(failure))
+	}
+	if words != nil {
+		panic(strings.Join(words, "; "))
+	}
+	if met != nil {
+		panic(met)
+	}
+}
+
+// Unnamed checks an answer to a statement without a name that was prepared one round trip earlier, or the code of the error
+// that came instead. In transaction mode another client of the pool may have used the server in between: then the statement
+// is not there (26000), or it is the other's, which puts its own words behind our mark. Nothing else may come.
+func Unnamed(found, code, mark, wanted string) {
+	if code == "" && found == wanted {
+		return
+	}
+	if Mode == "transaction" && (code == "26000" || code == "" && strings.HasPrefix(found, mark)) {
+		panic(limit("another client may use the server between Parse and Bind"))
+	}
+	panic(fmt.Sprintf("a foreign answer: %s%s, not %s", found, code, wanted))
+}
+
+// Sleep is a query that takes longer than a case may, under a mark. PostgreSQL itself lets the query of a client that has
+// vanished run on: there it is a short one.
+func Sleep(mark string) string {
+	seconds := 50
+	if Mode == "direct" && strings.HasPrefix(mark, "close_midway") {
+		seconds = 3
+	}
+	return fmt.Sprintf("select pg_sleep(%d) /* %s */", seconds, mark)
+}
+
+// LockMax is how long a lock may be waited for: shorter than a case.
+const LockMax = "20s"
+
+// AwaitRunning waits until so many but the asker, whose count this is, run what has the mark in its text.
+func AwaitRunning(count func(query string) int, mark string, wanted int) {
+	query := "select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%" + mark + "%'"
+	for end := time.Now().Add(20 * time.Second); count(query) != wanted; {
+		Check(time.Now().Before(end), "%s is not run by %d", mark, wanted)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Driver is what the cases that only log in need of a driver.
+type Driver struct {
+	// Login logs in and looks who it is.
+	Login func(user string, more ...string)
+	// Try is the error of logging in, if there is one.
+	Try func(user string, more ...string) error
+	// Told is what the server said with an error: its code and its words.
+	Told func(err error) (code, words string)
+}
+
+// AuthWrong is the case of that name.
+func (d Driver) AuthWrong() {
+	for _, user := range []string{"by_md5", "by_scram"} {
+		code, words := d.Told(d.Try(user, "password=wrong"))
+		Check(strings.Contains(words, "authentication failed"), "odd words: %s", words)
+		Same("code", code, AuthWrongCode())
+	}
+}
+
+// TLSRequire is the case of that name.
+func (d Driver) TLSRequire() {
+	d.Login("by_tls", "sslmode=require")
+	Check(d.Try("by_tls") != nil, "was let in without TLS")
+}
+
+// TLSWrongName is the case of that name.
+func (d Driver) TLSWrongName() {
+	err := d.Try("by_tls", "sslmode=verify-full", "sslrootcert="+CA)
+	Check(err != nil && strings.Contains(err.Error(), "certificate"), "another name was accepted: %v", err)
+}
+
+// TLSCertificate is the case of that name.
+func (d Driver) TLSCertificate() {
+	d.Login("by_cert", "sslmode=require", "sslcert="+Cert, "sslkey="+Key)
+	Check(d.Try("by_cert", "sslmode=require") != nil, "was let in without a certificate")
+}
+
+// Session is one connection, as far as a case needs it.
+type Session struct {
+	Run   func(query string)
+	Value func(query string) string
+}
+
+// Parameters looks that what a client sets at login and by SET is its own.
+func Parameters(mine, other Session) {
+	mine.Run("set timezone = 'Asia/Tokyo'")
+	for range 5 {
+		// The second keeps a server busy, so that the first does not always find the same one.
+		other.Run("begin")
+		Same("other's name", other.Value("show application_name"), "other")
+		Same("name", mine.Value("show application_name"), "mine")
+		Same("zone", mine.Value("show timezone"), "Asia/Tokyo")
+		Check(other.Value("show timezone") != "Asia/Tokyo", "a foreign zone")
+		other.Run("commit")
 	}
 }
 
@@ -159,7 +260,7 @@ func outcome(run func()) (verdict string) {
 		}
 	}()
 	if run == nil {
-		Impossible("the program has no such case")
+		return "fail the program has no such case"
 	}
 	run()
 	return "pass"

@@ -1,0 +1,20 @@
+//! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask soak`.
+//!
+//! Always true: they run around the pooler as it ships; what is asked for goes to them as it is; their exit code is the
+//! chore's.
+//! Not here: what they do and check (`tests/drivers`, `tests/soak`).
+
+use std::ffi::OsString;
+
+use crate::house::House;
+use crate::setup::{self, Purpose};
+
+pub(crate) fn run(house: &House, name: &str, arguments: &[OsString]) -> Result<(), String> {
+    setup::run(&[Purpose::Test])?;
+    let program = house.build_release()?;
+    let mut command = house.cargo_command();
+    command.args(["test", "--quiet", "--package", "tests", "--test", name, "--"]).args(arguments);
+    let status =
+        command.env("TRUNKLINE_BIN", program).status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    status.success().then_some(()).ok_or(format!("{name}: failed"))
+}

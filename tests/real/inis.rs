@@ -67,7 +67,7 @@ fn said(text: &str) -> String {
         let is_name =
             told.contains('=') && !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         // These name files that nobody has; `service_name` is for Windows.
-        let is_odd = name.ends_with("_file") || name == "service_name";
+        let is_odd = name.ends_with("_file") || name == "resolv_conf" || name == "service_name";
         let is_good = is_name && !is_odd && !names.contains(&name);
         names.extend(is_name.then_some(name));
         said.push_str(if is_good { told } else { line });
@@ -84,6 +84,7 @@ fn furnish(house: &House) -> PathBuf {
     let write = |name: &str, text: &str| house.place.write(&directory.join(name), text);
     write("userlist.txt", "\"shop_owner\" \"secret\"\n\"pooler\" \"md5d1b1b6b2f1e1a6ad4c8f4a5e6f7a8b9c\"\n");
     write("pg_hba.conf", "local pgbouncer pgbouncer peer\nhost all all 0.0.0.0/0 md5\nhost all all ::/0 md5\n");
+    write("resolv.conf", "nameserver 127.0.0.1\n");
     write("included.ini", "; nothing was added\n");
     write("ca.crt", &authority.pem());
     write("own.crt", &own.certificate);
@@ -107,10 +108,7 @@ fn check(house: &House, ini: &Path) -> Ended {
 const SAMPLES: [(&str, &[&str], &str); 6] = [
     (
         "debian",
-        &[
-            "83: resolv_conf is accepted but has no effect in this version",
-            "5: max_db_connections (30) is smaller than one pool may become (50 servers and 10 in reserve)",
-        ],
+        &["5: max_db_connections (30) is smaller than one pool may become (50 servers and 10 in reserve)"],
         "1 file, 2 databases",
     ),
     ("bitnami", &[], "1 file, 1 database"),

@@ -17,6 +17,7 @@ mod inis;
 mod judges;
 mod limits;
 mod logins;
+mod lookups;
 mod losses;
 mod orders;
 mod peers;
@@ -157,6 +158,10 @@ fn list() -> Vec<Entry> {
         peers::a_peer_has_as_many_connections_as_it_may_and_no_more_time,
         peers::a_peer_that_is_removed_is_forgotten,
         peers::a_rolling_restart_fails_nobody,
+        lookups::names_are_asked_of_the_servers_of_resolv_conf,
+        lookups::a_zone_whose_serial_grows_is_looked_up_again_at_once,
+        lookups::a_name_server_that_is_silent_is_passed_over,
+        lookups::a_file_of_name_servers_that_is_wrong_is_refused,
         losses::a_server_terminated_while_idle_is_not_noticed_by_clients,
         losses::a_server_terminated_in_a_transaction_ends_its_client,
         losses::a_server_terminated_while_running_ends_its_client_with_its_words,
@@ -270,7 +275,7 @@ fn list() -> Vec<Entry> {
         files::what_cannot_be_served_is_told_at_start,
         files::a_file_that_cannot_be_read_or_is_empty_is_told,
         files::check_tells_all_mistakes_at_once,
-        files::a_setting_that_is_not_built_yet_is_told_once,
+        files::a_setting_without_meaning_is_told_once,
         files::included_files_and_quoted_names_are_read,
         files::the_command_line_is_pgbouncers,
         files::root_is_refused_unless_a_user_is_named,

@@ -9,6 +9,7 @@ pub mod authority;
 pub mod client;
 pub mod directory;
 pub mod message;
+pub mod nameserver;
 pub mod notation;
 pub mod peer;
 pub mod place;

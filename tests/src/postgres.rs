@@ -222,7 +222,7 @@ fn launch(place: &Place, directory: &Path) -> Child {
 fn configure(place: &Place, files: &Path, sockets: &Path, port: u16) {
     let also_ipv6 = if has_ipv6() { ",::1" } else { "" };
     let settings = format!(
-        "listen_addresses = '127.0.0.1{also_ipv6}'\nport = {port}\nunix_socket_directories = '{},@{}'\n\
+        "listen_addresses = '127.0.0.1,127.0.0.2{also_ipv6}'\nport = {port}\nunix_socket_directories = '{},@{}'\n\
          max_connections = 200\nfsync = off\nfull_page_writes = off\nsynchronous_commit = off\n\
          max_prepared_transactions = 4\nwal_level = logical\nmax_replication_slots = 30\nmax_wal_senders = 30\nlog_min_messages = warning\nmax_wal_size = 2GB\n",
         sockets.display(),

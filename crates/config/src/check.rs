@@ -43,13 +43,8 @@ pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, 
 fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     let defaults = Settings::default();
     for entry in CATALOG {
-        let why = match entry.state {
-            State::Built => continue,
-            State::NotYet => "has no effect in this version",
-            State::Moot => "has no meaning here",
-        };
-        if (entry.show)(settings) != (entry.show)(&defaults) {
-            found.warn(entry.name, path, format!("{} is accepted but {why}", entry.name));
+        if entry.state == State::Moot && (entry.show)(settings) != (entry.show)(&defaults) {
+            found.warn(entry.name, path, format!("{} is accepted but has no meaning here", entry.name));
         }
     }
 }

@@ -18,6 +18,7 @@ mod load;
 mod mistake;
 mod pairs;
 mod peer;
+mod resolv;
 mod text;
 mod user;
 
@@ -31,4 +32,5 @@ pub use host::Host;
 pub use load::{Loaded, Overrides, load, load_over, set};
 pub use mistake::{Mistake, Place, Warning};
 pub use peer::Peer;
+pub use resolv::NameServers;
 pub use user::UserSettings;

@@ -10,12 +10,12 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use base::{Time, Wall, WorkerId};
-use config::Warning;
+use config::{NameServers, Warning};
 use pool::ClientKey;
 use reactor::{Level, LogTarget};
 use wire::Request;
 use worker::letters::{
-    Force, Ids, Judge, Order as Task, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown, Snapshot,
+    Force, Found, Ids, Judge, Order as Task, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown, Snapshot,
     ToControl, ToWorker, Told, Verdict,
 };
 
@@ -26,13 +26,14 @@ use crate::ending::Ending;
 use crate::handover::Handover;
 use crate::history::{self, History};
 use crate::judges;
-use crate::names::{Found, Names};
+use crate::names::Names;
 use crate::orders::Waiter;
 use crate::secrets::Questions;
 use crate::service::Service;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::waits::Waits;
+use crate::zones::{Serial, Zones};
 
 /// The present, on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,6 +69,13 @@ pub enum Event {
         name: Arc<str>,
         /// What came of it.
         found: Found,
+    },
+    /// Name servers have been asked about a zone.
+    Serial {
+        /// Which zone.
+        zone: Arc<str>,
+        /// What they say.
+        serial: Serial,
     },
     /// A question about a user's secret is answered.
     Told {
@@ -123,7 +131,10 @@ pub struct Control<S> {
     pub(crate) told: Vec<Warning>,
     workers: Vec<Post<ToWorker<S>>>,
     pub(crate) now: Moment,
-    names: Names,
+    pub(crate) names: Names,
+    pub(crate) zones: Zones,
+    /// What `resolv_conf` says, as read last.
+    pub(crate) name_servers: Option<Arc<NameServers>>,
     questions: Questions,
     judged: judges::Questions,
     /// The clients of the console that have said something.
@@ -183,6 +194,8 @@ impl<S> Control<S> {
         workers: Vec<Post<ToWorker<S>>>,
         now: Moment,
     ) -> Self {
+        let mut zones = Zones::default();
+        zones.ask_every(now.time, force.settings.dns_zone_check_period);
         Self {
             period_ends: now.time + force.settings.stats_period,
             source,
@@ -192,6 +205,8 @@ impl<S> Control<S> {
             workers,
             now,
             names: Names::default(),
+            zones,
+            name_servers: None,
             questions: Questions::default(),
             judged: judges::Questions::default(),
             sessions: BTreeMap::new(),
@@ -217,7 +232,10 @@ impl<S> Control<S> {
     pub fn handle(&mut self, now: Moment, event: Event) {
         self.now = now;
         match event {
-            Event::Letter(ToControl::Resolve { from, name }) => self.names.ask(from, name),
+            Event::Letter(ToControl::Resolve { from, name }) => {
+                self.zones.know(from, &name);
+                self.names.ask(from, name);
+            }
             Event::Letter(ToControl::AskSecret(question)) => self.questions.ask(question),
             Event::Letter(ToControl::SecretUnneeded { from, client }) => self.questions.forget(from, client),
             Event::Letter(ToControl::AskJudge(question)) => {
@@ -256,6 +274,7 @@ impl<S> Control<S> {
             }
             Event::SystemUser { from, client, name } => self.post(from, ToWorker::SystemUser { client, name }),
             Event::Found { name, found } => self.found(&name, &found),
+            Event::Serial { zone, serial } => self.hear_serial(&zone, serial),
             Event::News { handover, news } => self.hear_courier(handover, news),
             Event::Tick => {}
         }
@@ -297,7 +316,7 @@ impl<S> Control<S> {
     /// When [`Event::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Time {
-        let others = [self.surveys.next_deadline(), self.ending_deadline()];
+        let others = [self.surveys.next_deadline(), self.ending_deadline(), self.zones.next_deadline()];
         others.into_iter().flatten().fold(self.period_ends, Time::min)
     }
 
@@ -325,6 +344,7 @@ impl<S> Control<S> {
             self.ask_all(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
         self.expire_ending();
+        self.zones.tick(self.now.time, self.force.settings.dns_zone_check_period);
         while let Some((purpose, silent)) = self.surveys.give_up(self.now.time) {
             self.give_up(&purpose, &silent);
         }
@@ -360,7 +380,8 @@ impl<S> Control<S> {
         let (settings, users) = (&self.force.settings, &self.force.users);
         let (standing, history, now) = (&self.force.standing, &self.history, self.now.time);
         let (is_suspended, log_lines_lost) = (self.is_suspended, self.force.log.lost());
-        let view = View { settings, users, standing, is_suspended, snapshots, history, log_lines_lost, now };
+        let zones = &self.zones;
+        let view = View { settings, users, standing, is_suspended, snapshots, history, zones, log_lines_lost, now };
         let table = subject.table(&view);
         self.answer(asker, Answer::Table(table));
     }

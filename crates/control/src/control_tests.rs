@@ -240,6 +240,44 @@ fn a_name_is_looked_up_once_for_all_who_ask() {
 }
 
 #[test]
+fn a_zone_that_has_changed_has_its_names_looked_up_for_those_who_know_them() {
+    let mut desk = Desk::new("zones", 2, "dns_zone_check_period=10");
+    let name: Arc<str> = "db.z.example".into();
+    desk.happens(Event::Letter(ToControl::Resolve { from: WorkerId(1), name: Arc::clone(&name) }));
+    assert_eq!(desk.control.next_lookup(), Some(Arc::clone(&name)));
+    desk.happens(Event::Found { name: Arc::clone(&name), found: Err("gone".into()) });
+    assert_eq!((desk.letters(1).len(), desk.control.next_lookup()), (1, None));
+    desk.after(10, Event::Tick);
+    assert_eq!(desk.control.next_zone().as_deref(), Some("z.example"));
+    desk.happens(Event::Serial { zone: "z.example".into(), serial: Ok(5) });
+    assert_eq!(desk.control.next_lookup(), Some(Arc::clone(&name)));
+    desk.happens(Event::Found { name, found: Err("gone".into()) });
+    assert_eq!((desk.letters(0).len(), desk.letters(1).len()), (0, 1));
+    assert!(desk.log().contains("zone 'z.example' serial changed: old=0 new=5"), "{}", desk.log());
+    desk.happens(Event::Serial { zone: "z.example".into(), serial: Err("nobody says".into()) });
+    assert!(desk.log().contains("zone 'z.example' has no serial: nobody says"), "{}", desk.log());
+}
+
+#[test]
+fn a_reload_with_broken_name_servers_changes_nothing() {
+    let mut desk = Desk::new("nameservers", 1, "");
+    let file = desk.dir.join("resolv.conf");
+    let ini = std::fs::read_to_string(desk.dir.join("ini")).expect("our file");
+    let reload = |desk: &mut Desk, text: &str| {
+        std::fs::write(&file, text).expect("a file");
+        std::fs::write(desk.dir.join("ini"), format!("{ini}\nresolv_conf={}\n", file.display())).expect("a file");
+        desk.happens(Event::Signal(Signal::Hangup));
+        desk.control.name_servers().map(|servers| servers.servers.len())
+    };
+    assert_eq!(reload(&mut desk, "nameserver nonsense\n"), None);
+    assert!(desk.control.force.settings.resolv_conf.is_none());
+    assert!(desk.log().contains("resolv.conf:1: nameserver nonsense: no address"), "{}", desk.log());
+    assert_eq!(reload(&mut desk, "nameserver 10.0.0.1\n"), Some(1));
+    assert_eq!(reload(&mut desk, "nameserver 10.0.0.1\nnameserver 10.0.0.2:x\n"), Some(1));
+    assert_eq!(reload(&mut desk, "nameserver 10.0.0.1\nnameserver 10.0.0.2:54\n"), Some(2));
+}
+
+#[test]
 fn a_reload_puts_everything_new_in_force() {
     let mut desk = Desk::new("reload", 2, "default_pool_size=11\npidfile=a\n");
     desk.rewrite("ini", "=11\npidfile=a", "=12\npidfile=b\nsbuf_loopcnt=7");

@@ -15,6 +15,7 @@ mod judges;
 mod names;
 mod orders;
 mod reload;
+mod resolver;
 mod run;
 mod secrets;
 mod service;
@@ -23,17 +24,21 @@ mod successor;
 mod survey;
 mod tls;
 mod waits;
+mod zones;
 
 pub use console::{errors_reference, reference};
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use courier::{Hello, LastWord, News};
 pub use judges::AT_PAM_MAX;
-pub use names::{Found, LOOKUPS_MAX};
+pub use names::LOOKUPS_MAX;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
-pub use source::{Files, Rules, Source, first_force, open_log, read_rules, read_users, tuning, words_of};
+pub use source::{
+    Files, Rules, Source, first_force, open_log, read_name_servers, read_rules, read_users, tuning, words_of,
+};
 pub use successor::{Estate, Predecessor};
 pub use tls::read_tls;
+pub use zones::Serial;
 
 /// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.
 pub const PGBOUNCER_VERSION: &str = "1.25.2";

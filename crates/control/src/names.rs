@@ -2,38 +2,54 @@
 //!
 //! Always true: one lookup answers all who ask for the same name while it is under way; at most [`LOOKUPS_MAX`] are under
 //! way together, the others wait in the order of asking.
-//! Not here: how long an answer is believed (`worker`).
+//! Not here: how long an answer is believed (`worker`), asking name servers ourselves (`resolver`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::WorkerId;
+use worker::letters::{Addresses, Found};
 
 use crate::source::words_of;
-
-/// What a lookup found: at least one address, or why there is none.
-pub type Found = Result<Vec<IpAddr>, Arc<str>>;
 
 /// Who has asked for which name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    asked: BTreeMap<Arc<str>, Vec<WorkerId>>,
+    asked: BTreeMap<Arc<str>, Asked>,
     queue: VecDeque<Arc<str>>,
     under_way: usize,
+}
+
+/// A name that somebody waits for.
+#[derive(Debug, Default)]
+struct Asked {
+    askers: Vec<WorkerId>,
+    is_under_way: bool,
+    /// For whom it is to be looked up once more when this lookup is over, which may tell what is past.
+    again: Vec<WorkerId>,
 }
 
 impl Names {
     /// A worker wants the addresses of a name.
     pub(crate) fn ask(&mut self, from: WorkerId, name: Arc<str>) {
-        if let Some(askers) = self.asked.get_mut(&name) {
-            if !askers.contains(&from) {
-                askers.push(from);
+        if let Some(asked) = self.asked.get_mut(&name) {
+            if !asked.askers.contains(&from) {
+                asked.askers.push(from);
             }
             return;
         }
         self.queue.push_back(Arc::clone(&name));
-        self.asked.insert(name, vec![from]);
+        self.asked.insert(name, Asked { askers: vec![from], ..Asked::default() });
+    }
+
+    /// The addresses of a name may have changed just now: these workers are told by a lookup that begins later.
+    pub(crate) fn ask_again(&mut self, name: Arc<str>, workers: Vec<WorkerId>) {
+        match self.asked.get_mut(&name) {
+            Some(asked) if asked.is_under_way => asked.again = workers,
+            _ => workers.into_iter().for_each(|worker| self.ask(worker, Arc::clone(&name))),
+        }
     }
 
     /// The next name to be looked up now; [`Names::answered`] must follow.
@@ -43,26 +59,36 @@ impl Names {
         }
         let name = self.queue.pop_front()?;
         self.under_way += 1;
+        if let Some(asked) = self.asked.get_mut(&name) {
+            asked.is_under_way = true;
+        }
         Some(name)
     }
 
     /// A lookup is over: who wants to know.
-    pub(crate) fn answered(&mut self, name: &str) -> Vec<WorkerId> {
+    pub(crate) fn answered(&mut self, name: &Arc<str>) -> Vec<WorkerId> {
         self.under_way = self.under_way.saturating_sub(1);
-        self.asked.remove(name).unwrap_or_default()
+        let Asked { askers, again, .. } = self.asked.remove(name).unwrap_or_default();
+        again.into_iter().for_each(|worker| self.ask(worker, Arc::clone(name)));
+        askers
     }
 }
 
-/// Asks the system for the addresses of a name. Each address is found once, in the system's order.
+/// Asks the system for the addresses of a name, which tells nothing of how long they are good.
 pub(crate) async fn look_up(name: &str) -> Found {
     let found = tokio::net::lookup_host((name, 0)).await.map_err(|error| Arc::<str>::from(words_of(&error)))?;
-    let mut addresses = Vec::new();
-    for address in found.map(|address| address.ip()) {
-        if !addresses.contains(&address) {
-            addresses.push(address);
+    found_at(found.map(|address| address.ip()), None)
+}
+
+/// Each address once, in the order in which they were found.
+pub(crate) fn found_at(found: impl IntoIterator<Item = IpAddr>, ttl: Option<Duration>) -> Found {
+    let mut all = Vec::new();
+    for address in found {
+        if !all.contains(&address) {
+            all.push(address);
         }
     }
-    if addresses.is_empty() { Err("the name has no address".into()) } else { Ok(addresses) }
+    if all.is_empty() { Err("the name has no address".into()) } else { Ok(Addresses { all, ttl }) }
 }
 
 /// The name of a user of the system; `None` if it has none.
@@ -87,8 +113,29 @@ mod tests {
         assert_eq!(names.start().as_deref(), Some("db"));
         assert_eq!(names.start(), None);
         names.ask(WorkerId(2), "db".into());
-        assert_eq!(names.answered("db"), [WorkerId(0), WorkerId(1), WorkerId(2)]);
-        assert_eq!(names.answered("db"), []);
+        assert_eq!(names.answered(&"db".into()), [WorkerId(0), WorkerId(1), WorkerId(2)]);
+        assert_eq!(names.answered(&"db".into()), []);
+    }
+
+    #[test]
+    fn a_lookup_that_began_before_a_change_is_followed_by_another() {
+        let mut names = Names::default();
+        names.ask(WorkerId(0), "db".into());
+        names.ask_again("db".into(), vec![WorkerId(0), WorkerId(1)]);
+        assert_eq!(names.start().as_deref(), Some("db"));
+        assert_eq!(names.start(), None);
+        names.ask_again("db".into(), vec![WorkerId(1), WorkerId(2)]);
+        assert_eq!(names.answered(&"db".into()), [WorkerId(0), WorkerId(1)]);
+        assert_eq!(names.start().as_deref(), Some("db"));
+        assert_eq!(names.answered(&"db".into()), [WorkerId(1), WorkerId(2)]);
+        assert_eq!(names.start(), None);
+    }
+
+    #[test]
+    fn an_address_is_found_once() {
+        let [a, b] = ["10.0.0.1", "::1"].map(|text| text.parse().expect("an address"));
+        assert_eq!(found_at([a, b, a], None), Ok(Addresses { all: vec![a, b], ttl: None }));
+        assert!(found_at([], None).is_err());
     }
 
     #[test]
@@ -99,7 +146,7 @@ mod tests {
         }
         let started = std::iter::from_fn(|| names.start()).count();
         assert_eq!(started, LOOKUPS_MAX);
-        names.answered("db3");
+        names.answered(&"db3".into());
         assert_eq!(names.start(), Some(format!("db{LOOKUPS_MAX}").into()));
     }
 
@@ -108,7 +155,7 @@ mod tests {
         let mut names = Names::default();
         names.ask(WorkerId(0), "db".into());
         names.start();
-        names.answered("db");
+        names.answered(&"db".into());
         names.ask(WorkerId(1), "db".into());
         assert_eq!(names.start().as_deref(), Some("db"));
     }

@@ -210,6 +210,10 @@ impl<S> Control<S> {
             let force = &self.force;
             (force.users.clone(), (Hba::clone(&force.hba), IdentMaps::clone(&force.idents)))
         };
+        if key == "resolv_conf" {
+            let unread = || Refusal::set_failed("the file of name servers cannot be used, see the log".to_owned());
+            self.name_servers = self.read_name_servers(&settings).ok_or_else(unread)?;
+        }
         let (tls, is_tls_new) = self.tls_after(key, &settings);
         self.enforce(settings, users, rules, tls);
         let tag = format!("SET {key}={value}");

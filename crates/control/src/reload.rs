@@ -1,13 +1,13 @@
-//! Reading everything again: the configuration, the file of secrets, certificates and keys, the log file.
+//! Reading everything again: the configuration, the file of secrets, certificates and keys, the name servers, the log file.
 //!
-//! Always true: after a mistake in the configuration, in the file of secrets or in what TLS needs nothing has changed;
+//! Always true: after a mistake in the configuration, in a file that it names or in what TLS needs nothing has changed;
 //! otherwise everything that can change has, between two turns of each worker.
 //! Not here: reading the files (`source`), who asks for it (`control`).
 
 use std::sync::Arc;
 
 use auth::{Hba, IdentMaps, UserFile};
-use config::{Settings, Warning};
+use config::{NameServers, Settings, Warning};
 use reactor::{Level, LogTarget};
 use worker::letters::{TlsTerms, ToWorker};
 
@@ -36,10 +36,12 @@ impl<S> Control<S> {
                 return false;
             }
         };
+        let Some(name_servers) = self.read_name_servers(&loaded.settings) else { return false };
         self.tell_new(loaded.warnings);
         for peer in self.force.settings.peers.keys().filter(|peer| !loaded.settings.peers.contains_key(peer)) {
             self.log(Level::Warning, format_args!("dropping peer {peer} as it does not exist anymore"));
         }
+        self.name_servers = name_servers;
         self.enforce(loaded.settings, users, rules, tls);
         true
     }
@@ -50,7 +52,9 @@ impl<S> Control<S> {
         if settings.stats_period != self.force.settings.stats_period {
             self.period_ends = self.now.time + settings.stats_period;
         }
+        let old_period = self.force.settings.dns_zone_check_period;
         self.force = Arc::new(source::next_force(settings, users, rules, tls, log, &self.force));
+        self.heed_zones(old_period);
         self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
     }
 
@@ -88,6 +92,18 @@ impl<S> Control<S> {
             }
             Err(text) => {
                 self.log(Level::Error, format_args!("{text}, the old settings and rules stay in force"));
+                None
+            }
+        }
+    }
+
+    /// The name servers as they are in the file now; `None` when it is broken: half of a file would ask somebody else.
+    pub(crate) fn read_name_servers(&self, settings: &Settings) -> Option<Option<Arc<NameServers>>> {
+        match source::read_name_servers(settings) {
+            Ok(servers) => Some(servers),
+            Err(lines) => {
+                lines.iter().for_each(|line| self.log(Level::Error, format_args!("{line}")));
+                self.log(Level::Error, format_args!("resolv_conf is broken, the old settings stay in force"));
                 None
             }
         }

@@ -13,13 +13,14 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use worker::letters::{ToControl, Told};
+use worker::letters::{Found, ToControl, Told};
 
 use crate::control::{Control, Event, Moment, Signal};
 use crate::courier::News;
-use crate::judges;
-use crate::names::{self, Found};
+use crate::resolver::{Desk, Resolver};
 use crate::secrets;
+use crate::zones::Serial;
+use crate::{judges, names, source};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -114,6 +115,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
     let pam = judges::Library::default();
+    let mut desk = Desk::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
         let event = tokio::select! {
@@ -161,9 +163,23 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             }
         }
         while let Some(name) = control.next_lookup() {
+            let resolver = control.name_servers().map(|servers| desk.resolver(servers));
             lookups.spawn(async move {
-                let found = names::look_up(&name).await;
+                let found = match resolver {
+                    Some(resolver) => resolver.addresses(&name).await,
+                    None => names::look_up(&name).await,
+                };
                 (name, found)
+            });
+        }
+        while let Some(zone) = control.next_zone() {
+            let resolver = control.name_servers().map(|servers| desk.resolver(servers));
+            questions.spawn(async move {
+                let serial = match resolver {
+                    Some(resolver) => resolver.serial(&zone).await,
+                    None => ask_the_systems(&zone).await,
+                };
+                Event::Serial { zone, serial }
             });
         }
     }
@@ -171,6 +187,14 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         true => Ending::Badly,
         false if control.has_handed_over() => Ending::HandedOver,
         false => Ending::Well,
+    }
+}
+
+/// The system looks names up, but tells nothing of zones: its name servers are asked for that.
+async fn ask_the_systems(zone: &str) -> Serial {
+    match tokio::task::spawn_blocking(source::system_name_servers).await {
+        Ok(servers) => Resolver::new(Arc::new(servers)).serial(zone).await,
+        Err(_) => Err("its file could not be read".into()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Hba, IdentMaps, LineProblem, UserFile};
-use config::{AuthType, Homes, Loaded, Mistake, Overrides, Settings};
+use config::{AuthType, Homes, Loaded, Mistake, NameServers, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, SystemLog, TcpTuning};
 use worker::letters::{Force, Standing, TlsTerms};
@@ -89,6 +89,38 @@ pub fn read_rules(settings: &Settings) -> Result<Rules, String> {
     lines.extend(problems.iter().map(|problem| line_of("hba", path, problem)));
     Ok((hba, idents, lines))
 }
+
+/// Reads the file of `resolv_conf`; without one the system is asked for addresses.
+///
+/// # Errors
+/// It cannot be read, or is wrong; the texts are lines for the log.
+pub fn read_name_servers(settings: &Settings) -> Result<Option<Arc<NameServers>>, Vec<String>> {
+    let Some(path) = settings.resolv_conf.as_deref() else { return Ok(None) };
+    let failed = |error| vec![format!("could not open resolv_conf {path}: {}", words_of(&error))];
+    let text = std::fs::read(path).map_err(failed)?;
+    match NameServers::parse(path, &text, own_domain().as_deref()) {
+        (servers, mistakes) if mistakes.is_empty() => Ok(Some(Arc::new(servers))),
+        (_, mistakes) => Err(mistakes.iter().map(ToString::to_string).collect()),
+    }
+}
+
+/// The name servers that the system asks. What is wrong in its file is the system's own affair.
+pub(crate) fn system_name_servers() -> NameServers {
+    let text = std::fs::read(SYSTEM_RESOLV_CONF).unwrap_or_default();
+    let (mut servers, _) = NameServers::parse(SYSTEM_RESOLV_CONF, &text, own_domain().as_deref());
+    if servers.servers.is_empty() {
+        servers.servers = NameServers::system().servers;
+    }
+    servers
+}
+
+/// What stands behind the first dot of this machine's name.
+fn own_domain() -> Option<String> {
+    let name = nix::unistd::gethostname().ok()?.into_string().ok()?;
+    name.split_once('.').map(|(_, domain)| domain.to_owned())
+}
+
+const SYSTEM_RESOLV_CONF: &str = "/etc/resolv.conf";
 
 fn line_of(what: &str, path: &str, problem: &LineProblem) -> String {
     let (line, text) = (problem.line, &problem.text);

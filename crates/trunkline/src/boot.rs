@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::UserFile;
-use config::{Loaded, Settings};
+use config::{Loaded, NameServers, Settings};
 use control::{
     AT_PAM_MAX, Clock, Control, Ending, Files, LOOKUPS_MAX, PGBOUNCER_VERSION, Predecessor, Rules, Service, Signals,
     Source, Speaker,
@@ -53,6 +53,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     // As in PgBouncer before the user is switched: secrets and keys may be for root's eyes only.
     let users = control::read_users(&settings);
     let rules = control::read_rules(&settings)?;
+    let name_servers = read_name_servers(&settings, speaker)?;
     let tls = read_tls(&settings, speaker)?;
     identity::become_user(settings.user.as_deref())?;
     let mut predecessor = if call.is_reboot { takeover::find(&settings)? } else { None };
@@ -129,6 +130,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let clock = Clock::start();
     let control = Control::new(source, force, Arc::clone(speaker), warnings, crew.posts.clone(), clock.now())
         .with_ids(ids)
+        .with_name_servers(name_servers)
         .with_service(service);
     let ending = runtime.block_on(control::run(control, clock, letters, signals));
     crew.wait(FAREWELL_MAX);
@@ -166,6 +168,13 @@ fn read_tls(settings: &Settings, speaker: &Speaker) -> Result<TlsTerms, Fatal> {
     control::read_tls(settings).map_err(|text| {
         say(speaker, Level::Error, format_args!("{text}"));
         Fatal("TLS setup failed".to_owned())
+    })
+}
+
+fn read_name_servers(settings: &Settings, speaker: &Speaker) -> Result<Option<Arc<NameServers>>, Fatal> {
+    control::read_name_servers(settings).map_err(|lines| {
+        lines.iter().for_each(|line| say(speaker, Level::Error, format_args!("{line}")));
+        Fatal("cannot load resolv_conf".to_owned())
     })
 }
 

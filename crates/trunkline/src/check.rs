@@ -26,6 +26,7 @@ pub(crate) fn check(config: &str) -> ExitCode {
         Err(text) => problems.push(text),
     }
     problems.extend(control::read_tls(&loaded.settings).err());
+    problems.extend(control::read_name_servers(&loaded.settings).err().unwrap_or_default());
     if !problems.is_empty() {
         problems.iter().for_each(|problem| eprintln!("error: {problem}"));
         return failed(problems.len());

@@ -66,6 +66,18 @@ pub struct TlsTerms {
     pub demand_parts: Arc<[u8]>,
 }
 
+/// What a lookup has found: addresses, or why there are none.
+pub type Found = Result<Addresses, Arc<str>>;
+
+/// The addresses of a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// At least one, each once.
+    pub all: Vec<IpAddr>,
+    /// How long they are good, if whoever told them has said so.
+    pub ttl: Option<Duration>,
+}
+
 /// A way to post letters to somebody, from any thread. It never blocks.
 pub type Post<L> = Arc<dyn Fn(L) + Send + Sync>;
 
@@ -156,8 +168,8 @@ pub enum ToWorker<S> {
     Resolved {
         /// The name.
         name: Arc<str>,
-        /// Its addresses, at least one, or why there are none.
-        found: Result<Vec<IpAddr>, Arc<str>>,
+        /// What was found.
+        found: Found,
     },
     /// What was asked with [`ToControl::AskJudge`].
     Judged {

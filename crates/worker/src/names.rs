@@ -11,7 +11,7 @@ use base::{Key, Time};
 use pool::{Event, ServerKey};
 use reactor::{Address, Io, Level};
 
-use crate::letters::{HostRow, ToControl};
+use crate::letters::{Found, HostRow, ToControl};
 use crate::server::Server;
 use crate::turn::Worker;
 
@@ -69,9 +69,13 @@ impl<I: Io> Worker<I> {
     }
 
     /// The control thread has looked a name up.
-    pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Result<Vec<IpAddr>, Arc<str>>) {
+    pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
         let settings = &self.force.settings;
-        let believed = if found.is_ok() { settings.dns_max_ttl } else { settings.dns_nxdomain_ttl };
+        let believed = match &found {
+            Ok(addresses) => addresses.ttl.map_or(settings.dns_max_ttl, |ttl| ttl.min(settings.dns_max_ttl)),
+            Err(_) => settings.dns_nxdomain_ttl,
+        };
+        let found = found.map(|addresses| addresses.all);
         if let Err(error) = &found {
             self.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
         }

@@ -14,7 +14,7 @@ use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Force, Ids, Post, Posts, Shutdown, Standing, ToControl, ToWorker};
+use worker::letters::{Addresses, Force, Ids, Post, Posts, Shutdown, Standing, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -302,7 +302,10 @@ impl World {
         match letter {
             ToControl::Resolve { from, name } => {
                 let found = match name.strip_prefix("host").filter(|_| self.are_names_known) {
-                    Some(host) => Ok(vec![std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)])]),
+                    Some(host) => {
+                        let address = std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)]);
+                        Ok(Addresses { all: vec![address], ttl: None })
+                    }
                     None => Err("Name or service not known".into()),
                 };
                 self.post(from.0, ToWorker::Resolved { name, found });

@@ -2,7 +2,7 @@
 //!
 //! An entry is its documentation, its name, its type, for numbers the allowed range where the type's own is too wide, its
 //! default (`None` is NULL), whether a running process takes a change (`Live`) or only the next start (`Restart`), and
-//! whether this version does anything with it (`Built`, `NotYet`; `Moot` is what has no meaning here).
+//! whether this version does anything with it (`Built`; `Moot` is what has no meaning here).
 //!
 //! Always true: the order is that of PgBouncer's `SHOW CONFIG`, our own settings after it.
 //! Not here: what values mean together (`check`), what they mean for one pool (`limits`).
@@ -69,12 +69,12 @@ catalog! {
     default_pool_size: Count = Some("20"), Live, Built;
     /// Refuse the simple query protocol.
     disable_pqexec: Flag = Some("0"), Restart, Built;
-    /// How long the addresses of a host are believed.
+    /// How long the addresses of a host are believed; with resolv_conf, at most as long as their name server says.
     dns_max_ttl: Span = Some("15"), Live, Built;
     /// How long it is believed that a host has no address.
     dns_nxdomain_ttl: Span = Some("15"), Live, Built;
-    /// How often the serial numbers of zones are compared; 0 is never.
-    dns_zone_check_period: Timeout = Some("0"), Live, NotYet;
+    /// How often the serial numbers of the zones that hosts are in are asked for; when one has grown, all its names are looked up again at once. 0 is never.
+    dns_zone_check_period: Timeout = Some("0"), Live, Built;
     /// How long a client may be silent inside a transaction; 0 is for ever.
     idle_transaction_timeout: Timeout = Some("0"), Live, Built;
     /// Startup parameters that are accepted and dropped.
@@ -135,8 +135,8 @@ catalog! {
     reserve_pool_size: Count = Some("0"), Live, Built;
     /// How long a client waits before the reserve of its pool is touched; 0 is no reserve.
     reserve_pool_timeout: Timeout = Some("5"), Live, Built;
-    /// The file that names the name servers.
-    resolv_conf: TextOrNone = Some(""), Restart, NotYet;
+    /// The file that names the name servers, as resolv.conf(5) describes it; nothing is to ask the system for addresses.
+    resolv_conf: TextOrNone = Some(""), Live, Built;
     /// PgBouncer's number of reads per connection and turn.
     sbuf_loopcnt: Count = Some("5"), Live, Moot;
     /// The iterations of SCRAM secrets that are made from plain passwords.

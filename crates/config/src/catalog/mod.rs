@@ -81,7 +81,6 @@ fn row(entry: &Entry) -> String {
     };
     let note = match entry.state {
         State::Built => "",
-        State::NotYet => " Accepted, without effect in this version.",
         State::Moot => " Accepted; it has no meaning here.",
     };
     format!("| `{}` | {kind} | {default} | {range} | {reload} | {}{note} |\n", entry.name, entry.doc.trim())

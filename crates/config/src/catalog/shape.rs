@@ -20,8 +20,6 @@ pub enum Reload {
 pub enum State {
     /// It does.
     Built,
-    /// The setting is accepted, and has no effect yet.
-    NotYet,
     /// The setting is accepted, and there is nothing here that it could be about.
     Moot,
 }

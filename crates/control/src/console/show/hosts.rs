@@ -1,6 +1,7 @@
 //! `SHOW DNS_HOSTS` and `SHOW DNS_ZONES`: the names of hosts, and what is remembered of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use worker::letters::{HostRow, Parts};
 
@@ -17,11 +18,10 @@ pub(super) const DNS_HOSTS: Subject = Subject {
 
 pub(super) const DNS_ZONES: Subject = Subject {
     name: "DNS_ZONES",
-    doc: "Always empty: zones are the system's.",
+    doc: "The zones that those names are in, and their serial numbers: 0 where none has been asked for or told.",
     parts: NOTHING,
     columns: &[Column::text("zonename"), Column::big("serial"), Column::int("count")],
-    // Addresses are asked of the system, which tells nothing of zones.
-    rows: |_: &View<'_>| Vec::new(),
+    rows: zones,
 };
 
 /// Every worker remembers for itself: of a name that several know, what is believed longest.
@@ -40,6 +40,11 @@ fn hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
     hosts.into_values().map(cells).collect()
 }
 
+fn zones(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let cells = |(name, serial, count): (&Arc<str>, u32, usize)| vec![text(&**name), number(serial), number(count)];
+    view.zones.rows().map(cells).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -52,7 +57,6 @@ mod tests {
     #[test]
     fn a_name_is_shown_once_with_its_addresses() {
         assert_eq!(heads("DNS_HOSTS"), "hostname s, ttl q, addrs s");
-        assert_eq!(heads("DNS_ZONES"), "zonename s, serial q, count i");
         let settings = settings("[pgbouncer]\nauth_type=any\n");
         let host = |name: &str, secs, addresses: &[&str]| HostRow {
             name: name.into(),
@@ -63,5 +67,12 @@ mod tests {
         let second = Snapshot { hosts: vec![host("db", 9, &["10.0.0.2", "::1"])], ..Snapshot::default() };
         let shown = lines(&table_of("DNS_HOSTS", &settings, "", &[first, second]));
         assert_eq!(shown, ["db|9|10.0.0.2,::1", "no|0|"]);
+    }
+
+    #[test]
+    fn a_zone_is_shown_with_its_serial_and_how_many_names_are_in_it() {
+        assert_eq!(heads("DNS_ZONES"), "zonename s, serial q, count i");
+        let settings = settings("[pgbouncer]\nauth_type=any\n");
+        assert_eq!(lines(&table_of("DNS_ZONES", &settings, "", &[])), ["z.example|0|2"]);
     }
 }

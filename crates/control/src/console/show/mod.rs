@@ -27,6 +27,7 @@ use worker::letters::{Parts, Snapshot, Standing};
 
 use super::table::{Cell, Column, Table, text};
 use crate::history::History;
+use crate::zones::Zones;
 
 /// One thing that can be shown.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub(crate) struct View<'v> {
     pub(crate) snapshots: &'v [Snapshot],
     /// The counters at the latest boundaries.
     pub(crate) history: &'v History,
+    /// The zones of names.
+    pub(crate) zones: &'v Zones,
     /// Lines that a log has not taken.
     pub(crate) log_lines_lost: u64,
     /// The time.
@@ -230,6 +233,8 @@ pub(crate) mod tests {
     ) -> Table {
         let (users, _) = UserFile::parse(users.as_bytes());
         let history = History::new(Time::from_secs(1));
+        let mut zones = Zones::default();
+        ["db.z.example", "b.z.example"].iter().for_each(|name| zones.know(base::WorkerId(0), &Arc::from(*name)));
         let now = Time::from_secs(11);
         let view = View {
             settings,
@@ -238,6 +243,7 @@ pub(crate) mod tests {
             is_suspended: false,
             snapshots,
             history: &history,
+            zones: &zones,
             log_lines_lost: 0,
             now,
         };
@@ -281,7 +287,7 @@ pub(crate) mod tests {
         };
         for subject in CATALOG {
             let table = table_of(subject.name, &settings, "", std::slice::from_ref(&snapshot));
-            assert_eq!(table.rows.is_empty(), subject.name == "DNS_ZONES", "{}", subject.name);
+            assert!(!table.rows.is_empty(), "{}", subject.name);
             for row in &table.rows {
                 assert_eq!(row.len(), table.columns.len(), "{}", subject.name);
             }

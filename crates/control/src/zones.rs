@@ -1,0 +1,321 @@
+//! Zones: how it is noticed that names may lead elsewhere before what is known of them is too old.
+//!
+//! Always true: the zone of a name is the name without its first label, as in PgBouncer; a zone is asked about by one question at
+//! a time. A serial that has not grown changes nothing: a name server that lags behind would make all names be looked up each time.
+//! Not here: asking (`run`, `resolver`), which lookups are under way (`names`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Time, WorkerId};
+use config::{Host, NameServers, Settings};
+use reactor::Level;
+
+use crate::control::Control;
+use crate::names::LOOKUPS_MAX;
+
+/// What a name server has said of a zone: its serial number, or why there is none.
+pub type Serial = Result<u32, Arc<str>>;
+
+/// The zones of the names that somebody has asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Zones {
+    zones: BTreeMap<Arc<str>, Zone>,
+    /// When the next round of questions begins; never without a period.
+    due: Option<Time>,
+    queue: VecDeque<Arc<str>>,
+    under_way: usize,
+}
+
+#[derive(Debug, Default)]
+struct Zone {
+    serial: Option<u32>,
+    names: BTreeMap<Arc<str>, Known>,
+    is_asked: bool,
+    /// The last question was in vain, which has been told.
+    is_silent: bool,
+}
+
+/// A name in a zone.
+#[derive(Debug)]
+struct Known {
+    /// A host of the settings in force has it.
+    is_host: bool,
+    /// The workers that have asked for it.
+    askers: Vec<WorkerId>,
+}
+
+/// What follows from an answer.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    Nothing,
+    /// There has been an answer before, or never one.
+    FellSilent(Arc<str>),
+    /// The names are to be looked up again, each for those who know it.
+    Grown {
+        old: u32,
+        new: u32,
+        names: Vec<(Arc<str>, Vec<WorkerId>)>,
+    },
+}
+
+impl Zones {
+    /// A worker has asked for the addresses of a name.
+    pub(crate) fn know(&mut self, from: WorkerId, name: &Arc<str>) {
+        let Some(zone) = zone_of(name) else { return };
+        let zone = self.zones.entry(zone).or_default();
+        let known = zone.names.entry(Arc::clone(name)).or_insert(Known { is_host: true, askers: Vec::new() });
+        known.is_host = true;
+        if !known.askers.contains(&from) {
+            known.askers.push(from);
+        }
+    }
+
+    /// From now on these names are hosts. The others are kept: they may come back while workers believe what they know.
+    pub(crate) fn heed(&mut self, is_host: impl Fn(&str) -> bool) {
+        for (name, known) in self.zones.values_mut().flat_map(|zone| &mut zone.names) {
+            known.is_host = is_host(name);
+        }
+    }
+
+    /// A round of questions begins after each period.
+    pub(crate) fn ask_every(&mut self, now: Time, period: Option<Duration>) {
+        self.due = period.map(|period| now + period);
+        if period.is_none() {
+            for name in self.queue.drain(..) {
+                if let Some(zone) = self.zones.get_mut(&name) {
+                    zone.is_asked = false;
+                }
+            }
+        }
+    }
+
+    /// Begins a round if it is time. A zone whose last question still waits for its answer is not asked about twice.
+    pub(crate) fn tick(&mut self, now: Time, period: Option<Duration>) {
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.due = period.map(|period| now + period);
+        for (name, zone) in &mut self.zones {
+            if zone.hosts() > 0 && !std::mem::replace(&mut zone.is_asked, true) {
+                self.queue.push_back(Arc::clone(name));
+            }
+        }
+    }
+
+    /// The next zone to be asked about now; [`Zones::answered`] must follow.
+    pub(crate) fn start(&mut self) -> Option<Arc<str>> {
+        if self.under_way == LOOKUPS_MAX {
+            return None;
+        }
+        let zone = self.queue.pop_front()?;
+        self.under_way += 1;
+        Some(zone)
+    }
+
+    /// A question is over. The first serial counts as grown: nobody knows what it was when the names were looked up.
+    pub(crate) fn answered(&mut self, zone: &str, serial: Serial) -> Outcome {
+        self.under_way = self.under_way.saturating_sub(1);
+        let Some(zone) = self.zones.get_mut(zone) else { return Outcome::Nothing };
+        zone.is_asked = false;
+        let was_silent = std::mem::replace(&mut zone.is_silent, serial.is_err());
+        match (zone.serial, serial) {
+            (_, Err(_)) if was_silent => Outcome::Nothing,
+            (_, Err(why)) => Outcome::FellSilent(why),
+            (Some(old), Ok(new)) if !has_grown(old, new) => Outcome::Nothing,
+            (old, Ok(new)) => {
+                zone.serial = Some(new);
+                let hosts = zone.names.iter().filter(|(_, known)| known.is_host);
+                let names = hosts.map(|(name, known)| (Arc::clone(name), known.askers.clone())).collect();
+                Outcome::Grown { old: old.unwrap_or(0), new, names }
+            }
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Each zone with hosts: its name, its serial (0 if nobody has said it yet), how many names are in it.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&Arc<str>, u32, usize)> {
+        let rows = self.zones.iter().map(|(name, zone)| (name, zone.serial.unwrap_or(0), zone.hosts()));
+        rows.filter(|(_, _, hosts)| *hosts > 0)
+    }
+
+    /// How many questions wait for their answers.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+}
+
+impl Zone {
+    fn hosts(&self) -> usize {
+        self.names.values().filter(|known| known.is_host).count()
+    }
+}
+
+/// What stands behind the first dot; zones are the same in any case.
+fn zone_of(name: &str) -> Option<Arc<str>> {
+    let (_, zone) = name.split_once('.').filter(|(_, zone)| !zone.is_empty())?;
+    Some(zone.to_ascii_lowercase().into())
+}
+
+/// Serials go round in a circle (RFC 1982).
+fn has_grown(old: u32, new: u32) -> bool {
+    (1..1 << 31).contains(&new.wrapping_sub(old))
+}
+
+impl<S> Control<S> {
+    /// These name servers are asked for names, and not the system.
+    #[must_use]
+    pub fn with_name_servers(mut self, servers: Option<Arc<NameServers>>) -> Self {
+        self.name_servers = servers;
+        self
+    }
+
+    /// Who is asked for names, if not the system.
+    #[must_use]
+    pub fn name_servers(&self) -> Option<&Arc<NameServers>> {
+        self.name_servers.as_ref()
+    }
+
+    /// The next zone whose serial is to be asked for; [`Event::Serial`](crate::Event::Serial) must follow.
+    pub fn next_zone(&mut self) -> Option<Arc<str>> {
+        self.zones.start()
+    }
+
+    pub(crate) fn hear_serial(&mut self, zone: &str, serial: Serial) {
+        match self.zones.answered(zone, serial) {
+            Outcome::Nothing => {}
+            Outcome::FellSilent(why) => self.log(Level::Warning, format_args!("zone '{zone}' has no serial: {why}")),
+            Outcome::Grown { old, new, names } => {
+                self.log(Level::Log, format_args!("zone '{zone}' serial changed: old={old} new={new}"));
+                names.into_iter().for_each(|(name, askers)| self.names.ask_again(name, askers));
+            }
+        }
+    }
+
+    /// What settings that are in force from now on mean for zones.
+    pub(crate) fn heed_zones(&mut self, old_period: Option<Duration>) {
+        let settings = &self.force.settings;
+        if settings.dns_zone_check_period != old_period {
+            self.zones.ask_every(self.now.time, settings.dns_zone_check_period);
+        }
+        self.zones.heed(|name| has_host(settings, name));
+    }
+}
+
+/// Whether a host or a peer has this name.
+fn has_host(settings: &Settings, name: &str) -> bool {
+    let of_databases = settings.fallback.iter().chain(settings.databases.values()).flat_map(|database| &database.hosts);
+    let of_peers = settings.peers.values().map(|peer| &peer.host);
+    of_databases.chain(of_peers).any(|host| matches!(host, Host::Name(own) if **own == *name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Option<Duration> = Some(Duration::from_secs(10));
+    const ZONE: &str = "z.example";
+
+    /// Zones with these names, asked for by worker 0, at second 100.
+    fn zones(names: &[&str]) -> Zones {
+        let mut zones = Zones::default();
+        names.iter().for_each(|name| zones.know(WorkerId(0), &Arc::from(*name)));
+        zones.ask_every(Time::from_secs(100), PERIOD);
+        zones
+    }
+
+    fn asked(zones: &mut Zones, secs: u64) -> Vec<Arc<str>> {
+        zones.tick(Time::from_secs(secs), PERIOD);
+        std::iter::from_fn(|| zones.start()).collect()
+    }
+
+    fn grown(old: u32, new: u32, names: &[&str]) -> Outcome {
+        let names = names.iter().map(|name| (Arc::from(*name), vec![WorkerId(0)])).collect();
+        Outcome::Grown { old, new, names }
+    }
+
+    fn rows(zones: &Zones) -> Vec<(String, u32, usize)> {
+        zones.rows().map(|(name, serial, count)| (name.to_string(), serial, count)).collect()
+    }
+
+    #[test]
+    fn a_zone_is_the_name_without_its_first_label() {
+        let zones = zones(&["a.z.example", "b.Z.example", "short", "dot.", "c.example"]);
+        assert_eq!(rows(&zones), [("example".to_owned(), 0, 1), (ZONE.to_owned(), 0, 2)]);
+    }
+
+    #[test]
+    fn every_zone_is_asked_about_each_period_and_not_twice_at_once() {
+        let mut zones = zones(&["a.z.example", "b.y.example"]);
+        assert_eq!(zones.next_deadline(), Some(Time::from_secs(110)));
+        assert!(asked(&mut zones, 109).is_empty());
+        assert_eq!(asked(&mut zones, 110), ["y.example".into(), ZONE.into()]);
+        zones.answered(ZONE, Ok(1));
+        assert_eq!((asked(&mut zones, 120), zones.under_way()), (vec![ZONE.into()], 2));
+        assert_eq!(zones.next_deadline(), Some(Time::from_secs(130)));
+    }
+
+    #[test]
+    fn a_serial_that_grows_has_all_names_looked_up_again() {
+        let mut zones = zones(&["a.z.example", "b.z.example", "c.y.example"]);
+        let both: &[&str] = &["a.z.example", "b.z.example"];
+        assert_eq!(zones.answered(ZONE, Ok(7)), grown(0, 7, both));
+        assert_eq!(zones.answered(ZONE, Ok(7)), Outcome::Nothing);
+        assert_eq!(zones.answered(ZONE, Ok(6)), Outcome::Nothing);
+        assert_eq!(zones.answered(ZONE, Ok(9)), grown(7, 9, both));
+        assert_eq!(rows(&zones)[1], (ZONE.to_owned(), 9, 2));
+    }
+
+    #[test]
+    fn the_first_serial_counts_however_large_it_is_and_the_last_is_followed_by_the_first() {
+        let mut zones = zones(&["a.z.example"]);
+        assert_eq!(zones.answered(ZONE, Ok(u32::MAX)), grown(0, u32::MAX, &["a.z.example"]));
+        assert_eq!(zones.answered(ZONE, Ok(3)), grown(u32::MAX, 3, &["a.z.example"]));
+    }
+
+    #[test]
+    fn silence_is_told_once_until_there_is_an_answer() {
+        let mut zones = zones(&["a.z.example"]);
+        let silent = || Outcome::FellSilent("no".into());
+        assert_eq!(zones.answered(ZONE, Err("no".into())), silent());
+        assert_eq!(zones.answered(ZONE, Err("no".into())), Outcome::Nothing);
+        zones.answered(ZONE, Ok(1));
+        assert_eq!(zones.answered(ZONE, Err("no".into())), silent());
+        assert_eq!(zones.answered("unknown", Ok(1)), Outcome::Nothing);
+    }
+
+    #[test]
+    fn a_name_that_is_no_host_any_more_is_passed_over_until_it_is_one_again() {
+        let mut zones = zones(&["a.z.example", "b.z.example"]);
+        zones.heed(|name| name == "b.z.example");
+        assert_eq!(zones.answered(ZONE, Ok(1)), grown(0, 1, &["b.z.example"]));
+        zones.heed(|_| false);
+        assert!(asked(&mut zones, 110).is_empty() && rows(&zones).is_empty());
+        zones.heed(|_| true);
+        assert_eq!(asked(&mut zones, 120), [ZONE.into()]);
+    }
+
+    #[test]
+    fn without_a_period_nothing_is_asked() {
+        let mut zones = zones(&["a.z.example"]);
+        zones.tick(Time::from_secs(110), PERIOD);
+        zones.ask_every(Time::from_secs(111), None);
+        assert_eq!((zones.start(), zones.next_deadline()), (None, None));
+        zones.ask_every(Time::from_secs(200), PERIOD);
+        assert_eq!(asked(&mut zones, 210), [ZONE.into()]);
+    }
+
+    #[test]
+    fn beyond_the_limit_zones_wait_for_one_another() {
+        let names: Vec<_> = (0..=LOOKUPS_MAX).map(|number| format!("a.z{number}.example")).collect();
+        let mut zones = zones(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let first = asked(&mut zones, 110);
+        assert_eq!((first.len(), zones.start()), (LOOKUPS_MAX, None));
+        zones.answered(&first[0], Ok(1));
+        assert!(zones.start().is_some());
+    }
+}

@@ -10,6 +10,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     map(tree, findings);
     for (path, text) in tree.ending(".md") {
         links(tree, path, text, findings);
+        tables(path, text, findings);
     }
 }
 
@@ -43,6 +44,22 @@ fn links(tree: &Tree, page: &str, text: &str, findings: &mut Vec<Finding>) {
                 findings.push(Finding::new(page, number + 1, format!("the link to `{file}` leads nowhere: mend it")));
             }
         }
+    }
+}
+
+/// A row that stands behind no head is shown as text: a blank line has cut its table.
+fn tables(page: &str, text: &str, findings: &mut Vec<Finding>) {
+    let mut is_code = false;
+    let mut is_table = false;
+    let lines: Vec<_> = text.lines().map(str::trim_start).collect();
+    for (at, line) in lines.iter().enumerate() {
+        is_code ^= line.starts_with("```");
+        let is_row = !is_code && line.starts_with('|');
+        let is_headed = lines.get(at + 1).is_some_and(|next| next.starts_with("|---"));
+        if is_row && !is_table && !is_headed {
+            findings.push(Finding::new(page, at + 1, "a row of no table: take the blank line above it away"));
+        }
+        is_table = is_row;
     }
 }
 
@@ -88,6 +105,15 @@ mod tests {
     #[test]
     fn a_page_without_the_map_is_found() {
         assert_eq!(found(&[("ARCHITECTURE.md", "# Words\n")]).len(), 1);
+    }
+
+    #[test]
+    fn a_row_must_stand_in_a_table() {
+        let page = "| a |\n|---|\n| b |\n\n| c |\n| d |\n```\n| e |\n```\n\n| f |\n|---|\n";
+        assert_eq!(
+            found(&[("ARCHITECTURE.md", MAP), ("crates/pool/src/dial.rs", ""), ("docs/a.md", page)]),
+            ["docs/a.md:5: a row of no table: take the blank line above it away"]
+        );
     }
 
     #[test]

@@ -155,9 +155,10 @@ pub(crate) struct Entry {
 pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         usage: "SET key = arg",
-        doc: "Changes a setting until the next reload. A notice says when only a restart would change it. `SET` of \
-              `client_encoding`, `datestyle`, `timezone`, `standard_conforming_strings` and \
-              `default_transaction_isolation`, which drivers do by themselves, is for everybody and ignored.",
+        doc: "Changes a setting until the next reload. A notice says when only a restart would change it. `SET` of what drivers \
+              set in every session by themselves, such as `client_encoding`, `timezone`, `extra_float_digits` or \
+              `application_name`, is for everybody and ignored. So is, from who may only look, `SET` of any key that is no \
+              setting of ours.",
     },
     Entry {
         usage: "RELOAD",

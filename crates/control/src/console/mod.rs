@@ -87,7 +87,7 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
             Heard::Refused(refusal) => Err(refusal),
             Heard::Order(order) => Ok(Command::Order(order)),
         },
-        Tree::Set { key, .. } if parameter(&key).is_some() => Ok(Command::SetParameter),
+        Tree::Set { key, .. } if is_of_a_session(&key, right) => Ok(Command::SetParameter),
         Tree::Set { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
         Tree::Set { key, value } => Ok(Command::Order(Order::Set { key, value })),
     }
@@ -122,6 +122,14 @@ fn show(object: &str, right: Right) -> Option<Result<Command, Refusal>> {
 /// `SELECT` is another word for `SHOW`.
 fn is_show(verb: &str) -> bool {
     verb.eq_ignore_ascii_case("SHOW") || verb.eq_ignore_ascii_case("SELECT")
+}
+
+/// Whether a `SET` is about a session of PostgreSQL's, and about nothing of ours. PgBouncer knows [`PARAMETERS`] only, and has other
+/// drivers fail. To an admin a key that nobody knows is a mistake; who may only look can mean nothing of ours.
+fn is_of_a_session(key: &str, right: Right) -> bool {
+    parameter(key).is_some()
+        || SET_BY_DRIVERS.iter().any(|name| name.eq_ignore_ascii_case(key))
+        || (right != Right::Admin && !CATALOG.iter().any(|entry| entry.name.eq_ignore_ascii_case(key)))
 }
 
 fn parameter(name: &str) -> Option<&'static Parameter> {
@@ -220,6 +228,19 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "timezone", value: "GMT", columns: &[Column::text("timezone")] },
 ];
 
+/// What drivers and frameworks set in every session without being asked: JDBC the first two.
+const SET_BY_DRIVERS: [&str; 9] = [
+    "extra_float_digits",
+    "application_name",
+    "bytea_output",
+    "client_min_messages",
+    "idle_in_transaction_session_timeout",
+    "intervalstyle",
+    "lock_timeout",
+    "search_path",
+    "statement_timeout",
+];
+
 /// What stands before a secret, even where the key of a setting is misspelt.
 const SECRET_WORDS: [&str; 2] = ["passwd", "password"];
 
@@ -246,6 +267,25 @@ mod tests {
             assert_eq!(refused(query, Right::Stats), ("08P01", "admin access needed".to_owned()), "{query}");
         }
         assert!(matches!(understand("RELOAD;", Right::Admin), Ok(Command::Order(Order::Reload))));
+    }
+
+    /// JDBC's connections begin with two of them.
+    #[test]
+    fn what_drivers_set_by_themselves_keeps_nobody_from_looking() {
+        for query in
+            ["SET extra_float_digits = 3", "SET application_name = 'PostgreSQL JDBC Driver'", "set Search_Path to x"]
+        {
+            for right in [Right::Stats, Right::Admin] {
+                assert!(matches!(understand(query, right), Ok(Command::SetParameter)), "{query}");
+            }
+        }
+        let unknown = "SET defualt_pool_size = 3";
+        assert!(matches!(understand(unknown, Right::Stats), Ok(Command::SetParameter)));
+        assert!(matches!(understand(unknown, Right::Admin), Ok(Command::Order(Order::Set { .. }))));
+        for entry in CATALOG {
+            let query = format!("SET {} = 1", entry.name.to_ascii_uppercase());
+            assert_eq!(refused(&query, Right::Stats).1, "admin access needed", "{query}");
+        }
     }
 
     #[test]

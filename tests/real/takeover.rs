@@ -347,7 +347,7 @@ pub(crate) fn a_new_process_that_dies_at_any_step_changes_nothing(house: &House)
 }
 
 pub(crate) fn another_user_is_given_nothing(house: &House) {
-    let pooler = house.pooler("take_stranger", &[]);
+    let mut pooler = house.pooler("take_stranger", &[]);
     // Who knows an admin's name may say so; but nobody waits where only our own user could.
     assert_eq!(pooler.console("TAKEOVER 1").tags, ["TAKEOVER"]);
     pooler.await_log("online restart failed, going on: cannot reach the new process: No such file or directory");
@@ -366,6 +366,19 @@ pub(crate) fn another_user_is_given_nothing(house: &House) {
         stream.read_to_end(&mut heard).expect("it goes");
         assert!(heard.is_empty());
         pooler.await_log("the new process is one of system user 0, not of ");
+        // Who comes to a new process before the old one does is sent away, and the old one is waited for.
+        drop(door);
+        std::fs::remove_file(&place).expect("it is ours");
+        pooler.signal(Signal::SIGSTOP);
+        let new = pooler.beside(&["-R"], &[]);
+        let mut stranger = None;
+        wait_until("the new process waits", LIMIT, || {
+            stranger = UnixStream::connect(&place).ok();
+            stranger.is_some()
+        });
+        pooler.signal(Signal::SIGCONT);
+        let mut old = std::mem::replace(&mut pooler, new);
+        assert_eq!(old.await_end(LIMIT * 3).code(), Some(0));
     }
     assert_eq!(pooler.client("u", "take_stranger").value("select 1"), "1");
 }
@@ -502,9 +515,9 @@ pub(crate) fn sockets_of_the_service_manager_are_used(house: &House) {
     };
     let unfit = "failed to set up socket passed from service manager";
     for (count, kind, why) in [
-        ("2147483647", "SOCK_STREAM", "LISTEN_FDS says 2147483647 sockets, and at most 128 are taken".to_owned()),
-        ("99999999999", "SOCK_STREAM", "sockets, and at most 128 are taken".to_owned()),
-        ("3", "SOCK_STREAM", format!("{unfit} (fd 5): fcntl(): ")),
+        ("2147483647", "SOCK_STREAM", "passes more than 128 sockets (LISTEN_FDS)".to_owned()),
+        ("99999999999", "SOCK_STREAM", "passes more than 128 sockets (LISTEN_FDS)".to_owned()),
+        ("3", "SOCK_STREAM", format!("{unfit} (fd 5): ")),
         ("2", "SOCK_DGRAM", format!("{unfit} (fd 4): getsockopt(SO_TYPE)(): not a stream socket")),
     ] {
         let status = start(count, kind).wait().expect("it ends");

@@ -164,7 +164,7 @@ fn open_passed(settings: &Settings, count: u32, wanted: &Wanted, doors: &mut Doo
         doors.warnings.push("sockets passed from service manager, unix_socket_dir ignored".to_owned());
     }
     if count > PASSED_MAX {
-        return Err(Fatal(format!("LISTEN_FDS says {count} sockets, and at most {PASSED_MAX} are taken")));
+        return Err(Fatal(format!("service manager passes more than {PASSED_MAX} sockets (LISTEN_FDS)")));
     }
     for number in (PASSED_FROM..).take(count as usize) {
         let listener = reactor::passed(number, wanted).map_err(|fault| {

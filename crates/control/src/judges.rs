@@ -44,8 +44,8 @@ pub(crate) struct Put {
 /// Ends when nobody wants the answer any more.
 pub(crate) type Recall = oneshot::Receiver<()>;
 
-/// The library of PAM, once it was needed.
-pub(crate) type Library = Arc<OnceLock<Result<Pam, String>>>;
+/// The library of PAM, once it was needed and there.
+pub(crate) type Library = Arc<OnceLock<Pam>>;
 
 impl Questions {
     /// Somebody asks.
@@ -137,7 +137,13 @@ pub(crate) async fn put(Put { question, recall }: Put, library: Library, limit: 
 }
 
 fn ask_pam(question: &PasswordQuestion, library: &Library) -> Verdict {
-    let pam = library.get_or_init(Pam::load).as_ref().map_err(|text| Arc::<str>::from(&**text))?;
+    let pam = match library.get() {
+        Some(pam) => pam,
+        None => {
+            let pam = Pam::load()?;
+            library.get_or_init(|| pam)
+        }
+    };
     let (user, password, host) = (&*question.user, question.password.as_bytes(), &*question.host);
     pam.check(&PamVisit { service: PAM_SERVICE, user, password, host }).map_err(Into::into)
 }
@@ -156,7 +162,7 @@ const PAM_SERVICE: &str = "pgbouncer";
 /// Threads that PAM's modules may keep. PgBouncer has one.
 pub const AT_PAM_MAX: usize = 8;
 /// Questions to one directory at a time; each takes a descriptor.
-const AT_DIRECTORY_MAX: usize = 32;
+pub const AT_DIRECTORY_MAX: usize = 32;
 /// Questions that wait for one judge. Each is a login that is bounded by `client_login_timeout`; with more the judges are hopelessly behind.
 const WAITING_MAX: usize = 1024;
 

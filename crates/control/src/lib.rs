@@ -29,8 +29,8 @@ mod zones;
 pub use console::{errors_reference, reference};
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use courier::{Hello, LastWord, News};
-pub use judges::AT_PAM_MAX;
-pub use names::LOOKUPS_MAX;
+pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX};
+pub use names::{LOOKUPS_MAX, SYSTEM_USERS_MAX};
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
 pub use source::{

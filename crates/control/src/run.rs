@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::{Time, Wall};
 use tokio::signal::unix::{self, SignalKind};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -115,6 +116,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
     let pam = judges::Library::default();
+    let system_users = Arc::new(Semaphore::new(names::SYSTEM_USERS_MAX));
     let mut desk = Desk::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
@@ -146,9 +148,13 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             }
         }
         while let Some((from, client, uid)) = control.next_system_user() {
-            // The system may ask a directory far away.
-            let look_up = tokio::task::spawn_blocking(move || names::user_of_the_system(uid));
-            questions.spawn(async move { Event::SystemUser { from, client, name: look_up.await.unwrap_or(None) } });
+            let places = Arc::clone(&system_users);
+            questions.spawn(async move {
+                // The system may ask a directory far away.
+                let _place = places.acquire_owned().await;
+                let look_up = tokio::task::spawn_blocking(move || names::user_of_the_system(uid));
+                Event::SystemUser { from, client, name: look_up.await.unwrap_or(None) }
+            });
         }
         while let Some(put) = control.next_password() {
             let (from, client, judge) = (put.question.from, put.question.client, put.question.judge.clone());

@@ -145,7 +145,7 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
     let is_journal = !settings.quiet && is_journal(std::env::var("JOURNAL_STREAM").ok().as_deref());
     let mut log = LogTarget::new(!settings.quiet && !is_journal, file).with_verbosity(settings.verbose);
     if is_journal {
-        log = log.with_system_log(SystemLog::journal(JOURNAL, &settings.syslog_ident).map_err(failed)?);
+        log = log.with_system_log_for_stderr(SystemLog::journal(JOURNAL, &settings.syslog_ident).map_err(failed)?);
     }
     if settings.syslog {
         let facility = config::syslog_facility(&settings.syslog_facility).unwrap_or(config::FACILITY_DAEMON);

@@ -96,6 +96,8 @@ pub struct LogTarget {
 struct System {
     log: SystemLog,
     missing: Arc<AtomicU64>,
+    /// Standard error is what it stands for: lines that it does not take go there.
+    is_for_stderr: bool,
 }
 
 impl LogTarget {
@@ -123,7 +125,14 @@ impl LogTarget {
     /// Has lines go to a log of the system too.
     #[must_use]
     pub fn with_system_log(mut self, log: SystemLog) -> Self {
-        self.systems.push(System { log, missing: Arc::default() });
+        self.systems.push(System { log, missing: Arc::default(), is_for_stderr: false });
+        self
+    }
+
+    /// Has lines go to a log of the system in place of standard error, and there only when it takes none.
+    #[must_use]
+    pub fn with_system_log_for_stderr(mut self, log: SystemLog) -> Self {
+        self.systems.push(System { log, missing: Arc::default(), is_for_stderr: true });
         self
     }
 
@@ -144,6 +153,7 @@ impl LogTarget {
     pub fn write(&self, wall: Wall, lines: &Lines) {
         let mut stamp = String::with_capacity(48);
         stamp_into(&mut stamp, wall, &self.zone, self.pid);
+        let mut to_stderr = self.to_stderr;
         let mut out = String::with_capacity(lines.text.len() + lines.ends.len() * (stamp.len() + 10));
         for (level, line) in lines.iter().filter(|(level, _)| *level <= self.quietest) {
             let start = begin_line(&mut out, &stamp, level);
@@ -151,13 +161,13 @@ impl LogTarget {
             let message = start..out.len();
             out.push('\n');
             for system in &self.systems {
-                self.tell(system, wall, level, message.clone(), &mut out);
+                to_stderr |= !self.tell(system, wall, level, message.clone(), &mut out) && system.is_for_stderr;
             }
         }
         if out.is_empty() {
             return;
         }
-        if self.to_stderr && std::io::stderr().write_all(out.as_bytes()).is_err() {
+        if to_stderr && std::io::stderr().write_all(out.as_bytes()).is_err() {
             self.lost.fetch_add(lines.ends.len() as u64, Ordering::Relaxed);
         }
         if self.file.as_ref().is_some_and(|mut file| file.write_all(out.as_bytes()).is_err()) {
@@ -166,23 +176,34 @@ impl LogTarget {
     }
 
     /// Tells a log of the system the message that stands at `message` of `out`. The first of several that it does not take,
-    /// and the end of that, become lines of `out`.
-    fn tell(&self, system: &System, wall: Wall, level: Level, message: std::ops::Range<usize>, out: &mut String) {
+    /// and the end of that, become lines of `out`. Whether it has taken this one.
+    fn tell(
+        &self,
+        system: &System,
+        wall: Wall,
+        level: Level,
+        message: std::ops::Range<usize>,
+        out: &mut String,
+    ) -> bool {
         let say = |level, text: &str| system.log.say(wall, &self.zone, self.pid, level, text);
         let missing = system.missing.load(Ordering::Relaxed);
         if missing > 0 {
-            let text = format!("{} takes lines again, {missing} were lost", system.log);
+            let fate = if system.is_for_stderr { "went to standard error" } else { "were lost" };
+            let text = format!("{} takes lines again, {missing} {fate}", system.log);
             if say(Level::Warning, &text).is_ok() {
                 system.missing.store(0, Ordering::Relaxed);
                 self.note(wall, &text, out);
             }
         }
-        if let Err(error) = say(level, &out[message]) {
+        let Err(error) = say(level, &out[message]) else { return true };
+        if !system.is_for_stderr {
             self.lost.fetch_add(1, Ordering::Relaxed);
-            if system.missing.fetch_add(1, Ordering::Relaxed) == 0 {
-                self.note(wall, &format!("{} takes no lines, they are lost: {}", system.log, cause(&error)), out);
-            }
         }
+        if system.missing.fetch_add(1, Ordering::Relaxed) == 0 {
+            let fate = if system.is_for_stderr { "they go to standard error" } else { "they are lost" };
+            self.note(wall, &format!("{} takes no lines, {fate}: {}", system.log, cause(&error)), out);
+        }
+        false
     }
 
     fn note(&self, wall: Wall, text: &str, out: &mut String) {

@@ -240,6 +240,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_journal_does_not_take_is_not_lost() {
+        let nowhere = std::env::temp_dir().join(format!("trunkline-no-journal-{}", std::process::id()));
+        let log = SystemLog::journal(&nowhere, "pooler").expect("a socket");
+        let target = LogTarget::new(false, None).with_system_log_for_stderr(log);
+        target.write_one(Wall(0), Level::Log, format_args!("this line is seen on standard error"));
+        assert_eq!(target.lost(), 0);
+    }
+
+    #[test]
     fn a_name_forges_no_field() {
         let listener = Listener::new("name");
         let log = SystemLog::journal(&listener.path, "a\nPRIORITY=0").expect("a socket");

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
 
 use auth::UserFile;
 use worker::letters::{Cursor, Force, Order, Parcel, Standing, ToWorker, Whose};
@@ -28,7 +28,7 @@ pub(crate) struct Operator {
     /// Pauses that were reported complete.
     held: Vec<Whose>,
     /// Where workers put what they pack for another process.
-    parcels: Option<(Sender<Parcel<Plug>>, Receiver<Parcel<Plug>>)>,
+    parcels: Option<Receiver<Parcel<Plug>>>,
     /// The ends of connections that have been packed, and how much had been given and read there.
     packed: Vec<(u32, (u64, u64))>,
 }
@@ -117,12 +117,12 @@ impl World {
         for from in [Cursor::Start, Cursor::Clients(0), Cursor::Servers(0)] {
             self.order(|| ToWorker::Pack { from, out: out.clone() });
         }
-        self.operator.parcels = Some((out, parcels));
+        self.operator.parcels = Some(parcels);
     }
 
     /// Notes what has been packed.
     pub(crate) fn take_parcels(&mut self) {
-        let Some((_, parcels)) = &self.operator.parcels else { return };
+        let Some(parcels) = &self.operator.parcels else { return };
         for parcel in parcels.try_iter() {
             let net = self.net.borrow();
             self.witness.count("parcels");

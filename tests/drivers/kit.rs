@@ -7,8 +7,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use Language::{Go, Java, Node, Python};
+use tests::program::try_run;
+
+use Language::{Go, Java, Node, Python, Rust};
 
 /// A driver of the matrix.
 #[derive(Debug)]
@@ -21,7 +24,7 @@ pub(crate) struct Driver {
 }
 
 /// All of them, in the order in which they are run.
-pub(crate) const DRIVERS: [Driver; 7] = [
+pub(crate) const DRIVERS: [Driver; 9] = [
     Driver { name: "psycopg", language: Python, program: "psycopg_cases.py" },
     Driver { name: "asyncpg", language: Python, program: "asyncpg_cases.py" },
     Driver { name: "psycopg2", language: Python, program: "psycopg2_cases.py" },
@@ -29,6 +32,8 @@ pub(crate) const DRIVERS: [Driver; 7] = [
     Driver { name: "pq", language: Go, program: "pq" },
     Driver { name: "pgjdbc", language: Java, program: "Cases" },
     Driver { name: "node-postgres", language: Node, program: "cases.js" },
+    Driver { name: "tokio-postgres", language: Rust, program: "tokio-postgres" },
+    Driver { name: "sqlx", language: Rust, program: "sqlx" },
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +42,7 @@ enum Language {
     Go,
     Java,
     Node,
+    Rust,
 }
 
 /// A driver's program, ready to be run.
@@ -66,6 +72,7 @@ impl Kit {
             Go => kit.prepare_go(),
             Java => kit.prepare_java(),
             Node => kit.prepare_node(),
+            Rust => kit.prepare_rust(),
         }?;
         Ok(kit)
     }
@@ -90,6 +97,7 @@ impl Kit {
                 command.env("NODE_PATH", self.home.join("node_modules")).arg(self.source.join(self.driver.program));
                 command
             }
+            Rust => Command::new(self.home.join("debug").join(self.driver.program)),
         }
     }
 
@@ -145,6 +153,13 @@ impl Kit {
         })
     }
 
+    /// Cargo looks itself whether anything has changed.
+    fn prepare_rust(&self) -> Result<(), String> {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(&self.source).args(["build", "--quiet", "--locked", "--bin", self.driver.program]);
+        call(cargo.arg("--target-dir").arg(&self.home))
+    }
+
     /// Does it unless it has been done for this very text of the file.
     fn once(&self, file: &str, work: impl Fn() -> Result<(), String>) -> Result<(), String> {
         let wanted = fs::read_to_string(self.source.join(file)).map_err(|error| format!("{file}: {error}"))?;
@@ -165,9 +180,13 @@ impl Language {
             Go => ("go", &["go"]),
             Java => ("java", &["java", "javac", "mvn"]),
             Node => ("node", &["node", "npm"]),
+            Rust => ("rust", &["cargo"]),
         }
     }
 }
+
+/// For one call of a tool that fetches, from wherever.
+const FETCH_MAX: Duration = Duration::from_secs(900);
 
 fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     let files = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -177,12 +196,11 @@ fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
 
 fn call(command: &mut Command) -> Result<(), String> {
     eprintln!("{command:?}");
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{:?} failed: {}", command.get_program(), said.trim())),
+    let (ended, said) = try_run(command, FETCH_MAX);
+    let words = format!("{}{}", said.out, said.err);
+    match ended {
+        Some(status) if status.success() => Ok(()),
+        Some(_) => Err(format!("{:?} failed: {}", command.get_program(), words.trim())),
+        None => Err(format!("{:?} did not end within {FETCH_MAX:?}: {}", command.get_program(), words.trim())),
     }
 }

@@ -67,7 +67,8 @@ fn folder() -> PathBuf {
 const USAGE: &str = "\
 usage: cargo xtask drivers [DRIVER ...] [--case NAME] [--stage NAME] [--strict]
 
-  DRIVER         psycopg, asyncpg, psycopg2, pgx, pq, pgjdbc, node-postgres; all without a name
+  DRIVER         psycopg, asyncpg, psycopg2, pgx, pq, pgjdbc, node-postgres,
+                 tokio-postgres, sqlx; all without a name
   --case NAME    only this case; may be given again
   --stage NAME   only stages with this in their name: transaction, session, io_uring, epoll
   --strict       a driver that cannot be had here is a failure";

@@ -105,8 +105,11 @@ struct Import<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Nothing for a manifest without a package, such as the root's.
+    /// Nothing for a manifest without a package, such as the root's, nor for a package that is a workspace of its own.
     fn read(path: &'a str, text: &'a str) -> Option<Member<'a>> {
+        if text.lines().any(|line| line.trim() == "[workspace]") {
+            return None;
+        }
         let (mut name, mut imports, mut section, mut takes_lints) = (None, Vec::new(), "", false);
         for (number, line) in text.lines().enumerate() {
             let (line, number) = (line.trim(), number + 1);

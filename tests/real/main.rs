@@ -295,6 +295,7 @@ fn list() -> Vec<Entry> {
         tls::a_servers_certificate_is_checked_as_far_as_it_is_asked_for,
         tls::servers_see_our_certificate,
         tls::a_query_on_a_secured_server_is_cancelled_in_secret,
+        tls::who_says_one_thing_and_leaves_is_heard,
         tls::a_reload_reads_certificates_again,
         tls::a_reload_that_cannot_read_a_certificate_changes_nothing,
         tls::servers_are_replaced_when_tls_towards_them_changes,

@@ -309,6 +309,43 @@ pub(crate) fn servers_see_our_certificate(house: &House) {
     assert_eq!(stage.ask("tls_own", sql).success(), "/CN=by_certificate\n");
 }
 
+/// As tokio-postgres cancels: the end of the handshake, the request and the farewell arrive at once.
+pub(crate) fn who_says_one_thing_and_leaves_is_heard(house: &House) {
+    let stage = Stage::new(house, "tls_brief", &[]);
+    let mut client = stage.direct(&["postgresql"]);
+    client.write_all(&message::startup(0, &[("user", "u"), ("database", "tls_brief")])).expect("a startup");
+    let (pid, secret) = loop {
+        let (kind, body) = frame(&mut client);
+        if kind == b'K' {
+            break (u32::from_be_bytes(body[..4].try_into().expect("four")), body[4..].to_vec());
+        }
+    };
+    client.write_all(&message::query("select pg_sleep(60)")).expect("a query");
+    house.secure.postgres.await_running("tls_brief", "pg_sleep");
+
+    let StreamOwned { mut conn, mut sock } = stage.direct(&["postgresql"]);
+    conn.write_tls(&mut sock).expect("a beginning");
+    while conn.is_handshaking() && !conn.wants_write() {
+        conn.read_tls(&mut sock).expect("an answer");
+        conn.process_new_packets().expect("a handshake");
+    }
+    conn.writer().write_all(&message::cancel_request(pid, &secret)).expect("room");
+    conn.send_close_notify();
+    let mut all = Vec::new();
+    while conn.wants_write() {
+        conn.write_tls(&mut all).expect("room");
+    }
+    sock.write_all(&all).expect("a listener");
+    drop(sock);
+    let error = loop {
+        let (kind, body) = any_frame(&mut client);
+        if kind == b'E' {
+            break String::from_utf8_lossy(&body).into_owned();
+        }
+    };
+    assert!(error.contains("57014"), "{error}");
+}
+
 /// The request carries the secret of the server, so it is as secret as the server's own connection.
 pub(crate) fn a_query_on_a_secured_server_is_cancelled_in_secret(house: &House) {
     let (port, said) = tap(house.secure.postgres.address());
@@ -422,14 +459,20 @@ fn log_in(stream: &mut StreamOwned<ClientConnection, TcpStream>, database: &str)
     while frame(stream).0 != b'Z' {}
 }
 
-/// A message: its kind and its body.
+/// A message that is no error: its kind and its body.
 fn frame(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> (u8, Vec<u8>) {
+    let (kind, body) = any_frame(stream);
+    assert_ne!(kind, b'E', "{}", String::from_utf8_lossy(&body));
+    (kind, body)
+}
+
+/// A message: its kind and its body.
+fn any_frame(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> (u8, Vec<u8>) {
     let mut header = [0; 5];
     stream.read_exact(&mut header).expect("a header");
     let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
     let mut body = vec![0; length - 4];
     stream.read_exact(&mut body).expect("a body");
-    assert_ne!(header[0], b'E', "{}", String::from_utf8_lossy(&body));
     (header[0], body)
 }
 

@@ -114,13 +114,17 @@ impl<K: Kernel> Tls<K> {
                 stream.stage = Stage::Shaking(session);
                 self.kernel.receive(conn, Receive::Once);
             }
-            State::Open => {
+            // Who has only one thing to say, such as a cancel request, has said its last word behind it by now.
+            state @ (State::Open | State::Over) if !session.is_shaking() => {
                 stream.plain = taken.plain;
                 let security = Arc::new(session.security());
                 stream.stage = Stage::Open(session);
                 done.push(Completion::Secured { owner: stream.owner, security });
+                if state == State::Over {
+                    stream.end(End::Eof);
+                }
             }
-            State::Over => {
+            State::Open | State::Over => {
                 stream.end(End::Eof);
                 stream.give(done);
             }

@@ -111,6 +111,11 @@ impl Session {
         }
     }
 
+    /// Whether the handshake has not come to its end.
+    pub(crate) fn is_shaking(&self) -> bool {
+        self.common().is_handshaking()
+    }
+
     /// How it is secured.
     pub(crate) fn security(&self) -> Security {
         let common = self.common();

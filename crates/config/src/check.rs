@@ -64,12 +64,12 @@ fn warn_of_contradictions(settings: &Settings, path: &str, found: &mut Found) {
         let text = "auth_file is not set, and auth_type needs one: no client can log in".to_owned();
         found.warn("auth_type", path, text);
     }
-    if let (Some(login), Some(connect)) = (settings.client_login_timeout, settings.server_connect_timeout) {
-        if login < connect {
-            let text =
-                "client_login_timeout is shorter than server_connect_timeout: clients give up before the server does";
-            found.warn("client_login_timeout", path, text.to_owned());
-        }
+    if let (Some(login), Some(connect)) = (settings.client_login_timeout, settings.server_connect_timeout)
+        && login < connect
+    {
+        let text =
+            "client_login_timeout is shorter than server_connect_timeout: clients give up before the server does";
+        found.warn("client_login_timeout", path, text.to_owned());
     }
     let (size, min) = (settings.default_pool_size, settings.min_pool_size);
     if size > 0 && min > size {

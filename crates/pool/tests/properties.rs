@@ -389,10 +389,10 @@ impl World {
     fn limits_change(&mut self, pool: usize, pick: u8) {
         // Raised only: a lowered limit leaves more than it allows for a while, which has its own story.
         let limits = &mut self.limits[pool];
-        if pick % 16 == 0 && limits.servers_max > 0 {
+        if pick.is_multiple_of(16) && limits.servers_max > 0 {
             limits.servers_max += 1;
         }
-        limits.reuse = if pick % 2 == 0 { Reuse::Newest } else { Reuse::Oldest };
+        limits.reuse = if pick.is_multiple_of(2) { Reuse::Newest } else { Reuse::Oldest };
         let limits = *limits;
         let mut out = Vec::new();
         self.pools.set_limits(self.now, self.keys[pool], limits, &mut out);

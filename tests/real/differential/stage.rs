@@ -110,7 +110,7 @@ impl Lane<'_> {
 
     fn sweep(&mut self) {
         self.scenes += 1;
-        if self.scenes % SWEEP_EVERY == 0 {
+        if self.scenes.is_multiple_of(SWEEP_EVERY) {
             for client in [&mut self.direct, &mut self.pooled] {
                 (0..SEATS).for_each(|seat| client.run(&of_seat(SWEEP, seat)));
             }

@@ -101,7 +101,7 @@ fn to_pem(der: &[u8]) -> String {
         text.push_str(&four[..three.len() + 1]);
         text.push_str(&"="[..usize::from(three.len() == 2)]);
         text.push_str(&"=="[..2 * usize::from(three.len() == 1)]);
-        if text.len() % 64 == 0 {
+        if text.len().is_multiple_of(64) {
             text.push('\n');
         }
     }

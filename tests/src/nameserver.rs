@@ -65,7 +65,9 @@ impl NameServer {
 
     /// From now on a zone has this serial number.
     pub fn zone(&self, zone: &str, serial: u32) {
-        self.write(|book| drop(book.serials.insert(zone.to_owned(), serial)));
+        self.write(|book| {
+            book.serials.insert(zone.to_owned(), serial);
+        });
     }
 
     /// From now on it answers nobody.

@@ -24,8 +24,10 @@ use crate::turn::Worker;
 pub(crate) struct Rest<S> {
     /// Another process is to have all conversations.
     is_handover: bool,
-    /// When those who have not come to rest are closed (`suspend_timeout`).
+    /// When those who have not come to rest are closed (`suspend_timeout`), until all have.
     until: Option<Time>,
+    /// The same, whether or not all have.
+    limit: Option<Time>,
     /// What the pools want done to clients, and since when: done when it is woken.
     put_off: Vec<(Command, Time)>,
     /// Once something has been packed.
@@ -45,7 +47,7 @@ struct Frozen<S> {
 
 impl<S> Rest<S> {
     fn new(is_handover: bool, until: Option<Time>) -> Self {
-        Self { is_handover, until, put_off: Vec::new(), frozen: None }
+        Self { is_handover, until, limit: until, put_off: Vec::new(), frozen: None }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
@@ -96,7 +98,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn suspend(&mut self, is_handover: bool) {
         let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
         match &mut self.rest {
-            Some(rest) => (rest.until, rest.is_handover) = (until, is_handover),
+            // Whoever is asked once more has no longer for it.
+            Some(rest) if rest.is_handover && is_handover => rest.until = rest.limit,
+            Some(rest) => (rest.until, rest.limit, rest.is_handover) = (until, until, is_handover),
             None => self.rest = Some(Box::new(Rest::new(is_handover, until))),
         }
         self.io.accept(Doors::Resting);

@@ -289,3 +289,19 @@ pub enum Completion<S> {
     /// Somebody has rung the bell of the letter box.
     Woken,
 }
+
+impl<S> Completion<S> {
+    /// Whose it is, if it is about a connection that has a name.
+    #[must_use]
+    pub fn owner(&self) -> Option<u64> {
+        match self {
+            Self::Connected { owner }
+            | Self::ConnectFailed { owner, .. }
+            | Self::Received { owner, .. }
+            | Self::Secured { owner, .. }
+            | Self::Ended { owner, .. }
+            | Self::Drained { owner } => Some(*owner),
+            Self::Accepted { .. } | Self::AcceptFailed(_) | Self::Woken => None,
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
 use crate::letters::{Order, Shutdown, ToControl, ToWorker};
 use crate::server::Stage;
-use crate::turn::Worker;
+use crate::turn::{Owner, Worker};
 
 /// A worker that has been suspended.
 #[derive(Debug)]
@@ -54,18 +54,7 @@ impl<S> Rest<S> {
         self.until.filter(|_| self.frozen.is_none())
     }
 
-    /// Keeps what has happened if it is not to be looked at now.
-    pub(crate) fn keep(&mut self, completion: Completion<S>) -> Option<Completion<S>> {
-        match &mut self.frozen {
-            Some(frozen) if !matches!(completion, Completion::Woken) => {
-                frozen.completions.push(completion);
-                None
-            }
-            _ => Some(completion),
-        }
-    }
-
-    /// Keeps a letter if it is not to be read now.
+    /// Keeps a letter if it is not to be read now. Operators are heard and answered: they may call the restart off.
     pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
         let Some(frozen) = &mut self.frozen else { return Some(letter) };
         match letter {
@@ -73,6 +62,8 @@ impl<S> Rest<S> {
             | ToWorker::HandedOver
             | ToWorker::WakeUp
             | ToWorker::ForgetOrder { .. }
+            | ToWorker::ConsoleAnswer { .. }
+            | ToWorker::Show { .. }
             | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
             _ => {
                 frozen.letters.push_back(letter);
@@ -145,6 +136,23 @@ impl<I: Io> Worker<I> {
         for letter in frozen.letters {
             self.hear_letter(letter);
             self.settle();
+        }
+    }
+
+    /// Keeps what has happened if it is not to be looked at now. Consoles are heard all the time.
+    pub(crate) fn keep(&mut self, completion: Completion<I::Socket>) -> Option<Completion<I::Socket>> {
+        let is_console = match completion.owner().and_then(|owner| self.owner(owner)) {
+            Some(Owner::Client(client)) => {
+                matches!(self.clients.get(client).map(|client| &client.stage), Some(ClientStage::Console(_)))
+            }
+            _ => matches!(completion, Completion::Woken),
+        };
+        match self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+            Some(frozen) if !is_console => {
+                frozen.completions.push(completion);
+                None
+            }
+            _ => Some(completion),
         }
     }
 

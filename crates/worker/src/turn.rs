@@ -189,9 +189,9 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         for completion in done.drain(..) {
-            let completion = match &mut self.rest {
+            let completion = match self.rest {
                 None => Some(completion),
-                Some(rest) => rest.keep(completion),
+                Some(_) => self.keep(completion),
             };
             if let Some(completion) = completion {
                 self.apply(completion);
@@ -259,7 +259,7 @@ impl<I: Io> Worker<I> {
 
     /// The living row that the reactor's word names. A row that was closed in this turn may still be named by what had
     /// happened before.
-    fn owner(&self, bits: u64) -> Option<Owner> {
+    pub(crate) fn owner(&self, bits: u64) -> Option<Owner> {
         let index = bits as u32;
         let owner = match bits >> 62 {
             0 => Owner::Client(self.clients.key_at(index)?),

@@ -200,7 +200,7 @@ impl<K: Kernel> Tls<K> {
 
     /// Says to the worker what the kernel has said of one of ours.
     fn translate(&mut self, completion: Completion<Socket>, done: &mut Vec<Completion<Socket>>) {
-        let Some(key) = owner_of(&completion).and_then(|owner| self.named(owner)) else { return };
+        let Some(key) = completion.owner().and_then(|owner| self.named(owner)) else { return };
         let Some(stream) = self.streams.get(key) else { return };
         let owner = stream.owner;
         let has_ended = matches!(stream.stage, Stage::Over(_) | Stage::Broken);
@@ -211,18 +211,6 @@ impl<K: Kernel> Tls<K> {
             // It has been told already, or it is nothing that the kernel says of a connection that stands.
             _ => {}
         }
-    }
-}
-
-fn owner_of(completion: &Completion<Socket>) -> Option<u64> {
-    match completion {
-        Completion::Connected { owner }
-        | Completion::ConnectFailed { owner, .. }
-        | Completion::Received { owner, .. }
-        | Completion::Secured { owner, .. }
-        | Completion::Ended { owner, .. }
-        | Completion::Drained { owner } => Some(*owner),
-        Completion::Accepted { .. } | Completion::AcceptFailed(_) | Completion::Woken => None,
     }
 }
 
@@ -417,7 +405,7 @@ impl<K: Kernel> Io for Tls<K> {
         }
         self.read_due(done);
         for completion in raw.drain(..) {
-            match owner_of(&completion) {
+            match completion.owner() {
                 Some(owner) if owner & OURS == OURS => self.translate(completion, done),
                 _ => done.push(completion),
             }

@@ -41,6 +41,8 @@ pub enum Event {
         pool: PoolKey,
         /// Who.
         client: ClientKey,
+        /// Since when it has waited in all.
+        since: Time,
     },
     /// A client in the queue is gone, or no longer wants a server.
     Left {

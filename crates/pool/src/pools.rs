@@ -117,7 +117,7 @@ impl Pools {
         match event {
             Event::Wants { pool, client } => self.wishes(now, pool, client, Wish::Server, now, out),
             Event::WantsAgain { pool, client, since } => self.wishes(now, pool, client, Wish::Server, since, out),
-            Event::WantsPrivate { pool, client } => self.wishes(now, pool, client, Wish::Private, now, out),
+            Event::WantsPrivate { pool, client, since } => self.wishes(now, pool, client, Wish::Private, since, out),
             Event::Greets { pool, client } => self.wishes(now, pool, client, Wish::Welcome, now, out),
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),

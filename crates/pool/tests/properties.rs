@@ -288,7 +288,8 @@ impl World {
             }
             Client::Away if alone => {
                 *self.client(client) = Client::WaitingAlone(pool);
-                self.handle(Event::WantsPrivate { pool: key, client });
+                let since = self.now;
+                self.handle(Event::WantsPrivate { pool: key, client, since });
             }
             Client::Away => {
                 self.arrivals += 1;

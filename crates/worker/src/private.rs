@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::Key;
 use base::planted::{self, Planted};
+use base::{Key, Time};
 use pool::{ClientKey, Event, PoolKey, Return, ServerKey};
 use protocol::replication::Replication;
 use protocol::server::login::Identity;
@@ -58,7 +58,8 @@ impl<I: Io> Worker<I> {
             let place = self.force.tracked.application_name();
             add_host(&mut login.request.vars, place, *peer, settings.listen_port);
         }
-        self.tell_pools(Event::WantsPrivate { pool, client: key });
+        let since = self.now;
+        self.tell_pools(Event::WantsPrivate { pool, client: key, since });
         self.arm_client(key);
     }
 
@@ -104,9 +105,23 @@ impl<I: Io> Worker<I> {
         identity
     }
 
+    fn want_private_again(&mut self, client_key: ClientKey, since: Time) {
+        let pool = match self.clients.get(client_key).map(|client| &client.stage) {
+            Some(ClientStage::Login(login)) if login.pledged.is_none() => login.waits_for(),
+            _ => None,
+        };
+        if let Some(pool) = pool {
+            self.tell_pools(Event::WantsPrivate { pool, client: client_key, since });
+        }
+    }
+
     /// The server that was dialed for a client is ready: from now on the two talk to each other.
     pub(crate) fn bind(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
-        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(server) = self.servers.get_mut(server_key) else {
+            // It has gone in this very turn: the client asks for another one.
+            self.want_private_again(client_key, Time(self.now.0.saturating_sub(waited.as_micros() as u64)));
+            return;
+        };
         let welcome = server.private.as_ref().and_then(|private| private.welcome.clone());
         let is_there = match self.clients.get(client_key).map(|client| &client.stage) {
             Some(ClientStage::Login(login)) => login.pledged == Some(server_key),

@@ -89,7 +89,9 @@ impl Stage {
                 let since = Time::from_secs(since.parse().expect("seconds"));
                 Event::WantsAgain { client: client(who), pool: self.pool(pool), since }
             }
-            ["wants-private", who, pool @ ..] => Event::WantsPrivate { client: client(who), pool: self.pool(pool) },
+            ["wants-private", who, pool @ ..] => {
+                Event::WantsPrivate { client: client(who), pool: self.pool(pool), since: self.now }
+            }
             ["greets", who, pool @ ..] => Event::Greets { client: client(who), pool: self.pool(pool) },
             ["left", who, pool @ ..] => Event::Left { client: client(who), pool: self.pool(pool) },
             ["ready", server] => Event::Ready { server: self.server(server) },

@@ -29,6 +29,8 @@ impl App {
         }
         witness.count("cancels");
         self.cancel_since = witness.now;
+        self.cancel_input.clear();
+        self.cancel_asks_for_tls = false;
         self.cancel_end = Some(net.dial(Holder::Canceller(self.number), None));
     }
 

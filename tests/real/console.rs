@@ -266,7 +266,7 @@ pub(crate) fn the_console_knows_who_may_do_what(house: &House) {
     }
     let mut admin = pooler.client("admin", "pgbouncer");
     assert_eq!(admin.query("RELOAD").tags, ["RELOAD"]);
-    assert!(pooler.log().contains("RELOAD command issued"));
+    pooler.await_log("RELOAD command issued");
 }
 
 pub(crate) fn the_console_answers_nonsense(house: &House) {

@@ -101,7 +101,7 @@ pub(crate) fn without_descriptors_old_clients_go_on_and_new_ones_are_refused(hou
         let complaint = Complaint::read(&answer);
         assert_eq!((answer.tag, complaint.code.as_str()), (b'E', "53300"), "with {kernel}: {complaint:?}");
         assert!(complaint.text.contains("file descriptors"), "{complaint:?}");
-        assert!(pooler.log().contains(&complaint.text), "the log does not say so");
+        pooler.await_log(&complaint.text);
         drop(crowd);
         wait_until("new clients are let in again", LIMIT, || {
             let answer =

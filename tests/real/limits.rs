@@ -13,7 +13,7 @@ pub(crate) fn max_client_conn_refuses_the_next_with_words(house: &House) {
     let pooler = house.pooler("limit_clients", &["max_client_conn = 3"]);
     let _three: Vec<_> = (0..3).map(|_| pooler.client("u", "limit_clients")).collect();
     assert_eq!(refused(&pooler, "u", "limit_clients").text, "no more connections allowed (max_client_conn)");
-    assert!(pooler.log().contains("pooler error: no more connections allowed (max_client_conn)"));
+    pooler.await_log("pooler error: no more connections allowed (max_client_conn)");
     // The console has a door of its own.
     pooler.console("SHOW VERSION").value();
 }
@@ -190,7 +190,7 @@ pub(crate) fn a_star_stands_for_databases_without_a_line(house: &House) {
     house.postgres.database("limit_star");
     let pooler = house.start(&Ini::new(&format!("* = host=127.0.0.1 port={}", house.postgres.port())));
     assert_eq!(pooler.client("u", "limit_star").value("select current_database()"), "limit_star");
-    assert!(pooler.log().contains("registered new auto-database: limit_star"));
+    pooler.await_log("registered new auto-database: limit_star");
     let error = refused(&pooler, "u", "limit_star_missing");
     assert_eq!((error.code.as_str(), error.text.as_str()), ("3D000", "database \"limit_star_missing\" does not exist"));
 }

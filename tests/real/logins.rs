@@ -16,7 +16,7 @@ pub(crate) fn any_lets_everybody_in_as_the_forced_user(house: &House) {
     let refused =
         Client::try_login(pooler.address(), &[("user", "whoever"), ("database", "free")]).expect_err("no forced user");
     assert_eq!((refused.code.as_str(), refused.text.as_str()), ("08P01", "bouncer config error"));
-    assert!(pooler.log().contains("auth_type=any requires forced user"));
+    pooler.await_log("auth_type=any requires forced user");
 }
 
 pub(crate) fn trust_wants_a_known_user(house: &House) {
@@ -177,7 +177,7 @@ fn expect_in(pooler: &Pooler, user: &str) {
 fn expect_out(pooler: &Pooler, user: &str, password: &str, text: &str) {
     let said = say(pooler, user, password).failure();
     assert!(said.contains(text), "{user} with {password} should hear {text:?}, but: {said}");
-    assert!(pooler.log().contains(&format!("pooler error: {text}")), "the log does not say why");
+    pooler.await_log(&format!("pooler error: {text}"));
 }
 
 fn expect_no_secrets(pooler: &Pooler) {

@@ -110,7 +110,7 @@ pub(crate) fn too_many_connections_are_told_in_the_servers_words(house: &House) 
     let error = refused(&small, "loss_crowded");
     assert_eq!((error.severity.as_str(), error.code.as_str()), ("FATAL", "53300"));
     assert_eq!(error.text, "too many connections for database \"loss_crowded\"");
-    assert!(small.log().contains("server login failed: FATAL too many connections"));
+    small.await_log("server login failed: FATAL too many connections");
     house.postgres.query("alter database loss_crowded connection limit 5");
     wait_until("there is room again", LIMIT, || {
         Client::try_login(small.address(), &[("user", "u"), ("database", "loss_crowded")]).is_ok()

@@ -41,7 +41,7 @@ pub(crate) fn a_pause_waits_for_transactions_and_a_resume_serves_who_waited(hous
     busy.run("commit");
     assert_eq!(console.answer().tags, ["PAUSE"]);
     house.postgres.await_servers("order_pause", 0);
-    assert!(pooler.log().contains("closing because: pause mode (age="));
+    pooler.await_log("closing because: pause mode (age=");
     // Who comes now is let in, for the parameters are known, and waits.
     let mut newcomer = pooler.client("u", "order_pause");
     newcomer.ask("select 8");
@@ -165,7 +165,7 @@ pub(crate) fn a_setting_holds_until_the_next_reload(house: &House) {
     assert_eq!(shown("auth_dbname").as_deref(), Some("asker"));
     let answer = pooler.console("SET query_wait_timeout = soon");
     assert_eq!(refusal(&answer), ("08P01", "SET failed"));
-    assert!(pooler.log().contains("invalid value \"soon\" for parameter query_wait_timeout"), "{}", pooler.log());
+    pooler.await_log("invalid value \"soon\" for parameter query_wait_timeout");
 }
 
 pub(crate) fn the_signals_of_a_pause_are_heard(house: &House) {

@@ -51,12 +51,8 @@ pub(crate) fn settings_that_are_taken_over_are_told_at_verbose(house: &House) {
     client.run("select 1");
     let mut client = Client::try_login(pooler.address(), &settings).expect("the login succeeds");
     client.run("select 1");
-    let log = pooler.log();
-    assert!(log.contains("varcache_apply: SET DateStyle='german';"), "{log}");
-    assert!(
-        log.contains("varcache_set_canonical: setting DateStyle to its canonical version german -> German, DMY"),
-        "{log}"
-    );
+    pooler.await_log("varcache_apply: SET DateStyle='german';");
+    pooler.await_log("varcache_set_canonical: setting DateStyle to its canonical version german -> German, DMY");
 }
 
 pub(crate) fn the_welcome_tells_what_the_server_said(house: &House) {

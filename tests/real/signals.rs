@@ -55,7 +55,7 @@ pub(crate) fn sigquit_ends_it_at_once(house: &House) {
     client.run("begin");
     pooler.signal(Signal::SIGQUIT);
     assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
-    assert!(pooler.log().contains("got SIGQUIT, fast exit"));
+    pooler.await_log("got SIGQUIT, fast exit");
     assert!(client.peer.is_closed_within(LIMIT));
     house.postgres.await_servers("signal_quit", 0);
 }
@@ -67,7 +67,7 @@ pub(crate) fn shutdown_ends_it_without_a_word(house: &House) {
     console.ask("SHUTDOWN");
     console.peer.closed_within(LIMIT).expect("the connection just ends");
     assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
-    assert!(pooler.log().contains("SHUTDOWN command issued"));
+    pooler.await_log("SHUTDOWN command issued");
 }
 
 pub(crate) fn a_shutdown_has_patience_for_its_time(house: &House) {
@@ -89,7 +89,7 @@ pub(crate) fn a_shutdown_has_patience_for_its_time(house: &House) {
             assert_eq!(error.text, "pooler is shutting down (shutdown_timeout)");
         }
         assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
-        assert!(pooler.log().contains("shutdown_timeout: have waited for 1 seconds"), "{}", pooler.log());
+        pooler.await_log("shutdown_timeout: have waited for 1 seconds");
         // Nothing runs on at PostgreSQL for somebody who has been sent away.
         let mut look = house.postgres.client("postgres");
         let running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(67)' and state = 'active'";

@@ -59,7 +59,7 @@ pub(crate) fn servers_are_reached_by_name_and_over_ipv6(house: &House) {
         .map(|_| ())
         .expect_err("no host");
     assert_eq!(error.text, "client_login_timeout (server down)");
-    assert!(pooler.log().contains("server DNS lookup failed"));
+    pooler.await_log("server DNS lookup failed");
 }
 
 pub(crate) fn clients_come_over_each_listen_address(house: &House) {
@@ -70,7 +70,7 @@ pub(crate) fn clients_come_over_each_listen_address(house: &House) {
     let address: SocketAddr = (Ipv6Addr::LOCALHOST, pooler.port()).into();
     assert_eq!(Client::login(address, "u", "postgres").value("select 1"), "1");
     assert_eq!(pooler.client("u", "postgres").value("select 1"), "1");
-    assert!(pooler.log().contains("@[::1]:"), "IPv6 addresses stand in brackets");
+    pooler.await_log("@[::1]:");
 }
 
 pub(crate) fn the_owner_of_the_process_enters_the_console_without_a_password(house: &House) {
@@ -79,7 +79,7 @@ pub(crate) fn the_owner_of_the_process_enters_the_console_without_a_password(hou
     command.args(["-X", "-At", "-w", "-h"]).arg(pooler.directory()).args(["-p", &pooler.port().to_string()]);
     let out = run(command.args(["-U", "pgbouncer", "-d", "pgbouncer", "-c", "SHOW VERSION"]), LIMIT).success();
     assert!(out.starts_with("PgBouncer "), "{out}");
-    assert!(pooler.log().contains("pgbouncer access from unix socket"));
+    pooler.await_log("pgbouncer access from unix socket");
     // Over TCP the name alone opens nothing.
     let error = run(psql(&pooler, "pgbouncer", "pgbouncer").args(["-c", "SHOW VERSION"]), LIMIT).failure();
     assert!(error.contains("password") || error.contains("authentication"), "{error}");
@@ -102,9 +102,8 @@ pub(crate) fn both_kernel_interfaces_do_the_same_work(house: &House) {
             Duration::from_secs(60),
         );
         assert!(report.success().contains("600/600"));
-        let log = pooler.log();
         let chosen = if kernel == "epoll" { "epoll" } else { "io_uring" };
-        assert!(log.contains(chosen), "the log does not say which kernel interface was taken:\n{log}");
+        pooler.await_log(chosen);
     }
 }
 

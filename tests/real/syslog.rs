@@ -70,6 +70,6 @@ pub(crate) fn syslog_hears_what_the_log_says_and_a_reload_switches_it(house: &Ho
         line.contains("invalid command 'more nonsense'").then_some(line)
     });
     assert!(heard.starts_with("<27>") && heard.contains(" pgbouncer["), "{heard}");
-    assert!(pooler.log().contains("login attempt: db=syslog user=v"), "the log itself has it");
+    pooler.await_log("login attempt: db=syslog user=v");
     pooler.await_log("syslog_facility = nonsense is none that is known, daemon is taken");
 }

@@ -61,7 +61,7 @@ pub(crate) fn who_does_not_read_is_closed_after_suspend_timeout(house: &House) {
         (0..sockets.rows.len()).any(|row| sockets.named(row)["send_avail"] != "0")
     });
     assert_eq!(console.query("SUSPEND").tags, ["SUSPEND"]);
-    assert!(pooler.log().contains("closing because: suspend_timeout (age="), "{}", pooler.log());
+    pooler.await_log("closing because: suspend_timeout (age=");
     assert_eq!(console.query("RESUME").tags, ["RESUME"]);
     assert_eq!(other.value("select 1"), "1");
 }

@@ -20,7 +20,7 @@ pub(crate) fn query_wait_timeout_ends_who_waited_too_long(house: &House) {
     let begun = Instant::now();
     assert_eq!(waiter.query("select 1").error().text, "query_wait_timeout");
     expect_took(begun, 1.0);
-    assert!(pooler.log().contains("closing because: query_wait_timeout"));
+    pooler.await_log("closing because: query_wait_timeout");
     holder.run("commit");
     assert_eq!(pooler.client("u", "late_wait").value("select 2"), "2");
 }
@@ -126,7 +126,7 @@ pub(crate) fn client_login_timeout_holds_while_no_server_can_be_reached(house: &
     let error = refused(&pooler, "down");
     assert_eq!((error.code.as_str(), error.text.as_str()), ("08P01", "client_login_timeout (server down)"));
     expect_took(begun, 1.0);
-    assert!(pooler.log().contains("closing because: connect failed"));
+    pooler.await_log("closing because: connect failed");
 }
 
 pub(crate) fn server_connect_timeout_gives_a_silent_server_up(house: &House) {
@@ -162,7 +162,7 @@ pub(crate) fn server_idle_timeout_closes_what_nobody_uses(house: &House) {
     client.run("select 1");
     assert_eq!(house.postgres.servers("late_server"), 1);
     house.postgres.await_servers("late_server", 0);
-    assert!(pooler.log().contains("closing because: server idle timeout"));
+    pooler.await_log("closing because: server idle timeout");
     assert_eq!(client.value("select 2"), "2");
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn server_lifetime_replaces_old_servers(house: &House) {
     assert_eq!(client.server_pid(), old);
     client.run("commit");
     wait_until("another server", LIMIT, || client.server_pid() != old);
-    assert!(pooler.log().contains("closing because: server lifetime over"));
+    pooler.await_log("closing because: server lifetime over");
 }
 
 pub(crate) fn server_login_retry_answers_from_memory_in_between(house: &House) {

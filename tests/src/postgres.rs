@@ -135,7 +135,8 @@ impl Postgres {
     /// When none does in time.
     pub fn await_running(&self, database: &str, text: &str) -> String {
         let sql = format!(
-            "select pid from pg_stat_activity where datname = '{database}' and state = 'active' and query like '%{text}%'"
+            "select pid from pg_stat_activity where datname = '{database}' and state = 'active' \
+             and query like '%{text}%' and pid <> pg_backend_pid()"
         );
         let mut watcher = self.client("postgres");
         crate::wait::wait_for(&format!("{text} runs in {database}"), LIMIT, || {

@@ -144,8 +144,9 @@ impl<I: Io> Worker<I> {
         };
         let mut servers = self.servers.iter();
         match order {
-            Order::AwaitUnused(whose) => servers.any(|(_, server)| {
-                matches!(server.stage, Stage::Lent { .. } | Stage::Cleaning(_)) && is_of(server, whose)
+            Order::AwaitUnused(whose) => servers.any(|(key, server)| {
+                let is_used = matches!(server.stage, Stage::Lent { .. } | Stage::Cleaning(_));
+                (is_used || self.is_yet_to_be_lent(key)) && is_of(server, whose)
             }),
             Order::AwaitRenewed(whose) => {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))

@@ -104,6 +104,24 @@ impl<I: Io> Worker<I> {
         let Rest { put_off, frozen, .. } = *rest;
         self.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
         self.io.accept(if self.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
+        for (command, since) in put_off {
+            self.do_late(command, since);
+            self.settle();
+        }
+        let (completions, letters) = frozen.map(|frozen| (frozen.completions, frozen.letters)).unwrap_or_default();
+        for completion in completions {
+            self.apply(completion);
+            self.settle();
+        }
+        self.hear_everybody();
+        for letter in letters {
+            self.hear_letter(letter);
+            self.settle();
+        }
+    }
+
+    /// Listens to everybody again. What has come has been looked at: who is asked for one piece is not asked for two.
+    fn hear_everybody(&mut self) {
         for (_, client) in self.clients.iter() {
             match &client.stage {
                 ClientStage::Greeting(greeting) if !greeting.is_shaking() => {
@@ -124,19 +142,6 @@ impl<I: Io> Worker<I> {
                 self.io.receive(server.conn, Receive::Stream);
             }
         }
-        for (command, since) in put_off {
-            self.do_late(command, since);
-            self.settle();
-        }
-        let Some(frozen) = frozen else { return };
-        for completion in frozen.completions {
-            self.apply(completion);
-            self.settle();
-        }
-        for letter in frozen.letters {
-            self.hear_letter(letter);
-            self.settle();
-        }
     }
 
     /// Keeps what has happened if it is not to be looked at now. Consoles are heard all the time.
@@ -145,7 +150,7 @@ impl<I: Io> Worker<I> {
             Some(Owner::Client(client)) => {
                 matches!(self.clients.get(client).map(|client| &client.stage), Some(ClientStage::Console(_)))
             }
-            _ => matches!(completion, Completion::Woken),
+            _ => false,
         };
         match self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
             Some(frozen) if !is_console => {
@@ -176,6 +181,15 @@ impl<I: Io> Worker<I> {
             self.hear_server(server);
         }
         Some(command)
+    }
+
+    /// Whether a server is somebody's as soon as everybody goes on.
+    pub(crate) fn is_yet_to_be_lent(&self, key: ServerKey) -> bool {
+        let is_of = |command: &Command| match command {
+            Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,
+            _ => false,
+        };
+        self.rest.as_ref().is_some_and(|rest| rest.put_off.iter().any(|(command, _)| is_of(command)))
     }
 
     /// Does what was put off.

@@ -188,7 +188,12 @@ impl<I: Io> Worker<I> {
         let until = self.next_deadline();
         self.io.turn(until, done);
         self.now = self.io.now();
+        let mut has_post = false;
         for completion in done.drain(..) {
+            if matches!(completion, Completion::Woken) {
+                has_post = true;
+                continue;
+            }
             let completion = match self.rest {
                 None => Some(completion),
                 Some(_) => self.keep(completion),
@@ -197,6 +202,10 @@ impl<I: Io> Worker<I> {
                 self.apply(completion);
                 self.settle();
             }
+        }
+        // Last, so that whoever is told to go on does not ask again for what has come already.
+        if has_post {
+            self.read_letters();
         }
         match self.rest {
             None => self.expire(),
@@ -253,7 +262,8 @@ impl<I: Io> Worker<I> {
             Completion::AcceptFailed(error) => {
                 self.log.add(Level::Error, format_args!("accept() failed: {error}, resting for 5 seconds"));
             }
-            Completion::Woken => self.read_letters(),
+            // Its letters are read at the end of the turn.
+            Completion::Woken => {}
         }
     }
 

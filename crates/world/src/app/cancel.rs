@@ -30,6 +30,7 @@ impl App {
         witness.count("cancels");
         self.cancel_since = witness.now;
         self.cancel_input.clear();
+        self.cancel_key.clone_from(&self.key);
         self.cancel_asks_for_tls = false;
         self.cancel_end = Some(net.dial(Holder::Canceller(self.number), None));
     }
@@ -50,7 +51,7 @@ impl App {
 
     fn request_cancel(&self, net: &mut Net, end: u32) {
         let mut out = Vec::new();
-        write::cancel_request(&mut out, &self.key);
+        write::cancel_request(&mut out, &self.cancel_key);
         net.say(end, out);
     }
 

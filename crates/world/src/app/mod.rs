@@ -57,6 +57,8 @@ pub(crate) struct App {
     /// Its second connection is to be under TLS before it asks.
     cancel_asks_for_tls: bool,
     cancel_input: Vec<u8>,
+    /// The key that it names in it: that of its connection when it asked, which may have been another one.
+    cancel_key: Vec<u8>,
     /// The request that it wants cancelled.
     cancel_asked: Option<Nonce>,
     /// It has sent a cancel request of which it does not know what became.
@@ -151,6 +153,7 @@ impl App {
             cancel_end: None,
             cancel_asks_for_tls: false,
             cancel_input: Vec::new(),
+            cancel_key: Vec::new(),
             cancel_asked: None,
             is_cancel_loose: false,
             cancel_since: Time(0),

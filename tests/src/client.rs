@@ -100,17 +100,39 @@ impl Client {
     ///
     /// # Panics
     /// When the connection is lost without a word, or a password is asked for.
-    pub fn finish_login(mut peer: Peer, limit: Duration) -> Result<Self, Complaint> {
+    pub fn finish_login(peer: Peer, limit: Duration) -> Result<Self, Complaint> {
+        Self::try_finish_login(peer, limit).unwrap_or_else(|lost| panic!("no answer to the login: {lost}"))
+    }
+
+    /// Connects over TCP and logs in; `None` if the connection is lost before a word has come.
+    ///
+    /// # Panics
+    /// When the login is refused.
+    pub fn login_unless_lost(address: SocketAddr, user: &str, database: &str) -> Option<Self> {
+        let mut peer = Peer::tcp(address).ok()?;
+        peer.try_send(&message::startup(0, &[("user", user), ("database", database)])).ok()?;
+        match Self::try_finish_login(peer, LIMIT) {
+            Ok(entered) => {
+                let mut client = entered.unwrap_or_else(|error| panic!("login of {user} failed: {error:?}"));
+                client.address = Some(address);
+                Some(client)
+            }
+            Err(Lost::Closed) => None,
+            Err(lost) => panic!("no answer to the login: {lost}"),
+        }
+    }
+
+    fn try_finish_login(mut peer: Peer, limit: Duration) -> Result<Result<Self, Complaint>, Lost> {
         let mut parameters = BTreeMap::new();
         let mut key = (0, Vec::new());
         loop {
-            let frame = peer.frame_within(limit).unwrap_or_else(|lost| panic!("no answer to the login: {lost}"));
+            let frame = peer.frame_within(limit)?;
             match frame.tag {
                 b'R' => assert_eq!(frame.body, [0, 0, 0, 0], "a password was asked for"),
                 b'S' => note_parameter(&mut parameters, &frame),
                 b'K' => key = read_key(&frame),
-                b'E' => return Err(Complaint::read(&frame)),
-                b'Z' => return Ok(Self { peer, parameters, key, address: None }),
+                b'E' => return Ok(Err(Complaint::read(&frame))),
+                b'Z' => return Ok(Ok(Self { peer, parameters, key, address: None })),
                 b'N' | b'v' => {}
                 other => panic!("unexpected {:?} in a login", other as char),
             }

@@ -36,7 +36,7 @@ pub use service::Service;
 pub use source::{
     Files, Rules, Source, first_force, open_log, read_name_servers, read_rules, read_users, tuning, words_of,
 };
-pub use successor::{Estate, Predecessor};
+pub use successor::Predecessor;
 pub use tls::read_tls;
 pub use zones::Serial;
 

@@ -5,7 +5,6 @@
 //! of our own system user is listened to; who else comes is sent away, and keeps nobody from coming.
 //! Not here: what goes on how (`worker`), the start of a process (`trunkline`).
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -14,11 +13,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use base::WorkerId;
 use config::Homes;
 use nix::sys::stat::{Mode, umask};
 use reactor::{Hatch, Listener, Socket};
-use worker::letters::{Arrivals, Force, Luggage, Pair};
+use worker::letters::{Estate, Force, Luggage, Pair};
 
 use crate::courier::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
 use crate::words_of;
@@ -31,15 +29,6 @@ pub struct Predecessor {
     listeners: Vec<Listener>,
     /// It ends its order when this closes.
     _console: UnixStream,
-}
-
-/// Everything that it had.
-#[derive(Debug, Default)]
-pub struct Estate {
-    luggage: Luggage,
-    pairs: Vec<(Pair, Vec<Socket>)>,
-    /// The last number of a client or a server.
-    pub last_id: u64,
 }
 
 impl Predecessor {
@@ -91,11 +80,12 @@ impl Predecessor {
         force.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
     }
 
-    /// Has it stand still, which may take as long as its own settings say, and takes everything.
+    /// Has it stand still, which may take as long as its own settings say, and takes everything, and the last number that a
+    /// client or a server has.
     ///
     /// # Errors
     /// It could not give it; it goes on.
-    pub fn take_all(&self) -> Result<Estate, String> {
+    pub fn take_all(&self) -> Result<(Estate<Socket>, u64), String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
         // It gives up by itself, and a little earlier.
         let mut limit = PATIENCE + Duration::from_secs(self.hello.stillness_secs_max.into());
@@ -105,11 +95,8 @@ impl Predecessor {
             let heard = hear(&self.hatch, limit).map_err(failed("the old process does not hand over"))?;
             limit = PATIENCE;
             match heard {
-                (FromOld::Part(part), descriptors) => estate.add(*part, descriptors)?,
-                (FromOld::End { last_id }, _) => {
-                    estate.last_id = last_id;
-                    return Ok(estate);
-                }
+                (FromOld::Part(part), descriptors) => add(&mut estate, *part, descriptors)?,
+                (FromOld::End { last_id }, _) => return Ok((estate, last_id)),
                 (FromOld::Refused(why), _) => return Err(format!("the old process cannot hand over: {why}")),
                 _ => return Err("the old process says what nobody has asked".to_owned()),
             }
@@ -141,58 +128,15 @@ impl Predecessor {
     }
 }
 
-impl Estate {
-    fn add(&mut self, part: Luggage, descriptors: Vec<OwnedFd>) -> Result<(), String> {
-        let expected: usize = part.pairs.iter().map(Pair::sockets).sum();
-        if descriptors.len() != expected {
-            return Err(format!("the old process has sent {} sockets, not {expected}", descriptors.len()));
-        }
-        let mut descriptors = descriptors.into_iter();
-        for pair in part.pairs {
-            let sockets = pair.are_unix().zip(&mut descriptors).map(|(is_unix, fd)| Socket::inherited(fd, is_unix));
-            let sockets = sockets.collect();
-            self.pairs.push((pair, sockets));
-        }
-        self.luggage.pools.extend(part.pools);
-        self.luggage.statements.extend(part.statements);
-        Ok(())
+/// Adds a part of what the old process had.
+fn add(estate: &mut Estate<Socket>, part: Luggage, descriptors: Vec<OwnedFd>) -> Result<(), String> {
+    let expected: usize = part.pairs.iter().map(Pair::sockets).sum();
+    if descriptors.len() != expected {
+        return Err(format!("the old process has sent {} sockets, not {expected}", descriptors.len()));
     }
-
-    /// How many clients and servers there are.
-    #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
-        let clients = self.pairs.iter().filter(|(pair, _)| pair.client.is_some()).count();
-        let servers = self.pairs.iter().filter(|(pair, _)| pair.server.is_some()).count();
-        (clients, servers)
-    }
-
-    /// What comes to which worker.
-    #[must_use]
-    pub fn share_out(self, homes: &Homes) -> Vec<Arrivals<Socket>> {
-        let workers = usize::from(homes.workers());
-        let statements = self.luggage.statements.into_iter().map(|packed| (packed.id, packed));
-        let statements: Arc<BTreeMap<_, _>> = Arc::new(statements.collect());
-        let nothing = |_| {
-            let statements = Arc::clone(&statements);
-            Arrivals { pools: Vec::new(), statements, pairs: Vec::new(), moved_keys: Vec::new() }
-        };
-        let mut shares: Vec<Arrivals<Socket>> = (0..workers).map(nothing).collect();
-        for pool in self.luggage.pools {
-            shares[usize::from(homes.home_of(&pool.name.database).0)].pools.push(pool);
-        }
-        for (number, (pair, sockets)) in self.pairs.into_iter().enumerate() {
-            let anybody = WorkerId((number % workers) as u8);
-            let home = pair.database().map_or(anybody, |database| homes.home_of(database));
-            if let Some(key) = pair.client.as_ref().and_then(|client| client.cancel_key()) {
-                let named = usize::from(key.worker().0) % workers;
-                if named != usize::from(home.0) {
-                    shares[named].moved_keys.push((key, home));
-                }
-            }
-            shares[usize::from(home.0)].pairs.push((pair, sockets));
-        }
-        shares
-    }
+    let mut descriptors = descriptors.into_iter();
+    estate.add(part, |is_unix| descriptors.next().map(|fd| Socket::inherited(fd, is_unix)));
+    Ok(())
 }
 
 /// Hears what the old process says, and what is enclosed.

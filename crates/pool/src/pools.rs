@@ -88,15 +88,20 @@ impl Pools {
     }
 
     /// A server comes from another process; its key. It is counted against all limits, and opens none above them: what is
-    /// too many closes as soon as nobody has it. `None` if there is no such pool.
+    /// too many closes as soon as nobody has it. Nothing follows from it before [`Self::have_arrived`]: others may be about to
+    /// come. `None` if there is no such pool.
     pub fn arrive(&mut self, now: Time, key: PoolKey, arrival: Arrival, out: &mut Vec<Command>) -> Option<ServerKey> {
         let pool = self.pools.get_mut(key)?;
         let server = pool.arrive(now, &mut self.tables, arrival, out);
         let user = self.bank.user(pool.user);
         user.is_in_arrears |= user.is_limited;
         self.unsettled.push_back(key);
-        self.settle(now, out);
         Some(server)
+    }
+
+    /// All servers that come from another process are there.
+    pub fn have_arrived(&mut self, now: Time, out: &mut Vec<Command>) {
+        self.settle(now, out);
     }
 
     /// What clients of a pool are greeted with is known from another process.

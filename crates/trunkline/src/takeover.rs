@@ -40,9 +40,9 @@ pub(crate) fn take_over(
     speaker: &control::Speaker,
 ) -> Result<(), Fatal> {
     let failed = |why| Fatal(format!("online restart failed: {why}"));
-    let estate = predecessor.take_all().map_err(failed)?;
+    let (estate, last_id) = predecessor.take_all().map_err(failed)?;
     let (clients, servers) = estate.counts();
-    ids.begin_behind(estate.last_id);
+    ids.begin_behind(last_id);
     let shares = estate.share_out(&force.homes);
     predecessor.relieve().map_err(failed)?;
     for (worker, arrivals) in workers.iter().zip(shares) {

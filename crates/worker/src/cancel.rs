@@ -70,10 +70,12 @@ impl<I: Io> Worker<I> {
     fn route_here(&mut self, key: CancelKey, requester: Requester) {
         // A key from another process, which had more workers, names none of ours.
         let worker = self.named_by(key);
+        let limit = self.force.settings.cancel_wait_timeout;
+        let until = self.clients.get(requester.1).and_then(|client| Some(client.asked + limit?));
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
-            self.cancel(key, requester);
+            self.cancel(key, requester, until);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
-            post(ToWorker::Cancel { key, requester });
+            post(ToWorker::Cancel { key, requester, until });
         } else {
             self.tell_requester(requester);
         }
@@ -93,13 +95,18 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Cancels what the client of this key runs or waits for.
-    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester) {
+    /// Cancels what the client of this key runs or waits for, unless the requester has been told by now that it is over.
+    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, until: Option<Time>) {
+        if until.is_some_and(|until| until <= self.now) {
+            self.log.add(Level::Debug, format_args!("failed cancel request: cancel_wait_timeout"));
+            self.tell_requester(requester);
+            return;
+        }
         let client = self.cancel_keys.get(&key).copied();
         if client.is_none()
             && let Some(&home) = self.moved_keys.get(&key)
         {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester });
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, until });
             return;
         }
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {

@@ -22,6 +22,7 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
+pub use crate::estate::Estate;
 pub use crate::judge::{Judge, PasswordQuestion, Verdict};
 pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::orders::{Order, Standing, Whose};
@@ -141,6 +142,8 @@ pub enum ToWorker<S> {
         key: CancelKey,
         /// Who waits to be told that it is done, by closing the connection.
         requester: Requester,
+        /// Until when they wait. Whoever reads this later does nothing: they may have asked for something else by then.
+        until: Option<Time>,
     },
     /// Somebody wants a query cancelled whose client is at another process, and the connections to that one are kept here.
     PassOn {

@@ -15,6 +15,7 @@ mod client;
 mod console;
 mod dial;
 mod ending;
+mod estate;
 mod farewell;
 mod flow;
 mod force;

@@ -45,6 +45,8 @@ pub(crate) struct Checkers {
     pub(crate) was_removed: bool,
     /// The most that had a server at once in the present census.
     pub(crate) census_most: usize,
+    /// When another process took over.
+    pub(crate) restarted: Time,
 }
 
 impl Checkers {
@@ -63,6 +65,7 @@ impl Checkers {
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_removed: false,
             census_most: 0,
+            restarted: Time(0),
         }
     }
 
@@ -199,10 +202,20 @@ impl World {
         if self.postgres.newcomers.is_empty() {
             return;
         }
+        if self.is_another_closing() {
+            // Two processes count for themselves.
+            self.postgres.newcomers.clear();
+            return;
+        }
         let newcomers = self.postgres.newcomers.clone();
         self.check_pauses(net, &newcomers);
         let checkers = &self.checkers;
-        let limits = |database: &str, user: &str| checkers.limits(database, user);
+        let now = self.witness.now;
+        let limits = |database: &str, user: &str| Limits {
+            // Its workers have not told each other yet how many servers of a user each of them was given.
+            user: if now.since(checkers.restarted) < ACQUAINTED { 0 } else { checkers.limits(database, user).user },
+            ..checkers.limits(database, user)
+        };
         self.postgres.check_limits(net, limits, &mut self.witness);
     }
 
@@ -306,6 +319,7 @@ pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused while something is wrong.
 const REFUSALS: &[&str] = &[
     "suspend_timeout",
+    "online restart",
     "login failed",
     "database configuration changed",
     "admin forced disconnect",
@@ -341,6 +355,7 @@ const LIMITS: [&str; 3] =
     ["no more connections allowed (max_client_conn)", "client connections exceeded", "client_login_timeout"];
 /// Why a server may be closed while something is wrong.
 const REASONS: &[&str] = &[
+    "online restart",
     "server refused SSL",
     "login failed",
     "replication client disconnected",
@@ -379,6 +394,8 @@ const CALM_REASONS: [&str; 6] = [
 ];
 /// After this time a replaced configuration is in force nowhere.
 const FORGOTTEN: Duration = Duration::from_secs(30);
+/// After this time the workers of a new process know of each other's servers.
+const ACQUAINTED: Duration = Duration::from_secs(4);
 /// How long after the healing a fault may still be felt.
 const GRACE: Duration = Duration::from_secs(20);
 /// More bytes than any one connection may have in its queue.

@@ -69,9 +69,12 @@ pub(crate) enum Command {
     Disable(Arc<str>),
     Reconnect(Whose),
     KillClient(u64),
-    /// Everything comes to rest; for another process, which then does not come up, or for nothing.
-    Suspend {
-        is_handover: bool,
+    /// Everything comes to rest.
+    Suspend,
+    /// Everything comes to rest for another process, which may not come up.
+    Handover {
+        dice: u64,
+        succeeds: bool,
     },
 }
 
@@ -132,7 +135,8 @@ impl Command {
             4 => Self::Disable(name),
             5 => Self::Reconnect(whose),
             6 => Self::KillClient(dice.among(1..=300)),
-            _ => Self::Suspend { is_handover: dice.chance(500) },
+            _ if dice.chance(300) => Self::Suspend,
+            _ => Self::Handover { dice: dice.any(), succeeds: dice.chance(600) },
         }
     }
 }
@@ -176,25 +180,28 @@ impl World {
                 }
             }
             What::Stall { worker, micros } => {
+                let worker = self.of_the_crew(worker);
                 let until = base::Time(net.agenda.now().0 + micros);
                 net.desk(worker).busy_until = until;
             }
             What::Jump { micros } => {
                 self.jumped = net.agenda.now();
-                for worker in 0..self.plan.workers {
+                for worker in 0..net.desks.len() as u8 {
                     net.desk(worker).ahead += micros;
                     net.desk(worker).turn_at = None;
                     let now = net.agenda.now();
                     net.wake(worker, now);
                 }
             }
+            // Nothing is reloaded while an online restart is in progress.
+            What::Reload { .. } if self.operator.handover.is_some() => {}
             What::Reload { dice } => {
                 let shape = self.plan.shape.redrawn(&mut Dice::new(dice, 1));
                 self.reload(&shape);
             }
-            What::FewBuffers { worker } => net.desk(worker).buffers_max = 2,
+            What::FewBuffers { worker } => net.desk(self.of_the_crew(worker)).buffers_max = 2,
             What::NoDescriptors => net.descriptors_max = net.descriptors,
-            What::TinyPieces { worker, bytes } => net.desk(worker).piece_max = bytes,
+            What::TinyPieces { worker, bytes } => net.desk(self.of_the_crew(worker)).piece_max = bytes,
             What::NoNames => self.are_names_known = false,
             What::Show | What::Order(_) | What::Secrets { .. } | What::AuthType { .. } => {}
             What::SlowServers { factor } => {
@@ -205,13 +212,26 @@ impl World {
         }
     }
 
+    /// The place of a worker of the process that serves.
+    fn of_the_crew(&self, worker: u8) -> u8 {
+        self.crew.start + worker % self.crew.len() as u8
+    }
+
     fn begin_order(&mut self, what: &What) {
+        if self.operator.handover.is_some() && !matches!(what, What::Order(Command::KillClient(_))) {
+            // Nothing is ordered while an online restart is in progress.
+            return;
+        }
         match what {
             What::Order(Command::Pause(whose)) => self.pause(whose),
             What::Order(Command::Kill(name)) => self.kill(name),
             What::Order(Command::Disable(name)) => self.disable(name, true),
             What::Order(Command::Reconnect(whose)) => self.reconnect(whose),
-            What::Order(Command::Suspend { is_handover }) => self.give(Order::Suspend { is_handover: *is_handover }),
+            What::Order(Command::Suspend) => {
+                self.operator.is_suspended = true;
+                self.give(Order::Suspend { is_handover: false });
+            }
+            What::Order(Command::Handover { dice, succeeds }) => self.begin_handover(*dice, *succeeds),
             What::Order(Command::KillClient(id)) => self.give(Order::KillClient(*id)),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
             What::AuthType { to } => {
@@ -229,7 +249,8 @@ impl World {
             What::Order(Command::Pause(whose)) => self.resume(whose),
             What::Order(Command::Kill(name)) => self.resume(&Some(name.clone())),
             What::Order(Command::Disable(name)) => self.disable(name, false),
-            What::Order(Command::Suspend { .. }) => self.wake_up(),
+            What::Order(Command::Suspend) if self.operator.is_suspended => self.wake_up(),
+            What::Order(Command::Handover { dice, .. }) => self.end_handover(*dice),
             What::Secrets { .. } => self.change_secrets(None),
             What::AuthType { .. } => self.reload(&self.plan.shape.clone()),
             _ => {}
@@ -244,9 +265,9 @@ impl World {
         let net = &mut net.borrow_mut();
         match *what {
             What::Mood { host, .. } => self.postgres.hosts[host].mood = Mood::Well,
-            What::FewBuffers { worker } => net.desk(worker).buffers_max = self.plan.buffers,
+            What::FewBuffers { .. } => net.desks.iter_mut().for_each(|desk| desk.buffers_max = self.plan.buffers),
             What::NoDescriptors => net.descriptors_max = usize::MAX,
-            What::TinyPieces { worker, .. } => net.desk(worker).piece_max = BUFFER_BYTES,
+            What::TinyPieces { .. } => net.desks.iter_mut().for_each(|desk| desk.piece_max = BUFFER_BYTES),
             What::NoNames => self.are_names_known = true,
             What::SlowServers { .. } => {
                 for host in &mut self.postgres.hosts {

@@ -260,10 +260,36 @@ impl Net {
         desk.done.clear();
         let lines: Vec<Key> = desk.lines.iter().map(|(key, _)| key).collect();
         for line in lines {
-            if let Some(row) = self.desk(worker).lines.remove(line) {
+            let is_last = self.holds(worker, line);
+            if let Some(row) = self.desk(worker).lines.remove(line).filter(|_| is_last) {
+                self.descriptors -= 1;
                 self.close(row.end);
             }
         }
+    }
+
+    /// Connections are another process's, as soon as one of its workers takes them up.
+    pub(crate) fn travel(&mut self, ends: &[u32]) {
+        for &end in ends {
+            self.end_mut(end).holder = Holder::Nobody;
+        }
+    }
+
+    /// Those that nobody has taken up are closed.
+    pub(crate) fn end_travels(&mut self, ends: &[u32]) {
+        for &end in ends {
+            if matches!(self.end(end).holder, Holder::Nobody) && !self.end(end).is_closed {
+                self.descriptors -= 1;
+                self.drop_end(end);
+            }
+        }
+    }
+
+    /// Whether a connection is its worker's, and not that of another process by now.
+    fn holds(&mut self, worker: u8, line: Key) -> bool {
+        let Some(row) = self.desk(worker).lines.get(line) else { return false };
+        let end = row.end;
+        matches!(self.end(end).holder, Holder::Worker { worker: holder, line: held } if (holder, held) == (worker, line))
     }
 
     /// The process is no more: whatever somebody is connected to is closed.
@@ -353,7 +379,7 @@ impl Net {
     }
 
     fn new_line(&mut self, worker: u8, end: u32, owner: u64, life: Life) -> Conn {
-        let is_ours = life == Life::Dialing;
+        let is_ours = life == Life::Dialing || matches!(self.end(end ^ 1).holder, Holder::Session(_));
         let line = Line { end, owner, wish: Wish::Nothing, life, is_in_ready: false, is_ours, tail: Vec::new() };
         let Ok(key) = self.desk(worker).lines.insert(line) else { unreachable!("the table has no end") };
         self.end_mut(end).holder = Holder::Worker { worker, line: key };
@@ -480,8 +506,13 @@ impl Io for Hands {
 
     fn close(&mut self, conn: Conn, how: Close) {
         let mut net = self.net.borrow_mut();
+        let is_last = net.holds(self.worker, conn);
         let desk = net.desk(self.worker);
         let Some(row) = desk.lines.remove(conn) else { return };
+        if !is_last {
+            // Another process has it too.
+            return;
+        }
         desk.servers_closed += u64::from(row.is_ours && row.life != Life::Dialing);
         desk.done.retain(|completion| owner_of(completion) != Some(row.owner));
         net.descriptors -= 1;

@@ -22,6 +22,7 @@ mod replicas;
 mod session;
 mod sql;
 mod story;
+mod takeover;
 mod veil;
 mod witness;
 mod world;

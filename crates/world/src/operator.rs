@@ -1,21 +1,19 @@
 //! The operator of a world: orders what operators order, and sees to it that the orders are obeyed.
 //!
-//! Always true: a pause that has been reported complete holds until it is ended; every order is answered by every worker;
-//! what has been packed for another process is not touched before it is known that it stays.
-//! Not here: when something is ordered (`faults`), the control thread's part in it (`control`).
+//! Always true: a pause that has been reported complete holds until it is ended; every order is answered by every worker.
+//! Not here: when something is ordered (`faults`), online restarts (`takeover`), the control thread's part in it (`control`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 
 use auth::UserFile;
-use worker::letters::{Cursor, Force, Order, Parcel, Standing, ToWorker, Whose};
+use worker::letters::{Force, Order, Standing, ToWorker, Whose};
 
 use crate::dice::Dice;
-use crate::hands::Plug;
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::session::{Life, Session};
+use crate::takeover::{Arriving, Handover};
 use crate::witness::Charge;
 use crate::world::World;
 
@@ -24,18 +22,20 @@ use crate::world::World;
 pub(crate) struct Operator {
     given: u64,
     /// Orders that have not been obeyed by everybody, by their numbers.
-    open: BTreeMap<u64, Given>,
+    pub(crate) open: BTreeMap<u64, Given>,
     /// Pauses that were reported complete.
-    held: Vec<Whose>,
-    /// Where workers put what they pack for another process.
-    parcels: Option<Receiver<Parcel<Plug>>>,
-    /// The ends of connections that have been packed, and how much had been given and read there.
-    packed: Vec<(u32, (u64, u64))>,
+    pub(crate) held: Vec<Whose>,
+    /// SUSPEND.
+    pub(crate) is_suspended: bool,
+    /// An online restart that is under way.
+    pub(crate) handover: Option<Handover>,
+    /// What the last one has brought and has not come to its worker.
+    pub(crate) arriving: Vec<Arriving>,
 }
 
 /// An order.
 #[derive(Debug)]
-struct Given {
+pub(crate) struct Given {
     order: Order,
     /// The workers that have obeyed.
     obeyed: BTreeSet<u8>,
@@ -106,47 +106,9 @@ impl World {
             self.order(|| ToWorker::ForgetOrder { question });
         }
         self.check_packed();
-        self.operator.packed.clear();
-        self.operator.parcels = None;
+        self.operator.handover = None;
+        self.operator.is_suspended = false;
         self.order(|| ToWorker::WakeUp);
-    }
-
-    /// Everything stands still: another process is to have it.
-    fn pack(&mut self) {
-        let (out, parcels) = mpsc::channel();
-        for from in [Cursor::Start, Cursor::Clients(0), Cursor::Servers(0)] {
-            self.order(|| ToWorker::Pack { from, out: out.clone() });
-        }
-        self.operator.parcels = Some(parcels);
-    }
-
-    /// Notes what has been packed.
-    pub(crate) fn take_parcels(&mut self) {
-        let Some(parcels) = &self.operator.parcels else { return };
-        for parcel in parcels.try_iter() {
-            let net = self.net.borrow();
-            self.witness.count("parcels");
-            let ends = parcel.sockets.iter().map(|plug| plug.0);
-            self.operator.packed.extend(ends.map(|end| (end, net.end(end).traffic())));
-        }
-    }
-
-    /// What has been packed may be another process's by now: nobody here gives it anything, or takes anything from it.
-    fn check_packed(&mut self) {
-        if self.checkers.shutdown.is_some() {
-            return;
-        }
-        let net = self.net.borrow();
-        for &(end, then) in &self.operator.packed {
-            let now = net.end(end).traffic();
-            if now != then {
-                let text = format!(
-                    "a connection was used after it had been packed for another process: {then:?} bytes given and read \
-                     then, {now:?} now"
-                );
-                self.witness.accuse(Charge::ForeignBytes, text);
-            }
-        }
     }
 
     /// DISABLE and ENABLE.
@@ -180,7 +142,7 @@ impl World {
 
     /// A worker has obeyed.
     pub(crate) fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
-        let workers = usize::from(self.plan.workers);
+        let workers = self.crew.len();
         let Some(given) = self.operator.open.get_mut(&question) else { return };
         given.obeyed.insert(from);
         given.done += usize::from(is_done);
@@ -203,7 +165,7 @@ impl World {
             Order::Suspend { is_handover } => {
                 self.witness.count("suspensions");
                 if is_handover {
-                    self.pack();
+                    self.stands_still();
                 }
             }
             Order::Reconnect(_) | Order::KillClient(_) | Order::AwaitRenewed(_) => {}
@@ -222,7 +184,7 @@ impl World {
     }
 
     fn is_drained(&self) -> bool {
-        self.checkers.drained.len() == usize::from(self.plan.workers)
+        self.checkers.drained.len() == self.crew.len()
     }
 
     /// None of these sessions may belong to a database that is paused.

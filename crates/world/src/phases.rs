@@ -13,6 +13,7 @@ use crate::checkers::{AT_REST, EVERYTHING};
 use crate::dice::Dice;
 use crate::net::Holder;
 use crate::plan::{Habits, Person, USERS};
+use crate::session::Life;
 use crate::witness::Charge;
 use crate::world::World;
 
@@ -116,7 +117,10 @@ impl World {
                 |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
             let left = match self.checkers.shutdown {
                 Some(Shutdown::WaitForServers) => {
-                    self.postgres.sessions.iter().filter(|session| is_ours(session.end)).count()
+                    // A cancel request on its way is nobody's server.
+                    let sessions =
+                        self.postgres.sessions.iter().filter(|session| !matches!(session.life, Life::Startup));
+                    sessions.filter(|session| is_ours(session.end)).count()
                 }
                 _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
             };
@@ -150,7 +154,7 @@ impl World {
             self.checkers.phase = Phase::Resting { since, is_asked: true };
             return;
         }
-        if self.checkers.shown.len() < usize::from(self.plan.workers) {
+        if self.checkers.shown.len() < self.crew.len() {
             return;
         }
         for (worker, snapshot) in std::mem::take(&mut self.checkers.shown) {
@@ -250,7 +254,7 @@ impl World {
             return;
         }
         self.check_buffers();
-        for worker in 0..self.plan.workers {
+        for worker in self.crew.clone() {
             let lines = self.net.borrow().desks[usize::from(worker)].lines();
             if lines > 0 {
                 self.witness

@@ -4,6 +4,8 @@
 //! Not here: what is drawn (`plan`), what must not happen (`checkers`).
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,19 +37,30 @@ use crate::witness::{Charge, Witness};
 /// A letter on its way.
 #[derive(Debug)]
 pub(crate) enum Envelope {
-    ToWorker { to: u8, letter: ToWorker<Plug> },
-    ToControl(ToControl),
+    ToWorker {
+        to: u8,
+        letter: ToWorker<Plug>,
+    },
+    /// From a worker of the process whose first worker has this place.
+    ToControl {
+        first: u8,
+        letter: ToControl,
+    },
 }
 
 /// Everything there is.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) net: Rc<RefCell<Net>>,
-    workers: Vec<Worker<Hands>>,
+    /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
+    workers: Vec<Option<Worker<Hands>>>,
+    /// The places of those of the process that serves.
+    pub(crate) crew: Range<u8>,
+    ids: Ids,
     inboxes: Vec<Sender<ToWorker<Plug>>>,
     mail: Arc<Mutex<Vec<Envelope>>>,
     /// Letters that wait for their moment, by receiver.
-    bags: Vec<std::collections::VecDeque<ToWorker<Plug>>>,
+    bags: Vec<VecDeque<ToWorker<Plug>>>,
     /// When the last letter to each arrives.
     bag_ends: Vec<Time>,
     pub(crate) apps: Vec<App>,
@@ -69,19 +82,6 @@ impl World {
         let net = Rc::new(RefCell::new(Net::new(Time(1_000_000), Dice::new(plan.seed, 2), plan.pace.clone())));
         let force = Arc::new(first_force(&plan));
         let mail = Arc::new(Mutex::new(Vec::new()));
-        let (mut workers, mut inboxes) = (Vec::new(), Vec::new());
-        for worker in 0..plan.workers {
-            let desk = Desk::new(Dice::new(plan.seed, 100 + u64::from(worker)), buffers.clone(), plan.buffers);
-            net.borrow_mut().desks.push(desk);
-        }
-        let ids = Ids::default();
-        for worker in 0..plan.workers {
-            let (sender, inbox) = mpsc::channel();
-            inboxes.push(sender);
-            let hands = Hands { net: net.clone(), worker };
-            let posts = posts(plan.workers, &mail, &ids);
-            workers.push(Worker::new(WorkerId(worker), hands, inbox, posts, force.clone(), plan.seed));
-        }
         let host = |&veil: &HostVeil| Host { mood: Mood::Well, manner: plan.manner.clone(), veil };
         let hosts = plan.veils.hosts.iter().map(host).collect();
         let postgres = Postgres::new(hosts, plan.secrets.clone(), Dice::new(plan.seed, 3));
@@ -90,7 +90,6 @@ impl World {
             App::new(*number, person.clone(), habits.clone(), secret, Dice::new(plan.seed, 1000 + u64::from(*number)))
         });
         let apps: Vec<App> = apps.collect();
-        let bags = usize::from(plan.workers);
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
         // service.
         let is_unclear = |what: &What| {
@@ -109,11 +108,13 @@ impl World {
             checkers: Checkers::new(&plan, &force),
             operator: Operator::default(),
             post_dice: Dice::new(plan.seed, 4),
-            workers,
-            inboxes,
+            workers: Vec::new(),
+            crew: 0..0,
+            ids: Ids::default(),
+            inboxes: Vec::new(),
             mail,
-            bags: (0..bags).map(|_| std::collections::VecDeque::new()).collect(),
-            bag_ends: vec![Time(0); bags],
+            bags: Vec::new(),
+            bag_ends: Vec::new(),
             apps,
             postgres,
             witness: Witness::new(moments_max),
@@ -125,6 +126,7 @@ impl World {
             plan,
         };
         world.witness.now = Time(1_000_000);
+        world.hire(world.plan.workers, buffers, false);
         world.begin();
         world
     }
@@ -133,9 +135,6 @@ impl World {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
         let start = net.agenda.now().0;
-        for worker in 0..self.plan.workers {
-            net.wake(worker, Time(start));
-        }
         for at in 0..self.apps.len() {
             self.apps[at].begin(net);
         }
@@ -149,6 +148,35 @@ impl World {
             net.agenda.at(Time(start + at), Event::GoesDown { index: index as u32 });
         }
         net.agenda.after(LOOK, Event::Look);
+    }
+
+    /// A process begins, with so many workers: from now on it is the one that serves. If it takes over from another one, its
+    /// workers sleep.
+    pub(crate) fn hire(&mut self, count: u8, buffers: &Buffers, takes_over: bool) {
+        let first = self.workers.len() as u8;
+        self.crew = first..first + count;
+        for place in self.crew.clone() {
+            let mut desk =
+                Desk::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
+            {
+                let net = &mut self.net.borrow_mut();
+                // It is the clock of the machine.
+                desk.ahead = net.desks.first().map_or(0, |desk| desk.ahead);
+                net.desks.push(desk);
+            }
+            let (sender, inbox) = mpsc::channel();
+            let hands = Hands { net: self.net.clone(), worker: place };
+            let posts = posts(&self.crew, &self.mail, &self.ids);
+            let id = WorkerId(place - first);
+            let worker = Worker::new(id, hands, inbox, posts, self.force.clone(), self.plan.seed);
+            self.workers.push(Some(if takes_over { worker.asleep() } else { worker }));
+            self.inboxes.push(sender);
+            self.bags.push(VecDeque::new());
+            self.bag_ends.push(Time(0));
+            let net = &mut self.net.borrow_mut();
+            let now = net.agenda.now();
+            net.wake(place, now);
+        }
     }
 
     /// Lives until it is over or something is seen that must not be.
@@ -192,6 +220,7 @@ impl World {
             Event::Answered { end, is_welcome } => self.answered(end, is_welcome),
             Event::Letter { to } => {
                 if let Some(letter) = self.bags[usize::from(to)].pop_front() {
+                    self.note_arrival(to, &letter);
                     // A worker whose world has ended reads nothing.
                     let _ = self.inboxes[usize::from(to)].send(letter);
                     net.borrow_mut().complete(to, Completion::Woken);
@@ -232,7 +261,7 @@ impl World {
                 return;
             }
             desk.turn_at = None;
-            if self.workers[usize::from(worker)].is_over() {
+            if self.workers[usize::from(worker)].is_none() {
                 return;
             }
             if desk.busy_until > now {
@@ -242,16 +271,18 @@ impl World {
             }
             desk.busy_until = now + TURN;
         }
-        let mut done = Vec::new();
-        self.workers[usize::from(worker)].turn(&mut done);
+        let Some(living) = &mut self.workers[usize::from(worker)] else { return };
+        living.turn(&mut Vec::new());
+        let is_over = living.is_over();
         self.net.borrow_mut().flush(worker);
         self.take_parcels();
+        self.close_the_unwanted(worker);
         if self.fairness.is_on() {
             let net = &mut self.net.borrow_mut();
             let sent = net.desk(worker).sent.replace(Vec::new()).unwrap_or_default();
             self.fairness.look(&self.apps, net, &sent, &mut self.witness);
         }
-        match self.workers[usize::from(worker)].is_over() {
+        match is_over {
             true => self.worker_is_over(worker),
             false => self.mind(worker),
         }
@@ -260,7 +291,7 @@ impl World {
 
     /// Plans the turn that a worker must have even if nothing happens.
     fn mind(&mut self, worker: u8) {
-        let Some(deadline) = self.workers[usize::from(worker)].next_deadline() else { return };
+        let Some(deadline) = self.deadline_of(worker) else { return };
         let net = &mut self.net.borrow_mut();
         let ahead = net.desk(worker).ahead;
         net.wake(worker, Time(deadline.0.saturating_sub(ahead)));
@@ -268,7 +299,7 @@ impl World {
 
     /// Whether a worker waits for a time.
     pub(crate) fn deadline_of(&self, worker: u8) -> Option<Time> {
-        self.workers[usize::from(worker)].next_deadline()
+        self.workers[usize::from(worker)].as_ref()?.next_deadline()
     }
 
     /// Gives a letter to the post. As with a real letter box, letters to one worker arrive in the order in which they were
@@ -297,7 +328,9 @@ impl World {
     fn deliver(&mut self, envelope: Envelope) {
         let letter = match envelope {
             Envelope::ToWorker { to, letter } => return self.post(to, letter),
-            Envelope::ToControl(letter) => letter,
+            Envelope::ToControl { first, letter } if first == self.crew.start => letter,
+            // Nobody is left there who could read it.
+            Envelope::ToControl { .. } => return,
         };
         match letter {
             ToControl::Resolve { from, name } => {
@@ -308,7 +341,7 @@ impl World {
                     }
                     None => Err("Name or service not known".into()),
                 };
-                self.post(from.0, ToWorker::Resolved { name, found });
+                self.post(self.place_of(from), ToWorker::Resolved { name, found });
             }
             ToControl::Shown { from, question, snapshot } => {
                 self.check_shown(from.0, &snapshot);
@@ -318,7 +351,7 @@ impl World {
             }
             ToControl::Console { from, client, request, .. } => {
                 let bytes = answer_of_the_console(&request);
-                self.post(from.0, ToWorker::ConsoleAnswer { client, bytes, closes: false });
+                self.post(self.place_of(from), ToWorker::ConsoleAnswer { client, bytes, closes: false });
             }
             ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
@@ -330,6 +363,16 @@ impl World {
             | ToControl::AskJudge(_)
             | ToControl::JudgeUnneeded { .. } => {}
         }
+    }
+
+    /// Whether workers of a process that has handed over still close what could not go.
+    pub(crate) fn is_another_closing(&self) -> bool {
+        self.workers[..usize::from(self.crew.start)].iter().any(Option::is_some)
+    }
+
+    /// Where a worker of the process that serves has its place.
+    fn place_of(&self, worker: WorkerId) -> u8 {
+        self.crew.start + worker.0
     }
 
     fn knock(&mut self, far: u32) {
@@ -389,7 +432,10 @@ impl World {
                 Holder::Canceller(app) => {
                     let app = &mut self.apps[app as usize];
                     if app.cancel_end == Some(end) {
-                        app.cancel_heard(net, self.jumped, &mut self.witness);
+                        // A process that ends at once closes what it has, whatever came of it.
+                        let is_ending = self.checkers.shutdown == Some(Shutdown::Now);
+                        let unsure = if is_ending { self.witness.now } else { self.jumped };
+                        app.cancel_heard(net, unsure, &mut self.witness);
                         let (number, range) = (app.number, app.cancel_range);
                         let is_over = app.cancel_end.is_none() && self.plan.is_calm;
                         let was_running = app.was_running.filter(|_| is_over);
@@ -411,15 +457,26 @@ impl World {
         }
     }
 
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// The text that is refused.
+    pub(crate) fn read_files(&self, shape: &Shape) -> Result<Settings, String> {
+        let text = shape.text();
+        load(&text, Some(&self.force.settings)).map(|loaded| loaded.settings).map_err(|_| text)
+    }
+
     /// New settings come into force.
     pub(crate) fn reload(&mut self, shape: &Shape) {
-        let text = shape.text();
-        let Ok(loaded) = load(&text, Some(&self.force.settings)) else {
-            self.witness.accuse(Charge::NoReason, format!("the configuration is refused:\n{text}"));
-            return;
+        let settings = match self.read_files(shape) {
+            Ok(settings) => settings,
+            Err(text) => {
+                self.witness.accuse(Charge::NoReason, format!("the configuration is refused:\n{text}"));
+                return;
+            }
         };
-        let homes = Homes::assign(&loaded.settings, self.plan.workers, Some(&self.force.homes));
-        let mut force = Force { settings: loaded.settings, homes, ..Force::clone(&self.force) };
+        let homes = Homes::assign(&settings, self.crew.len() as u8, Some(&self.force.homes));
+        let mut force = Force { settings, homes, ..Force::clone(&self.force) };
         force.standing.keep(|name| force.settings.database(name).is_some());
         self.enforce(force);
     }
@@ -457,6 +514,8 @@ impl World {
             return;
         }
         self.witness.note(|| format!("GOES DOWN {way:?}"));
+        // During an online restart there is no other way.
+        let way = if self.operator.handover.take().is_some() { Shutdown::Now } else { way };
         self.order(|| ToWorker::Shutdown(way));
         self.checkers.shutdown = Some(way);
         self.checkers.phase = Phase::GoingDown { since: self.witness.now };
@@ -468,7 +527,8 @@ impl World {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
         net.die(worker);
-        if self.workers.iter().all(Worker::is_over) {
+        self.workers[usize::from(worker)] = None;
+        if self.workers.iter().all(Option::is_none) {
             net.die_out();
             self.checkers.phase = Phase::Gone { since: self.witness.now };
         }
@@ -484,23 +544,23 @@ impl World {
     /// Writes a letter to every worker; it is posted with the next mail.
     pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<Plug>) {
         let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        let workers = self.plan.workers;
-        mail.extend((0..workers).map(|to| Envelope::ToWorker { to, letter: letter() }));
+        mail.extend(self.crew.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
     }
 }
 
-fn posts(workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug> {
+fn posts(crew: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug> {
     let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
         mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
     };
-    let boxes = (0..workers).map(|to| {
+    let first = crew.start;
+    let boxes = crew.clone().map(|to| {
         let mail = mail.clone();
         let post: Post<ToWorker<Plug>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { to, letter }));
         post
     });
     let workers = boxes.collect();
     let mail = mail.clone();
-    let control = Arc::new(move |letter| put(&mail, Envelope::ToControl(letter)));
+    let control = Arc::new(move |letter| put(&mail, Envelope::ToControl { first, letter }));
     Posts { workers, control, ids: ids.clone() }
 }
 

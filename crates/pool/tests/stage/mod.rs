@@ -67,6 +67,7 @@ impl Stage {
                 let (is_lent, is_obsolete) = (*how != "idle", *how == "obsolete");
                 let arrival = Arrival { born: self.now, since: self.now, is_lent, is_obsolete };
                 let server = self.pools.arrive(self.now, key, arrival, &mut out);
+                self.pools.have_arrived(self.now, &mut out);
                 self.servers.extend(server);
                 self.say(&out);
             }

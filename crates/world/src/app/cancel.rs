@@ -28,6 +28,7 @@ impl App {
             self.cancel_range = (request.nonce.number, request.last);
         }
         witness.count("cancels");
+        witness.note(|| format!("application {} wants {} cancelled", self.number, request.nonce));
         self.cancel_since = witness.now;
         self.cancel_input.clear();
         self.cancel_key.clone_from(&self.key);
@@ -73,15 +74,17 @@ impl App {
         }
     }
 
-    /// Something has happened at its second connection: it ends.
-    pub(crate) fn cancel_heard(&mut self, net: &mut Net, jumped: Time, witness: &mut Witness) {
+    /// Something has happened at its second connection: it ends. If it was begun before `unsure`, nobody knows why.
+    pub(crate) fn cancel_heard(&mut self, net: &mut Net, unsure: Time, witness: &mut Witness) {
         let Some(end) = self.cancel_end else { return };
         if self.cancel_asks_for_tls && net.end(end).arrived_bytes > 0 {
             self.shake_for_the_cancel(net, end, witness);
         }
         let row = net.end(end);
         if row.is_eof || row.is_reset {
-            if row.is_reset || jumped >= self.cancel_since {
+            let how = if row.is_reset { "is cut" } else { "ends" };
+            witness.note(|| format!("application {} sees that its cancel request {how}", self.number));
+            if row.is_reset || unsure >= self.cancel_since {
                 // Cut, or given up for lack of time. Nobody knows how far it has come: it may hit whatever it asks on this connection.
                 self.is_cancel_loose = true;
                 self.cancel_range = (0, u32::MAX);

@@ -14,8 +14,8 @@ use crate::sql::{Statement, Verb, named_text};
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Named {
     names: [Name; NAMES],
-    /// The TimeZone when everything was answered. `None` once something has been said about names under another one since:
-    /// what was read under that may be used later.
+    /// The TimeZone when everything was answered. `None` once there may have been another one since: what was read under that
+    /// may be used later.
     zone: Option<String>,
     /// All were dropped since.
     is_dropped: bool,
@@ -52,6 +52,11 @@ impl Named {
         self.lost = self.lost.saturating_sub(u32::from(tx == TxStatus::Idle));
     }
 
+    /// From here on there may be another TimeZone than the one that the pooler knows of, even if it comes back.
+    pub(super) fn waver(&mut self) {
+        self.zone = None;
+    }
+
     /// A request was cut off.
     pub(super) fn doubt(&mut self) {
         for name in &mut self.names {
@@ -70,8 +75,6 @@ impl Speaker<'_> {
     pub(super) fn named(&mut self) -> Request {
         let mut request = self.blank();
         request.nonce = self.statement(Verb::Notice).nonce;
-        let zone = &self.belief.zone;
-        self.belief.named.zone.take_if(|settled| settled != zone);
         let before = self.belief.named.clone();
         // What the pooler believes, as long as it has not heard of an error, and what is so.
         let (mut seen, mut real) = (before.names, before.names);

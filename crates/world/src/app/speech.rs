@@ -83,17 +83,24 @@ impl Belief {
         self.named.settle(self.tx, &self.zone);
     }
 
+    fn come_into_zone(&mut self, zone: String) {
+        if zone != self.zone {
+            self.named.waver();
+            self.zone = zone;
+        }
+    }
+
     /// Something has failed.
     pub(crate) fn fails(&mut self) {
         if self.tx != TxStatus::Idle {
             self.tx = TxStatus::Failed;
-            self.zone.clone_from(&self.zone_before);
+            self.come_into_zone(self.zone_before.clone());
         }
     }
 
     fn ends(&mut self, is_committed: bool) {
         if !is_committed {
-            self.zone.clone_from(&self.zone_before);
+            self.come_into_zone(self.zone_before.clone());
         }
         self.tx = TxStatus::Idle;
     }
@@ -247,7 +254,7 @@ impl Speaker<'_> {
                 expect(Expect::Bare(frontend::COPY_DONE));
             }
             Verb::Notice => expect(Expect::Notice),
-            Verb::Zone { value } => self.belief.zone.clone_from(value),
+            Verb::Zone { value } => self.belief.come_into_zone(value.clone()),
             Verb::Sleep { .. } => request.is_long = true,
             Verb::DropAll { is_discard } => {
                 expect(Expect::Tag(drop_tag(*is_discard)));

@@ -85,6 +85,13 @@ pub enum Planted {
     PrivateServerReturned,
     /// What has been packed for another process goes on here. Whoever forgets that the other may have it already.
     PackedIsTouched,
+    /// An online restart takes a client along without the request of its that waits for a server. State that lives outside of
+    /// the protocol machine is the first to be forgotten when a conversation is packed.
+    RequestLeftBehind,
+    /// A server that comes by an online restart is believed to have no statements.
+    StatementsLeftBehind,
+    /// A server that comes by an online restart is believed to have the parameters of every other.
+    ParametersLeftBehind,
     /// A loan that would have begun while the pooler was suspended never begins. Switches that drop what they should put off.
     LoanForgottenInSuspend,
     /// A client that leaves while it is logging in keeps its slot. Limits that are given back at "logged out" only;
@@ -171,7 +178,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 49] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -198,6 +205,9 @@ impl Planted {
         Self::GrantForNobodyLost,
         Self::PrivateServerReturned,
         Self::PackedIsTouched,
+        Self::RequestLeftBehind,
+        Self::StatementsLeftBehind,
+        Self::ParametersLeftBehind,
         Self::LoanForgottenInSuspend,
         Self::SlotKeptByLeaver,
         Self::CancelIgnoresQuery,
@@ -250,6 +260,9 @@ impl Planted {
             Self::PrivateServerReturned => "private-server-returned",
             Self::GrantForNobodyLost => "grant-for-nobody-lost",
             Self::PackedIsTouched => "packed-is-touched",
+            Self::RequestLeftBehind => "request-left-behind",
+            Self::StatementsLeftBehind => "statements-left-behind",
+            Self::ParametersLeftBehind => "parameters-left-behind",
             Self::LoanForgottenInSuspend => "loan-forgotten-in-suspend",
             Self::SlotKeptByLeaver => "slot-kept-by-leaver",
             Self::CancelIgnoresQuery => "cancel-ignores-query",

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::{ScramKeys, Secret};
+use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
 use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
@@ -195,7 +196,7 @@ impl<I: Io> Worker<I> {
         ready.fate = packed.fate;
         ready.is_notified = packed.is_notified;
         ready.is_answer_torn = packed.is_answer_torn;
-        if !packed.held.0.is_empty() {
+        if !packed.held.0.is_empty() && !planted::is(Planted::RequestLeftBehind) {
             let mut held = Held::default();
             held.push(packed.held.0.into());
             ready.held = Some(Box::new(held));
@@ -272,7 +273,11 @@ impl<I: Io> Worker<I> {
             return None;
         }
         let vars = self.vars_of(&packed.vars);
-        let vars = self.share_vars(vars);
+        let mut vars = self.share_vars(vars);
+        if planted::is(Planted::ParametersLeftBehind) {
+            let welcome = self.places.pool(pool).and_then(|place| place.welcome.as_ref());
+            vars = welcome.map_or(vars, |welcome| welcome.vars.clone());
+        }
         let stock = self.unpacked(shelves, |from| Stock::unpack(packed.stock, from))?;
         let database = self.places.pool(pool)?.database;
         let (born, since) = packed.times;
@@ -292,7 +297,9 @@ impl<I: Io> Worker<I> {
         server.address = Some(address);
         server.host = packed.host.into();
         server.exchange = packed.exchange;
-        server.stock = stock;
+        if !planted::is(Planted::StatementsLeftBehind) {
+            server.stock = stock;
+        }
         server.cancel_key = packed.cancel_key.0.into();
         server.scanner = packed.scanner;
         server.fate = packed.fate;

@@ -279,6 +279,41 @@ impl World {
     }
 }
 
+impl Plan {
+    /// What goes wrong in it.
+    pub(crate) fn draw_faults(&mut self, dice: &mut Dice) {
+        let kinds: Vec<u64> = (0..What::KINDS).filter(|_| dice.chance(400)).collect();
+        if kinds.is_empty() {
+            return;
+        }
+        for number in 0..dice.among(1..=25) as u32 {
+            let kind = dice.pick(&kinds);
+            let what = What::draw(kind, dice, self);
+            let lasts = dice.pick(&[1_000, 100_000, 2_000_000]);
+            let fault = Fault { at: dice.among(0..=self.heals_at), lasts: dice.among(0..=lasts), what };
+            self.faults.push((number, fault));
+        }
+        self.draw_restarts();
+    }
+
+    /// Some live through online restarts.
+    fn draw_restarts(&mut self) {
+        let mut dice = Dice::new(self.seed, RESTARTS_STREAM);
+        if !dice.chance(120) {
+            return;
+        }
+        for _ in 0..dice.among(1..=3) {
+            let command = Command::Handover { dice: dice.any(), succeeds: dice.chance(800) };
+            let (at, lasts) = (dice.among(0..=self.heals_at), dice.among(100_000..=2_000_000));
+            let number = self.faults.len() as u32;
+            self.faults.push((number, Fault { at, lasts, what: What::Order(command) }));
+        }
+    }
+}
+
+/// The stream of chance for online restarts.
+const RESTARTS_STREAM: u64 = u64::MAX - 1;
+
 fn pick(several: &[u32], which: u64) -> Option<u32> {
     several.get((which % several.len().max(1) as u64) as usize).copied()
 }

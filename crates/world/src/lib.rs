@@ -9,6 +9,7 @@
 mod agenda;
 mod app;
 mod checkers;
+mod crew;
 mod dice;
 mod fairness;
 mod faults;

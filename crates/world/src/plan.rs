@@ -12,7 +12,7 @@ use protocol::client::login::Method;
 use worker::letters::Shutdown;
 
 use crate::dice::Dice;
-use crate::faults::{Command, Fault, What};
+use crate::faults::{Fault, What};
 use crate::net::Pace;
 use crate::postgres::HostVeil;
 use crate::session::Manner;
@@ -537,41 +537,10 @@ impl Plan {
             self.people.push((self.people.len() as u32, person, habits));
         }
     }
-
-    fn draw_faults(&mut self, dice: &mut Dice) {
-        let kinds: Vec<u64> = (0..What::KINDS).filter(|_| dice.chance(400)).collect();
-        if kinds.is_empty() {
-            return;
-        }
-        for number in 0..dice.among(1..=25) as u32 {
-            let kind = dice.pick(&kinds);
-            let what = What::draw(kind, dice, self);
-            let lasts = dice.pick(&[1_000, 100_000, 2_000_000]);
-            let fault = Fault { at: dice.among(0..=self.heals_at), lasts: dice.among(0..=lasts), what };
-            self.faults.push((number, fault));
-        }
-        self.draw_restarts();
-    }
-
-    /// Some live through online restarts.
-    fn draw_restarts(&mut self) {
-        let mut dice = Dice::new(self.seed, RESTARTS_STREAM);
-        if !dice.chance(120) {
-            return;
-        }
-        for _ in 0..dice.among(1..=3) {
-            let command = Command::Handover { dice: dice.any(), succeeds: dice.chance(800) };
-            let (at, lasts) = (dice.among(0..=self.heals_at), dice.among(100_000..=2_000_000));
-            let number = self.faults.len() as u32;
-            self.faults.push((number, Fault { at, lasts, what: What::Order(command) }));
-        }
-    }
 }
 
 /// The stream of chance for names of statements. Others are those of people, by their numbers.
 const NAMES_STREAM: u64 = u64::MAX;
-/// That for online restarts.
-const RESTARTS_STREAM: u64 = u64::MAX - 1;
 /// Everybody who has a secret.
 pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 /// They may ask the console for anything; may look.

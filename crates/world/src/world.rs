@@ -7,16 +7,16 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use base::{Time, WorkerId};
+use base::Time;
 use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
 use worker::Worker;
-use worker::letters::{Addresses, Force, Ids, Post, Posts, Shutdown, Standing, ToControl, ToWorker};
+use worker::letters::{Addresses, Force, Ids, Shutdown, Standing, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -24,7 +24,7 @@ use crate::checkers::{AT_REST, Checkers};
 use crate::dice::Dice;
 use crate::fairness::Fairness;
 use crate::faults::What;
-use crate::hands::{Desk, Hands, Plug};
+use crate::hands::{Hands, Plug};
 use crate::net::{Holder, Net};
 use crate::operator::{Operator, secrets};
 use crate::phases::Phase;
@@ -53,16 +53,16 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) net: Rc<RefCell<Net>>,
     /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
-    workers: Vec<Option<Worker<Hands>>>,
+    pub(crate) workers: Vec<Option<Worker<Hands>>>,
     /// The places of those of the process that serves.
     pub(crate) crew: Range<u8>,
-    ids: Ids,
-    inboxes: Vec<Sender<ToWorker<Plug>>>,
-    mail: Arc<Mutex<Vec<Envelope>>>,
+    pub(crate) ids: Ids,
+    pub(crate) inboxes: Vec<Sender<ToWorker<Plug>>>,
+    pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
     /// Letters that wait for their moment, by receiver.
-    bags: Vec<VecDeque<ToWorker<Plug>>>,
+    pub(crate) bags: Vec<VecDeque<ToWorker<Plug>>>,
     /// When the last letter to each arrives.
-    bag_ends: Vec<Time>,
+    pub(crate) bag_ends: Vec<Time>,
     pub(crate) apps: Vec<App>,
     pub(crate) postgres: Postgres,
     pub(crate) witness: Witness,
@@ -148,35 +148,6 @@ impl World {
             net.agenda.at(Time(start + at), Event::GoesDown { index: index as u32 });
         }
         net.agenda.after(LOOK, Event::Look);
-    }
-
-    /// A process begins, with so many workers: from now on it is the one that serves. If it takes over from another one, its
-    /// workers sleep.
-    pub(crate) fn hire(&mut self, count: u8, buffers: &Buffers, takes_over: bool) {
-        let first = self.workers.len() as u8;
-        self.crew = first..first + count;
-        for place in self.crew.clone() {
-            let mut desk =
-                Desk::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
-            {
-                let net = &mut self.net.borrow_mut();
-                // It is the clock of the machine.
-                desk.ahead = net.desks.first().map_or(0, |desk| desk.ahead);
-                net.desks.push(desk);
-            }
-            let (sender, inbox) = mpsc::channel();
-            let hands = Hands { net: self.net.clone(), worker: place };
-            let posts = posts(&self.crew, &self.mail, &self.ids);
-            let id = WorkerId(place - first);
-            let worker = Worker::new(id, hands, inbox, posts, self.force.clone(), self.plan.seed);
-            self.workers.push(Some(if takes_over { worker.asleep() } else { worker }));
-            self.inboxes.push(sender);
-            self.bags.push(VecDeque::new());
-            self.bag_ends.push(Time(0));
-            let net = &mut self.net.borrow_mut();
-            let now = net.agenda.now();
-            net.wake(place, now);
-        }
     }
 
     /// Lives until it is over or something is seen that must not be.
@@ -365,16 +336,6 @@ impl World {
         }
     }
 
-    /// Whether workers of a process that has handed over still close what could not go.
-    pub(crate) fn is_another_closing(&self) -> bool {
-        self.workers[..usize::from(self.crew.start)].iter().any(Option::is_some)
-    }
-
-    /// Where a worker of the process that serves has its place.
-    fn place_of(&self, worker: WorkerId) -> u8 {
-        self.crew.start + worker.0
-    }
-
     fn knock(&mut self, far: u32) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
@@ -522,46 +483,12 @@ impl World {
         self.send_mail();
     }
 
-    /// A worker has had its last turn. With the last worker the process ends, and with it all that nobody had taken yet.
-    fn worker_is_over(&mut self, worker: u8) {
-        let net = self.net.clone();
-        let net = &mut net.borrow_mut();
-        net.die(worker);
-        self.workers[usize::from(worker)] = None;
-        if self.workers.iter().all(Option::is_none) {
-            net.die_out();
-            self.checkers.phase = Phase::Gone { since: self.witness.now };
-        }
-    }
-
     /// Somebody new, at the end of a world.
     pub(crate) fn arrive(&mut self, mut app: App, net: &mut Net) {
         app.is_gentle = true;
         app.begin(net);
         self.apps.push(app);
     }
-
-    /// Writes a letter to every worker; it is posted with the next mail.
-    pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<Plug>) {
-        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        mail.extend(self.crew.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
-    }
-}
-
-fn posts(crew: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug> {
-    let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
-        mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
-    };
-    let first = crew.start;
-    let boxes = crew.clone().map(|to| {
-        let mail = mail.clone();
-        let post: Post<ToWorker<Plug>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { to, letter }));
-        post
-    });
-    let workers = boxes.collect();
-    let mail = mail.clone();
-    let control = Arc::new(move |letter| put(&mail, Envelope::ToControl { first, letter }));
-    Posts { workers, control, ids: ids.clone() }
 }
 
 /// Reads a configuration as the product does.

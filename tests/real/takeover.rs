@@ -56,9 +56,17 @@ pub(crate) fn who_does_not_read_is_closed_after_suspend_timeout(house: &House) {
     slow.peer.frame().expect("its answer has begun");
     let mut console = pooler.client("admin", "pgbouncer");
     // Until then the kernel takes everything, and whoever is given nothing more is at rest.
+    let (mut before, mut times) = (Vec::new(), 0);
     wait_until("the kernel takes no more", LIMIT, || {
         let sockets = console.query("SHOW SOCKETS");
-        (0..sockets.rows.len()).any(|row| sockets.named(row)["send_avail"] != "0")
+        let unsent: Vec<_> = (0..sockets.rows.len())
+            .map(|row| sockets.named(row)["send_avail"].clone())
+            .filter(|bytes| bytes != "0")
+            .collect();
+        // What is only on its way has moved on when one looks again.
+        times = if unsent.is_empty() || unsent != before { 0 } else { times + 1 };
+        before = unsent;
+        times == 20
     });
     assert_eq!(console.query("SUSPEND").tags, ["SUSPEND"]);
     pooler.await_log("closing because: suspend_timeout (age=");

@@ -118,5 +118,6 @@ const REFUSALS: [(u32, &str); 9] = [
     (53, "Server is unwilling to perform"),
 ];
 
-/// How long connecting to one server may take; PgBouncer's.
-const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// How long connecting to one server may take. Less than PgBouncer's 3 seconds: a client that waits no longer than that is to
+/// hear why it is not let in.
+const CONNECT_MAX: Duration = Duration::from_secs(2);

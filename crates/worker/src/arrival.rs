@@ -15,7 +15,7 @@ use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
-use protocol::prepared::{Names, PackedStatement, Statement, Stock, Unpacking};
+use protocol::prepared::{Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
 use protocol::vars::Vars;
 use reactor::{Address, Io};
 
@@ -206,6 +206,7 @@ impl<I: Io> Worker<I> {
             ready.names = self.unpacked(shelves, |from| Names::unpack(names, from)).map(Box::new);
             is_whole &= ready.names.is_some();
         }
+        ready.unnamed = Unnamed::unpack(packed.unnamed, &mut self.library);
         if let Some((bytes, body_bytes)) = packed.collected {
             let charge = self.library.charge(bytes.0.len());
             ready.collected = charge.map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));

@@ -14,7 +14,7 @@ use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
-use protocol::prepared::{Names, Tally};
+use protocol::prepared::{Names, Tally, Unnamed};
 use protocol::replication::Replication;
 use protocol::vars::Vars;
 use reactor::tls::Security;
@@ -93,6 +93,8 @@ pub(crate) struct Ready {
     pub(crate) fate: Fate,
     /// Its prepared statements, once it has any.
     pub(crate) names: Option<Box<Names>>,
+    /// The one without a name.
+    pub(crate) unnamed: Unnamed,
     /// The beginning of a message that cannot be understood yet.
     pub(crate) collected: Option<Box<Collected>>,
     pub(crate) is_paused: bool,
@@ -170,6 +172,7 @@ impl Ready {
             link: Link::None,
             fate: Fate::Forward,
             names: None,
+            unnamed: Unnamed::default(),
             collected: None,
             is_paused: false,
             is_notified: false,
@@ -419,7 +422,7 @@ impl<I: Io> Worker<I> {
         let Stage::Ready(ready) = &mut client.stage else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let (library, tracked) = (&mut self.library, &self.force.tracked);
-        let mut following = Following { max, library, tracked, tally: Tally::default() };
+        let mut following = Following { max, library, tracked, tally: Tally::default(), unbound: None };
         let totals = &mut self.places.databases[server.database as usize].totals;
         let bytes = chunk.bytes();
         let (mut start, mut at) = (0, 0);
@@ -447,6 +450,8 @@ impl<I: Io> Worker<I> {
                     server.query_begins(self.now, totals);
                 }
                 continue;
+            } else if let Taken::From(here) = taken {
+                start = here;
             } else if let Taken::Wrong(why) = taken {
                 fault = Some(why);
                 break;
@@ -490,6 +495,7 @@ impl<I: Io> Worker<I> {
             at = piece.range.end;
         }
         let end = if fault.is_some() || leaves { at } else { bytes.len() };
+        following.end_of_chunk(ready, bytes);
         totals.add_statements(following.tally);
         let conn = server.conn;
         if start == 0 && end == bytes.len() {

@@ -190,6 +190,7 @@ impl<I: Io> Worker<I> {
                 scanner: ready.scanner.clone(),
                 fate: ready.fate,
                 names: ready.names.as_ref().map(|names| names.pack(gathered)),
+                unnamed: ready.unnamed.pack(),
                 collected: ready
                     .collected
                     .as_ref()

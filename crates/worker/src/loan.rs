@@ -43,6 +43,7 @@ impl<I: Io> Worker<I> {
         totals.server_assignment_count += 1;
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
+        ready.unnamed.begin_loan();
         server.stock.begin_loan();
         server.asked = self.now;
         let differs = !std::rc::Rc::ptr_eq(&ready.vars, &server.vars);

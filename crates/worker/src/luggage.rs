@@ -13,7 +13,7 @@ use base::WorkerId;
 use protocol::cancel::CancelKey;
 use protocol::exchange::Exchange;
 use protocol::pack::Packed;
-use protocol::prepared::{PackedNames, PackedStatement, PackedStock};
+use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
 use reactor::Address;
 use serde::{Deserialize, Serialize};
 use wire::Scanner;
@@ -140,6 +140,7 @@ pub(crate) struct PackedReady {
     pub(crate) fate: crate::client::Fate,
     #[serde(default)]
     pub(crate) names: Option<PackedNames>,
+    pub(crate) unnamed: PackedUnnamed,
     /// The beginning of a message that cannot be understood yet, and how long all of it is.
     #[serde(default)]
     pub(crate) collected: Option<(Packed, usize)>,

@@ -4,6 +4,8 @@
 //! they were received; a client that uses no names pays for one look at the first bytes of its messages.
 //! Not here: what has to be said to a server so that it has what its client means (`protocol::prepared`).
 
+use std::ops::Range;
+
 use base::Key;
 use pool::{Mode, PoolKey, ServerKey};
 use protocol::exchange::Asked;
@@ -11,7 +13,7 @@ use protocol::fault::Fault;
 use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Names, Sides, Tally, Way};
 use protocol::vars::Tracked;
 use reactor::{Chunk, Io, Level};
-use wire::frame::Part;
+use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
 
 use crate::client::{Client, Fate, Ready, Stage, send_part};
@@ -33,6 +35,8 @@ pub(crate) struct Following<'a> {
     pub(crate) library: &'a mut Library,
     pub(crate) tracked: &'a Tracked,
     pub(crate) tally: Tally,
+    /// Where in the chunk a Parse without a name stands that has not been bound.
+    pub(crate) unbound: Option<Range<usize>>,
 }
 
 /// What has become of a piece of a message.
@@ -41,6 +45,8 @@ pub(crate) enum Taken {
     Not,
     /// It is dealt with up to this place in its chunk; what follows belongs to the server as it is.
     UpTo(usize),
+    /// What stands before this place in its chunk has been sent; from there on it is like any other.
+    From(usize),
     /// Its client cannot go on.
     Wrong(Fault),
 }
@@ -61,6 +67,15 @@ impl Following<'_> {
             _ if ready.fate == Fate::Collect => self.goes_on(io, ready, server, chunk, piece),
             Part::First { body_bytes, .. } if self.max > 0 && prepared::concerns(piece.kind) && is_read(server) => {
                 self.begins(io, ready, server, chunk, start, piece, body_bytes as usize)
+            }
+            // The batch ends without it: it is meant for the next one.
+            Part::First { .. } if piece.kind == frontend::SYNC && self.unbound.is_some() => {
+                self.end_of_chunk(ready, chunk.bytes());
+                Taken::Not
+            }
+            Part::First { .. } if piece.kind == frontend::QUERY && ready.unnamed.is_kept() => {
+                ready.unnamed.forget();
+                Taken::Not
             }
             Part::First { .. } if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() => {
                 if let Some(name) = prepared::given_name(&chunk.bytes()[piece.body.clone()]) {
@@ -85,7 +100,7 @@ impl Following<'_> {
     ) -> Taken {
         let body = &chunk.bytes()[piece.body.clone()];
         let ask = match prepared::look(piece.kind, body, body_bytes) {
-            Ok(Head::Plain) => return Taken::Not,
+            Ok(Head::Plain) => return self.plain(io, ready, server, chunk, start, piece, body_bytes),
             Ok(Head::Named(ask)) => ask,
             Ok(Head::More) => {
                 send_part(io, server.conn, chunk, start..piece.range.start);
@@ -103,6 +118,72 @@ impl Following<'_> {
                 Taken::UpTo(piece.body.start + end)
             }
             Err(fault) => wrong(ready, fault),
+        }
+    }
+
+    /// It concerns no statement with a name; the one without is its client's, too.
+    #[allow(clippy::too_many_arguments)]
+    fn plain<I: Io>(
+        &mut self,
+        io: &mut I,
+        ready: &mut Ready,
+        server: &mut Server,
+        chunk: &Chunk,
+        start: usize,
+        piece: &Piece,
+        body_bytes: usize,
+    ) -> Taken {
+        let body = &chunk.bytes()[piece.body.clone()];
+        if piece.kind == frontend::PARSE {
+            ready.unnamed.given(&server.exchange);
+            self.unbound = None;
+            if piece.range.len() == HEADER_BYTES + body_bytes {
+                self.unbound = Some(piece.range.clone());
+            } else if body.len() == body_bytes {
+                // Its header has come before.
+                ready.unnamed.keep(&[ready.scanner.header(), body].concat(), self.library);
+            }
+            return Taken::Not;
+        }
+        let mut out = Vec::new();
+        if let Err(fault) = self.uses_unnamed(ready, server, piece.kind, body, &mut out) {
+            return wrong(ready, fault);
+        }
+        if out.is_empty() {
+            return Taken::Not;
+        }
+        send_part(io, server.conn, chunk, start..piece.range.start);
+        send_all(io, server, out);
+        Taken::From(piece.range.start)
+    }
+
+    /// A Bind, Describe or Close that concerns no statement with a name.
+    fn uses_unnamed(
+        &mut self,
+        ready: &mut Ready,
+        server: &mut Server,
+        kind: u8,
+        body: &[u8],
+        out: &mut Vec<Bytes>,
+    ) -> Result<(), Fault> {
+        match kind {
+            frontend::BIND => self.unbound = None,
+            // Of a portal.
+            _ if body.first() != Some(&b'S') => return Ok(()),
+            frontend::CLOSE => {
+                self.unbound = None;
+                ready.unnamed.forget();
+                return Ok(());
+            }
+            _ => {}
+        }
+        ready.unnamed.bring(&mut server.stock, &mut server.exchange, &mut self.tally, out)
+    }
+
+    /// What has been given without a name and not been bound is kept, in case that its batch ends without that.
+    pub(crate) fn end_of_chunk(&mut self, ready: &mut Ready, bytes: &[u8]) {
+        if let Some(parse) = self.unbound.take() {
+            ready.unnamed.keep(&bytes[parse], self.library);
         }
     }
 
@@ -146,6 +227,18 @@ impl Following<'_> {
         drop(charge);
         let mut out = Vec::new();
         let way = match head {
+            Ok(Head::Plain) if is_read(server) && prepared::concerns(piece.kind) => {
+                let begun = match piece.kind {
+                    frontend::PARSE => {
+                        ready.unnamed.given(&server.exchange);
+                        ready.unnamed.keep(&[ready.scanner.header(), &bytes[..]].concat(), self.library);
+                        Ok(())
+                    }
+                    kind => self.uses_unnamed(ready, server, kind, bytes, &mut out),
+                };
+                send_all(io, server, std::mem::take(&mut out));
+                begun.map(|()| Way::AsItIs)
+            }
             Ok(Head::Named(ask)) => self.ask(ready, server, ask, body_bytes, &mut out),
             Ok(Head::Plain | Head::More) => Ok(Way::AsItIs),
             Err(fault) => Err(fault),

@@ -196,7 +196,7 @@ async def unnamed_over_syncs():
                     found = await conn.fetchval(f"select $1::text || '-own-{number}'", mark)
                 except asyncpg.PostgresError as error:
                     found = error.sqlstate
-                report.unnamed(found, mark, f"{mark}-own-{number}")
+                report.unnamed(found, f"{mark}-own-{number}")
 
     await together(20, one)
 

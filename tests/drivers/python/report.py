@@ -129,15 +129,12 @@ def sum_up(failures):
         raise limit
 
 
-def unnamed(found, mark, wanted):
+def unnamed(found, wanted):
     """Checks an answer to a statement without a name that was prepared one round trip earlier; the answer, or the error's
-    SQLSTATE. In transaction mode another client of the pool may have used the server in between: then the statement is not
-    there (26000), or it is the other's, which puts its own words behind our mark. Nothing else may come.
+    SQLSTATE.
     """
     if found == wanted:
         return
-    if MODE == "transaction" and (found == "26000" or found.startswith(mark)):
-        raise Limit("another client may use the server between Parse and Bind")
     raise AssertionError(f"a foreign answer: {found}, not {wanted}")
 
 

@@ -1,7 +1,7 @@
 //! What a message of the extended protocol says about a statement, read from as much of it as is here.
 //!
 //! Always true: nothing is copied; what concerns no statement with a name is said to be plain as soon as that can be known,
-//! which is after one or two bytes for drivers that use none.
+//! which is after one or two bytes for drivers that use none, or when a Parse without a name is whole.
 //! Not here: what is done about it (`stock`).
 
 use wire::frontend;
@@ -65,7 +65,7 @@ pub fn look(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault>
     let is_whole = body.len() == body_bytes;
     let broken = Fault::BrokenMessage { kind };
     let found = match kind {
-        frontend::PARSE => look_at_parse(body, is_whole),
+        frontend::PARSE => look_at_parse(body, is_whole, body_bytes),
         frontend::BIND => look_at_bind(body),
         frontend::DESCRIBE | frontend::CLOSE => look_at_target(kind, body, is_whole),
         _ => Some(Head::Plain),
@@ -84,11 +84,13 @@ pub fn given_name(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// `None` when it is broken.
-fn look_at_parse(body: &[u8], is_whole: bool) -> Option<Head<'_>> {
+fn look_at_parse(body: &[u8], is_whole: bool, body_bytes: usize) -> Option<Head<'_>> {
     let Some((name, text)) = c_string(body) else {
         return (body.len() <= NAME_BYTES_MAX).then_some(Head::More);
     };
     match (name.len(), is_whole) {
+        // What has come in pieces can only be kept while it comes.
+        (0, false) if body_bytes <= UNNAMED_BYTES_MAX => Some(Head::More),
         (0, _) => Some(Head::Plain),
         (NAME_BYTES_MAX.., _) => None,
         (_, false) => Some(Head::More),
@@ -127,6 +129,9 @@ fn look_at_target(kind: u8, body: &[u8], is_whole: bool) -> Option<Head<'_>> {
         _ => Some(Head::Plain),
     }
 }
+
+/// A longer Parse without a name that comes in pieces is not kept.
+const UNNAMED_BYTES_MAX: usize = 1 << 20;
 
 /// Takes a string that a zero byte ends off the front.
 fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -7,14 +7,15 @@
 //! Always true: a statement counts as being on a server from the moment it is sent until the server says otherwise, by an
 //! error or by skipping it; what may or may not be there is closed before it is prepared; a client is answered in the order
 //! in which it asked, and never for what the server has skipped.
-//! Not here: statements without a name, portals, and PREPARE in SQL, which nobody looks at; who owes whom how many answers
-//! (`exchange`); where the bytes come from and go (`worker::statements`).
+//! The statement without a name is its client's, too ([`Unnamed`]).
+//! Not here: portals, and PREPARE in SQL, which nobody looks at; who owes whom how many answers (`exchange`); where the bytes come from and go (`worker::statements`).
 
 mod library;
 mod look;
 mod names;
 mod pack;
 mod stock;
+mod unnamed;
 
 use std::rc::Rc;
 
@@ -23,6 +24,7 @@ pub use look::{Ask, Head, concerns, given_name, look};
 pub use names::Names;
 pub use pack::{Gathered, PackedNames, PackedStatement, PackedStock, Unpacking};
 pub use stock::{Sides, Stock, Way};
+pub use unnamed::{PackedUnnamed, Unnamed};
 
 /// Bytes for a server.
 #[derive(Clone, PartialEq, Eq, Debug)]

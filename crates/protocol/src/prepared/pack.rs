@@ -135,6 +135,7 @@ enum PackedPending {
     Close { id: u64, epoch: u64, was: Option<PackedHeld> },
     Found { step: u64, name: Packed },
     Dropped { name: Packed, was: Option<PackedNamed> },
+    Unnamed,
 }
 
 impl PackedHeld {
@@ -157,6 +158,7 @@ impl PackedPending {
             Pending::Close { id, epoch, was } => {
                 Self::Close { id: *id, epoch: *epoch, was: was.as_ref().map(|was| PackedHeld::new(was, gathered)) }
             }
+            Pending::Unnamed => Self::Unnamed,
             Pending::Found { step, name } => Self::Found { step: *step, name: (&**name).into() },
             Pending::Dropped { name, was } => {
                 Self::Dropped { name: (&**name).into(), was: was.as_ref().map(|was| PackedNamed::new(was, gathered)) }
@@ -171,6 +173,7 @@ impl PackedPending {
             }
             Self::Close { id, epoch, was: None } => Pending::Close { id, epoch, was: None },
             Self::Close { id, epoch, was: Some(was) } => Pending::Close { id, epoch, was: Some(was.unpack(from)?) },
+            Self::Unnamed => Pending::Unnamed,
             Self::Found { step, name: Packed(name) } => Pending::Found { step, name: name.into() },
             Self::Dropped { name: Packed(name), was: None } => Pending::Dropped { name: name.into(), was: None },
             Self::Dropped { name: Packed(name), was: Some(was) } => {

@@ -64,6 +64,8 @@ pub(super) enum Pending {
     Found { step: u64, name: Rc<[u8]> },
     /// A Close that we answer.
     Dropped { name: Rc<[u8]>, was: Option<Named> },
+    /// A Parse or a Close of the statement without a name, which belongs to nobody for long.
+    Unnamed,
 }
 
 impl Pending {
@@ -72,7 +74,7 @@ impl Pending {
         match self {
             Self::Parse { name, .. } => name.as_ref(),
             Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
-            Self::Close { .. } => None,
+            Self::Close { .. } | Self::Unnamed => None,
         }
     }
 
@@ -167,6 +169,12 @@ impl Stock {
         // What we answer ourselves may have been due at once.
         self.settle(sides.exchange, Some(sides.names));
         Ok(Way::Replaced(body_bytes))
+    }
+
+    /// The statement without a name is given or closed, and the answer is not shown.
+    pub(super) fn unnamed_comes(&mut self, exchange: &mut Exchange) {
+        self.pending.push_back(Pending::Unnamed);
+        exchange.asked_step(Step::Hidden);
     }
 
     fn parse(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
@@ -325,7 +333,7 @@ impl Stock {
                 (step, name)
             }
             Pending::Found { step, name } => (step, Some(name)),
-            Pending::Close { .. } | Pending::Dropped { .. } => return,
+            Pending::Close { .. } | Pending::Dropped { .. } | Pending::Unnamed => return,
         };
         let (Some(names), Some(name)) = (names, name) else { return };
         names.settle(&name, step);
@@ -346,6 +354,7 @@ impl Stock {
                 (step, name)
             }
             Pending::Found { step, name } => (step, Some(name)),
+            Pending::Unnamed => return,
             Pending::Close { id, was, .. } => {
                 if let Some(was) = was {
                     self.never_closed(id, was);
@@ -405,7 +414,7 @@ impl Stock {
     fn never_closed(&mut self, id: u64, still: Held) {
         let next = self.pending.iter_mut().find(|pending| match pending {
             Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
-            Pending::Found { .. } | Pending::Dropped { .. } => false,
+            Pending::Found { .. } | Pending::Dropped { .. } | Pending::Unnamed => false,
         });
         match next {
             Some(Pending::Close { was, .. }) => *was = Some(still),
@@ -439,7 +448,7 @@ impl Stock {
                 Pending::Dropped { was, .. } if names.is_some() && was.as_ref().is_some_and(|was| was.step == 0) => {
                     *was = None;
                 }
-                Pending::Dropped { .. } | Pending::Parse { .. } | Pending::Found { .. } => {}
+                Pending::Dropped { .. } | Pending::Parse { .. } | Pending::Found { .. } | Pending::Unnamed => {}
             }
         }
         if let Some(names) = names {

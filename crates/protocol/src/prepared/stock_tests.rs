@@ -583,10 +583,18 @@ fn a_sync_that_a_copy_ignores_does_no_harm() {
 #[test]
 fn messages_are_understood_as_far_as_they_are_here() {
     let plain = |kind: u8, body: &[u8]| look(kind, body, 50) == Ok(Head::Plain);
-    assert!(plain(b'P', b"\0") && plain(b'B', b"\0\0") && plain(b'B', b"portal\0\0") && plain(b'D', b"P"));
+    assert_eq!(look(b'P', b"\0q\0\0\0", 5), Ok(Head::Plain));
+    assert_eq!(look(b'P', b"\0", 2 << 20), Ok(Head::Plain));
+    assert!(plain(b'B', b"\0\0") && plain(b'B', b"portal\0\0") && plain(b'D', b"P"));
     assert!(plain(b'D', b"S\0") && plain(b'C', b"P") && plain(b'C', b"S\0") && plain(b'C', b"?") && plain(b'E', b""));
     let more = |kind: u8, body: &[u8]| look(kind, body, 50) == Ok(Head::More);
-    assert!(more(b'P', b"") && more(b'P', b"a") && more(b'P', b"a\0select 1\0\0\0") && more(b'C', b"S"));
+    assert!(
+        more(b'P', b"")
+            && more(b'P', b"\0")
+            && more(b'P', b"a")
+            && more(b'P', b"a\0select 1\0\0\0")
+            && more(b'C', b"S")
+    );
     assert!(more(b'B', b"") && more(b'B', b"\0") && more(b'B', b"\0a") && more(b'D', b"") && more(b'D', b"Sa\0"));
     let named = |kind: u8, body: &'static [u8]| match look(kind, body, body.len()) {
         Ok(Head::Named(ask)) => ask,

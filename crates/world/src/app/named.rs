@@ -64,6 +64,11 @@ impl Named {
         }
     }
 
+    /// Whether nobody can tell yet which answer is whose.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost > 0
+    }
+
     /// A COPY has failed with Syncs on their way.
     pub(super) fn lose(&mut self) {
         self.lost = 2;

@@ -69,13 +69,15 @@ pub(crate) struct Belief {
     /// The TimeZone that it has been told, or will have been when everything is answered.
     pub(crate) told: String,
     pub(crate) named: Named,
+    /// The statement that it has given without a name, and said nothing since.
+    unnamed: Option<Statement>,
 }
 
 impl Belief {
     /// Outside a transaction.
     pub(crate) fn new(zone: &str) -> Self {
         let [zone, zone_before, told] = [(); 3].map(|()| zone.to_owned());
-        Self { tx: TxStatus::Idle, zone, zone_before, told, named: Named::default() }
+        Self { tx: TxStatus::Idle, zone, zone_before, told, named: Named::default(), unnamed: None }
     }
 
     /// Everything is answered.
@@ -134,6 +136,14 @@ impl Speaker<'_> {
     /// A request of any kind that may be made here.
     pub(crate) fn any(&mut self) -> Request {
         let habits = self.habits;
+        if let Some(statement) = self.belief.unnamed.take()
+            && !self.belief.named.is_lost()
+            && self.dice.chance(800)
+        {
+            let mut request = self.bind_unnamed(&statement);
+            request.last = *self.next;
+            return request;
+        }
         if habits.sleeps > 0 {
             let mut request = self.query(Verb::Sleep { millis: habits.sleeps });
             request.last = *self.next;
@@ -154,6 +164,7 @@ impl Speaker<'_> {
             (habits.dirty, Self::dirty),
             (habits.named, Self::named),
             (habits.named, Self::named),
+            (habits.named && self.belief.tx != TxStatus::Failed, Self::give_unnamed),
             (habits.named && self.dice.chance(200), Self::drop_all),
             (habits.replicates, Self::stream),
             (habits.replicates, Self::stream),
@@ -177,6 +188,7 @@ impl Speaker<'_> {
 
     /// A transaction's first or last word.
     pub(crate) fn word(&mut self, verb: Verb) -> Request {
+        self.belief.unnamed = None;
         let mut request = self.blank();
         let is_extended = self.habits.extended && self.dice.chance(300);
         let statement = self.statement(verb);
@@ -352,12 +364,36 @@ impl Speaker<'_> {
         self.run(request, statement, false)
     }
 
+    /// A statement without a name, which is bound with the next request, if at all.
+    fn give_unnamed(&mut self) -> Request {
+        let mut request = self.blank();
+        let verb = self.rows();
+        let statement = self.statement(verb);
+        request.nonce = statement.nonce;
+        parse(&mut request.bytes, &statement);
+        request.expects.push_back((statement.nonce, Expect::Bare(backend::PARSE_COMPLETE)));
+        self.sync(&mut request);
+        self.belief.unnamed = Some(statement);
+        request
+    }
+
+    fn bind_unnamed(&mut self, statement: &Statement) -> Request {
+        let mut request = self.blank();
+        request.nonce = statement.nonce;
+        self.bind_it(&mut request.bytes, statement);
+        execute(&mut request.bytes, 0);
+        request.expects.push_back((statement.nonce, Expect::Bare(backend::BIND_COMPLETE)));
+        self.run(&mut request, statement, false);
+        self.sync(&mut request);
+        request
+    }
+
     fn open(&self, out: &mut Vec<u8>, statement: &Statement) {
-        write::message(out, frontend::PARSE, |out| {
-            out.push(0);
-            write::c_string(out, &statement.to_string());
-            out.extend([0, 0]);
-        });
+        parse(out, statement);
+        self.bind_it(out, statement);
+    }
+
+    fn bind_it(&self, out: &mut Vec<u8>, statement: &Statement) {
         let value = statement.nonce.to_string();
         write::message(out, frontend::BIND, |out| {
             out.extend([0, 0, 0, 0, 0, 1]);
@@ -542,6 +578,14 @@ pub(super) fn execute(out: &mut Vec<u8>, rows_max: u32) {
     write::message(out, frontend::EXECUTE, |out| {
         out.push(0);
         out.extend(rows_max.to_be_bytes());
+    });
+}
+
+fn parse(out: &mut Vec<u8>, statement: &Statement) {
+    write::message(out, frontend::PARSE, |out| {
+        out.push(0);
+        write::c_string(out, &statement.to_string());
+        out.extend([0, 0]);
     });
 }
 

@@ -364,7 +364,9 @@ impl Session {
                 self.work = Some(Work::Execute { rows_max });
             }
             frontend::CLOSE => {
-                if body.first() == Some(&b'S') {
+                if body.starts_with(b"S\0") {
+                    self.parsed = None;
+                } else if body.first() == Some(&b'S') {
                     self.named.remove(&string(&body[1..]));
                 }
                 write::bare(&mut self.out, backend::CLOSE_COMPLETE);

@@ -185,7 +185,7 @@ func unnamedOverSyncs() {
 			if err != nil {
 				code = Error[*pgconn.PgError](err).Code
 			}
-			Unnamed(found, code, mark, wanted)
+			Unnamed(found, code, wanted)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 // lib/pq, by database/sql as it is meant to be used.
 //
-// Always true: each connection is one of its own, not one of database/sql's pool. In transaction mode values are sent with
-// binary_parameters, since the driver otherwise prepares without a name in one round trip and runs that in the next.
+// Always true: each connection is one of its own, not one of database/sql's pool. Values are sent as the driver does by itself: it
+// prepares without a name in one round trip and runs that in the next.
 package main
 
 import (
@@ -37,9 +37,6 @@ func (c conn) close() {
 }
 
 func tryConnect(user string, more ...string) (conn, error) {
-	if Mode == "transaction" {
-		more = append(more, "binary_parameters=yes")
-	}
 	return dial(user, more...)
 }
 
@@ -500,7 +497,7 @@ func unnamedOverSyncs() {
 			if err != nil {
 				code = string(Error[*pq.Error](err).Code)
 			}
-			Unnamed(found, code, mark, fmt.Sprintf("%s-own-%d", mark, number))
+			Unnamed(found, code, fmt.Sprintf("%s-own-%d", mark, number))
 		}
 	})
 }

@@ -140,14 +140,10 @@ func Together(count int, one func(number int)) {
 }
 
 // Unnamed checks an answer to a statement without a name that was prepared one round trip earlier, or the code of the error
-// that came instead. In transaction mode another client of the pool may have used the server in between: then the statement
-// is not there (26000), or it is the other's, which puts its own words behind our mark. Nothing else may come.
-func Unnamed(found, code, mark, wanted string) {
+// that came instead.
+func Unnamed(found, code, wanted string) {
 	if code == "" && found == wanted {
 		return
-	}
-	if Mode == "transaction" && (code == "26000" || code == "" && strings.HasPrefix(found, mark)) {
-		panic(limit("another client may use the server between Parse and Bind"))
 	}
 	panic(fmt.Sprintf("a foreign answer: %s%s, not %s", found, code, wanted))
 }

@@ -89,16 +89,10 @@ impl Given {
     }
 
     /// Checks an answer to a statement without a name that was prepared one round trip earlier: the answer, or the code of
-    /// the error that came instead. In transaction mode another client of the pool may have used the server in between: then
-    /// the statement is not there (26000), or it is the other's, which puts its own words behind our mark. Nothing else may
-    /// come.
-    pub fn unnamed(&self, found: Result<&str, &str>, mark: &str, wanted: &str) -> Outcome {
+    /// the error that came instead.
+    pub fn unnamed(&self, found: Result<&str, &str>, wanted: &str) -> Outcome {
         match found {
             Ok(answer) if answer == wanted => Ok(()),
-            Ok(answer) if self.mode == "transaction" && answer.starts_with(mark) => {
-                Err(Failure::Limit(LENT_AWAY.into()))
-            }
-            Err("26000") if self.mode == "transaction" => Err(Failure::Limit(LENT_AWAY.into())),
             other => Err(Failure::Failed(format!("a foreign answer: {other:?}, not {wanted}"))),
         }
     }
@@ -245,4 +239,3 @@ pub const LOCK_MAX: &str = "20s";
 /// The size of a big value.
 pub const BIG: usize = 64 << 20;
 
-const LENT_AWAY: &str = "another client may use the server between Parse and Bind";

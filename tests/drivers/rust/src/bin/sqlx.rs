@@ -220,7 +220,7 @@ async fn unnamed_over_syncs() -> Outcome {
             let asked = query_scalar::<_, String>(text).bind(mark.clone()).persistent(false);
             let found = asked.fetch_one(&mut conn).await;
             let found = found.as_deref().map_err(|error| said(error).code());
-            GIVEN.unnamed(found, &mark, &format!("{mark}-own-{number}"))?;
+            GIVEN.unnamed(found, &format!("{mark}-own-{number}"))?;
         }
         Ok(())
     })

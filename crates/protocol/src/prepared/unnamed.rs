@@ -1,0 +1,169 @@
+//! The statement without a name: a server has it from whoever gave it one last, and keeps it for whoever comes next.
+//!
+//! Always true: what a client binds or describes without a name is what it has given itself, or nothing; a Parse that is used in
+//! its own batch costs neither a copy nor a message.
+//! Not here: statements with names (`stock`).
+
+use serde::{Deserialize, Serialize};
+use wire::backend::TxStatus;
+use wire::frontend;
+
+use super::library::{Charge, Library};
+use super::stock::Stock;
+use super::{Bytes, Tally};
+use crate::exchange::Exchange;
+use crate::fault::Fault;
+use crate::pack::Packed;
+
+/// What one client has given.
+#[derive(Debug, Default)]
+pub struct Unnamed {
+    /// In which epoch of the present loan.
+    given: Option<u64>,
+    /// The Parse, if a Sync came before it was bound: then it is to outlive its loan.
+    kept: Option<Box<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    parse: Box<[u8]>,
+    _charge: Charge,
+}
+
+/// [`Unnamed`], on its way to another process.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct PackedUnnamed {
+    given: Option<u64>,
+    kept: Option<Packed>,
+}
+
+impl Unnamed {
+    /// The client has got a server, on which it has given nothing.
+    pub fn begin_loan(&mut self) {
+        self.given = None;
+    }
+
+    /// The client gives one, with the message that is sent now.
+    pub fn given(&mut self, exchange: &Exchange) {
+        (self.given, self.kept) = (Some(exchange.epoch()), None);
+    }
+
+    /// A batch ends that has not bound what it has given with this message.
+    pub fn keep(&mut self, parse: &[u8], library: &mut Library) {
+        // Who gives more than can be kept is told that there is none when it is bound.
+        let charge = library.charge(parse.len());
+        self.kept = charge.map(|charge| Box::new(Kept { parse: parse.into(), _charge: charge }));
+    }
+
+    /// Whether something is kept.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// It is given up: by a Close, or a simple query (`drop_unnamed_stmt` in PostgreSQL's `tcop/postgres.c`).
+    pub fn forget(&mut self) {
+        (self.given, self.kept) = (None, None);
+    }
+
+    /// The client binds or describes it: what the server must be sent before, if it may have another one.
+    ///
+    /// # Errors
+    /// Nothing can be sent unseen now.
+    pub fn bring(
+        &mut self,
+        stock: &mut Stock,
+        exchange: &mut Exchange,
+        tally: &mut Tally,
+        out: &mut Vec<Bytes>,
+    ) -> Result<(), Fault> {
+        if self.given.is_some_and(|epoch| is_certain(epoch, exchange)) {
+            return Ok(());
+        }
+        if !exchange.may_step() {
+            return Err(Fault::StatementUnknown { name: Box::default() });
+        }
+        match &self.kept {
+            Some(kept) => {
+                tally.server_parses += 1;
+                out.push(Bytes::Own(kept.parse.to_vec()));
+            }
+            // The server itself says that there is none.
+            None => out.push(Bytes::Own(CLOSE.to_vec())),
+        }
+        self.given = Some(exchange.epoch());
+        stock.unnamed_comes(exchange);
+        Ok(())
+    }
+
+    /// For another process.
+    #[must_use]
+    pub fn pack(&self) -> PackedUnnamed {
+        PackedUnnamed { given: self.given, kept: self.kept.as_ref().map(|kept| (&*kept.parse).into()) }
+    }
+
+    /// From another process.
+    #[must_use]
+    pub fn unpack(packed: PackedUnnamed, library: &mut Library) -> Self {
+        let mut unnamed = Self { given: packed.given, kept: None };
+        if let Some(parse) = packed.kept {
+            unnamed.keep(&parse.0, library);
+        }
+        unnamed
+    }
+}
+
+/// Whether the server has what was sent to it in this epoch when it comes to what is sent now: an error skips both, or there has
+/// been none in this transaction.
+fn is_certain(epoch: u64, exchange: &Exchange) -> bool {
+    epoch == exchange.epoch() || exchange.owes_nothing() && exchange.status() == TxStatus::Open
+}
+
+/// Closes the statement without a name.
+const CLOSE: [u8; 7] = [frontend::CLOSE, 0, 0, 0, 6, b'S', 0];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::Asked;
+
+    fn bring(unnamed: &mut Unnamed, stock: &mut Stock, exchange: &mut Exchange) -> Vec<Bytes> {
+        let mut out = Vec::new();
+        unnamed.bring(stock, exchange, &mut Tally::default(), &mut out).expect("it can be sent");
+        out
+    }
+
+    #[test]
+    fn what_is_given_in_the_same_batch_is_there() {
+        let (mut unnamed, mut stock, mut exchange) = (Unnamed::default(), Stock::default(), Exchange::default());
+        unnamed.begin_loan();
+        unnamed.given(&exchange);
+        assert_eq!(exchange.asked(frontend::PARSE), Asked::Forward);
+        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), []);
+    }
+
+    #[test]
+    fn what_was_given_on_another_server_is_given_again_and_what_was_not_is_closed() {
+        let (mut stock, mut exchange) = (Stock::default(), Exchange::default());
+        let mut library = Library::new(1, 1);
+        let mut unnamed = Unnamed::default();
+        unnamed.given(&exchange);
+        unnamed.keep(b"P....\0select 1\0\0\0", &mut library);
+        unnamed.begin_loan();
+        let again = [Bytes::Own(b"P....\0select 1\0\0\0".to_vec())];
+        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), again);
+        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), []);
+        let mut stranger = Unnamed::default();
+        stranger.begin_loan();
+        assert_eq!(bring(&mut stranger, &mut stock, &mut exchange), [Bytes::Own(b"C\0\0\0\x06S\0".to_vec())]);
+    }
+
+    #[test]
+    fn a_query_gives_it_up() {
+        let (mut stock, mut exchange) = (Stock::default(), Exchange::default());
+        let mut unnamed = Unnamed::default();
+        unnamed.keep(b"P", &mut Library::new(1, 1));
+        unnamed.forget();
+        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
+    }
+}

@@ -90,6 +90,8 @@ pub enum Planted {
     RequestLeftBehind,
     /// A server that comes by an online restart is believed to have no statements.
     StatementsLeftBehind,
+    /// A client binds the statement without a name on whatever server comes. Every pooler in transaction mode does.
+    UnnamedBelieved,
     /// A server that comes by an online restart is believed to have the parameters of every other.
     ParametersLeftBehind,
     /// A loan that would have begun while the pooler was suspended never begins. Switches that drop what they should put off.
@@ -178,7 +180,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -207,6 +209,7 @@ impl Planted {
         Self::PackedIsTouched,
         Self::RequestLeftBehind,
         Self::StatementsLeftBehind,
+        Self::UnnamedBelieved,
         Self::ParametersLeftBehind,
         Self::LoanForgottenInSuspend,
         Self::SlotKeptByLeaver,
@@ -262,6 +265,7 @@ impl Planted {
             Self::PackedIsTouched => "packed-is-touched",
             Self::RequestLeftBehind => "request-left-behind",
             Self::StatementsLeftBehind => "statements-left-behind",
+            Self::UnnamedBelieved => "unnamed-believed",
             Self::ParametersLeftBehind => "parameters-left-behind",
             Self::LoanForgottenInSuspend => "loan-forgotten-in-suspend",
             Self::SlotKeptByLeaver => "slot-kept-by-leaver",

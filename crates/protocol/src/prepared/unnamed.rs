@@ -4,6 +4,7 @@
 //! its own batch costs neither a copy nor a message.
 //! Not here: statements with names (`stock`).
 
+use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 use wire::backend::TxStatus;
 use wire::frontend;
@@ -77,7 +78,7 @@ impl Unnamed {
         tally: &mut Tally,
         out: &mut Vec<Bytes>,
     ) -> Result<(), Fault> {
-        if self.given.is_some_and(|epoch| is_certain(epoch, exchange)) {
+        if self.given.is_some_and(|epoch| is_certain(epoch, exchange)) || planted::is(Planted::UnnamedBelieved) {
             return Ok(());
         }
         if !exchange.may_step() {

@@ -7,7 +7,7 @@
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
-use super::speech::{Expect, Request, Speaker, execute};
+use super::speech::{Expect, Request, Speaker, execute, parse};
 use crate::sql::{Statement, Verb, named_text};
 
 /// What an application knows of its names.
@@ -200,6 +200,31 @@ impl Speaker<'_> {
             out.extend(value.as_bytes());
             out.extend([0, 0]);
         });
+    }
+
+    /// A statement without a name, which is bound with the next request, if at all.
+    pub(super) fn give_unnamed(&mut self) -> Request {
+        let mut request = self.blank();
+        let verb = self.rows();
+        let statement = self.statement(verb);
+        request.nonce = statement.nonce;
+        parse(&mut request.bytes, &statement);
+        request.expects.push_back((statement.nonce, Expect::Bare(backend::PARSE_COMPLETE)));
+        self.sync(&mut request);
+        self.belief.unnamed = Some(statement);
+        request
+    }
+
+    /// It is bound.
+    pub(super) fn bind_unnamed(&mut self, statement: &Statement) -> Request {
+        let mut request = self.blank();
+        request.nonce = statement.nonce;
+        self.bind_it(&mut request.bytes, statement);
+        execute(&mut request.bytes, 0);
+        request.expects.push_back((statement.nonce, Expect::Bare(backend::BIND_COMPLETE)));
+        self.run(&mut request, statement, false);
+        self.sync(&mut request);
+        request
     }
 
     /// Drops all that the server has.

@@ -70,7 +70,7 @@ pub(crate) struct Belief {
     pub(crate) told: String,
     pub(crate) named: Named,
     /// The statement that it has given without a name, and said nothing since.
-    unnamed: Option<Statement>,
+    pub(super) unnamed: Option<Statement>,
 }
 
 impl Belief {
@@ -124,7 +124,7 @@ impl Speaker<'_> {
         Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: (*self.belief.zone).into(), verb }
     }
 
-    fn rows(&mut self) -> Verb {
+    pub(super) fn rows(&mut self) -> Verb {
         if self.dice.chance(self.habits.huge) {
             return Verb::Rows { rows: self.dice.among(10..=40) as u32, size: self.dice.among(10_000..=40_000) as u32 };
         }
@@ -364,36 +364,12 @@ impl Speaker<'_> {
         self.run(request, statement, false)
     }
 
-    /// A statement without a name, which is bound with the next request, if at all.
-    fn give_unnamed(&mut self) -> Request {
-        let mut request = self.blank();
-        let verb = self.rows();
-        let statement = self.statement(verb);
-        request.nonce = statement.nonce;
-        parse(&mut request.bytes, &statement);
-        request.expects.push_back((statement.nonce, Expect::Bare(backend::PARSE_COMPLETE)));
-        self.sync(&mut request);
-        self.belief.unnamed = Some(statement);
-        request
-    }
-
-    fn bind_unnamed(&mut self, statement: &Statement) -> Request {
-        let mut request = self.blank();
-        request.nonce = statement.nonce;
-        self.bind_it(&mut request.bytes, statement);
-        execute(&mut request.bytes, 0);
-        request.expects.push_back((statement.nonce, Expect::Bare(backend::BIND_COMPLETE)));
-        self.run(&mut request, statement, false);
-        self.sync(&mut request);
-        request
-    }
-
     fn open(&self, out: &mut Vec<u8>, statement: &Statement) {
         parse(out, statement);
         self.bind_it(out, statement);
     }
 
-    fn bind_it(&self, out: &mut Vec<u8>, statement: &Statement) {
+    pub(super) fn bind_it(&self, out: &mut Vec<u8>, statement: &Statement) {
         let value = statement.nonce.to_string();
         write::message(out, frontend::BIND, |out| {
             out.extend([0, 0, 0, 0, 0, 1]);
@@ -581,7 +557,7 @@ pub(super) fn execute(out: &mut Vec<u8>, rows_max: u32) {
     });
 }
 
-fn parse(out: &mut Vec<u8>, statement: &Statement) {
+pub(super) fn parse(out: &mut Vec<u8>, statement: &Statement) {
     write::message(out, frontend::PARSE, |out| {
         out.push(0);
         write::c_string(out, &statement.to_string());

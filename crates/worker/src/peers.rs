@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use config::{Host, Peer, Settings};
 use protocol::cancel::CancelKey;
@@ -200,6 +201,10 @@ impl<I: Io> Worker<I> {
     /// The connection to a peer did not come about; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
         let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        if planted::is(Planted::ForwardSlotLost) {
+            let requester = forward.requester;
+            return self.tell_requester(requester);
+        }
         forward.stage = Stage::Waiting;
         let peer = forward.peer;
         self.fail_forward(key, &format!("connect failed: {}", words(error)));
@@ -225,7 +230,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forward_ended(&mut self, key: Key) {
         if let Some(peer) = self.forwards.rows.get(key).map(|row| row.peer) {
             self.end_forward(key);
-            self.start_forwards(peer);
+            if !planted::is(Planted::ForwardWaiterForgotten) {
+                self.start_forwards(peer);
+            }
         }
     }
 
@@ -241,7 +248,12 @@ impl<I: Io> Worker<I> {
 
     /// A request is over, whatever came of it.
     fn end_forward(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.remove(key) else { return };
+        let Some(mut forward) = self.forwards.rows.remove(key) else { return };
+        if planted::is(Planted::ForwardAnswersAnother)
+            && let Some((_, other)) = self.forwards.rows.iter_mut().next()
+        {
+            std::mem::swap(&mut forward.requester, &mut other.requester);
+        }
         if let Stage::Connecting { conn, .. } | Stage::Sent(conn) = forward.stage {
             self.io.close(conn, Close::Now);
         }

@@ -68,6 +68,7 @@ pub(crate) enum Command {
     Kill(Arc<str>),
     Disable(Arc<str>),
     Reconnect(Whose),
+    /// One of those who are there then.
     KillClient(u64),
     /// Everything comes to rest; for another process, which then does not come up, or for nothing.
     Suspend {
@@ -189,7 +190,9 @@ impl World {
                 }
             }
             What::Reload { dice } => {
-                let shape = self.plan.shape.redrawn(&mut Dice::new(dice, 1));
+                let mut dice = Dice::new(dice, 1);
+                let mut shape = self.plan.shape.redrawn(&mut dice);
+                shape.redraw_peers(&self.plan.group, &mut dice);
                 self.reload(&shape);
             }
             What::FewBuffers { worker } => net.desk(worker).buffers_max = 2,
@@ -212,7 +215,7 @@ impl World {
             What::Order(Command::Disable(name)) => self.disable(name, true),
             What::Order(Command::Reconnect(whose)) => self.reconnect(whose),
             What::Order(Command::Suspend { is_handover }) => self.give(Order::Suspend { is_handover: *is_handover }),
-            What::Order(Command::KillClient(id)) => self.give(Order::KillClient(*id)),
+            What::Order(Command::KillClient(which)) => self.seek_client(*which),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
             What::AuthType { to } => {
                 let mut shape = self.plan.shape.clone();

@@ -9,12 +9,16 @@
 mod agenda;
 mod app;
 mod checkers;
+mod console;
 mod dice;
+mod evict;
 mod fairness;
 mod faults;
+mod group;
 mod hands;
 mod net;
 mod operator;
+mod peers;
 mod phases;
 mod plan;
 mod postgres;

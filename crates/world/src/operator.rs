@@ -206,7 +206,8 @@ impl World {
                     self.pack();
                 }
             }
-            Order::Reconnect(_) | Order::KillClient(_) | Order::AwaitRenewed(_) => {}
+            Order::KillClient(id) => self.check_killed(id, done),
+            Order::Reconnect(_) | Order::AwaitRenewed(_) => {}
         }
     }
 

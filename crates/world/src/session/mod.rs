@@ -522,6 +522,11 @@ impl Session {
         self.work.is_some()
     }
 
+    /// Whether an application has a transaction here that has not ended.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        matches!(self.life, Life::Ready) && self.tx != TxStatus::Idle
+    }
+
     /// Bytes that it has read ahead.
     pub(crate) fn unread(&self) -> usize {
         self.input.len() + self.queue.iter().map(|(_, body)| body.len() + 5).sum::<usize>()

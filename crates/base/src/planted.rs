@@ -149,6 +149,9 @@ pub enum Planted {
     ForwardWaiterForgotten,
     /// When a peer is done with a request, somebody else is told so. Answers matched to questions by their order.
     ForwardAnswersAnother,
+    /// With `server_fast_close` a session in a transaction survives a RECONNECT for good. An order that looks at who is there
+    /// and leaves no note for those who are busy.
+    BusySessionKept,
 }
 
 /// Whether this bug is planted.
@@ -182,7 +185,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 51] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -233,6 +236,7 @@ impl Planted {
         Self::ForwardSlotLost,
         Self::ForwardWaiterForgotten,
         Self::ForwardAnswersAnother,
+        Self::BusySessionKept,
     ];
 
     /// Its name on a command line.
@@ -289,6 +293,7 @@ impl Planted {
             Self::ForwardSlotLost => "forward-slot-lost",
             Self::ForwardWaiterForgotten => "forward-waiter-forgotten",
             Self::ForwardAnswersAnother => "forward-answers-another",
+            Self::BusySessionKept => "busy-session-kept",
         }
     }
 

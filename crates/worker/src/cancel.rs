@@ -71,9 +71,9 @@ impl<I: Io> Worker<I> {
         // A key from another process, which had more workers, names none of ours.
         let worker = self.named_by(key);
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
-            self.cancel(key, requester);
+            self.cancel(key, requester, self.now);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
-            post(ToWorker::Cancel { key, requester });
+            post(ToWorker::Cancel { key, requester, since: self.now });
         } else {
             self.tell_requester(requester);
         }
@@ -93,13 +93,23 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// Whether a request that was made at that time has been given up: it was in a letter for longer than whoever made it waits,
+    /// who may have asked for something else meanwhile.
+    pub(crate) fn is_cancel_stale(&self, since: Time) -> bool {
+        self.force.settings.cancel_wait_timeout.is_some_and(|limit| since + limit <= self.now)
+    }
+
     /// Cancels what the client of this key runs or waits for.
-    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester) {
+    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, since: Time) {
+        if self.is_cancel_stale(since) {
+            self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
+            return self.tell_requester(requester);
+        }
         let client = self.cancel_keys.get(&key).copied();
         if client.is_none()
             && let Some(&home) = self.moved_keys.get(&key)
         {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester });
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, since });
             return;
         }
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {

@@ -100,20 +100,24 @@ impl<I: Io> Worker<I> {
         let workers = self.posts.workers.len();
         let home = WorkerId((usize::from(peer) % workers) as u8);
         if home == self.id {
-            self.pass_on(peer, key, requester);
+            self.pass_on(peer, key, requester, self.now);
         } else {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester });
+            let since = self.now;
+            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester, since });
         }
     }
 
     /// Passes a request on, as soon as there is a connection for it.
-    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester) {
+    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, since: Time) {
+        if self.is_cancel_stale(since) {
+            return self.tell_requester(requester);
+        }
         self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
         if !self.force.settings.peers.contains_key(&peer) {
             // It has gone by a reload, on the way from another worker.
             return self.tell_requester(requester);
         }
-        let (id, since) = (self.posts.ids.take(), self.now);
+        let id = self.posts.ids.take();
         let forward = Forward { peer, key, id, since, timer: None, stage: Stage::Waiting, requester };
         let Ok(row) = self.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");

@@ -4,11 +4,11 @@
 //! Always true: nobody is told that they are sent away but those whom the operator has meant, and of these everybody goes.
 //! Not here: the other orders (`operator`), how a shutdown ends (`phases`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::Time;
-use worker::letters::{Order, Parts, Row, Shutdown, Snapshot, ToWorker};
+use worker::letters::{Order, Parts, Row, Shutdown, Snapshot, ToWorker, Whose};
 
 use crate::agenda::Event;
 use crate::app::{Ended, Stage};
@@ -17,21 +17,52 @@ use crate::faults::{Command, Fault, What};
 use crate::hands::end_at;
 use crate::net::{Holder, Net};
 use crate::plan::Plan;
+use crate::session::Session;
 use crate::witness::Charge;
 use crate::world::{START, World};
 
 /// What is remembered of those who are sent away.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Evicted {
-    /// KILL_CLIENTs whose operator looks who is there, by the number of the question: what is drawn of it, the workers that have
-    /// answered, and whom they show.
-    sought: BTreeMap<u64, (u64, u8, Vec<(u64, u32)>)>,
+    /// KILL_CLIENTs whose operator looks who is there, by the number of the question.
+    sought: BTreeMap<u64, Search>,
     asked: u64,
     /// Those whom the operator wants gone, by their numbers: the worker's end of their connection, if they were in when the
     /// order was given.
     killed: BTreeMap<u64, Option<u32>>,
+    /// RECONNECTs: when they were ordered, of what, and whether every worker has obeyed.
+    renewals: Vec<(Time, Whose, bool)>,
+    /// Sessions that were there at the last look, and should not have been.
+    suspects: BTreeSet<u32>,
+    /// When somebody was last sent away who may have been waiting for a cancel request: such a one learns nothing by its end.
+    pub(crate) last: Time,
     /// When the shutdown sent away who was left.
     pub(crate) all_since: Option<Time>,
+}
+
+/// A look at who is there.
+#[derive(Debug)]
+struct Search {
+    /// What is drawn of it.
+    which: u64,
+    /// How many workers have answered.
+    answered: u8,
+    /// Whom they show: numbers, and the workers' ends of their connections.
+    found: Vec<(u64, u32)>,
+}
+
+impl Default for Evicted {
+    fn default() -> Self {
+        Self {
+            sought: BTreeMap::new(),
+            asked: 0,
+            killed: BTreeMap::new(),
+            renewals: Vec::new(),
+            suspects: BTreeSet::new(),
+            last: Time(0),
+            all_since: None,
+        }
+    }
 }
 
 impl Plan {
@@ -77,14 +108,14 @@ impl World {
     pub(crate) fn seek_client(&mut self, which: u64) {
         let question = SEEKING + self.evicted.asked;
         self.evicted.asked += 1;
-        self.evicted.sought.insert(question, (which, 0, Vec::new()));
+        self.evicted.sought.insert(question, Search { which, answered: 0, found: Vec::new() });
         let what = Parts { clients: true, logins: true, ..Parts::default() };
         self.order(|| ToWorker::Show { question, what });
     }
 
     /// A worker shows who is there; whether somebody is looked for.
     pub(crate) fn sought(&mut self, question: u64, snapshot: &Snapshot) -> bool {
-        let Some((which, answered, found)) = self.evicted.sought.get_mut(&question) else { return false };
+        let Some(Search { which, answered, found }) = self.evicted.sought.get_mut(&question) else { return false };
         *answered += 1;
         found.extend(snapshot.clients.iter().chain(&snapshot.logins).filter_map(|row| Some((row.id, end_of(row)?))));
         if *answered == self.plan.workers {
@@ -136,6 +167,47 @@ impl World {
         }
     }
 
+    /// RECONNECT is ordered.
+    pub(crate) fn renewal_ordered(&mut self, whose: &Whose) {
+        self.evicted.renewals.push((self.witness.now, whose.clone(), false));
+    }
+
+    /// Every worker has obeyed.
+    pub(crate) fn renewal_obeyed(&mut self, whose: &Whose) {
+        let first = self.evicted.renewals.iter_mut().find(|(_, other, is_obeyed)| other == whose && !is_obeyed);
+        if let Some((_, _, is_obeyed)) = first {
+            *is_obeyed = true;
+        }
+    }
+
+    /// Now and then: where sessions are not waited for, none that stands outside a transaction is from before a RECONNECT.
+    pub(crate) fn look_at_renewals(&mut self) {
+        let before = std::mem::take(&mut self.evicted.suspects);
+        let now = self.witness.now;
+        let is_fast = self.checkers.forces.iter().all(|(_, force)| force.settings.server_fast_close);
+        let net = self.net.borrow();
+        let is_stalled = net.desks.iter().any(|desk| desk.busy_until + STALLED > now);
+        if self.evicted.renewals.is_empty() || !is_fast || is_stalled || self.is_suspended() {
+            return;
+        }
+        let is_old = |session: &Session| {
+            let is_meant = |whose: &Whose| whose.as_deref().is_none_or(|name| *name == *session.database);
+            let mut renewals = self.evicted.renewals.iter();
+            renewals.any(|(at, whose, is_obeyed)| *is_obeyed && session.born < *at && is_meant(whose))
+        };
+        let is_left = |session: &&Session| {
+            let is_open = !net.end(session.end).is_closed && !net.end(session.end ^ 1).is_closed;
+            let is_quiet = session.is_quiet() && net.is_heard(session.end) && net.is_heard(session.end ^ 1);
+            is_open && is_quiet && session.database.starts_with("session") && is_old(session)
+        };
+        let left: BTreeSet<u32> = self.postgres.sessions.iter().filter(is_left).map(|session| session.number).collect();
+        if let Some(number) = left.intersection(&before).next() {
+            let text = format!("server {number} is there after a RECONNECT, and could have been closed");
+            self.witness.accuse(Charge::NotServed, text);
+        }
+        self.evicted.suspects = left;
+    }
+
     /// Whoever is left is sent away.
     pub(crate) fn end_clients(&mut self, secs: u64) {
         if self.checkers.shutdown != Some(Shutdown::WaitForClients) {
@@ -144,6 +216,8 @@ impl World {
         self.witness.note(|| "ENDS CLIENTS".to_owned());
         self.witness.count("shutdowns out of patience");
         self.evicted.all_since = Some(self.witness.now);
+        // From now on.
+        self.evicted.last = Time(u64::MAX);
         self.checkers.drained.clear();
         self.checkers.is_drained = false;
         self.order(|| ToWorker::EndClients { secs });
@@ -191,5 +265,7 @@ fn end_of(row: &Row) -> Option<u32> {
 const STREAM: u64 = u64::MAX - 42;
 /// The first question of an operator who looks whom to kill.
 const SEEKING: u64 = 10;
+/// A worker that had a turn so long ago has read everything that had come.
+const STALLED: Duration = Duration::from_millis(50);
 /// How long the servers of clients that were sent away are given to be cancelled and rolled back, as by the control thread.
 pub(crate) const MENDING_MAX: Duration = Duration::from_secs(10);

@@ -402,8 +402,8 @@ impl World {
         let touched = touching.filter(|fault| fault_begins(fault) <= now);
         let last = touched.map(|fault| fault_ends(fault, self.plan.heals_at).min(now)).max().unwrap_or(Time(0));
         match phase {
-            Phase::Faults => last,
-            Phase::Healing { since } => last.max(since + SETTLING),
+            Phase::Faults => last.max(self.evicted.last.min(now)),
+            Phase::Healing { since } => last.max(since + SETTLING).max(self.evicted.last.min(now)),
             _ => now,
         }
     }

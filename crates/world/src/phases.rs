@@ -62,6 +62,7 @@ impl World {
     pub(crate) fn look(&mut self) {
         self.look_at_memory();
         self.look_at_askers();
+        self.look_at_renewals();
         match self.checkers.phase {
             Phase::Faults | Phase::Over => {}
             Phase::Healing { since } => self.look_at_the_healing(since),

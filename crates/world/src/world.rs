@@ -418,7 +418,7 @@ impl World {
                 Holder::Canceller(app) => {
                     let app = &mut self.apps[app as usize];
                     if app.cancel_end == Some(end) {
-                        app.cancel_heard(net, self.jumped, &mut self.witness);
+                        app.cancel_heard(net, self.jumped.max(self.evicted.last), &mut self.witness);
                         let (number, range) = (app.number, app.cancel_range);
                         let is_over = app.cancel_end.is_none() && self.plan.is_calm;
                         let was_running = app.was_running.filter(|_| is_over);

@@ -1,4 +1,4 @@
-//! The control thread's part of the console, which may think for a while.
+//! The console: who asks it, and the control thread's part of it, which may think for a while.
 //!
 //! Always true: what is cancelled while it thinks is answered as cancelled; nobody is answered who has left.
 //! Not here: what the answers are (`session`).
@@ -10,7 +10,7 @@ use worker::letters::ToWorker;
 
 use crate::agenda::Event;
 use crate::dice::Dice;
-use crate::plan::Plan;
+use crate::plan::{ADMIN, CONSOLE, Habits, Person, Plan, WATCHER};
 use crate::session::answer_of_the_console;
 use crate::world::World;
 
@@ -42,6 +42,38 @@ impl Console {
 }
 
 impl Plan {
+    /// People who ask the console.
+    pub(crate) fn draw_operators(&mut self, dice: &mut Dice, common: &Habits) {
+        for _ in 0..dice.among(1..=3) {
+            let person = Person {
+                user: dice.pick(&[ADMIN, WATCHER]).to_owned(),
+                database: CONSOLE.to_owned(),
+                errands: dice.among(1..=30) as u32,
+                transactions: false,
+                proof: self.proof,
+                is_proof_unsure: false,
+                knows_any_database: self.shape.autodb.is_some(),
+            };
+            let habits = Habits {
+                errors: common.errors,
+                big: common.big,
+                pipelines: common.pipelines,
+                vanishes: common.vanishes,
+                deafness: common.deafness,
+                dawdles: common.dawdles,
+                reconnects: common.reconnects,
+                think: common.think,
+                arrival: common.arrival,
+                hasty: common.hasty,
+                strange: common.strange,
+                veils: common.veils,
+                rude: common.rude * 5,
+                ..Habits::default()
+            };
+            self.people.push((self.people.len() as u32, person, habits));
+        }
+    }
+
     /// Where the console is slow, its people lose patience.
     pub(crate) fn draw_console(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);

@@ -14,6 +14,7 @@ mod dice;
 mod evict;
 mod fairness;
 mod faults;
+mod force;
 mod group;
 mod hands;
 mod net;

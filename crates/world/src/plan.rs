@@ -519,38 +519,6 @@ impl Plan {
         plan
     }
 
-    /// People who ask the console.
-    fn draw_operators(&mut self, dice: &mut Dice, common: &Habits) {
-        for _ in 0..dice.among(1..=3) {
-            let person = Person {
-                user: dice.pick(&[ADMIN, WATCHER]).to_owned(),
-                database: CONSOLE.to_owned(),
-                errands: dice.among(1..=30) as u32,
-                transactions: false,
-                proof: self.proof,
-                is_proof_unsure: false,
-                knows_any_database: self.shape.autodb.is_some(),
-            };
-            let habits = Habits {
-                errors: common.errors,
-                big: common.big,
-                pipelines: common.pipelines,
-                vanishes: common.vanishes,
-                deafness: common.deafness,
-                dawdles: common.dawdles,
-                reconnects: common.reconnects,
-                think: common.think,
-                arrival: common.arrival,
-                hasty: common.hasty,
-                strange: common.strange,
-                veils: common.veils,
-                rude: common.rude * 5,
-                ..Habits::default()
-            };
-            self.people.push((self.people.len() as u32, person, habits));
-        }
-    }
-
     fn draw_faults(&mut self, dice: &mut Dice) {
         let kinds: Vec<u64> = (0..What::KINDS).filter(|_| dice.chance(400)).collect();
         if kinds.is_empty() {
@@ -571,8 +539,8 @@ const NAMES_STREAM: u64 = u64::MAX;
 /// Everybody who has a secret.
 pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 /// They may ask the console for anything; may look.
-const ADMIN: &str = "admin";
-const WATCHER: &str = "watcher";
+pub(crate) const ADMIN: &str = "admin";
+pub(crate) const WATCHER: &str = "watcher";
 /// A database that nobody has written down.
 pub(crate) const AUTODB: &str = "transaction_auto";
 /// The database that is the console.

@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::{Time, WorkerId};
-use config::{Homes, Loaded, Overrides, Settings};
-use protocol::vars::Tracked;
-use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
+use config::Homes;
+use reactor::{Address, Buffers, Completion};
 use worker::Worker;
-use worker::letters::{Addresses, Force, Ids, Post, Posts, Shutdown, Standing, ToControl, ToWorker};
+use worker::letters::{Addresses, Force, Ids, Post, Posts, Shutdown, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -24,15 +23,15 @@ use crate::dice::Dice;
 use crate::evict::Evicted;
 use crate::fairness::Fairness;
 use crate::faults::What;
+use crate::force::{first_force, load};
 use crate::group::{Line, address_of_peer};
 use crate::hands::{Desk, Hands, Plug};
 use crate::net::{Holder, Net};
-use crate::operator::{Operator, secrets};
+use crate::operator::Operator;
 use crate::peers::Peers;
 use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
 use crate::postgres::{Host, HostVeil, Mood, Postgres};
-use crate::veil;
 use crate::witness::{Charge, Witness};
 
 /// A letter on its way.
@@ -533,46 +532,6 @@ fn posts(workers: u8, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug
     let mail = mail.clone();
     let control = Arc::new(move |letter| put(&mail, Envelope::ToControl(letter)));
     Posts { workers, control, ids: ids.clone() }
-}
-
-/// Reads a configuration as the product does.
-fn load(text: &str, previous: Option<&Settings>) -> Result<Loaded, Vec<config::Mistake>> {
-    let read = |_: &str| Ok(text.as_bytes().to_vec());
-    match previous {
-        None => config::load("world.ini", &read, &Overrides::default()),
-        Some(previous) => config::load_over(previous, "world.ini", &read, &Overrides::default()),
-    }
-}
-
-fn first_force(plan: &Plan) -> Force {
-    let text = plan.shape.text();
-    let settings = match load(&text, None) {
-        Ok(loaded) => loaded.settings,
-        Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
-    };
-    let homes = Homes::assign(&settings, plan.workers, None);
-    let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
-    Force {
-        homes,
-        users: secrets(plan, None),
-        hba: Arc::default(),
-        idents: Arc::default(),
-        tracked,
-        mock_key: [9; 32],
-        tls: veil::terms(plan.veils.is_offered),
-        tuning: TcpTuning {
-            keepalive: false,
-            keepidle_secs: 0,
-            keepintvl_secs: 0,
-            keepcnt: 0,
-            user_timeout_ms: 0,
-            socket_buffer: 0,
-        },
-        log: Arc::new(LogTarget::new(false, None)),
-        own_uid: 0,
-        standing: Standing::default(),
-        settings,
-    }
 }
 
 /// The peer that is at an address.

@@ -525,17 +525,6 @@ impl Session {
         self.work.is_some()
     }
 
-    /// Whether an application has a transaction here that has not ended.
-    pub(crate) fn is_in_transaction(&self) -> bool {
-        matches!(self.life, Life::Ready) && self.tx != TxStatus::Idle
-    }
-
-    /// Whether it owes nobody anything, and nobody has begun anything.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let is_idle = matches!(self.life, Life::Ready) && self.tx == TxStatus::Idle && self.work.is_none();
-        is_idle && self.unanswered.is_none() && self.unread() == 0 && self.out.is_empty() && self.alone.is_none()
-    }
-
     /// Bytes that it has read ahead.
     pub(crate) fn unread(&self) -> usize {
         self.input.len() + self.queue.iter().map(|(_, body)| body.len() + 5).sum::<usize>()

@@ -147,6 +147,20 @@ pub enum Planted {
     ClearBytesKept,
     /// A server that refuses TLS is spoken to in clear, although it must not be. Libraries whose "require" means "prefer".
     RefusedTlsForgone,
+    /// A cancel request is passed on with as many hops as it came with. Forwarders that copy a packet and count in another
+    /// place: two processes that disagree about who is who send it to each other for ever.
+    ForwardHopUncounted,
+    /// A request for a peer that cannot be reached keeps its place. An error path that tells whoever waits, and cleans up
+    /// nothing.
+    ForwardSlotLost,
+    /// When a peer is done with a request, nobody looks who waits for the connection. Pools whose queue is served where
+    /// something comes, and not where something goes.
+    ForwardWaiterForgotten,
+    /// When a peer is done with a request, somebody else is told so. Answers matched to questions by their order.
+    ForwardAnswersAnother,
+    /// With `server_fast_close` a session in a transaction survives a RECONNECT for good. An order that looks at who is there
+    /// and leaves no note for those who are busy.
+    BusySessionKept,
 }
 
 /// Whether this bug is planted.
@@ -180,7 +194,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 55] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -231,6 +245,11 @@ impl Planted {
         Self::StaleCompletion,
         Self::ClearBytesKept,
         Self::RefusedTlsForgone,
+        Self::ForwardHopUncounted,
+        Self::ForwardSlotLost,
+        Self::ForwardWaiterForgotten,
+        Self::ForwardAnswersAnother,
+        Self::BusySessionKept,
     ];
 
     /// Its name on a command line.
@@ -287,6 +306,11 @@ impl Planted {
             Self::StaleCompletion => "stale-completion",
             Self::ClearBytesKept => "clear-bytes-kept",
             Self::RefusedTlsForgone => "refused-tls-forgone",
+            Self::ForwardHopUncounted => "forward-hop-uncounted",
+            Self::ForwardSlotLost => "forward-slot-lost",
+            Self::ForwardWaiterForgotten => "forward-waiter-forgotten",
+            Self::ForwardAnswersAnother => "forward-answers-another",
+            Self::BusySessionKept => "busy-session-kept",
         }
     }
 

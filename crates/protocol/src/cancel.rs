@@ -6,6 +6,7 @@
 //! Not here: which query it aims at (`worker::cancel`), passing it on (`worker::peers`).
 
 use base::WorkerId;
+use base::planted::{self, Planted};
 
 /// A key of our own, as sent in `BackendKeyData`: process id and secret of protocol 3.0 together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,7 +52,7 @@ impl CancelKey {
             return Aim::Here(key);
         }
         let may_go_on = self.0[7] & HOPS > 0;
-        key.0[7] -= u8::from(may_go_on);
+        key.0[7] -= u8::from(may_go_on && !planted::is(Planted::ForwardHopUncounted));
         Aim::Peer { peer, key: may_go_on.then_some(key) }
     }
 

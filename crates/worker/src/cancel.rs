@@ -70,12 +70,12 @@ impl<I: Io> Worker<I> {
     fn route_here(&mut self, key: CancelKey, requester: Requester) {
         // A key from another process, which had more workers, names none of ours.
         let worker = self.named_by(key);
-        let limit = self.force.settings.cancel_wait_timeout;
-        let until = self.clients.get(requester.1).and_then(|client| Some(client.asked + limit?));
+        // So long ago the time began after which its connection is closed.
+        let since = self.clients.get(requester.1).map_or(self.now, |client| client.asked);
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
-            self.cancel(key, requester, until);
+            self.cancel(key, requester, since);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
-            post(ToWorker::Cancel { key, requester, until });
+            post(ToWorker::Cancel { key, requester, since });
         } else {
             self.tell_requester(requester);
         }
@@ -95,18 +95,23 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Cancels what the client of this key runs or waits for, unless the requester has been told by now that it is over.
-    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, until: Option<Time>) {
-        if until.is_some_and(|until| until <= self.now) {
-            self.log.add(Level::Debug, format_args!("failed cancel request: cancel_wait_timeout"));
-            self.tell_requester(requester);
-            return;
+    /// Whether a request that was made at that time has been given up: it was in a letter for longer than whoever made it waits,
+    /// who may have asked for something else meanwhile.
+    pub(crate) fn is_cancel_stale(&self, since: Time) -> bool {
+        self.force.settings.cancel_wait_timeout.is_some_and(|limit| since + limit <= self.now)
+    }
+
+    /// Cancels what the client of this key runs or waits for.
+    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, since: Time) {
+        if self.is_cancel_stale(since) {
+            self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
+            return self.tell_requester(requester);
         }
         let client = self.cancel_keys.get(&key).copied();
         if client.is_none()
             && let Some(&home) = self.moved_keys.get(&key)
         {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, until });
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, since });
             return;
         }
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {

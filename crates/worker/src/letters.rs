@@ -142,8 +142,8 @@ pub enum ToWorker<S> {
         key: CancelKey,
         /// Who waits to be told that it is done, by closing the connection.
         requester: Requester,
-        /// Until when they wait. Whoever reads this later does nothing: they may have asked for something else by then.
-        until: Option<Time>,
+        /// Since when: nobody waits for longer than `cancel_wait_timeout`, and then it must not be done any more.
+        since: Time,
     },
     /// Somebody wants a query cancelled whose client is at another process, and the connections to that one are kept here.
     PassOn {
@@ -153,6 +153,8 @@ pub enum ToWorker<S> {
         key: CancelKey,
         /// Who waits to be told that it is done.
         requester: Requester,
+        /// Since when.
+        since: Time,
     },
     /// What one of our clients wanted cancelled has been, or never will be.
     CancelOver(ClientKey),

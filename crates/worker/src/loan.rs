@@ -112,7 +112,9 @@ impl<I: Io> Worker<I> {
             server.private.is_some() || self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
         if is_session {
             self.arm_server(server_key);
-            self.close_obsolete_session(server_key);
+            if !planted::is(Planted::BusySessionKept) {
+                self.close_obsolete_session(server_key);
+            }
             return;
         }
         if server.exchange.may_end() && !ready.is_torn() && !ready.is_collecting() {

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use config::{Host, Peer, Settings};
 use protocol::cancel::CancelKey;
@@ -99,20 +100,24 @@ impl<I: Io> Worker<I> {
         let workers = self.posts.workers.len();
         let home = WorkerId((usize::from(peer) % workers) as u8);
         if home == self.id {
-            self.pass_on(peer, key, requester);
+            self.pass_on(peer, key, requester, self.now);
         } else {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester });
+            let since = self.now;
+            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester, since });
         }
     }
 
     /// Passes a request on, as soon as there is a connection for it.
-    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester) {
+    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, since: Time) {
+        if self.is_cancel_stale(since) {
+            return self.tell_requester(requester);
+        }
         self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
         if !self.force.settings.peers.contains_key(&peer) {
             // It has gone by a reload, on the way from another worker.
             return self.tell_requester(requester);
         }
-        let (id, since) = (self.posts.ids.take(), self.now);
+        let id = self.posts.ids.take();
         let forward = Forward { peer, key, id, since, timer: None, stage: Stage::Waiting, requester };
         let Ok(row) = self.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
@@ -200,6 +205,10 @@ impl<I: Io> Worker<I> {
     /// The connection to a peer did not come about; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
         let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        if planted::is(Planted::ForwardSlotLost) {
+            let requester = forward.requester;
+            return self.tell_requester(requester);
+        }
         forward.stage = Stage::Waiting;
         let peer = forward.peer;
         self.fail_forward(key, &format!("connect failed: {}", words(error)));
@@ -225,7 +234,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forward_ended(&mut self, key: Key) {
         if let Some(peer) = self.forwards.rows.get(key).map(|row| row.peer) {
             self.end_forward(key);
-            self.start_forwards(peer);
+            if !planted::is(Planted::ForwardWaiterForgotten) {
+                self.start_forwards(peer);
+            }
         }
     }
 
@@ -241,7 +252,12 @@ impl<I: Io> Worker<I> {
 
     /// A request is over, whatever came of it.
     fn end_forward(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.remove(key) else { return };
+        let Some(mut forward) = self.forwards.rows.remove(key) else { return };
+        if planted::is(Planted::ForwardAnswersAnother)
+            && let Some((_, other)) = self.forwards.rows.iter_mut().next()
+        {
+            std::mem::swap(&mut forward.requester, &mut other.requester);
+        }
         if let Stage::Connecting { conn, .. } | Stage::Sent(conn) = forward.stage {
             self.io.close(conn, Close::Now);
         }

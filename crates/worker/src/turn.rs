@@ -360,8 +360,8 @@ impl<I: Io> Worker<I> {
         match letter {
             ToWorker::Own(socket) => self.receive_own(socket),
             ToWorker::Client(traveller) => self.receive_traveller(*traveller),
-            ToWorker::Cancel { key, requester, until } => self.cancel(key, requester, until),
-            ToWorker::PassOn { peer, key, requester } => self.pass_on(peer, key, requester),
+            ToWorker::Cancel { key, requester, since } => self.cancel(key, requester, since),
+            ToWorker::PassOn { peer, key, requester, since } => self.pass_on(peer, key, requester, since),
             ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
             ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
             ToWorker::Purse(answer) => self.purse_hears(answer),

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use base::{Key, Time};
 
+use crate::peers::Alarm;
+
 /// Something that happens.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -37,6 +39,12 @@ pub(crate) enum Event {
     Heals,
     /// The pooler is told to go down.
     GoesDown { index: u32 },
+    /// Something at a peer, or with somebody who asks for one.
+    Peers(Alarm),
+    /// The pooler waits no longer for clients.
+    EndsClients { secs: u64 },
+    /// The control thread has thought about what somebody asked on the console.
+    ConsoleAnswers { number: u64 },
     /// The world looks at itself.
     Look,
 }

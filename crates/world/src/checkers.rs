@@ -32,9 +32,11 @@ pub(crate) struct Checkers {
     /// How they were told to go down.
     pub(crate) shutdown: Option<Shutdown>,
     /// The configurations in force lately, the newest last.
-    forces: Vec<(Time, Arc<Force>)>,
+    pub(crate) forces: Vec<(Time, Arc<Force>)>,
     /// How often the log says why a client is closed.
     logged: HashMap<String, u64>,
+    /// The numbers of clients of which the log says that they are killed, and nobody has looked at it.
+    pub(crate) killed: Vec<u64>,
     told: HashMap<String, u64>,
     is_calm: bool,
     /// Pools compete for servers.
@@ -59,6 +61,7 @@ impl Checkers {
             shutdown: None,
             forces: vec![(Time(0), force.clone())],
             logged: HashMap::new(),
+            killed: Vec::new(),
             told: HashMap::new(),
             is_calm: plan.is_calm,
             has_shared_limits: plan.shape.has_shared_limits(),
@@ -156,6 +159,10 @@ impl Checkers {
         let why = why.rsplit_once(" (age=").map_or(why, |(why, _)| why);
         if who.starts_with("C-") {
             *self.logged.entry(why.to_owned()).or_default() += 1;
+            if why == "admin forced disconnect" {
+                let number = who.strip_prefix("C-0x").and_then(|rest| rest.split(':').next());
+                self.killed.extend(number.and_then(|number| u64::from_str_radix(number, 16).ok()));
+            }
         } else if who.starts_with("S-") {
             let is_calm_reason = CALM_REASONS.contains(&why);
             let is_known = is_calm_reason || REASONS.iter().any(|known| why.starts_with(known));
@@ -178,6 +185,7 @@ impl World {
                 self.checkers.read_log(level, &line, &mut self.witness);
             }
         }
+        self.check_log_of_kills();
         for hit in self.postgres.hits.drain(..) {
             self.witness.count("cancels that hit");
             match hit {
@@ -242,6 +250,7 @@ impl World {
                 }
             }
         }
+        self.check_peer_rows(worker, &snapshot.peers);
         for pool in &snapshot.pools {
             let there = snapshot.servers.iter().filter(|row| row.database == pool.database && row.user == pool.user);
             let states =
@@ -267,6 +276,9 @@ impl World {
             if busy + unclean > 0 {
                 accuse(format!("{pool:?}"));
             }
+        }
+        for peer in snapshot.peers.iter().filter(|peer| peer.active + peer.waiting + peer.dialing > 0) {
+            accuse(format!("{peer:?}"));
         }
         for user in snapshot.users.iter().filter(|user| user.clients > 0) {
             accuse(format!("{} clients of {}", user.clients, user.name));

@@ -68,6 +68,7 @@ pub(crate) enum Command {
     Kill(Arc<str>),
     Disable(Arc<str>),
     Reconnect(Whose),
+    /// One of those who are there then.
     KillClient(u64),
     /// Everything comes to rest.
     Suspend,
@@ -196,7 +197,9 @@ impl World {
             // Nothing is reloaded while an online restart is in progress.
             What::Reload { .. } if self.operator.handover.is_some() => {}
             What::Reload { dice } => {
-                let shape = self.plan.shape.redrawn(&mut Dice::new(dice, 1));
+                let mut dice = Dice::new(dice, 1);
+                let mut shape = self.plan.shape.redrawn(&mut dice);
+                shape.redraw_peers(&self.plan.group, &mut dice);
                 self.reload(&shape);
             }
             What::FewBuffers { worker } => net.desk(self.of_the_crew(worker)).buffers_max = 2,
@@ -232,7 +235,7 @@ impl World {
                 self.give(Order::Suspend { is_handover: false });
             }
             What::Order(Command::Handover { dice, succeeds }) => self.begin_handover(*dice, *succeeds),
-            What::Order(Command::KillClient(id)) => self.give(Order::KillClient(*id)),
+            What::Order(Command::KillClient(id)) => self.seek_client(*id),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
             What::AuthType { to } => {
                 let mut shape = self.plan.shape.clone();

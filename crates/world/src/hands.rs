@@ -294,7 +294,7 @@ impl Net {
 
     /// The process is no more: whatever somebody is connected to is closed.
     pub(crate) fn die_out(&mut self) {
-        let is_outside = |end: &End| matches!(end.holder, Holder::App(_) | Holder::Canceller(_) | Holder::Session(_));
+        let is_outside = |end: &End| !matches!(end.holder, Holder::Nobody | Holder::Worker { .. });
         let outside: Vec<u32> = (0..self.ends.len() as u32).filter(|&end| is_outside(self.end(end))).collect();
         for end in outside {
             if !self.end(end ^ 1).is_closed {
@@ -603,6 +603,14 @@ fn owner_of(completion: &Completion<Plug>) -> Option<u64> {
 pub(crate) fn address_of(end: u32) -> SocketAddr {
     let [_, b, c, d] = end.to_be_bytes();
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, b, c, d)), 5000)
+}
+
+/// The end that such an address tells.
+pub(crate) fn end_at(address: IpAddr) -> Option<u32> {
+    match address {
+        IpAddr::V4(address) => Some(u32::from_be_bytes(address.octets()) & 0x00ff_ffff),
+        IpAddr::V6(_) => None,
+    }
 }
 
 /// A request shows its nonce within so many bytes.

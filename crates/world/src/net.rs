@@ -29,6 +29,10 @@ pub(crate) enum Holder {
     /// The second connection of an application, which carries a cancel request.
     Canceller(u32),
     Session(u32),
+    /// Another process of the group, by the call.
+    Peer(u32),
+    /// Somebody with a cancel request who is no application.
+    Asker(u32),
 }
 
 /// How a connection carries bytes.
@@ -405,7 +409,7 @@ impl Net {
         match self.end(end).holder {
             Holder::Worker { worker, line } => self.line_has_news(worker, line),
             Holder::Nobody => {}
-            Holder::App(_) | Holder::Canceller(_) | Holder::Session(_) => self.news.push_back(end),
+            _ => self.news.push_back(end),
         }
     }
 }

@@ -10,6 +10,7 @@ use auth::UserFile;
 use worker::letters::{Force, Order, Standing, ToWorker, Whose};
 
 use crate::dice::Dice;
+use crate::faults::{Command, What};
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::session::{Life, Session};
@@ -121,6 +122,7 @@ impl World {
 
     /// RECONNECT, and `WAIT_CLOSE`.
     pub(crate) fn reconnect(&mut self, whose: &Whose) {
+        self.renewal_ordered(whose);
         self.give(Order::Reconnect(whose.clone()));
         self.give(Order::AwaitRenewed(whose.clone()));
     }
@@ -144,6 +146,9 @@ impl World {
     pub(crate) fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
         let workers = self.crew.len();
         let Some(given) = self.operator.open.get_mut(&question) else { return };
+        if let Order::KillClient(_) = given.order {
+            self.evicted.last = self.evicted.last.max(self.witness.now);
+        }
         given.obeyed.insert(from);
         given.done += usize::from(is_done);
         if given.obeyed.len() < workers {
@@ -168,7 +173,9 @@ impl World {
                     self.stands_still();
                 }
             }
-            Order::Reconnect(_) | Order::KillClient(_) | Order::AwaitRenewed(_) => {}
+            Order::KillClient(id) => self.check_killed(id, done),
+            Order::Reconnect(whose) => self.renewal_obeyed(&whose),
+            Order::AwaitRenewed(_) => {}
         }
     }
 
@@ -203,6 +210,11 @@ impl World {
                 self.witness.accuse(Charge::BrokenPause, text);
             }
         }
+    }
+
+    /// Whether somebody has ordered that everything stands still.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Order(Command::Suspend { .. })))
     }
 
     /// The orders that nobody has obeyed.

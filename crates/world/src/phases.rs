@@ -11,6 +11,7 @@ use worker::letters::{Shutdown, ToWorker};
 use crate::app::{App, Stage};
 use crate::checkers::{AT_REST, EVERYTHING};
 use crate::dice::Dice;
+use crate::evict::MENDING_MAX;
 use crate::net::Holder;
 use crate::plan::{Habits, Person, USERS};
 use crate::session::Life;
@@ -61,6 +62,8 @@ impl World {
     /// Now and then.
     pub(crate) fn look(&mut self) {
         self.look_at_memory();
+        self.look_at_askers();
+        self.look_at_renewals();
         match self.checkers.phase {
             Phase::Faults | Phase::Over => {}
             Phase::Healing { since } => self.look_at_the_healing(since),
@@ -128,8 +131,15 @@ impl World {
                 self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
             }
             drop(net);
+            self.check_mended();
             self.witness.count("shutdowns");
             self.checkers.is_drained = false;
+            self.go_down(Shutdown::Now);
+        } else if self.evicted.all_since.is_some_and(|ended| now.since(ended) > MENDING_MAX) {
+            if self.plan.is_calm {
+                let text = "the servers of those who were sent away are not clean in time".to_owned();
+                self.witness.accuse(Charge::NotServed, text);
+            }
             self.go_down(Shutdown::Now);
         } else if now.since(since) > HEALING_MAX {
             let drained = &self.checkers.drained;

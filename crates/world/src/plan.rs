@@ -13,6 +13,7 @@ use worker::letters::Shutdown;
 
 use crate::dice::Dice;
 use crate::faults::{Fault, What};
+use crate::group::{Group, Line};
 use crate::net::Pace;
 use crate::postgres::HostVeil;
 use crate::session::Manner;
@@ -41,6 +42,9 @@ pub(crate) struct Plan {
     pub(crate) veils: Veils,
     /// The world ends with this, from then on, microseconds.
     pub(crate) shutdowns: Vec<(u64, Shutdown)>,
+    pub(crate) group: Group,
+    /// When a shutdown that waits for clients waits no longer, in microseconds, and how many seconds it has waited.
+    pub(crate) ends_clients: Option<(u64, u64)>,
 }
 
 /// A configuration, before it is text.
@@ -48,6 +52,7 @@ pub(crate) struct Plan {
 pub(crate) struct Shape {
     pub(crate) settings: BTreeMap<&'static str, String>,
     pub(crate) databases: Vec<Db>,
+    pub(crate) peers: Vec<Line>,
     /// Where databases are that nobody has written down.
     pub(crate) autodb: Option<usize>,
 }
@@ -143,6 +148,8 @@ pub(crate) struct Habits {
     pub(crate) veils: u32,
     /// It wants a server of its own, which streams.
     pub(crate) replicates: bool,
+    /// Its cancel requests come by way of another process of the group.
+    pub(crate) relays: u32,
 }
 
 impl Shape {
@@ -164,6 +171,7 @@ impl Shape {
         if let Some(host) = self.autodb {
             let _ = writeln!(text, "* = host=10.200.0.{host} pool_mode=transaction pool_size=2");
         }
+        self.text_of_peers(&mut text);
         text.push_str(
             "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n",
         );
@@ -284,7 +292,7 @@ fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
         });
     }
     let autodb = if dice.chance(150) { Some(dice.among(0..=hosts as u64 - 1) as usize) } else { None };
-    let mut shape = Shape { settings: BTreeMap::new(), databases, autodb };
+    let mut shape = Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb };
     if autodb.is_some() {
         shape.set("autodb_idle_timeout", dice.among(1..=5));
     }
@@ -434,6 +442,8 @@ impl Plan {
             proof: Proof::None,
             veils: Veils::draw(seed, hosts),
             shutdowns: Vec::new(),
+            group: Group::default(),
+            ends_clients: None,
         };
         users(&mut dice, &mut plan);
         let Veils { is_offered, is_required, .. } = plan.veils;
@@ -503,39 +513,10 @@ impl Plan {
         }
         let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
         plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
+        plan.draw_group();
+        plan.draw_evictions();
+        plan.draw_console();
         plan
-    }
-
-    /// People who ask the console.
-    fn draw_operators(&mut self, dice: &mut Dice, common: &Habits) {
-        for _ in 0..dice.among(1..=3) {
-            let person = Person {
-                user: dice.pick(&[ADMIN, WATCHER]).to_owned(),
-                database: CONSOLE.to_owned(),
-                errands: dice.among(1..=30) as u32,
-                transactions: false,
-                proof: self.proof,
-                is_proof_unsure: false,
-                knows_any_database: self.shape.autodb.is_some(),
-            };
-            let habits = Habits {
-                errors: common.errors,
-                big: common.big,
-                pipelines: common.pipelines,
-                vanishes: common.vanishes,
-                deafness: common.deafness,
-                dawdles: common.dawdles,
-                reconnects: common.reconnects,
-                think: common.think,
-                arrival: common.arrival,
-                hasty: common.hasty,
-                strange: common.strange,
-                veils: common.veils,
-                rude: common.rude * 5,
-                ..Habits::default()
-            };
-            self.people.push((self.people.len() as u32, person, habits));
-        }
     }
 }
 
@@ -544,8 +525,8 @@ const NAMES_STREAM: u64 = u64::MAX;
 /// Everybody who has a secret.
 pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 /// They may ask the console for anything; may look.
-const ADMIN: &str = "admin";
-const WATCHER: &str = "watcher";
+pub(crate) const ADMIN: &str = "admin";
+pub(crate) const WATCHER: &str = "watcher";
 /// A database that nobody has written down.
 pub(crate) const AUTODB: &str = "transaction_auto";
 /// The database that is the console.

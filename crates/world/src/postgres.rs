@@ -83,7 +83,9 @@ impl Postgres {
             Mood::Hanging => {}
             _ => {
                 let number = self.sessions.len() as u32;
-                self.sessions.push(Session::new(far, host, number, self.dice.any() as u32));
+                let mut session = Session::new(far, host, number, self.dice.any() as u32);
+                session.born = net.agenda.now();
+                self.sessions.push(session);
                 net.end_mut(far).holder = Holder::Session(number);
                 net.answer(far, true);
             }

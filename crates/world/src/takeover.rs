@@ -150,6 +150,8 @@ impl World {
             self.post(place, ToWorker::HandedOver);
         }
         self.operator = Operator::default();
+        self.forget_evictions();
+        self.forget_commands();
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();
         let mut dice = Dice::new(dice, 7);

@@ -12,26 +12,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::Time;
-use config::{Homes, Loaded, Overrides, Settings};
-use protocol::vars::Tracked;
-use reactor::{Address, Buffers, Completion, LogTarget, TcpTuning};
+use config::{Homes, Settings};
+use reactor::{Address, Buffers, Completion};
 use worker::Worker;
-use worker::letters::{Addresses, Force, Ids, Shutdown, Standing, ToControl, ToWorker};
+use worker::letters::{Addresses, Force, Ids, Shutdown, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::app::App;
 use crate::checkers::{AT_REST, Checkers};
+use crate::console::Console;
 use crate::dice::Dice;
+use crate::evict::Evicted;
 use crate::fairness::Fairness;
 use crate::faults::What;
+use crate::force::{first_force, load};
+use crate::group::{Line, address_of_peer};
 use crate::hands::{Hands, Plug};
 use crate::net::{Holder, Net};
-use crate::operator::{Operator, secrets};
+use crate::operator::Operator;
+use crate::peers::Peers;
 use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
 use crate::postgres::{Host, HostVeil, Mood, Postgres};
-use crate::session::answer_of_the_console;
-use crate::veil;
 use crate::witness::{Charge, Witness};
 
 /// A letter on its way.
@@ -69,6 +71,9 @@ pub(crate) struct World {
     pub(crate) force: Arc<Force>,
     pub(crate) checkers: Checkers,
     pub(crate) operator: Operator,
+    pub(crate) peers: Peers,
+    pub(crate) evicted: Evicted,
+    pub(crate) console: Console,
     pub(crate) are_names_known: bool,
     fairness: Fairness,
     /// When a clock jumped last.
@@ -79,7 +84,7 @@ pub(crate) struct World {
 impl World {
     /// A world before its first moment.
     pub(crate) fn new(plan: Plan, buffers: &Buffers, moments_max: usize) -> Self {
-        let net = Rc::new(RefCell::new(Net::new(Time(1_000_000), Dice::new(plan.seed, 2), plan.pace.clone())));
+        let net = Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone())));
         let force = Arc::new(first_force(&plan));
         let mail = Arc::new(Mutex::new(Vec::new()));
         let host = |&veil: &HostVeil| Host { mood: Mood::Well, manner: plan.manner.clone(), veil };
@@ -107,6 +112,9 @@ impl World {
         let mut world = Self {
             checkers: Checkers::new(&plan, &force),
             operator: Operator::default(),
+            peers: Peers::new(&plan),
+            evicted: Evicted::default(),
+            console: Console::new(&plan),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
             crew: 0..0,
@@ -125,7 +133,7 @@ impl World {
             net,
             plan,
         };
-        world.witness.now = Time(1_000_000);
+        world.witness.now = Time(START);
         world.hire(world.plan.workers, buffers, false);
         world.begin();
         world
@@ -144,6 +152,8 @@ impl World {
             net.agenda.at(Time(start + (fault.at + fault.lasts).min(self.plan.heals_at)), Event::Mended { index });
         }
         net.agenda.at(Time(start + self.plan.heals_at), Event::Heals);
+        self.begin_group(net);
+        self.begin_evictions(net);
         for (index, (at, _)) in self.plan.shutdowns.iter().enumerate() {
             net.agenda.at(Time(start + at), Event::GoesDown { index: index as u32 });
         }
@@ -212,6 +222,9 @@ impl World {
                 let what = self.plan.faults[index as usize].1.what.clone();
                 self.end_fault(&what);
             }
+            Event::Peers(alarm) => self.peers_happen(alarm),
+            Event::EndsClients { secs } => self.end_clients(secs),
+            Event::ConsoleAnswers { number } => self.console_answers(number),
             Event::Heals => self.heal(),
             Event::GoesDown { index } => self.go_down(self.plan.shutdowns[index as usize].1),
             Event::Look => {
@@ -310,23 +323,33 @@ impl World {
                         let address = std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)]);
                         Ok(Addresses { all: vec![address], ttl: None })
                     }
-                    None => Err("Name or service not known".into()),
+                    None => match address_of_peer(&name).filter(|_| self.are_names_known) {
+                        Some(address) => Ok(Addresses { all: vec![address], ttl: None }),
+                        None => {
+                            self.peers.has_no_address(name.clone(), self.witness.now);
+                            Err("Name or service not known".into())
+                        }
+                    },
                 };
                 self.post(self.place_of(from), ToWorker::Resolved { name, found });
             }
             ToControl::Shown { from, question, snapshot } => {
+                if self.sought(question, &snapshot) {
+                    return;
+                }
                 self.check_shown(from.0, &snapshot);
                 if question == AT_REST {
                     self.checkers.shown.push((from.0, *snapshot));
                 }
             }
             ToControl::Console { from, client, request, .. } => {
-                let bytes = answer_of_the_console(&request);
-                self.post(self.place_of(from), ToWorker::ConsoleAnswer { client, bytes, closes: false });
+                self.console_asks(self.place_of(from), client, &request);
             }
             ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
-            ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } | ToControl::ConsolesGone => {}
+            ToControl::ConsoleLeft { from, client } => drop(self.console_forgets(self.place_of(from), client)),
+            ToControl::ConsoleCancel { from, client } => self.console_cancels(self.place_of(from), client),
+            ToControl::ConsolesGone => {}
             // Nobody is asked for in this world.
             ToControl::SystemUser { .. }
             | ToControl::AskSecret(_)
@@ -345,6 +368,9 @@ impl World {
             None => {
                 let is_welcome = net.accept(far);
                 net.answer(far, is_welcome);
+            }
+            Some(aim) if peer_at(&aim).is_some() => {
+                self.peer_knocked(net, far, peer_at(&aim).unwrap_or_default());
             }
             Some(Address::Tcp(address)) => {
                 let host = match address.ip() {
@@ -372,7 +398,8 @@ impl World {
                 app.was_running = self.postgres.sessions.iter().find_map(|session| session.runs(number, range));
                 app.cancel_connected(net, is_welcome);
             }
-            Holder::Nobody | Holder::Session(_) => {}
+            Holder::Asker(asker) => self.asker_answered(net, asker, is_welcome),
+            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) => {}
         }
     }
 
@@ -387,6 +414,7 @@ impl World {
                         let ended = self.apps[app as usize].listen(net, &mut self.witness);
                         if let Some(ended) = ended {
                             self.checkers.client_ended(app, &ended, &mut self.witness);
+                            self.check_eviction(app, &ended);
                         }
                     }
                 }
@@ -395,7 +423,7 @@ impl World {
                     if app.cancel_end == Some(end) {
                         // A process that ends at once closes what it has, whatever came of it.
                         let is_ending = self.checkers.shutdown == Some(Shutdown::Now);
-                        let unsure = if is_ending { self.witness.now } else { self.jumped };
+                        let unsure = if is_ending { self.witness.now } else { self.jumped.max(self.evicted.last) };
                         app.cancel_heard(net, unsure, &mut self.witness);
                         let (number, range) = (app.number, app.cancel_range);
                         let is_over = app.cancel_end.is_none() && self.plan.is_calm;
@@ -413,6 +441,8 @@ impl World {
                     }
                 }
                 Holder::Session(session) => self.postgres.heard(net, session, &mut self.witness),
+                Holder::Peer(call) => self.peer_heard(net, call),
+                Holder::Asker(asker) => self.asker_heard(net, asker),
                 Holder::Nobody | Holder::Worker { .. } => {}
             }
         }
@@ -491,46 +521,17 @@ impl World {
     }
 }
 
-/// Reads a configuration as the product does.
-fn load(text: &str, previous: Option<&Settings>) -> Result<Loaded, Vec<config::Mistake>> {
-    let read = |_: &str| Ok(text.as_bytes().to_vec());
-    match previous {
-        None => config::load("world.ini", &read, &Overrides::default()),
-        Some(previous) => config::load_over(previous, "world.ini", &read, &Overrides::default()),
-    }
-}
-
-fn first_force(plan: &Plan) -> Force {
-    let text = plan.shape.text();
-    let settings = match load(&text, None) {
-        Ok(loaded) => loaded.settings,
-        Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
+/// The peer that is at an address.
+fn peer_at(aim: &Address) -> Option<u16> {
+    let port = match aim {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(name) | Address::Abstract(name) => name.rsplit('.').next()?.parse().ok()?,
     };
-    let homes = Homes::assign(&settings, plan.workers, None);
-    let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
-    Force {
-        homes,
-        users: secrets(plan, None),
-        hba: Arc::default(),
-        idents: Arc::default(),
-        tracked,
-        mock_key: [9; 32],
-        tls: veil::terms(plan.veils.is_offered),
-        tuning: TcpTuning {
-            keepalive: false,
-            keepidle_secs: 0,
-            keepintvl_secs: 0,
-            keepcnt: 0,
-            user_timeout_ms: 0,
-            socket_buffer: 0,
-        },
-        log: Arc::new(LogTarget::new(false, None)),
-        own_uid: 0,
-        standing: Standing::default(),
-        settings,
-    }
+    Line::id_of(port)
 }
 
+/// The first moment of every world.
+pub(crate) const START: u64 = 1_000_000;
 /// How often the world looks at itself.
 const LOOK: Duration = Duration::from_millis(200);
 /// The same when nobody is left.

@@ -10,6 +10,7 @@ use wire::{backend, write};
 use super::guise::{self, SSL_REQUEST};
 use super::{App, Expect, Stage};
 use crate::net::{Holder, Net};
+use crate::peers::count_hops;
 use crate::veil::{ANSWER, HELLO};
 use crate::witness::{Charge, Witness};
 
@@ -50,9 +51,14 @@ impl App {
         }
     }
 
-    fn request_cancel(&self, net: &mut Net, end: u32) {
+    fn request_cancel(&mut self, net: &mut Net, end: u32) {
+        let mut key = self.cancel_key.clone();
+        if self.habits.relays > 0 && self.dice.chance(self.habits.relays) {
+            // It was taken to another process first, once or more often.
+            count_hops(&mut key, self.dice.among(1..=3) as u8);
+        }
         let mut out = Vec::new();
-        write::cancel_request(&mut out, &self.cancel_key);
+        write::cancel_request(&mut out, &key);
         net.say(end, out);
     }
 

@@ -518,6 +518,11 @@ impl App {
         self.habits.pipelines == 0 && self.habits.cancels == 0 && !self.is_uncountable
     }
 
+    /// The cancel key of its connection.
+    pub(crate) fn key_in_use(&self) -> Option<&[u8]> {
+        Some(&*self.key).filter(|_| matches!(self.stage, Stage::Ready))
+    }
+
     /// Whether it has gone for good.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.stage, Stage::Done)

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{ScramSecret, Secret, ServerSecret};
+use base::Time;
 use protocol::client::login::{Dice as LoginDice, Known, Login, Method, Step};
 use wire::backend::TxStatus;
 use wire::startup::Startup;
@@ -32,6 +33,7 @@ pub(crate) struct Session {
     pub(crate) end: u32,
     pub(crate) host: usize,
     pub(crate) number: u32,
+    pub(crate) born: Time,
     pub(crate) life: Life,
     /// It has said that it speaks TLS.
     pub(crate) is_shaking: bool,
@@ -141,6 +143,7 @@ impl Session {
             end,
             host,
             number,
+            born: Time(0),
             life: Life::Startup,
             is_shaking: false,
             input: Vec::new(),

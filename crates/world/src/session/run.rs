@@ -5,12 +5,23 @@ use std::collections::VecDeque;
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
-use super::{Manner, Portal, Session, Stream, notify};
+use super::{Life, Manner, Portal, Session, Stream, notify};
 use crate::dice::Dice;
 use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text};
 use crate::witness::{Charge, Witness};
 
 impl Session {
+    /// Whether an application has a transaction here that has not ended.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        matches!(self.life, Life::Ready) && self.tx != TxStatus::Idle
+    }
+
+    /// Whether it owes nobody anything, and nobody has begun anything.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_idle = matches!(self.life, Life::Ready) && self.tx == TxStatus::Idle && self.work.is_none();
+        is_idle && self.unanswered.is_none() && self.unread() == 0 && self.out.is_empty() && self.alone.is_none()
+    }
+
     /// Runs what is left of a simple query.
     pub(super) fn query(
         &mut self,

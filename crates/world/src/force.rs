@@ -1,0 +1,56 @@
+//! What is in force in a world: its configuration, read as the product does it, and what goes with it.
+//!
+//! Always true: a plan is without mistakes.
+//! Not here: when something else comes into force (`world`, `operator`).
+
+use std::sync::Arc;
+
+use config::{Homes, Loaded, Overrides, Settings};
+use protocol::vars::Tracked;
+use reactor::{LogTarget, TcpTuning};
+use worker::letters::{Force, Standing};
+
+use crate::operator::secrets;
+use crate::plan::Plan;
+use crate::veil;
+
+/// Reads a configuration as the product does.
+pub(crate) fn load(text: &str, previous: Option<&Settings>) -> Result<Loaded, Vec<config::Mistake>> {
+    let read = |_: &str| Ok(text.as_bytes().to_vec());
+    match previous {
+        None => config::load("world.ini", &read, &Overrides::default()),
+        Some(previous) => config::load_over(previous, "world.ini", &read, &Overrides::default()),
+    }
+}
+
+/// What is in force first.
+pub(crate) fn first_force(plan: &Plan) -> Force {
+    let text = plan.shape.text();
+    let settings = match load(&text, None) {
+        Ok(loaded) => loaded.settings,
+        Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
+    };
+    let homes = Homes::assign(&settings, plan.workers, None);
+    let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
+    Force {
+        homes,
+        users: secrets(plan, None),
+        hba: Arc::default(),
+        idents: Arc::default(),
+        tracked,
+        mock_key: [9; 32],
+        tls: veil::terms(plan.veils.is_offered),
+        tuning: TcpTuning {
+            keepalive: false,
+            keepidle_secs: 0,
+            keepintvl_secs: 0,
+            keepcnt: 0,
+            user_timeout_ms: 0,
+            socket_buffer: 0,
+        },
+        log: Arc::new(LogTarget::new(false, None)),
+        own_uid: 0,
+        standing: Standing::default(),
+        settings,
+    }
+}

@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
         let Some((judge, password)) = login.take_awaiting_verdict() else { return };
         match verdict {
             Ok(()) => {
-                login.told = Some(Arc::new(Secret::Plain(password)));
+                login.judged = Some(Arc::new(Secret::Plain(password)));
                 self.passed(key, None);
             }
             Err(why) => {

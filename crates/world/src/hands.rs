@@ -268,7 +268,9 @@ impl Net {
 
     /// The process is no more: whatever somebody is connected to is closed.
     pub(crate) fn die_out(&mut self) {
-        let is_outside = |end: &End| matches!(end.holder, Holder::App(_) | Holder::Canceller(_) | Holder::Session(_));
+        let is_outside = |end: &End| {
+            matches!(end.holder, Holder::App(_) | Holder::Canceller(_) | Holder::Session(_) | Holder::Question(_))
+        };
         let outside: Vec<u32> = (0..self.ends.len() as u32).filter(|&end| is_outside(self.end(end))).collect();
         for end in outside {
             if !self.end(end ^ 1).is_closed {
@@ -380,7 +382,10 @@ impl Io for Hands {
     }
 
     fn peer(&self, socket: &Plug) -> Peer {
-        Peer::Tcp(address_of(socket.0))
+        match self.net.borrow().end(socket.0).uid {
+            Some(uid) => Peer::Unix { pid: 1, uid: Some(uid) },
+            None => Peer::Tcp(address_of(socket.0)),
+        }
     }
 
     fn adopt(&mut self, socket: Plug, owner: u64) -> io::Result<Conn> {

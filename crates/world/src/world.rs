@@ -23,11 +23,13 @@ use crate::dice::Dice;
 use crate::fairness::Fairness;
 use crate::faults::What;
 use crate::hands::{Desk, Hands, Plug};
-use crate::net::{Holder, Net};
+use crate::judge::Court;
+use crate::net::{Holder, Net, OWN_UID};
 use crate::operator::{Operator, secrets};
 use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
-use crate::postgres::{Host, HostVeil, Mood, Postgres};
+use crate::postgres::Postgres;
+use crate::secrets::Archive;
 use crate::session::answer_of_the_console;
 use crate::veil;
 use crate::witness::{Charge, Witness};
@@ -56,6 +58,8 @@ pub(crate) struct World {
     pub(crate) force: Arc<Force>,
     pub(crate) checkers: Checkers,
     pub(crate) operator: Operator,
+    pub(crate) archive: Archive,
+    pub(crate) court: Court,
     pub(crate) are_names_known: bool,
     fairness: Fairness,
     /// When a clock jumped last.
@@ -82,13 +86,8 @@ impl World {
             let posts = posts(plan.workers, &mail, &ids);
             workers.push(Worker::new(WorkerId(worker), hands, inbox, posts, force.clone(), plan.seed));
         }
-        let host = |&veil: &HostVeil| Host { mood: Mood::Well, manner: plan.manner.clone(), veil };
-        let hosts = plan.veils.hosts.iter().map(host).collect();
-        let postgres = Postgres::new(hosts, plan.secrets.clone(), Dice::new(plan.seed, 3));
-        let apps = plan.people.iter().map(|(number, person, habits)| {
-            let secret = plan.passwords[&person.user].clone();
-            App::new(*number, person.clone(), habits.clone(), secret, Dice::new(plan.seed, 1000 + u64::from(*number)))
-        });
+        let postgres = Postgres::of(&plan);
+        let apps = plan.people.iter().map(|(number, person, habits)| plan.app(*number, person.clone(), habits.clone()));
         let apps: Vec<App> = apps.collect();
         let bags = usize::from(plan.workers);
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
@@ -101,6 +100,7 @@ impl World {
                     | What::Secrets { .. }
                     | What::AuthType { .. }
                     | What::SlowServers { .. }
+                    | What::Gate(_)
             )
         };
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
@@ -108,6 +108,8 @@ impl World {
         let mut world = Self {
             checkers: Checkers::new(&plan, &force),
             operator: Operator::default(),
+            archive: Archive::new(&plan),
+            court: Court::default(),
             post_dice: Dice::new(plan.seed, 4),
             workers,
             inboxes,
@@ -204,6 +206,8 @@ impl World {
             Event::Session { session, number } => {
                 self.postgres.worked(&mut net.borrow_mut(), session, number, &mut self.witness);
             }
+            Event::Question { number } => self.mind_question(number),
+            Event::Verdict { number } => self.decide(number),
             Event::Fault { index } => {
                 let what = self.plan.faults[index as usize].1.what.clone();
                 self.begin_fault(&what);
@@ -323,12 +327,7 @@ impl World {
             ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
             ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
             ToControl::ConsoleLeft { .. } | ToControl::ConsoleCancel { .. } | ToControl::ConsolesGone => {}
-            // Nobody is asked for in this world.
-            ToControl::SystemUser { .. }
-            | ToControl::AskSecret(_)
-            | ToControl::SecretUnneeded { .. }
-            | ToControl::AskJudge(_)
-            | ToControl::JudgeUnneeded { .. } => {}
+            letter => self.consult(letter),
         }
     }
 
@@ -355,6 +354,9 @@ impl World {
 
     fn answered(&mut self, near: u32, is_welcome: bool) {
         let net = self.net.clone();
+        if let Holder::App(app) = net.borrow().end(near).holder {
+            self.mind_old_password(app);
+        }
         let net = &mut net.borrow_mut();
         if net.end(near).is_closed {
             return;
@@ -368,7 +370,7 @@ impl World {
                 app.was_running = self.postgres.sessions.iter().find_map(|session| session.runs(number, range));
                 app.cancel_connected(net, is_welcome);
             }
-            Holder::Nobody | Holder::Session(_) => {}
+            Holder::Nobody | Holder::Session(_) | Holder::Question(_) => {}
         }
     }
 
@@ -382,7 +384,8 @@ impl World {
                     if self.apps[app as usize].end == Some(end) {
                         let ended = self.apps[app as usize].listen(net, &mut self.witness);
                         if let Some(ended) = ended {
-                            self.checkers.client_ended(app, &ended, &mut self.witness);
+                            let who = &self.apps[app as usize].person;
+                            self.checkers.client_ended(app, &ended, who, &mut self.archive, &mut self.witness);
                         }
                     }
                 }
@@ -406,6 +409,7 @@ impl World {
                     }
                 }
                 Holder::Session(session) => self.postgres.heard(net, session, &mut self.witness),
+                Holder::Question(number) => self.hear_question(net, number),
                 Holder::Nobody | Holder::Worker { .. } => {}
             }
         }
@@ -430,6 +434,7 @@ impl World {
         self.operator.mind(&force.standing);
         self.force = force.clone();
         self.checkers.in_force(&force, self.witness.now);
+        self.forget_old_secrets();
         self.order(|| ToWorker::Force(force.clone()));
     }
 
@@ -520,12 +525,13 @@ fn first_force(plan: &Plan) -> Force {
         Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
     };
     let homes = Homes::assign(&settings, plan.workers, None);
+    let (hba, idents) = plan.gate.rules();
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     Force {
         homes,
         users: secrets(plan, None),
-        hba: Arc::default(),
-        idents: Arc::default(),
+        hba,
+        idents,
         tracked,
         mock_key: [9; 32],
         tls: veil::terms(plan.veils.is_offered),
@@ -538,7 +544,7 @@ fn first_force(plan: &Plan) -> Force {
             socket_buffer: 0,
         },
         log: Arc::new(LogTarget::new(false, None)),
-        own_uid: 0,
+        own_uid: OWN_UID,
         standing: Standing::default(),
         settings,
     }

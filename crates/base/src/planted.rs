@@ -111,6 +111,17 @@ pub enum Planted {
     /// What a client sent along with its startup packet is lost when it moves to its home worker. Servers that hand a socket
     /// over, but not what they have read from it.
     EarlyBytesLost,
+    /// What a server has told of a user is believed for every database. A cache whose key lacks half of the question.
+    RememberedByUser,
+    /// What a server has told of a user is believed through a reload. Caches that nobody thought of where everything else is made
+    /// anew.
+    RememberedThroughReload,
+    /// A verdict about a password is for whoever has the place of its client now. Answers that are sorted by the number of a row
+    /// that has been given away meanwhile.
+    VerdictForThePlace,
+    /// An answer about a user that broke off is taken for none. Whoever reads rows until there are no more, and looks for the
+    /// error afterwards.
+    TornAnswerIsNobody,
     /// Parameters are set anew only when the `application_name` differs. Poolers that compare a fingerprint of a session
     /// instead of the session.
     CatchUpByName,
@@ -194,7 +205,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 59] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -231,6 +242,10 @@ impl Planted {
         Self::CancelForgottenOnceSent,
         Self::CancelToWrongWorker,
         Self::EarlyBytesLost,
+        Self::RememberedByUser,
+        Self::RememberedThroughReload,
+        Self::VerdictForThePlace,
+        Self::TornAnswerIsNobody,
         Self::CatchUpByName,
         Self::FailedSetIgnored,
         Self::RolledBackParameter,
@@ -292,6 +307,10 @@ impl Planted {
             Self::CancelForgottenOnceSent => "cancel-forgotten-once-sent",
             Self::CancelToWrongWorker => "cancel-to-wrong-worker",
             Self::EarlyBytesLost => "early-bytes-lost",
+            Self::RememberedByUser => "remembered-by-user",
+            Self::RememberedThroughReload => "remembered-through-reload",
+            Self::VerdictForThePlace => "verdict-for-the-place",
+            Self::TornAnswerIsNobody => "torn-answer-is-nobody",
             Self::CatchUpByName => "catch-up-by-name",
             Self::FailedSetIgnored => "failed-set-ignored",
             Self::RolledBackParameter => "rolled-back-parameter",

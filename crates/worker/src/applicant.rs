@@ -23,6 +23,8 @@ pub(crate) struct LoggingIn {
     pub(crate) told: Option<Arc<Secret>>,
     /// Whether that was some time ago.
     pub(crate) is_told_before: bool,
+    /// Its password, which a judge has found right.
+    pub(crate) judged: Option<Arc<Secret>>,
     pub(crate) request: Request,
     /// The server that is being dialed for it alone.
     pub(crate) pledged: Option<ServerKey>,
@@ -66,7 +68,8 @@ pub(crate) struct Proof {
 
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
-        Self { told: None, is_told_before: false, request, pledged: None, waits: Waits::Slot, said: Vec::new() }
+        let (told, judged, waits) = (None, None, Waits::Slot);
+        Self { told, is_told_before: false, judged, request, pledged: None, waits, said: Vec::new() }
     }
 
     /// Somebody who has proved who it is, and waits for a first server of this pool.

@@ -81,7 +81,10 @@ impl<I: Io> Worker<I> {
         let welcome = welcome.filter(|_| entry.is_some_and(|entry| entry.stamp() == packed.stamp));
         let Some(place) = self.places.pool_mut(pool) else { return };
         place.keys = keys;
-        place.told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
+        let told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
+        // Nobody is asked about whom the file knows: then it is what a judge has found right.
+        let is_listed = self.force.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
+        (place.told, place.judged) = if is_listed { (None, told) } else { (told, None) };
         if welcome.is_some() {
             place.welcome = welcome;
             self.pools.is_welcomed(pool);

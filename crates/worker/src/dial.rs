@@ -183,7 +183,7 @@ impl<I: Io> Worker<I> {
             None => {
                 let told = place.told.as_ref();
                 let listed = self.force.users.secret(&place.user_name).filter(|secret| !secret.is_none());
-                listed.or(told).cloned().unwrap_or_default()
+                place.judged.as_ref().or(listed).or(told).cloned().unwrap_or_default()
             }
         };
         let parameters = [

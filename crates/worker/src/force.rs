@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use base::planted::{self, Planted};
 use protocol::fault::Fault;
 use reactor::Io;
 
@@ -29,7 +30,9 @@ impl<I: Io> Worker<I> {
         self.io.log_to(force.log.clone());
         let is_demand_new = self.force.tls.demand_parts != force.tls.demand_parts;
         let old = std::mem::replace(&mut self.force, force);
-        self.remembered.clear();
+        if !planted::is(Planted::RememberedThroughReload) {
+            self.remembered.clear();
+        }
         self.count_clients_of_users(&old.settings);
         if is_demand_new {
             self.retire_servers();

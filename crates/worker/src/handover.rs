@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
             stamp: entry.stamp(),
             welcome: place.welcome.as_ref().map(|welcome| ((&*welcome.fixed).into(), self.packed_vars(&welcome.vars))),
             keys: place.keys.as_ref().map(|keys| ((&keys.client_key[..]).into(), (&keys.server_key[..]).into())),
-            told: place.told.as_ref().map(|secret| (&*secret.text()).into()),
+            told: place.judged.as_ref().or(place.told.as_ref()).map(|secret| (&*secret.text()).into()),
         })
     }
 

@@ -337,8 +337,10 @@ impl<I: Io> Worker<I> {
         let is_own = client.is_own;
         let Stage::Login(login) = &mut client.stage else { return };
         let told = login.told.take().filter(|_| *login.request.user == *on_server);
-        if let (Some(told), Some(place)) = (told, self.places.pool_mut(pool)) {
-            place.told = Some(told);
+        let judged = login.judged.take().filter(|_| *login.request.user == *on_server);
+        if let Some(place) = self.places.pool_mut(pool).filter(|_| !is_own) {
+            place.judged = judged;
+            place.told = told.or_else(|| place.told.take());
         }
         login.waits = Waits::Welcome { pool, since: self.now };
         let wants_stream = login.request.replication.is_some() && !is_own;
@@ -381,6 +383,7 @@ impl<I: Io> Worker<I> {
                 is_paused: false,
                 unused_since: None,
                 told: None,
+                judged: None,
             },
         );
         self.arm_sweep();

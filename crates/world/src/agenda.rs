@@ -31,6 +31,10 @@ pub(crate) enum Event {
     App { app: u32, number: u32 },
     /// A session of PostgreSQL has done its work.
     Session { session: u32, number: u32 },
+    /// The control thread goes on with a question about a user.
+    Question { number: u32 },
+    /// The control thread has a verdict, or a name.
+    Verdict { number: u32 },
     /// A fault of the plan begins.
     Fault { index: u32 },
     /// A fault of the plan ends.

@@ -14,8 +14,9 @@ use worker::letters::{Force, Parts, Shutdown, Snapshot};
 use crate::app::{App, Ended, Stage};
 use crate::faults::What;
 use crate::phases::Phase;
-use crate::plan::Plan;
+use crate::plan::{Person, Plan};
 use crate::postgres::{Limits, Mood};
+use crate::secrets::Archive;
 use crate::witness::{Charge, Witness};
 use crate::world::World;
 
@@ -100,7 +101,14 @@ impl Checkers {
     }
 
     /// A client's connection has ended from the other side.
-    pub(crate) fn client_ended(&mut self, app: u32, ended: &Ended, witness: &mut Witness) {
+    pub(crate) fn client_ended(
+        &mut self,
+        app: u32,
+        ended: &Ended,
+        who: &Person,
+        archive: &mut Archive,
+        witness: &mut Witness,
+    ) {
         let since_healed = match self.phase {
             Phase::Faults => Duration::ZERO,
             Phase::Healing { since } => witness.now.since(since),
@@ -136,6 +144,10 @@ impl Checkers {
                     witness.count("starved beside a busy pool");
                     return;
                 }
+                if archive.excuses(text, &who.user, is_excused, witness.now) {
+                    witness.count("refusals for want of an answer");
+                    return;
+                }
                 let is_known = is_servers || REFUSALS.iter().any(|known| text.starts_with(known));
                 let is_limit = LIMITS.iter().any(|known| text.starts_with(known));
                 let is_limited = is_limit && !self.is_calm && !matches!(self.phase, Phase::Crowd { .. });
@@ -151,6 +163,9 @@ impl Checkers {
     /// What a worker has written to its log.
     fn read_log(&mut self, level: Level, line: &str, witness: &mut Witness) {
         witness.note(|| format!("log: {level:?} {line}"));
+        if SECRETS.iter().any(|secret| line.contains(secret)) {
+            witness.accuse(Charge::ForeignBytes, format!("a secret is in the log: {line}"));
+        }
         let is_nonsense = !self.is_mad && line.contains("nonsense during login");
         if line.contains("protocol surprise") || is_nonsense {
             witness.accuse(Charge::NoReason, line.to_owned());
@@ -244,7 +259,8 @@ impl World {
         let clients: HashMap<u64, Option<u64>> = snapshot.clients.iter().map(|row| (row.id, row.link)).collect();
         for (here, there, who) in [(&clients, &servers, "client"), (&servers, &clients, "server")] {
             for (&id, link) in here {
-                if link.is_some_and(|link| there.get(&link) != Some(&Some(id))) {
+                // The control thread's own questions are clients that nobody is shown.
+                if link.is_some_and(|link| link != OWN_QUESTION && there.get(&link) != Some(&Some(id))) {
                     let text = format!("worker {worker} shows {who} {id} with {link:?}, who is without it");
                     self.witness.accuse(Charge::Counters, text);
                 }
@@ -302,6 +318,9 @@ impl World {
             let logins: u64 = people.iter().map(|app| app.logins).sum();
             let transactions: u64 = people.iter().map(|app| app.transactions).sum();
             let queries: u64 = people.iter().map(|app| app.queries).sum();
+            // Our own questions are queries as well.
+            let own = self.archive.put.get(&**name).copied().unwrap_or_default();
+            let (transactions, queries) = (transactions + own, queries + own);
             let is_exact = people.iter().all(|app| app.is_countable());
             let text =
                 format!("{name}: {totals:?}; seen: {logins} logins, {transactions} transactions, {queries} queries");
@@ -323,6 +342,10 @@ impl World {
     }
 }
 
+/// The number of every client that is a question of the control thread.
+const OWN_QUESTION: u64 = 0;
+/// How passwords and hashes begin.
+const SECRETS: [&str; 2] = ["secret of ", "SCRAM-SHA-256$"];
 /// All that a worker shows.
 pub(crate) const EVERYTHING: Parts =
     Parts { clients: true, servers: true, pools: true, stats: true, memory: true, logins: true, hosts: true };
@@ -333,6 +356,8 @@ const REFUSALS: &[&str] = &[
     "suspend_timeout",
     "online restart",
     "login failed",
+    "authentication database \"",
+    "unix socket login rejected",
     "database configuration changed",
     "admin forced disconnect",
     "database \"",

@@ -12,6 +12,7 @@ use crate::checkers::EVERYTHING;
 use crate::dice::Dice;
 use crate::plan::{AUTODB, Plan};
 use crate::postgres::Mood;
+use crate::troubles::Trouble;
 use crate::world::World;
 
 /// A fault and its time, in microseconds.
@@ -59,6 +60,8 @@ pub(crate) enum What {
     Secrets { dice: u64 },
     /// Clients are asked for another proof.
     AuthType { to: &'static str },
+    /// Something about secrets and judges.
+    Gate(Trouble),
 }
 
 /// What an operator orders.
@@ -206,7 +209,7 @@ impl World {
             What::NoDescriptors => net.descriptors_max = net.descriptors,
             What::TinyPieces { worker, bytes } => net.desk(self.of_the_crew(worker)).piece_max = bytes,
             What::NoNames => self.are_names_known = false,
-            What::Show | What::Order(_) | What::Secrets { .. } | What::AuthType { .. } => {}
+            What::Show | What::Order(_) | What::Secrets { .. } | What::AuthType { .. } | What::Gate(_) => {}
             What::SlowServers { factor } => {
                 for host in &mut self.postgres.hosts {
                     host.manner.work.1 = self.plan.manner.work.1 * factor;
@@ -237,6 +240,7 @@ impl World {
             What::Order(Command::Handover { dice, succeeds }) => self.begin_handover(*dice, *succeeds),
             What::Order(Command::KillClient(id)) => self.seek_client(*id),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
+            What::Gate(trouble) => self.begin_trouble(trouble),
             What::AuthType { to } => {
                 let mut shape = self.plan.shape.clone();
                 shape.set("auth_type", to);
@@ -255,6 +259,7 @@ impl World {
             What::Order(Command::Suspend) if self.operator.is_suspended => self.wake_up(),
             What::Order(Command::Handover { dice, .. }) => self.end_handover(*dice),
             What::Secrets { .. } => self.change_secrets(None),
+            What::Gate(trouble) => self.end_trouble(trouble),
             What::AuthType { .. } => self.reload(&self.plan.shape.clone()),
             _ => {}
         }

@@ -10,6 +10,7 @@ use protocol::vars::Tracked;
 use reactor::{LogTarget, TcpTuning};
 use worker::letters::{Force, Standing};
 
+use crate::net::OWN_UID;
 use crate::operator::secrets;
 use crate::plan::Plan;
 use crate::veil;
@@ -31,12 +32,13 @@ pub(crate) fn first_force(plan: &Plan) -> Force {
         Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
     };
     let homes = Homes::assign(&settings, plan.workers, None);
+    let (hba, idents) = plan.gate.rules();
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     Force {
         homes,
         users: secrets(plan, None),
-        hba: Arc::default(),
-        idents: Arc::default(),
+        hba,
+        idents,
         tracked,
         mock_key: [9; 32],
         tls: veil::terms(plan.veils.is_offered),
@@ -49,7 +51,7 @@ pub(crate) fn first_force(plan: &Plan) -> Force {
             socket_buffer: 0,
         },
         log: Arc::new(LogTarget::new(false, None)),
-        own_uid: 0,
+        own_uid: OWN_UID,
         standing: Standing::default(),
         settings,
     }

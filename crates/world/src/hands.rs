@@ -406,7 +406,10 @@ impl Io for Hands {
     }
 
     fn peer(&self, socket: &Plug) -> Peer {
-        Peer::Tcp(address_of(socket.0))
+        match self.net.borrow().end(socket.0).uid {
+            Some(uid) => Peer::Unix { pid: 1, uid: Some(uid) },
+            None => Peer::Tcp(address_of(socket.0)),
+        }
     }
 
     fn adopt(&mut self, socket: Plug, owner: u64) -> io::Result<Conn> {

@@ -33,6 +33,8 @@ pub(crate) enum Holder {
     Peer(u32),
     /// Somebody with a cancel request who is no application.
     Asker(u32),
+    /// A question of the control thread to a server, through a worker.
+    Question(u32),
 }
 
 /// How a connection carries bytes.
@@ -75,6 +77,8 @@ pub(crate) struct End {
     pub(crate) is_closed: bool,
     /// What is given and read here is under a veil.
     pub(crate) is_veiled: bool,
+    /// Who is at the other end, to the system, if that is this machine.
+    pub(crate) uid: Option<u32>,
     pace: Pace,
     /// The longest segment.
     segment: usize,
@@ -133,6 +137,20 @@ impl Net {
 
     /// Dials; returns the near end. The far end gets a holder when the dial reaches its aim.
     pub(crate) fn dial(&mut self, holder: Holder, aim: Option<Address>) -> u32 {
+        let near = self.connection(holder, aim);
+        let latency = self.latency(near);
+        self.agenda.after(latency, Event::Knocks { end: near ^ 1 });
+        near
+    }
+
+    /// Both ends of a connection that stands; returns the near one. The far one gets a holder when it is handed to somebody.
+    pub(crate) fn pair(&mut self, holder: Holder) -> u32 {
+        let near = self.connection(holder, None);
+        self.end_mut(near ^ 1).uid = Some(OWN_UID);
+        near
+    }
+
+    fn connection(&mut self, holder: Holder, aim: Option<Address>) -> u32 {
         let near = self.ends.len() as u32;
         let is_torn = self.dice.chance(self.pace.torn);
         let segment = if is_torn { self.dice.pick(&SMALL_SEGMENTS) } else { WHOLE_SEGMENT };
@@ -158,6 +176,7 @@ impl Net {
                 is_reset: false,
                 is_closed: false,
                 is_veiled: false,
+                uid: None,
                 pace: pace.clone(),
                 segment,
                 read_bytes: 0,
@@ -166,8 +185,6 @@ impl Net {
             self.ends.push(end);
             self.aims.push(aim.clone());
         }
-        let latency = self.latency(near);
-        self.agenda.after(latency, Event::Knocks { end: near ^ 1 });
         near
     }
 
@@ -414,6 +431,8 @@ impl Net {
     }
 }
 
+/// Who the pooler itself is, to the system.
+pub(crate) const OWN_UID: u32 = 0;
 /// What a narrow connection carries, in bytes a millisecond.
 const NARROW_BANDWIDTH: u64 = 100;
 /// The longest segment of a connection that tears nothing.

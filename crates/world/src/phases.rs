@@ -10,7 +10,6 @@ use worker::letters::{Shutdown, ToWorker};
 
 use crate::app::{App, Stage};
 use crate::checkers::{AT_REST, EVERYTHING};
-use crate::dice::Dice;
 use crate::evict::MENDING_MAX;
 use crate::net::Holder;
 use crate::plan::{Habits, Person, USERS};
@@ -93,6 +92,11 @@ impl World {
             self.witness.accuse(Charge::NotServed, text);
         }
         self.apps.iter().all(App::is_done)
+    }
+
+    /// Whether the faults are over.
+    pub(crate) fn is_healed(&self) -> bool {
+        self.checkers.phase != Phase::Faults
     }
 
     fn healed_at(&self) -> Time {
@@ -190,8 +194,9 @@ impl World {
             is_proof_unsure: false,
             knows_any_database: false,
         };
-        let secret = self.plan.passwords[user].clone();
-        App::new(number, person, habits, secret, Dice::new(self.plan.seed, 1000 + u64::from(number)))
+        let mut app = self.plan.app(number, person, habits);
+        self.renew_password(&mut app);
+        app
     }
 
     fn look_at_the_census(&mut self, pool: usize, since: Time, has_begun: bool) {
@@ -274,6 +279,9 @@ impl World {
                 let text = format!("worker {worker} waits for {deadline:?}, and nobody is here");
                 self.witness.accuse(Charge::Memory, text);
             }
+        }
+        if !self.archive.is_at_rest() || !self.court.is_at_rest() {
+            self.witness.accuse(Charge::Slots, "a question of ours is open, and nobody is here".to_owned());
         }
         if self.net.borrow().descriptors > 0 {
             let text = format!("{} descriptors are open, and nobody is here", self.net.borrow().descriptors);

@@ -13,6 +13,7 @@ use worker::letters::Shutdown;
 
 use crate::dice::Dice;
 use crate::faults::{Fault, What};
+use crate::gate::Gate;
 use crate::group::{Group, Line};
 use crate::net::Pace;
 use crate::postgres::HostVeil;
@@ -40,6 +41,7 @@ pub(crate) struct Plan {
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
     pub(crate) proof: Proof,
     pub(crate) veils: Veils,
+    pub(crate) gate: Gate,
     /// The world ends with this, from then on, microseconds.
     pub(crate) shutdowns: Vec<(u64, Shutdown)>,
     pub(crate) group: Group,
@@ -55,6 +57,8 @@ pub(crate) struct Shape {
     pub(crate) peers: Vec<Line>,
     /// Where databases are that nobody has written down.
     pub(crate) autodb: Option<usize>,
+    /// Other lines of `[databases]`.
+    pub(crate) more: String,
 }
 
 /// A line of `[databases]`.
@@ -171,6 +175,7 @@ impl Shape {
         if let Some(host) = self.autodb {
             let _ = writeln!(text, "* = host=10.200.0.{host} pool_mode=transaction pool_size=2");
         }
+        text.push_str(&self.more);
         self.text_of_peers(&mut text);
         text.push_str(
             "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n",
@@ -292,7 +297,7 @@ fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
         });
     }
     let autodb = if dice.chance(150) { Some(dice.among(0..=hosts as u64 - 1) as usize) } else { None };
-    let mut shape = Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb };
+    let mut shape = Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb, more: String::new() };
     if autodb.is_some() {
         shape.set("autodb_idle_timeout", dice.among(1..=5));
     }
@@ -429,9 +434,9 @@ impl Plan {
                 narrow: if dice.chance(300) { 200 } else { 0 },
             },
             manner: Manner {
-                method: None,
                 work: (20, dice.pick(&[200, 2_000])),
                 notifies: if dice.chance(200) { 20 } else { 0 },
+                ..Manner::default()
             },
             hosts,
             buffers: dice.pick(&[6, 16, 128]),
@@ -441,6 +446,7 @@ impl Plan {
             passwords: BTreeMap::new(),
             proof: Proof::None,
             veils: Veils::draw(seed, hosts),
+            gate: Gate::default(),
             shutdowns: Vec::new(),
             group: Group::default(),
             ends_clients: None,
@@ -511,6 +517,7 @@ impl Plan {
         if !is_calm {
             plan.draw_faults(&mut dice);
         }
+        plan.draw_gate();
         let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
         plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
         plan.draw_group();

@@ -13,6 +13,7 @@ use wire::startup::Startup;
 use crate::agenda::Event;
 use crate::dice::Dice;
 use crate::net::{Holder, Net};
+use crate::plan::Plan;
 use crate::session::{Life, Manner, Session, Wish};
 use crate::sql::Nonce;
 use crate::veil::{ANSWER, HELLO};
@@ -72,7 +73,17 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) fn new(hosts: Vec<Host>, secrets: BTreeMap<String, Arc<Secret>>, dice: Dice) -> Self {
+    /// Those of a plan.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let host = |(number, &veil): (usize, &HostVeil)| {
+            let secrets = Arc::new(plan.gate.secrets(number, &BTreeMap::new()));
+            Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, veil }
+        };
+        let hosts = plan.veils.hosts.iter().enumerate().map(host).collect();
+        Self::new(hosts, plan.secrets.clone(), Dice::new(plan.seed, 3))
+    }
+
+    fn new(hosts: Vec<Host>, secrets: BTreeMap<String, Arc<Secret>>, dice: Dice) -> Self {
         Self { hosts, sessions: Vec::new(), secrets, dice, hits: Vec::new(), newcomers: Vec::new() }
     }
 
@@ -162,7 +173,9 @@ impl Postgres {
                 _ => {
                     let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| &**user);
                     let is_known = host.mood != Mood::Forgetful;
-                    let secret = self.secrets.get(user.unwrap_or_default()).filter(|_| is_known).cloned();
+                    let user = user.unwrap_or_default();
+                    let secret = host.manner.secrets.get(user).or_else(|| self.secrets.get(user));
+                    let secret = secret.filter(|_| is_known).cloned();
                     let wish = session.begin(&parameters, secret, is_veiled, &host.manner, &mut self.dice);
                     self.newcomers.push(number);
                     wish

@@ -151,6 +151,8 @@ impl World {
         }
         self.operator = Operator::default();
         self.forget_evictions();
+        self.close_all_cases();
+        self.forget_all_questions();
         self.forget_commands();
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();

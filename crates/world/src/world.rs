@@ -28,12 +28,14 @@ use crate::faults::What;
 use crate::force::{first_force, load};
 use crate::group::{Line, address_of_peer};
 use crate::hands::{Hands, Plug};
+use crate::judge::Court;
 use crate::net::{Holder, Net};
 use crate::operator::Operator;
 use crate::peers::Peers;
 use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
-use crate::postgres::{Host, HostVeil, Mood, Postgres};
+use crate::postgres::Postgres;
+use crate::secrets::Archive;
 use crate::witness::{Charge, Witness};
 
 /// A letter on its way.
@@ -74,6 +76,8 @@ pub(crate) struct World {
     pub(crate) peers: Peers,
     pub(crate) evicted: Evicted,
     pub(crate) console: Console,
+    pub(crate) archive: Archive,
+    pub(crate) court: Court,
     pub(crate) are_names_known: bool,
     fairness: Fairness,
     /// When a clock jumped last.
@@ -87,13 +91,8 @@ impl World {
         let net = Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone())));
         let force = Arc::new(first_force(&plan));
         let mail = Arc::new(Mutex::new(Vec::new()));
-        let host = |&veil: &HostVeil| Host { mood: Mood::Well, manner: plan.manner.clone(), veil };
-        let hosts = plan.veils.hosts.iter().map(host).collect();
-        let postgres = Postgres::new(hosts, plan.secrets.clone(), Dice::new(plan.seed, 3));
-        let apps = plan.people.iter().map(|(number, person, habits)| {
-            let secret = plan.passwords[&person.user].clone();
-            App::new(*number, person.clone(), habits.clone(), secret, Dice::new(plan.seed, 1000 + u64::from(*number)))
-        });
+        let postgres = Postgres::of(&plan);
+        let apps = plan.people.iter().map(|(number, person, habits)| plan.app(*number, person.clone(), habits.clone()));
         let apps: Vec<App> = apps.collect();
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
         // service.
@@ -105,6 +104,7 @@ impl World {
                     | What::Secrets { .. }
                     | What::AuthType { .. }
                     | What::SlowServers { .. }
+                    | What::Gate(_)
             )
         };
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
@@ -115,6 +115,8 @@ impl World {
             peers: Peers::new(&plan),
             evicted: Evicted::default(),
             console: Console::new(&plan),
+            archive: Archive::new(&plan),
+            court: Court::default(),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
             crew: 0..0,
@@ -214,6 +216,8 @@ impl World {
             Event::Session { session, number } => {
                 self.postgres.worked(&mut net.borrow_mut(), session, number, &mut self.witness);
             }
+            Event::Question { number } => self.mind_question(number),
+            Event::Verdict { number } => self.decide(number),
             Event::Fault { index } => {
                 let what = self.plan.faults[index as usize].1.what.clone();
                 self.begin_fault(&what);
@@ -350,12 +354,7 @@ impl World {
             ToControl::ConsoleLeft { from, client } => drop(self.console_forgets(self.place_of(from), client)),
             ToControl::ConsoleCancel { from, client } => self.console_cancels(self.place_of(from), client),
             ToControl::ConsolesGone => {}
-            // Nobody is asked for in this world.
-            ToControl::SystemUser { .. }
-            | ToControl::AskSecret(_)
-            | ToControl::SecretUnneeded { .. }
-            | ToControl::AskJudge(_)
-            | ToControl::JudgeUnneeded { .. } => {}
+            letter => self.consult(letter),
         }
     }
 
@@ -385,6 +384,9 @@ impl World {
 
     fn answered(&mut self, near: u32, is_welcome: bool) {
         let net = self.net.clone();
+        if let Holder::App(app) = net.borrow().end(near).holder {
+            self.mind_old_password(app);
+        }
         let net = &mut net.borrow_mut();
         if net.end(near).is_closed {
             return;
@@ -399,7 +401,7 @@ impl World {
                 app.cancel_connected(net, is_welcome);
             }
             Holder::Asker(asker) => self.asker_answered(net, asker, is_welcome),
-            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) => {}
+            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) | Holder::Question(_) => {}
         }
     }
 
@@ -413,7 +415,8 @@ impl World {
                     if self.apps[app as usize].end == Some(end) {
                         let ended = self.apps[app as usize].listen(net, &mut self.witness);
                         if let Some(ended) = ended {
-                            self.checkers.client_ended(app, &ended, &mut self.witness);
+                            let who = &self.apps[app as usize].person;
+                            self.checkers.client_ended(app, &ended, who, &mut self.archive, &mut self.witness);
                             self.check_eviction(app, &ended);
                         }
                     }
@@ -443,6 +446,7 @@ impl World {
                 Holder::Session(session) => self.postgres.heard(net, session, &mut self.witness),
                 Holder::Peer(call) => self.peer_heard(net, call),
                 Holder::Asker(asker) => self.asker_heard(net, asker),
+                Holder::Question(number) => self.hear_question(net, number),
                 Holder::Nobody | Holder::Worker { .. } => {}
             }
         }
@@ -478,6 +482,7 @@ impl World {
         self.operator.mind(&force.standing);
         self.force = force.clone();
         self.checkers.in_force(&force, self.witness.now);
+        self.forget_old_secrets();
         self.order(|| ToWorker::Force(force.clone()));
     }
 

@@ -35,7 +35,20 @@ impl App {
             self.guise = Guise::draw(&mut self.dice, &self.person);
             witness.count("strange guises");
         }
-        self.refusal_due = self.guise.refusal(self.person.proof);
+        if !self.is_gentle
+            && self.guise == Guise::Own
+            && let Some(guise) = self.door.guise(&mut self.dice)
+        {
+            self.guise = guise;
+            witness.count("unusual guises");
+        }
+        let usual = self.guise.refusal(self.person.proof);
+        self.refusal_due = self.door.refusal(self.guise).or(usual);
+        if self.door.is_impostor(net.end(end ^ 1).uid) {
+            // Whatever else it comes as.
+            self.guise = Guise::Impostor;
+            self.refusal_due = self.guise.refusal(self.person.proof);
+        }
         witness.note(|| format!("application {} comes as {:?}", self.number, self.guise));
         let is_veiled = habits.veils > 0 && self.guise.can_be_veiled() && self.dice.chance(habits.veils);
         self.belief = Belief::new(zone);
@@ -57,6 +70,7 @@ impl App {
             parameters,
         };
         self.guise.dress(&mut identity);
+        self.door.dress(self.guise, &mut identity);
         let mut nonce = [0; auth::scram::NONCE_BYTES];
         nonce.iter_mut().for_each(|byte| *byte = self.dice.any() as u8);
         let mut out = Vec::new();

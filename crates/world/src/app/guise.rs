@@ -41,6 +41,14 @@ pub(crate) enum Guise {
     Tls,
     /// It says nothing.
     Silent,
+    /// It wants into one of the databases that nobody gets into.
+    Misled(u8),
+    /// It knows the password that its user has at another host.
+    OtherHost(u8),
+    /// It knows the password that its user had before.
+    OldPassword,
+    /// It is somebody else to the system.
+    Impostor,
 }
 
 impl Guise {
@@ -77,7 +85,7 @@ impl Guise {
         Some(match self {
             Self::Own | Self::Encrypting(_) | Self::Newer => return None,
             Self::Impatient => &["received unencrypted data after"],
-            Self::OtherPassword => match proof {
+            Self::OtherPassword | Self::OtherHost(_) | Self::OldPassword => match proof {
                 Proof::Scram => &["SASL authentication failed"],
                 _ => &["password authentication failed"],
             },
@@ -87,6 +95,8 @@ impl Guise {
                 Proof::Password => &["password authentication failed"],
             },
             Self::WrongMessage => &["unknown pkt"],
+            Self::Misled(_) => &[],
+            Self::Impostor => &["unix socket login rejected"],
             Self::NoDatabase => &["no such database: "],
             Self::Curious => &["not allowed"],
             Self::OddParameter => &["unsupported startup parameter: odd"],

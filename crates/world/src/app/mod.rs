@@ -23,6 +23,7 @@ use wire::{frontend, write};
 
 use crate::agenda::Event;
 use crate::dice::Dice;
+use crate::gate::Door;
 use crate::net::{Holder, Net};
 use crate::plan::{Habits, Person};
 use crate::sql::{Nonce, Verb};
@@ -30,7 +31,7 @@ use crate::veil::ANSWER;
 use crate::witness::Witness;
 
 use ear::Heard;
-use guise::Guise;
+pub(crate) use guise::Guise;
 pub(crate) use speech::{Belief, Expect, Request, Speaker, ZONES};
 
 /// An application.
@@ -40,7 +41,8 @@ pub(crate) struct App {
     pub(crate) person: Person,
     habits: Habits,
     dice: Dice,
-    secret: Arc<Secret>,
+    pub(crate) secret: Arc<Secret>,
+    pub(crate) door: Door,
     pub(crate) end: Option<u32>,
     pub(crate) stage: Stage,
     input: Vec<u8>,
@@ -141,6 +143,7 @@ impl App {
             habits,
             dice,
             secret,
+            door: Door::default(),
             end: None,
             stage: Stage::Away,
             input: Vec::new(),
@@ -178,6 +181,16 @@ impl App {
             is_gentle: false,
             has_left_by_itself: false,
         }
+    }
+
+    /// Whether it wants a stream; for that there are other rules than for its database.
+    pub(crate) fn replicates(&self) -> bool {
+        self.habits.replicates
+    }
+
+    /// It comes by the system's own socket, where nobody needs TLS.
+    pub(crate) fn come_by_unix_socket(&mut self) {
+        self.habits.veils = 0;
     }
 
     fn set_alarm(&mut self, net: &mut Net, micros: u64, alarm: Alarm) {
@@ -228,7 +241,9 @@ impl App {
         match self.stage {
             Stage::Away if self.person.errands == 0 => self.stage = Stage::Done,
             Stage::Away => {
-                self.end = Some(net.dial(Holder::App(self.number), None));
+                let end = net.dial(Holder::App(self.number), None);
+                net.end_mut(end ^ 1).uid = self.door.uid(&mut self.dice, self.is_gentle);
+                self.end = Some(end);
                 self.stage = Stage::Connecting;
                 self.last_words = None;
                 self.waits_since = Some(witness.now);

@@ -4,12 +4,14 @@
 //! speaks to it is checked against what they believe of the session.
 //! Not here: who may connect (`postgres`), the language (`sql`).
 
+mod body;
 mod copy;
 mod door;
 mod named;
 mod run;
+mod secrets;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +27,10 @@ use crate::sql::{Nonce, Statement, Verb};
 use crate::veil::CHANNEL;
 use crate::witness::{Charge, Witness};
 
+use body::{first_value, nonce_of, string};
 use copy::{Copy, Stream};
+use secrets::About;
+pub(crate) use secrets::Answers;
 
 /// A session.
 #[derive(Debug)]
@@ -66,6 +71,8 @@ pub(crate) struct Session {
     parsed: Option<Statement>,
     named: named::Named,
     portal: Option<Portal>,
+    /// What it is asked of a user.
+    about: Option<About>,
     /// What it works on.
     work: Option<Work>,
     pub(crate) alarm: u32,
@@ -128,13 +135,16 @@ pub(crate) enum Wish {
 }
 
 /// How a host lets sessions in, and how fast it works.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Manner {
     pub(crate) method: Option<Method>,
     /// Microseconds that a statement takes.
     pub(crate) work: (u64, u64),
     /// How many of a thousand statements are joined by a notification.
     pub(crate) notifies: u32,
+    /// Users' secrets, where they are others than everywhere.
+    pub(crate) secrets: Arc<BTreeMap<String, Arc<Secret>>>,
+    pub(crate) answers: Answers,
 }
 
 impl Session {
@@ -167,6 +177,7 @@ impl Session {
             parsed: None,
             named: named::Named::new(),
             portal: None,
+            about: None,
             work: None,
             alarm: 0,
             is_session_mode: false,
@@ -319,6 +330,7 @@ impl Session {
                 Verb::Sleep { millis } => Some(millis),
                 _ => None,
             }),
+            Some(Work::Execute { .. }) if self.about.is_some() => manner.answers.millis(),
             Some(Work::Execute { .. }) => self.portal.as_ref().and_then(|portal| match portal.statement.verb {
                 Verb::Sleep { millis } => Some(millis),
                 _ => None,
@@ -356,6 +368,7 @@ impl Session {
             frontend::PARSE => self.parse(body),
             frontend::BIND => self.bind(body, witness),
             frontend::DESCRIBE => match body.first() {
+                Some(b'P') if self.about.is_some() => self.describe_answer(),
                 Some(b'P') if self.portal.is_some() => self.describe(),
                 Some(b'S') if body.len() > 2 => self.describe_named(&string(&body[1..])),
                 _ => write::bare(&mut self.out, backend::NO_DATA),
@@ -397,6 +410,9 @@ impl Session {
             return;
         }
         self.transaction_begins();
+        if self.parse_question(&String::from_utf8_lossy(text)) {
+            return;
+        }
         match Statement::read(&String::from_utf8_lossy(text)) {
             Some(statement) => {
                 self.parsed = Some(statement);
@@ -411,6 +427,11 @@ impl Session {
         if !name.is_empty() {
             let values = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();
             self.bind_named(&name, first_value(values).unwrap_or_default(), witness);
+            return;
+        }
+        if self.about.is_some() {
+            let values = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();
+            self.bind_question(first_value(values).unwrap_or_default(), witness);
             return;
         }
         let Some(statement) = self.parsed.clone() else {
@@ -490,7 +511,15 @@ impl Session {
         }
         match self.work.take() {
             Some(Work::Query { rest, is_first }) => self.query(rest, is_first, manner, dice, witness),
-            Some(Work::Execute { rows_max }) => self.execute(rows_max, witness),
+            Some(Work::Execute { rows_max }) => match self.about.take() {
+                Some(about) => {
+                    self.tell_secret(&about, manner);
+                    if matches!(self.life, Life::Dead) {
+                        return Wish::Close;
+                    }
+                }
+                None => self.execute(rows_max, witness),
+            },
             Some(Work::Stream { .. }) => self.stream_goes_on(),
             Some(Work::Function { nonce }) => {
                 if self.tx == TxStatus::Failed {
@@ -550,31 +579,6 @@ pub(crate) fn answer_of_the_console(request: &Request) -> Vec<u8> {
     }
     session.ready();
     session.out
-}
-
-/// The nonce that a message carries, if it carries one.
-fn nonce_of(kind: u8, body: &[u8]) -> Option<Nonce> {
-    let text = match kind {
-        frontend::QUERY => body,
-        frontend::PARSE => body.split(|&byte| byte == 0).nth(1)?,
-        // The one value of a Bind and of a function call is the nonce.
-        frontend::BIND => return Nonce::read(first_value(body.splitn(3, |&byte| byte == 0).nth(2)?)?),
-        frontend::FUNCTION_CALL => return Nonce::read(first_value(body.get(4..)?)?),
-        _ => return None,
-    };
-    let text = std::str::from_utf8(text).ok()?;
-    Nonce::read(text.split_once(" n=")?.1)
-}
-
-/// The first value behind the counts of formats (none) and of values.
-fn first_value(body: &[u8]) -> Option<&str> {
-    let length = u32::from_be_bytes(*body.get(4..8)?.first_chunk::<4>()?) as usize;
-    std::str::from_utf8(body.get(8..8 + length)?).ok()
-}
-
-/// The string that a zero byte ends.
-fn string(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
 fn notify(out: &mut Vec<u8>, nonce: Nonce) {

@@ -56,6 +56,8 @@ struct Rules {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Door {
     wrong: Option<Words>,
+    /// It shows no password, or may be asked for something else.
+    is_sure: bool,
     unknown: Option<Words>,
     nowhere: Option<Words>,
     misled: Vec<(String, Words)>,
@@ -83,6 +85,10 @@ impl Door {
 
     /// Another way to come than the usual one, now and then.
     pub(crate) fn guise(&self, dice: &mut Dice) -> Option<Guise> {
+        // A verdict that goes astray is seen only where there are several kinds of them.
+        if self.wrong.is_some() && !self.is_sure && dice.chance(WRONG) {
+            return Some(Guise::OtherPassword);
+        }
         let is_unusual = !self.misled.is_empty() || !self.others.is_empty() || self.old.is_some();
         if !is_unusual || !dice.chance(UNUSUAL) {
             return None;
@@ -385,6 +391,7 @@ impl Plan {
             }
         }
         app.secret = Arc::new(gate.password(user, host, 0));
+        door.is_sure = app.person.is_proof_unsure || app.person.proof == Proof::None;
         app.door = door;
     }
 
@@ -426,6 +433,8 @@ pub(crate) const ASKER: &str = "asker";
 const IMPOSTOR: u32 = 66;
 /// Users whose names are others to the system have numbers from here on.
 const MAPPED: u32 = 10;
+/// How often somebody shows a judge a wrong password, out of a thousand.
+const WRONG: u32 = 250;
 /// How often somebody comes in another way, out of a thousand.
 const UNUSUAL: u32 = 80;
 /// The stream of chance for all this.

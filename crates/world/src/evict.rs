@@ -193,7 +193,7 @@ impl World {
         let now = self.witness.now;
         let is_fast = self.checkers.forces.iter().all(|(_, force)| force.settings.server_fast_close);
         let net = self.net.borrow();
-        let is_stalled = net.desks.iter().any(|desk| desk.busy_until + STALLED > now);
+        let is_stalled = net.desks.iter().any(|desk| desk.busy_until > now);
         if self.evicted.renewals.is_empty() || !is_fast || is_stalled || self.is_suspended() {
             return;
         }
@@ -272,7 +272,5 @@ fn end_of(row: &Row) -> Option<u32> {
 const STREAM: u64 = u64::MAX - 42;
 /// The first question of an operator who looks whom to kill.
 const SEEKING: u64 = 10;
-/// A worker that had a turn so long ago has read everything that had come.
-const STALLED: Duration = Duration::from_millis(50);
 /// How long the servers of clients that were sent away are given to be cancelled and rolled back, as by the control thread.
 pub(crate) const MENDING_MAX: Duration = Duration::from_secs(10);

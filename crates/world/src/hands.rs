@@ -268,23 +268,6 @@ impl Net {
         }
     }
 
-    /// Connections are another process's, as soon as one of its workers takes them up.
-    pub(crate) fn travel(&mut self, ends: &[u32]) {
-        for &end in ends {
-            self.end_mut(end).holder = Holder::Nobody;
-        }
-    }
-
-    /// Those that nobody has taken up are closed.
-    pub(crate) fn end_travels(&mut self, ends: &[u32]) {
-        for &end in ends {
-            if matches!(self.end(end).holder, Holder::Nobody) && !self.end(end).is_closed {
-                self.descriptors -= 1;
-                self.drop_end(end);
-            }
-        }
-    }
-
     /// Whether a connection is its worker's, and not that of another process by now.
     fn holds(&mut self, worker: u8, line: Key) -> bool {
         let Some(row) = self.desk(worker).lines.get(line) else { return false };

@@ -214,7 +214,8 @@ impl World {
 
     /// Whether somebody has ordered that everything stands still.
     pub(crate) fn is_suspended(&self) -> bool {
-        self.plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Order(Command::Suspend { .. })))
+        let is_one = |what: &What| matches!(what, What::Order(Command::Suspend | Command::Handover { .. }));
+        self.plan.faults.iter().any(|(_, fault)| is_one(&fault.what))
     }
 
     /// The orders that nobody has obeyed.

@@ -13,6 +13,7 @@ use worker::letters::{Cursor, Estate, Force, Luggage, Order, Parcel, ToWorker};
 
 use crate::dice::Dice;
 use crate::hands::Plug;
+use crate::net::{Holder, Net};
 use crate::operator::Operator;
 use crate::witness::Charge;
 use crate::world::World;
@@ -203,6 +204,25 @@ impl World {
         force.homes = Homes::assign(&force.settings, workers, Some(&self.force.homes));
         force.standing.keep(|name| force.settings.database(name).is_some());
         force
+    }
+}
+
+impl Net {
+    /// Connections are another process's, as soon as one of its workers takes them up.
+    fn travel(&mut self, ends: &[u32]) {
+        for &end in ends {
+            self.end_mut(end).holder = Holder::Nobody;
+        }
+    }
+
+    /// Those that nobody has taken up are closed.
+    fn end_travels(&mut self, ends: &[u32]) {
+        for &end in ends {
+            if matches!(self.end(end).holder, Holder::Nobody) && !self.end(end).is_closed {
+                self.descriptors -= 1;
+                self.drop_end(end);
+            }
+        }
     }
 }
 

@@ -513,6 +513,10 @@ impl World {
         // During an online restart there is no other way.
         let way = if self.operator.handover.take().is_some() { Shutdown::Now } else { way };
         self.order(|| ToWorker::Shutdown(way));
+        if way == Shutdown::Now {
+            // One worker ends before the other: nobody learns anything by the end of a cancel request.
+            self.evicted.last = Time(u64::MAX);
+        }
         self.checkers.shutdown = Some(way);
         self.checkers.phase = Phase::GoingDown { since: self.witness.now };
         self.send_mail();

@@ -447,13 +447,6 @@ impl Session {
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }
 
-    fn describe(&mut self) {
-        match self.portal.as_ref().map(|portal| &portal.statement.verb) {
-            Some(Verb::Rows { .. }) => self.row_description(),
-            _ => write::bare(&mut self.out, backend::NO_DATA),
-        }
-    }
-
     fn row_description(&mut self) {
         write::row_description(
             &mut self.out,

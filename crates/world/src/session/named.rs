@@ -24,6 +24,13 @@ pub(super) struct Prepared {
 }
 
 impl Session {
+    pub(super) fn describe(&mut self) {
+        match self.portal.as_ref().map(|portal| &portal.statement.verb) {
+            Some(Verb::Rows { .. }) => self.row_description(),
+            _ => write::bare(&mut self.out, backend::NO_DATA),
+        }
+    }
+
     pub(super) fn parse_named(&mut self, name: &str, text: &str) {
         self.transaction_begins();
         if self.named.contains_key(name) {

@@ -224,6 +224,6 @@ const WORLD: &str = "world";
 /// Of each of them, in percent of its lines.
 const AT_LEAST: u32 = 90;
 /// Stories, beside those that the world's own tests tell.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 500;
 
 const USAGE: &str = "usage: cargo xtask coverage [--seeds N] [--without-world]";

@@ -39,6 +39,22 @@ pub(crate) struct Following<'a> {
     pub(crate) unbound: Option<Range<usize>>,
 }
 
+/// How much of a message is here.
+enum Extent {
+    /// All of it stands at this place in the chunk.
+    Here(Range<usize>),
+    /// All of it, the beginning from elsewhere.
+    Whole,
+    /// Not all of it.
+    Part,
+}
+
+impl Extent {
+    fn of(body: &[u8], body_bytes: usize) -> Self {
+        if body.len() == body_bytes { Self::Whole } else { Self::Part }
+    }
+}
+
 /// What has become of a piece of a message.
 pub(crate) enum Taken {
     /// Nothing: it is like any other.
@@ -99,85 +115,72 @@ impl Following<'_> {
         body_bytes: usize,
     ) -> Taken {
         let body = &chunk.bytes()[piece.body.clone()];
-        let ask = match prepared::look(piece.kind, body, body_bytes) {
-            Ok(Head::Plain) => return self.plain(io, ready, server, chunk, start, piece, body_bytes),
-            Ok(Head::Named(ask)) => ask,
+        let mut out = Vec::new();
+        let way = match prepared::look(piece.kind, body, body_bytes) {
+            Ok(Head::Plain) => {
+                let extent = match piece.range.len() {
+                    bytes if bytes == HEADER_BYTES + body_bytes => Extent::Here(piece.range.clone()),
+                    _ => Extent::of(body, body_bytes),
+                };
+                self.plain(ready, server, piece.kind, body, extent, &mut out)
+            }
+            Ok(Head::Named(ask)) => self.ask(ready, server, ask, body_bytes, &mut out),
             Ok(Head::More) => {
                 send_part(io, server.conn, chunk, start..piece.range.start);
                 return self.collect(ready, piece, body, body_bytes);
             }
-            Err(fault) => return wrong(ready, fault),
+            Err(fault) => Err(fault),
         };
-        let mut out = Vec::new();
-        match self.ask(ready, server, ask, body_bytes, &mut out) {
-            Ok(Way::AsItIs) => Taken::Not,
-            Ok(Way::Replaced(end)) => {
+        match way {
+            Ok(Way::AsItIs) if out.is_empty() => Taken::Not,
+            Ok(way) => {
                 send_part(io, server.conn, chunk, start..piece.range.start);
                 send_all(io, server, out);
-                ready.fate = Fate::Forward;
-                Taken::UpTo(piece.body.start + end)
+                match way {
+                    Way::AsItIs => Taken::From(piece.range.start),
+                    Way::Replaced(end) => {
+                        ready.fate = Fate::Forward;
+                        Taken::UpTo(piece.body.start + end)
+                    }
+                }
             }
             Err(fault) => wrong(ready, fault),
         }
     }
 
     /// It concerns no statement with a name; the one without is its client's, too.
-    #[allow(clippy::too_many_arguments)]
-    fn plain<I: Io>(
-        &mut self,
-        io: &mut I,
-        ready: &mut Ready,
-        server: &mut Server,
-        chunk: &Chunk,
-        start: usize,
-        piece: &Piece,
-        body_bytes: usize,
-    ) -> Taken {
-        let body = &chunk.bytes()[piece.body.clone()];
-        if piece.kind == frontend::PARSE {
-            ready.unnamed.given(&server.exchange);
-            self.unbound = None;
-            if piece.range.len() == HEADER_BYTES + body_bytes {
-                self.unbound = Some(piece.range.clone());
-            } else if body.len() == body_bytes {
-                // Its header has come before.
-                ready.unnamed.keep(&[ready.scanner.header(), body].concat(), self.library);
-            }
-            return Taken::Not;
-        }
-        let mut out = Vec::new();
-        if let Err(fault) = self.uses_unnamed(ready, server, piece.kind, body, &mut out) {
-            return wrong(ready, fault);
-        }
-        if out.is_empty() {
-            return Taken::Not;
-        }
-        send_part(io, server.conn, chunk, start..piece.range.start);
-        send_all(io, server, out);
-        Taken::From(piece.range.start)
-    }
-
-    /// A Bind, Describe or Close that concerns no statement with a name.
-    fn uses_unnamed(
+    fn plain(
         &mut self,
         ready: &mut Ready,
         server: &mut Server,
         kind: u8,
         body: &[u8],
+        extent: Extent,
         out: &mut Vec<Bytes>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Way, Fault> {
         match kind {
+            frontend::PARSE => {
+                ready.unnamed.given(&server.exchange);
+                self.unbound = None;
+                match extent {
+                    Extent::Here(place) => self.unbound = Some(place),
+                    Extent::Whole => ready.unnamed.keep(&[ready.scanner.header(), body].concat(), self.library),
+                    Extent::Part => {}
+                }
+                return Ok(Way::AsItIs);
+            }
             frontend::BIND => self.unbound = None,
             // Of a portal.
-            _ if body.first() != Some(&b'S') => return Ok(()),
+            _ if body.first() != Some(&b'S') => return Ok(Way::AsItIs),
             frontend::CLOSE => {
                 self.unbound = None;
                 ready.unnamed.forget();
-                return Ok(());
+                return Ok(Way::AsItIs);
             }
             _ => {}
         }
-        ready.unnamed.bring(&mut server.stock, &mut server.exchange, &mut self.tally, out)
+        ready.unnamed.bring(&mut server.stock, &mut server.exchange, &mut self.tally, out)?;
+        Ok(Way::AsItIs)
     }
 
     /// What has been given without a name and not been bound is kept, in case that its batch ends without that.
@@ -227,17 +230,8 @@ impl Following<'_> {
         drop(charge);
         let mut out = Vec::new();
         let way = match head {
-            Ok(Head::Plain) if is_read(server) && prepared::concerns(piece.kind) => {
-                let begun = match piece.kind {
-                    frontend::PARSE => {
-                        ready.unnamed.given(&server.exchange);
-                        ready.unnamed.keep(&[ready.scanner.header(), &bytes[..]].concat(), self.library);
-                        Ok(())
-                    }
-                    kind => self.uses_unnamed(ready, server, kind, bytes, &mut out),
-                };
-                send_all(io, server, std::mem::take(&mut out));
-                begun.map(|()| Way::AsItIs)
+            Ok(Head::Plain) if is_read(server) => {
+                self.plain(ready, server, piece.kind, bytes, Extent::of(bytes, body_bytes), &mut out)
             }
             Ok(Head::Named(ask)) => self.ask(ready, server, ask, body_bytes, &mut out),
             Ok(Head::Plain | Head::More) => Ok(Way::AsItIs),
@@ -250,6 +244,7 @@ impl Following<'_> {
                 Taken::UpTo(piece.range.start + end - before)
             }
             Ok(Way::AsItIs) if server.exchange.asked(piece.kind) == Asked::Forward => {
+                send_all(io, server, out);
                 let head: Box<[u8]> = [ready.scanner.header(), &bytes[..before]].concat().into();
                 io.send(server.conn, Chunk::Own(head));
                 ready.fate = Fate::Forward;

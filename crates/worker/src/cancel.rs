@@ -70,12 +70,10 @@ impl<I: Io> Worker<I> {
     fn route_here(&mut self, key: CancelKey, requester: Requester) {
         // A key from another process, which had more workers, names none of ours.
         let worker = self.named_by(key);
-        // So long ago the time began after which its connection is closed.
-        let since = self.clients.get(requester.1).map_or(self.now, |client| client.asked);
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
-            self.cancel(key, requester, since);
+            self.cancel(key, requester, self.now);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
-            post(ToWorker::Cancel { key, requester, since });
+            post(ToWorker::Cancel { key, requester, since: self.now });
         } else {
             self.tell_requester(requester);
         }

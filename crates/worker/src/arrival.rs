@@ -39,31 +39,28 @@ struct Shelves {
 impl<I: Io> Worker<I> {
     /// What another process has had comes here.
     pub(crate) fn arrive(&mut self, arrivals: Arrivals<I::Socket>) {
-        let Arrivals { pools, statements, mut pairs, moved_keys } = arrivals;
-        // Whoever waits, and whatever has a minimum, must not have servers dialed while others are about to come.
-        pairs.sort_by_key(|(pair, _)| pair.server.is_none());
-        let mut servers_left = pairs.iter().filter(|(pair, _)| pair.server.is_some()).count();
+        let Arrivals { pools, statements, pairs, moved_keys } = arrivals;
         self.library.begin_above(statements.keys().last().copied().unwrap_or(0));
         self.moved_keys.extend(moved_keys);
         for pool in pools {
             self.arrive_pool(pool);
         }
         let mut shelves = Shelves { packed: statements, found: BTreeMap::new() };
-        for (pair, sockets) in pairs {
+        // Whoever waits, and whatever has a minimum, must not have servers dialed while others are about to come.
+        let (with_servers, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(pair, _)| pair.server.is_some());
+        for (pair, sockets) in with_servers {
             self.arrive_pair(pair, sockets, &mut shelves);
-            servers_left = servers_left.saturating_sub(1);
-            if servers_left == 0 {
-                self.servers_have_arrived();
-            }
             self.settle();
         }
-        self.arm_sweep();
-    }
-
-    fn servers_have_arrived(&mut self) {
         let mut commands = Vec::new();
         self.pools.have_arrived(self.now, &mut commands);
         self.queue(commands);
+        self.settle();
+        for (pair, sockets) in others {
+            self.arrive_pair(pair, sockets, &mut shelves);
+            self.settle();
+        }
+        self.arm_sweep();
     }
 
     fn arrive_pool(&mut self, packed: PackedPool) {

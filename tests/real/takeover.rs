@@ -297,7 +297,7 @@ def answer():
         if head[:1] == b'Z': return
 start = b'\0\3\0\0user\0pgbouncer\0database\0pgbouncer\0\0'
 console.sendall(struct.pack('!I', len(start) + 4) + start); answer()
-order = b'TAKEOVER 1\0'
+order = b'TAKEOVER 2\0'
 console.sendall(b'Q' + struct.pack('!I', len(order) + 4) + order); answer()
 if step == 0: os._exit(9)
 hatch, _ = door.accept()
@@ -357,15 +357,15 @@ pub(crate) fn a_new_process_that_dies_at_any_step_changes_nothing(house: &House)
 pub(crate) fn another_user_is_given_nothing(house: &House) {
     let mut pooler = house.pooler("take_stranger", &[]);
     // Who knows an admin's name may say so; but nobody waits where only our own user could.
-    assert_eq!(pooler.console("TAKEOVER 1").tags, ["TAKEOVER"]);
+    assert_eq!(pooler.console("TAKEOVER 2").tags, ["TAKEOVER"]);
     pooler.await_log("online restart failed, going on: cannot reach the new process: No such file or directory");
-    assert_eq!(pooler.console("TAKEOVER 2").error().text, "this process hands over in version 1, not 2");
+    assert_eq!(pooler.console("TAKEOVER 1").error().text, "this process hands over in version 2, not 1");
     if nix::unistd::geteuid().is_root() {
         let place = format!("{}.takeover", pooler.socket().display());
         let door = UnixListener::bind(&place).expect("root may");
         std::os::unix::fs::chown(&place, None, None).expect("it is ours");
         std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("it is ours");
-        assert_eq!(pooler.console("TAKEOVER 1").tags, ["TAKEOVER"]);
+        assert_eq!(pooler.console("TAKEOVER 2").tags, ["TAKEOVER"]);
         door.set_nonblocking(true).expect("a socket takes that");
         let (mut stream, _) = wait_for("it comes", LIMIT, || door.accept().ok());
         stream.set_nonblocking(false).expect("a socket takes that");

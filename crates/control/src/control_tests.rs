@@ -598,11 +598,11 @@ fn heard(mut far: &UnixStream) -> io::Result<Vec<u8>> {
 #[test]
 fn everything_is_handed_over_when_all_have_stood_still_twice() {
     let mut desk = Desk::new("handover", 2, "");
-    desk.says("TAKEOVER 1");
+    desk.says("TAKEOVER 2");
     assert!(desk.answer().starts_with("C\0\0\0\rTAKEOVER\0"));
     let courier = desk.control.next_courier().expect("one sets out");
     assert!(desk.control.next_courier().is_none() && courier.path.ends_with("/.s.PGSQL.6432.takeover"));
-    desk.says("TAKEOVER 1");
+    desk.says("TAKEOVER 2");
     assert!(desk.answer().contains("an online restart is in progress"));
     desk.reports(1, News::Ready);
     let task = Task::Suspend { is_handover: true };
@@ -635,14 +635,14 @@ fn everything_is_handed_over_when_all_have_stood_still_twice() {
 #[test]
 fn a_handover_that_fails_wakes_everybody() {
     let mut desk = Desk::new("stranded", 1, "");
-    for command in ["TAKEOVER 2", "TAKEOVER x", "TAKEOVER"] {
+    for command in ["TAKEOVER 1", "TAKEOVER x", "TAKEOVER"] {
         desk.says(command);
         assert!(desk.answer().starts_with('E'), "{command}");
     }
-    desk.says("TAKEOVER 1");
+    desk.says("TAKEOVER 2");
     desk.reports(1, News::Failed("early".to_owned()));
     drop(desk.letters(0));
-    desk.says("TAKEOVER 1");
+    desk.says("TAKEOVER 2");
     drop(desk.letters(0));
     desk.reports(2, News::Ready);
     let question = desk.order(0, &Task::Suspend { is_handover: true });
@@ -654,7 +654,7 @@ fn a_handover_that_fails_wakes_everybody() {
     );
     assert!(desk.log().contains("ERROR online restart failed, going on: it died"));
     // It dies before it could hear that it is alone: then it is not.
-    desk.says("TAKEOVER 1");
+    desk.says("TAKEOVER 2");
     desk.reports(3, News::Ready);
     drop(desk.letters(0));
     let (done, new) = last_word();
@@ -665,11 +665,11 @@ fn a_handover_that_fails_wakes_everybody() {
     assert!(!desk.control.is_over());
     desk.says("PAUSE d");
     drop(desk.letters(0));
-    desk.says("TAKEOVER 1");
+    desk.says("TAKEOVER 2");
     assert!(desk.answer().contains("cannot suspend with paused databases"));
     desk.says("RESUME d");
     drop(desk.letters(0));
-    desk.says("TAKEOVER 1");
+    desk.says("TAKEOVER 2");
     desk.happens(Event::Signal(Signal::Interrupt));
     assert!(desk.control.is_over() && desk.control.has_failed());
     assert!(desk.log().contains("FATAL takeover was in progress, going down immediately"));
@@ -680,7 +680,7 @@ fn a_handover_that_fails_wakes_everybody() {
 fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more() {
     let mut desk = Desk::new("called_off", 1, "");
     for number in 1..=4 {
-        desk.says("TAKEOVER 1");
+        desk.says("TAKEOVER 2");
         let courier = desk.control.next_courier().expect("one sets out");
         drop(desk.letters(0));
         if number % 2 == 0 {
@@ -696,7 +696,7 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
         assert_eq!(wakes, usize::from(number % 2 == 0), "{letters:?}");
         assert_eq!(courier.still.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));
         // The next one has begun when the courier of this one comes home.
-        desk.says("TAKEOVER 1");
+        desk.says("TAKEOVER 2");
         drop(desk.letters(0));
         let (done, new) = last_word();
         desk.reports(number, done);
@@ -726,7 +726,7 @@ fn who_was_told_to_go_down_does_not_hand_over_any_more() {
     ];
     for go_down in ways {
         let mut desk = Desk::new("late", 1, "");
-        desk.says("TAKEOVER 1");
+        desk.says("TAKEOVER 2");
         desk.reports(1, News::Ready);
         drop(desk.letters(0));
         go_down(&mut desk);

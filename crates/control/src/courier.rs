@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use worker::letters::{Cursor, Force, Ids, Luggage, Parcel, Post, ToWorker};
 
 /// The version of all this. Another one is refused, and the process that is there goes on.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 /// What the process that ends says.
 #[derive(Debug, Serialize, Deserialize)]

@@ -37,6 +37,8 @@ pub enum Planted {
     /// A server that was told DISCARD ALL is believed to have all its statements still. Every pooler that learned prepared
     /// statements after it had learned to reset.
     DiscardedStatementsBelieved,
+    /// A client binds the statement without a name on whatever server comes. Every pooler in transaction mode does.
+    UnnamedBelieved,
     /// The answer to a Parse that we do not send is given even if the server skips everything around it. Poolers that write to
     /// the client where they read from it.
     SkippedAnswerGiven,
@@ -90,8 +92,6 @@ pub enum Planted {
     RequestLeftBehind,
     /// A server that comes by an online restart is believed to have no statements.
     StatementsLeftBehind,
-    /// A client binds the statement without a name on whatever server comes. Every pooler in transaction mode does.
-    UnnamedBelieved,
     /// A server that comes by an online restart is believed to have the parameters of every other.
     ParametersLeftBehind,
     /// A loan that would have begun while the pooler was suspended never begins. Switches that drop what they should put off.
@@ -216,6 +216,7 @@ impl Planted {
         Self::ResetAfterRollbackSkipped,
         Self::UnconfirmedStatementKept,
         Self::DiscardedStatementsBelieved,
+        Self::UnnamedBelieved,
         Self::SkippedAnswerGiven,
         Self::PoolSizeIgnoresDials,
         Self::DatabaseLimitIgnoresDials,
@@ -234,7 +235,6 @@ impl Planted {
         Self::PackedIsTouched,
         Self::RequestLeftBehind,
         Self::StatementsLeftBehind,
-        Self::UnnamedBelieved,
         Self::ParametersLeftBehind,
         Self::LoanForgottenInSuspend,
         Self::SlotKeptByLeaver,
@@ -281,6 +281,7 @@ impl Planted {
             Self::ResetAfterRollbackSkipped => "reset-after-rollback-skipped",
             Self::UnconfirmedStatementKept => "unconfirmed-statement-kept",
             Self::DiscardedStatementsBelieved => "discarded-statements-believed",
+            Self::UnnamedBelieved => "unnamed-believed",
             Self::SkippedAnswerGiven => "skipped-answer-given",
             Self::PoolSizeIgnoresDials => "pool-size-ignores-dials",
             Self::DatabaseLimitIgnoresDials => "database-limit-ignores-dials",
@@ -299,7 +300,6 @@ impl Planted {
             Self::PackedIsTouched => "packed-is-touched",
             Self::RequestLeftBehind => "request-left-behind",
             Self::StatementsLeftBehind => "statements-left-behind",
-            Self::UnnamedBelieved => "unnamed-believed",
             Self::ParametersLeftBehind => "parameters-left-behind",
             Self::LoanForgottenInSuspend => "loan-forgotten-in-suspend",
             Self::SlotKeptByLeaver => "slot-kept-by-leaver",

@@ -35,10 +35,6 @@ class Impossible(Exception):
     """The driver cannot do this, or it makes no sense here."""
 
 
-class Limit(Exception):
-    """A limit of the pooler that is documented."""
-
-
 class TooLong(BaseException):
     """The case has taken longer than it may."""
 
@@ -121,12 +117,9 @@ def together(count, one):
 
 
 def sum_up(failures):
-    """Fails with all of these; only limits are a limit."""
-    real = [error for error in failures if not isinstance(error, Limit)]
-    if real:
-        raise AssertionError("; ".join(f"{type(error).__name__}: {error}" for error in real)) from real[0]
-    for limit in failures:
-        raise limit
+    """Fails with all of these."""
+    if failures:
+        raise AssertionError("; ".join(f"{type(error).__name__}: {error}" for error in failures)) from failures[0]
 
 
 def unnamed(found, wanted):
@@ -157,8 +150,6 @@ def run(version, cases, call=lambda case: case()):
             verdict = "pass"
         except Impossible as reason:
             verdict = f"none {reason}"
-        except Limit as reason:
-            verdict = f"limit {reason}"
         except (Exception, TooLong) as error:
             place = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in place if frame.filename.endswith("_cases.py")]

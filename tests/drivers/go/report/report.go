@@ -34,9 +34,6 @@ const Big = 64 << 20
 
 type impossible string
 
-// A limit of the pooler that is documented.
-type limit string
-
 // Impossible ends a case: the driver cannot do this, or it makes no sense here.
 func Impossible(reason string) { panic(impossible(reason)) }
 
@@ -104,7 +101,7 @@ func Error[T error](err error) T {
 	return wanted
 }
 
-// Together runs so many at once; the case fails when one of them does, with what all of them say. Only limits are a limit.
+// Together runs so many at once; the case fails when one of them does, with what all of them say.
 func Together(count int, one func(number int)) {
 	var all sync.WaitGroup
 	failures := make(chan any, count)
@@ -123,19 +120,11 @@ func Together(count int, one func(number int)) {
 	all.Wait()
 	close(failures)
 	var words []string
-	var met any
 	for failure := range failures {
-		if reason, is := failure.(limit); is {
-			met = reason
-			continue
-		}
 		words = append(words, fmt.Sprint(failure))
 	}
 	if words != nil {
 		panic(strings.Join(words, "; "))
-	}
-	if met != nil {
-		panic(met)
 	}
 }
 
@@ -249,8 +238,6 @@ func outcome(run func()) (verdict string) {
 		case nil:
 		case impossible:
 			verdict = "none " + string(failure)
-		case limit:
-			verdict = "limit " + string(failure)
 		default:
 			verdict = fmt.Sprintf("fail %s: %v", line(), failure)
 		}

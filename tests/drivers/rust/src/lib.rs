@@ -29,8 +29,6 @@ pub enum Failure {
     Failed(String),
     /// The driver cannot do this, or it makes no sense here.
     Impossible(String),
-    /// A limit of the pooler that is documented.
-    Limit(String),
 }
 
 pub type Outcome = Result<(), Failure>;
@@ -149,24 +147,24 @@ pub async fn look_again(mark: &str, begun: Instant) {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
-/// Runs so many at once; fails with all that they say. Only limits are a limit.
+/// Runs so many at once; fails with all that they say.
 pub async fn together<F>(count: usize, one: impl Fn(usize) -> F) -> Outcome
 where
     F: Future<Output = Outcome> + Send + 'static,
 {
     let tasks: Vec<_> = (0..count).map(|number| tokio::spawn(one(number))).collect();
-    let (mut failures, mut limit) = (Vec::new(), None);
+    let (mut failures, mut impossible) = (Vec::new(), None);
     for task in tasks {
         match task.await {
             Ok(Ok(())) => {}
             Ok(Err(Failure::Failed(words))) => failures.push(words),
-            Ok(Err(other)) => limit = Some(other),
+            Ok(Err(other)) => impossible = Some(other),
             Err(panic) => failures.push(words_of(panic)),
         }
     }
-    match (failures.is_empty(), limit) {
+    match (failures.is_empty(), impossible) {
         (false, _) => Err(Failure::Failed(failures.join("; "))),
-        (true, Some(limit)) => Err(limit),
+        (true, Some(impossible)) => Err(impossible),
         (true, None) => Ok(()),
     }
 }
@@ -196,7 +194,6 @@ async fn verdict(case: Running) -> String {
         Ok(Ok(Ok(()))) => "pass".to_owned(),
         Ok(Ok(Err(Failure::Failed(words)))) => format!("fail {words}"),
         Ok(Ok(Err(Failure::Impossible(words)))) => format!("none {words}"),
-        Ok(Ok(Err(Failure::Limit(words)))) => format!("limit {words}"),
         Ok(Err(panic)) => format!("fail {}", words_of(panic)),
         Err(_) => {
             stop.abort();

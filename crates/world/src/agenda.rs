@@ -56,7 +56,8 @@ pub(crate) enum Event {
 /// What reaches the end of a connection.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    Bytes(Vec<u8>),
+    /// So many bytes more of what is on its way.
+    Bytes(u32),
     Fin,
     Reset,
 }

@@ -41,9 +41,9 @@ pub use story::{Outcome, Teller, keep_panics};
 pub use witness::Charge;
 
 /// The message that begins at `at`, once it is here whole: its kind, its body, and where the next one begins.
-fn message_at(input: &[u8], at: usize) -> Option<(u8, Vec<u8>, usize)> {
+fn message_at(input: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let header = input.get(at..at + 5)?;
     let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
     let end = at + 1 + length;
-    Some((header[0], input.get(at + 5..end)?.to_vec(), end))
+    Some((header[0], input.get(at + 5..end)?, end))
 }

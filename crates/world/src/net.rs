@@ -60,16 +60,13 @@ pub(crate) struct End {
     outbox: VecDeque<Chunk>,
     outbox_at: usize,
     outbox_bytes: usize,
-    /// What the network has taken and the other end has not read.
-    under_way: usize,
     last_arrival: Time,
     /// It sends nothing any more once the outbox is empty.
     is_shutting: bool,
     is_shut: bool,
     wants_drained: bool,
-    /// What has arrived and is not read.
-    arrived: VecDeque<Vec<u8>>,
-    arrived_at: usize,
+    /// What has left the other end and is not read: what has arrived, then what is on its way.
+    pipe: VecDeque<u8>,
     pub(crate) arrived_bytes: usize,
     pub(crate) is_eof: bool,
     pub(crate) is_reset: bool,
@@ -92,6 +89,10 @@ impl End {
     /// How many bytes have been given and read here.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         (self.given_bytes, self.read_bytes)
+    }
+
+    fn lose_arrived(&mut self) {
+        self.pipe.drain(..std::mem::take(&mut self.arrived_bytes));
     }
 }
 
@@ -164,13 +165,11 @@ impl Net {
                 outbox: VecDeque::new(),
                 outbox_at: 0,
                 outbox_bytes: 0,
-                under_way: 0,
                 last_arrival: Time(0),
                 is_shutting: false,
                 is_shut: false,
                 wants_drained: false,
-                arrived: VecDeque::new(),
-                arrived_at: 0,
+                pipe: VecDeque::new(),
                 arrived_bytes: 0,
                 is_eof: false,
                 is_reset: false,
@@ -237,12 +236,16 @@ impl Net {
             return true;
         }
         let now = self.agenda.now();
-        loop {
-            let row = &mut self.ends[end as usize];
-            let room = row.pace.window.saturating_sub(row.under_way);
-            let Some(chunk) = row.outbox.front() else { break };
+        let Ok([row, far]) = self.ends.get_disjoint_mut([end as usize, (end ^ 1) as usize]) else {
+            unreachable!("a connection has two ends")
+        };
+        // Segments that arrive at the same time are read together, so that they are one event.
+        let mut landing: Option<(Time, u32)> = None;
+        let is_all = loop {
+            let Some(chunk) = row.outbox.front() else { break true };
+            let room = row.pace.window.saturating_sub(far.pipe.len());
             if room == 0 {
-                return false;
+                break false;
             }
             let bytes = chunk.bytes();
             // What is long is torn at its start only: a byte at a time is slow enough.
@@ -251,10 +254,9 @@ impl Net {
             // A segment is seldom as long as it may be when segments are torn at all.
             let is_torn = segment < WHOLE_SEGMENT;
             let taken = if is_torn { self.dice.among(1..=longest as u64) as usize } else { longest };
-            let piece = bytes[row.outbox_at..row.outbox_at + taken].to_vec();
+            far.pipe.extend(&bytes[row.outbox_at..row.outbox_at + taken]);
             row.outbox_at += taken;
             row.outbox_bytes -= taken;
-            row.under_way += taken;
             if row.outbox_at == bytes.len() {
                 row.outbox.pop_front();
                 row.outbox_at = 0;
@@ -263,7 +265,20 @@ impl Net {
             let flight = self.dice.among(low..=high) + taken as u64 * 1000 / row.pace.bandwidth;
             let at = Time(now.0 + flight).max(row.last_arrival);
             row.last_arrival = at;
-            self.agenda.at(at, Event::Arrives { end: end ^ 1, what: Arrival::Bytes(piece) });
+            match &mut landing {
+                Some((then, bytes)) if *then == at => *bytes += taken as u32,
+                _ => {
+                    if let Some((then, bytes)) = landing.replace((at, taken as u32)) {
+                        self.agenda.at(then, Event::Arrives { end: end ^ 1, what: Arrival::Bytes(bytes) });
+                    }
+                }
+            }
+        };
+        if let Some((then, bytes)) = landing {
+            self.agenda.at(then, Event::Arrives { end: end ^ 1, what: Arrival::Bytes(bytes) });
+        }
+        if !is_all {
+            return false;
         }
         let row = &mut self.ends[end as usize];
         if row.is_shutting && !row.is_shut {
@@ -279,25 +294,18 @@ impl Net {
     pub(crate) fn read(&mut self, end: u32, most: usize, out: &mut Vec<u8>) {
         let row = &mut self.ends[end as usize];
         let before = out.len();
-        while out.len() - before < most {
-            let Some(front) = row.arrived.front() else { break };
-            let taken = (front.len() - row.arrived_at).min(most - (out.len() - before));
-            out.extend_from_slice(&front[row.arrived_at..row.arrived_at + taken]);
-            row.arrived_at += taken;
-            if row.arrived_at == front.len() {
-                row.arrived.pop_front();
-                row.arrived_at = 0;
-            }
-        }
+        let taken = most.min(row.arrived_bytes);
+        let (front, back) = row.pipe.as_slices();
+        let of_front = taken.min(front.len());
+        out.extend_from_slice(&front[..of_front]);
+        out.extend_from_slice(&back[..taken - of_front]);
+        row.pipe.drain(..taken);
+        row.arrived_bytes -= taken;
+        row.read_bytes += taken as u64;
         if row.is_veiled {
             veil::veil(&mut out[before..]);
         }
-        let taken = out.len() - before;
-        row.arrived_bytes -= taken;
-        row.read_bytes += taken as u64;
-        let other = &mut self.ends[(end ^ 1) as usize];
-        other.under_way -= taken;
-        if taken > 0 && !other.outbox.is_empty() {
+        if taken > 0 && !self.end(end ^ 1).outbox.is_empty() {
             self.push_and_tell(end ^ 1);
         }
     }
@@ -312,7 +320,7 @@ impl Net {
     /// Whether everything that was ever given at this end has been read at the other.
     pub(crate) fn is_heard(&self, end: u32) -> bool {
         let row = self.end(end);
-        row.outbox_bytes == 0 && row.under_way == 0
+        row.outbox_bytes == 0 && self.end(end ^ 1).pipe.is_empty()
     }
 
     /// Asks to be told once everything has been taken.
@@ -371,10 +379,7 @@ impl Net {
     fn leave(&mut self, end: u32) {
         let row = self.end_mut(end);
         row.is_closed = true;
-        row.arrived.clear();
-        let unread = std::mem::take(&mut row.arrived_bytes);
-        row.arrived_at = 0;
-        self.end_mut(end ^ 1).under_way -= unread;
+        row.lose_arrived();
     }
 
     /// A connection that says its last words has had time enough.
@@ -388,8 +393,8 @@ impl Net {
         let is_closed = self.end(end).is_closed;
         match what {
             Arrival::Bytes(bytes) if is_closed || self.end(end).is_reset => {
-                let other = self.end_mut(end ^ 1);
-                other.under_way -= bytes.len();
+                self.end_mut(end).pipe.drain(..bytes as usize);
+                let other = self.end(end ^ 1);
                 if is_closed && !other.is_closed && !other.is_reset {
                     // Who sends to somebody who has gone is told so.
                     let latency = self.latency(end);
@@ -400,9 +405,7 @@ impl Net {
                 return;
             }
             Arrival::Bytes(bytes) => {
-                let row = self.end_mut(end);
-                row.arrived_bytes += bytes.len();
-                row.arrived.push_back(bytes);
+                self.end_mut(end).arrived_bytes += bytes as usize;
             }
             Arrival::Fin => self.end_mut(end).is_eof = true,
             Arrival::Reset if is_closed => return,
@@ -412,10 +415,7 @@ impl Net {
                     return;
                 }
                 row.is_reset = true;
-                let lost = std::mem::take(&mut row.arrived_bytes);
-                row.arrived.clear();
-                row.arrived_at = 0;
-                self.end_mut(end ^ 1).under_way -= lost;
+                row.lose_arrived();
                 let was_sending = self.unsent(end) > 0;
                 self.clear_outbox(end);
                 if let (true, Holder::Worker { worker, line }) = (was_sending, self.end(end).holder) {

@@ -216,7 +216,7 @@ impl World {
         let mut at = 0;
         while let Some((kind, body, next)) = crate::message_at(&input, at) {
             at = next;
-            self.hear_word(net, number, kind, &body);
+            self.hear_word(net, number, kind, body);
         }
         let question = &mut self.archive.questions[number as usize];
         question.input = input[at..].to_vec();

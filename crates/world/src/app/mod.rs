@@ -440,11 +440,9 @@ impl App {
     /// Something has happened at its end.
     pub(crate) fn listen(&mut self, net: &mut Net, witness: &mut Witness) -> Option<Ended> {
         let end = self.end.filter(|_| !self.is_deaf)?;
-        let mut bytes = Vec::new();
         // A refusal may have come before it said anything.
         let most = self.shaking.as_ref().map_or(usize::MAX, |_| ANSWER.len().saturating_sub(self.input.len()));
-        net.read(end, most, &mut bytes);
-        self.input.extend_from_slice(&bytes);
+        net.read(end, most, &mut self.input);
         self.understand(net, witness);
         let row = net.end(end);
         if self.end != Some(end) || !(row.is_eof || row.is_reset) {
@@ -474,15 +472,17 @@ impl App {
         if self.shaking.is_some() {
             return;
         }
+        let mut input = std::mem::take(&mut self.input);
         let mut at = 0;
-        while let Some((kind, body, next)) = crate::message_at(&self.input, at) {
+        while let Some((kind, body, next)) = crate::message_at(&input, at) {
             at = next;
-            self.message(net, kind, &body, witness);
+            self.message(net, kind, body, witness);
             if self.end.is_none() {
                 return;
             }
         }
-        self.input.drain(..at);
+        input.drain(..at);
+        self.input = input;
     }
 
     fn message(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {

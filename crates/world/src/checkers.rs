@@ -195,7 +195,7 @@ impl World {
     pub(crate) fn check(&mut self) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
-        for desk in &mut net.desks {
+        for desk in net.desks.iter_mut().filter(|desk| !desk.log.is_empty()) {
             for (level, line) in desk.log.drain(..) {
                 self.checkers.read_log(level, &line, &mut self.witness);
             }

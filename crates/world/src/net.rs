@@ -241,43 +241,43 @@ impl Net {
         };
         // Segments that arrive at the same time are read together, so that they are one event.
         let mut landing: Option<(Time, u32)> = None;
-        let is_all = loop {
-            let Some(chunk) = row.outbox.front() else { break true };
-            let room = row.pace.window.saturating_sub(far.pipe.len());
-            if room == 0 {
-                break false;
-            }
+        let (low, high) = row.pace.latency;
+        let mut room = row.pace.window.saturating_sub(far.pipe.len());
+        while let Some(chunk) = row.outbox.front().filter(|_| room > 0) {
             let bytes = chunk.bytes();
-            // What is long is torn at its start only: a byte at a time is slow enough.
-            let segment = if row.outbox_at < TORN_BYTES { row.segment } else { WHOLE_SEGMENT };
-            let longest = (bytes.len() - row.outbox_at).min(room).min(segment);
-            // A segment is seldom as long as it may be when segments are torn at all.
-            let is_torn = segment < WHOLE_SEGMENT;
-            let taken = if is_torn { self.dice.among(1..=longest as u64) as usize } else { longest };
-            far.pipe.extend(&bytes[row.outbox_at..row.outbox_at + taken]);
-            row.outbox_at += taken;
-            row.outbox_bytes -= taken;
+            let begun = row.outbox_at;
+            while row.outbox_at < bytes.len() && room > 0 {
+                // What is long is torn at its start only: a byte at a time is slow enough.
+                let segment = if row.outbox_at < TORN_BYTES { row.segment } else { WHOLE_SEGMENT };
+                let longest = (bytes.len() - row.outbox_at).min(room).min(segment);
+                // A segment is seldom as long as it may be when segments are torn at all.
+                let is_torn = segment < WHOLE_SEGMENT;
+                let taken = if is_torn { self.dice.among(1..=longest as u64) as usize } else { longest };
+                row.outbox_at += taken;
+                room -= taken;
+                let flight = self.dice.among(low..=high) + taken as u64 * 1000 / row.pace.bandwidth;
+                let at = Time(now.0 + flight).max(row.last_arrival);
+                row.last_arrival = at;
+                match &mut landing {
+                    Some((then, bytes)) if *then == at => *bytes += taken as u32,
+                    _ => {
+                        if let Some((then, bytes)) = landing.replace((at, taken as u32)) {
+                            self.agenda.at(then, Event::Arrives { end: end ^ 1, what: Arrival::Bytes(bytes) });
+                        }
+                    }
+                }
+            }
+            far.pipe.extend(&bytes[begun..row.outbox_at]);
+            row.outbox_bytes -= row.outbox_at - begun;
             if row.outbox_at == bytes.len() {
                 row.outbox.pop_front();
                 row.outbox_at = 0;
             }
-            let (low, high) = row.pace.latency;
-            let flight = self.dice.among(low..=high) + taken as u64 * 1000 / row.pace.bandwidth;
-            let at = Time(now.0 + flight).max(row.last_arrival);
-            row.last_arrival = at;
-            match &mut landing {
-                Some((then, bytes)) if *then == at => *bytes += taken as u32,
-                _ => {
-                    if let Some((then, bytes)) = landing.replace((at, taken as u32)) {
-                        self.agenda.at(then, Event::Arrives { end: end ^ 1, what: Arrival::Bytes(bytes) });
-                    }
-                }
-            }
-        };
+        }
         if let Some((then, bytes)) = landing {
             self.agenda.at(then, Event::Arrives { end: end ^ 1, what: Arrival::Bytes(bytes) });
         }
-        if !is_all {
+        if row.outbox_bytes > 0 {
             return false;
         }
         let row = &mut self.ends[end as usize];

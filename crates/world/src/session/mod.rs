@@ -280,20 +280,19 @@ impl Session {
 
     /// Bytes have come.
     pub(crate) fn hear(&mut self, bytes: &[u8], manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
-        let mut input = std::mem::take(&mut self.input);
-        input.extend_from_slice(bytes);
+        self.input.extend_from_slice(bytes);
         let mut at = 0;
-        while let Some((kind, body, next)) = crate::message_at(&input, at) {
+        while let Some((kind, body, next)) = crate::message_at(&self.input, at) {
+            let body = body.to_vec();
             at = next;
             if kind == frontend::TERMINATE {
                 self.life = Life::Dead;
                 return Wish::Close;
             }
-            self.look(kind, body, witness);
-            self.queue.push_back((kind, body.to_vec()));
+            self.look(kind, &body, witness);
+            self.queue.push_back((kind, body));
         }
-        input.drain(..at);
-        self.input = input;
+        self.input.drain(..at);
         self.go_on(manner, dice, witness)
     }
 

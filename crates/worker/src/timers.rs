@@ -251,14 +251,15 @@ impl<I: Io> Worker<I> {
     /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`.
     fn sweep_databases(&mut self) {
         let Some(limit) = self.force.settings.autodb_idle_timeout else { return };
-        let with_servers: BTreeSet<u32> = self.servers.iter().map(|(_, server)| server.database).collect();
+        let pools = self.pools_in_use();
+        let used: BTreeSet<u32> = pools.iter().filter_map(|&pool| Some(self.places.pool(pool)?.database)).collect();
         for number in 0..self.places.databases.len() {
             let is_automatic = self.places.databases[number].entry.as_ref().is_some_and(|entry| entry.automatic);
             if !is_automatic {
                 continue;
             }
             let place = &mut self.places.databases[number];
-            if place.clients > 0 || with_servers.contains(&(number as u32)) {
+            if place.clients > 0 || used.contains(&(number as u32)) {
                 place.unused_since = None;
                 continue;
             }
@@ -278,13 +279,7 @@ impl<I: Io> Worker<I> {
     /// Forgets pools without clients and servers after `pool_idle_timeout`, unless they are to have servers.
     fn sweep_pools(&mut self) {
         let Some(limit) = self.force.settings.pool_idle_timeout else { return };
-        let pool_of = |client: &Client| match &client.stage {
-            ClientStage::Ready(ready) => Some(ready.pool),
-            ClientStage::Login(login) => login.waits_for(),
-            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => None,
-        };
-        let mut used: BTreeSet<_> = self.clients.iter().filter_map(|(_, client)| pool_of(client)).collect();
-        used.extend(self.servers.iter().map(|(_, server)| server.pool));
+        let used = self.pools_in_use();
         for pool in self.places.pool_keys() {
             let has_minimum = self.pools.limits(pool).is_some_and(|limits| limits.servers_min > 0);
             let Some(place) = self.places.pool_mut(pool) else { continue };
@@ -305,6 +300,17 @@ impl<I: Io> Worker<I> {
                 self.close_pool(pool);
             }
         }
+    }
+
+    /// Pools that have a server, or a client: one of our own that asks about a user is a client too.
+    fn pools_in_use(&self) -> BTreeSet<PoolKey> {
+        let pool_of = |client: &Client| match &client.stage {
+            ClientStage::Ready(ready) => Some(ready.pool),
+            ClientStage::Login(login) => login.waits_for(),
+            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => None,
+        };
+        let with_clients = self.clients.iter().filter_map(|(_, client)| pool_of(client));
+        with_clients.chain(self.servers.iter().map(|(_, server)| server.pool)).collect()
     }
 
     /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.

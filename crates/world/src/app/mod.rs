@@ -5,6 +5,7 @@
 //! drawn of its habits (`plan`).
 
 mod cancel;
+mod copies;
 mod door;
 mod ear;
 mod guise;

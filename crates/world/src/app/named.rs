@@ -102,6 +102,7 @@ impl Speaker<'_> {
             let is_bad = meant == Means::Unsure;
             seen[place].means = meant;
             say(&mut request, step, is_well);
+            self.may_pause(&mut request);
             if is_bad {
                 // It has just failed, if it was not skipped. The pooler may know it or not.
                 seen[place].hangs = true;
@@ -176,9 +177,12 @@ impl Speaker<'_> {
             });
             expect(backend::PARAMETER_DESCRIPTION);
             expect(backend::ROW_DESCRIPTION);
+            say(request, step, *is_well);
+            self.may_pause(request);
+            step = self.blank();
         }
         if self.dice.chance(900) {
-            expect(backend::BIND_COMPLETE);
+            step.expects.push_back((nonce, Expect::Bare(backend::BIND_COMPLETE)));
             self.bind(&mut step.bytes, place, &statement);
             execute(&mut step.bytes, 0);
         }
@@ -187,6 +191,7 @@ impl Speaker<'_> {
         if runs && *is_well {
             *is_well = self.run(request, &statement, false);
         }
+        self.may_pause(request);
     }
 
     fn bind(&self, out: &mut Vec<u8>, place: usize, statement: &Statement) {

@@ -12,7 +12,7 @@ use wire::{frontend, write};
 use super::named::Named;
 use crate::dice::Dice;
 use crate::plan::Habits;
-use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text};
+use crate::sql::{Nonce, Statement, Verb, drop_tag};
 
 /// A message that must come, or something to be said when it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +57,8 @@ pub(crate) struct Request {
     pub(crate) early_syncs: u32,
     /// The number of its last statement.
     pub(crate) last: u32,
+    /// Where it waits before it goes on: after so many bytes, for so many answers.
+    pub(super) pauses: Vec<(usize, usize)>,
 }
 
 /// What an application knows of its session.
@@ -181,7 +183,7 @@ impl Speaker<'_> {
 
     /// A request of the kind that may be made before anybody has answered.
     pub(crate) fn early(&mut self) -> Request {
-        let mut request = if self.habits.extended { self.batch() } else { self.simple() };
+        let mut request = if self.habits.extended { self.batch_in_one_go() } else { self.simple() };
         request.last = *self.next;
         request
     }
@@ -212,6 +214,7 @@ impl Speaker<'_> {
             is_long: false,
             early_syncs: 0,
             last: 0,
+            pauses: Vec::new(),
         }
     }
 
@@ -231,7 +234,18 @@ impl Speaker<'_> {
 
     pub(super) fn sync(&mut self, request: &mut Request) {
         write::bare(&mut request.bytes, frontend::SYNC);
+        for (at, answers) in request.pauses.drain(..).rev() {
+            let rest = request.bytes.split_off(at);
+            request.expects.insert(answers, (request.nonce, Expect::Say(rest)));
+        }
         self.ready(request);
+    }
+
+    /// Now and then it waits for what it has said to be answered before it goes on.
+    pub(super) fn may_pause(&mut self, request: &mut Request) {
+        if self.habits.flush && self.dice.chance(200) {
+            pause(request);
+        }
     }
 
     /// What a statement is answered; whether it goes well.
@@ -305,14 +319,6 @@ impl Speaker<'_> {
         self.query(verb)
     }
 
-    fn copy_out(&mut self) -> Request {
-        let verb = Verb::CopyOut {
-            rows: self.dice.among(0..=5) as u32,
-            size: self.dice.among(0..=self.habits.value_max.max(1)) as u32,
-        };
-        self.query(verb)
-    }
-
     fn zone(&mut self) -> Request {
         let value = self.dice.pick(&ZONES).to_owned();
         self.query(Verb::Zone { value })
@@ -364,7 +370,7 @@ impl Speaker<'_> {
         self.run(request, statement, false)
     }
 
-    fn open(&self, out: &mut Vec<u8>, statement: &Statement) {
+    pub(super) fn open(&self, out: &mut Vec<u8>, statement: &Statement) {
         parse(out, statement);
         self.bind_it(out, statement);
     }
@@ -381,6 +387,14 @@ impl Speaker<'_> {
 
     /// Several statements of the extended protocol and their Sync.
     fn batch(&mut self) -> Request {
+        self.batch_with(Self::may_pause)
+    }
+
+    fn batch_in_one_go(&mut self) -> Request {
+        self.batch_with(|_, _| {})
+    }
+
+    fn batch_with(&mut self, may_pause: fn(&mut Self, &mut Request)) -> Request {
         let mut request = self.blank();
         let mut is_well = true;
         for _ in 0..self.dice.among(1..=4) {
@@ -396,22 +410,28 @@ impl Speaker<'_> {
                 execute(&mut unheard.bytes, 0);
                 request.bytes.extend(unheard.bytes);
             }
+            may_pause(self, &mut request);
         }
         self.sync(&mut request);
         request
     }
 
-    /// A batch whose first answers are waited for before its Sync is sent.
+    /// A batch whose answers are waited for before its Sync is sent, and perhaps before its statement is bound.
     fn flushed(&mut self) -> Request {
         let mut request = self.blank();
-        let verb = self.rows();
+        let fails = self.habits.errors && self.dice.chance(200);
+        let verb = if fails { Verb::Fail } else { self.rows() };
         let statement = self.statement(verb);
-        self.run_extended(&mut request, &statement);
-        write::bare(&mut request.bytes, frontend::FLUSH);
-        let mut sync = Vec::new();
-        write::bare(&mut sync, frontend::SYNC);
-        request.expects.push_back((request.nonce, Expect::Say(sync)));
-        self.ready(&mut request);
+        request.nonce = statement.nonce;
+        parse(&mut request.bytes, &statement);
+        request.expects.push_back((statement.nonce, Expect::Bare(backend::PARSE_COMPLETE)));
+        self.may_pause(&mut request);
+        self.bind_it(&mut request.bytes, &statement);
+        execute(&mut request.bytes, 0);
+        request.expects.push_back((statement.nonce, Expect::Bare(backend::BIND_COMPLETE)));
+        self.run(&mut request, &statement, false);
+        pause(&mut request);
+        self.sync(&mut request);
         request
     }
 
@@ -458,95 +478,14 @@ impl Speaker<'_> {
         self.ready(&mut request);
         request
     }
+}
 
-    /// The rows of a COPY and how it ends; whether it goes well.
-    fn copy_data(&mut self, nonce: Nonce, is_bad: bool, out: &mut Vec<u8>) -> bool {
-        let is_huge = self.dice.chance(self.habits.huge * 5);
-        let rows = if is_huge { self.dice.among(10..=40) } else { self.dice.among(1..=5) } as u32;
-        for at in 0..rows {
-            let size = if is_huge || self.dice.chance(self.habits.big) { self.dice.among(1..=20_000) } else { 20 };
-            let text = row_text(nonce, at, rows, size as u32);
-            write::message(out, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
-        }
-        if self.habits.errors && self.dice.chance(150) {
-            write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "changed my mind"));
-            return false;
-        }
-        write::bare(out, frontend::COPY_DONE);
-        !is_bad
-    }
-
-    fn copy_in(&mut self) -> Request {
-        let mut request = self.blank();
-        let is_bad = self.habits.errors && self.dice.chance(150);
-        let statement = self.statement(Verb::CopyIn { is_bad });
-        let nonce = statement.nonce;
-        request.nonce = nonce;
-        write::query(&mut request.bytes, &statement.to_string());
-        if self.belief.tx == TxStatus::Failed {
-            request.expects.push_back((nonce, Expect::Error("25P02")));
-            self.ready(&mut request);
-            return request;
-        }
-        request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
-        let mut data = Vec::new();
-        let is_well = self.copy_data(nonce, is_bad, &mut data);
-        request.expects.push_back((nonce, Expect::Say(data)));
-        self.copy_ends(&mut request, is_well, is_bad);
-        self.ready(&mut request);
-        request
-    }
-
-    fn copy_ends(&mut self, request: &mut Request, is_well: bool, is_bad: bool) {
-        let end = match (is_well, is_bad) {
-            (true, _) => Expect::Complete,
-            (false, true) => Expect::Error("22P04"),
-            (false, false) => Expect::Error("57014"),
-        };
-        if !is_well {
-            self.belief.fails();
-        }
-        request.expects.push_back((request.nonce, end));
-    }
-
-    fn copy_in_extended(&mut self) -> Request {
-        let mut request = self.blank();
-        let is_bad = self.habits.errors && self.dice.chance(100);
-        let statement = self.statement(Verb::CopyIn { is_bad });
-        let nonce = statement.nonce;
-        request.nonce = nonce;
-        self.open(&mut request.bytes, &statement);
-        execute(&mut request.bytes, 0);
-        // As libpq, which says Sync in one go with whatever it executes, or as those who wait to be asked for data.
-        let is_as_libpq = self.dice.chance(500);
-        write::bare(&mut request.bytes, if is_as_libpq { frontend::SYNC } else { frontend::FLUSH });
-        request.early_syncs = is_as_libpq.into();
-        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
-            request.expects.push_back((nonce, Expect::Bare(kind)));
-        }
-        let mut rest = Vec::new();
-        if self.belief.tx == TxStatus::Failed {
-            request.expects.push_back((nonce, Expect::Error("25P02")));
-            if !is_as_libpq {
-                write::bare(&mut rest, frontend::SYNC);
-                request.expects.push_back((nonce, Expect::Say(rest)));
-            }
-        } else {
-            request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
-            if self.belief.tx == TxStatus::Idle && self.dice.chance(200) {
-                // Where the COPY fails decides whether this Sync is ignored.
-                let text = row_text(nonce, 0, 1, 0);
-                write::message(&mut rest, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
-                write::bare(&mut rest, frontend::SYNC);
-                request.early_syncs += 1;
-            }
-            let is_well = self.copy_data(nonce, is_bad, &mut rest);
-            write::bare(&mut rest, frontend::SYNC);
-            request.expects.push_back((nonce, Expect::Say(rest)));
-            self.copy_ends(&mut request, is_well, is_bad);
-        }
-        self.ready(&mut request);
-        request
+/// Everything that has been said is to be answered now, and nothing more is said before, if there is anything new to be answered.
+fn pause(request: &mut Request) {
+    let awaited = request.pauses.last().map_or(0, |&(_, answers)| answers);
+    if awaited < request.expects.len() {
+        write::bare(&mut request.bytes, frontend::FLUSH);
+        request.pauses.push((request.bytes.len(), request.expects.len()));
     }
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct Session {
     /// The application whose request is not answered.
     unanswered: Option<u32>,
     is_skipping: bool,
+    /// Messages of the extended protocol have come that no Sync has followed.
+    is_in_batch: bool,
     copy: Option<Copy>,
     parsed: Option<Statement>,
     named: named::Named,
@@ -173,6 +175,7 @@ impl Session {
             unsure: None,
             unanswered: None,
             is_skipping: false,
+            is_in_batch: false,
             copy: None,
             parsed: None,
             named: named::Named::new(),
@@ -296,22 +299,11 @@ impl Session {
         self.go_on(manner, dice, witness)
     }
 
-    /// Whoever speaks while another's request is unanswered has the server at the same time.
-    fn look(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
-        let Some(nonce) = nonce_of(kind, body) else { return };
-        if let Some(other) = self.unanswered.filter(|&other| other != nonce.app) {
-            let number = self.number;
-            let text = format!("server {number} hears {nonce} while a request of application {other} is unanswered");
-            witness.accuse(Charge::TwoLoans, text);
-        }
-        self.unanswered = Some(nonce.app);
-    }
-
     /// Does what is next, until it has to wait.
     fn go_on(&mut self, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
         while self.work.is_none() {
             let Some((kind, body)) = self.queue.pop_front() else {
-                if self.copy.is_none() && !self.is_skipping && self.portal.is_none() {
+                if self.copy.is_none() && !self.is_in_batch {
                     self.unanswered = None;
                 }
                 return Wish::Nothing;
@@ -358,6 +350,7 @@ impl Session {
         if self.is_skipping && kind != frontend::SYNC {
             return;
         }
+        self.mind_batch(kind, witness);
         match kind {
             frontend::QUERY => {
                 let text = String::from_utf8_lossy(&body[..body.len() - 1]).into_owned();

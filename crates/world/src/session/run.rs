@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
+use super::body::nonce_of;
 use super::{Life, Manner, Portal, Session, Stream, notify};
 use crate::dice::Dice;
 use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text};
@@ -19,7 +20,34 @@ impl Session {
     /// Whether it owes nobody anything, and nobody has begun anything.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_idle = matches!(self.life, Life::Ready) && self.tx == TxStatus::Idle && self.work.is_none();
-        is_idle && self.unanswered.is_none() && self.unread() == 0 && self.out.is_empty() && self.alone.is_none()
+        let is_answered = self.unanswered.is_none() && !self.is_in_batch && self.out.is_empty();
+        is_idle && is_answered && self.unread() == 0 && self.alone.is_none()
+    }
+
+    /// Whoever speaks while another's request is unanswered has the server at the same time.
+    pub(super) fn look(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
+        let Some(nonce) = nonce_of(kind, body) else { return };
+        if let Some(other) = self.unanswered.filter(|&other| other != nonce.app) {
+            let number = self.number;
+            let text = format!("server {number} hears {nonce} while a request of application {other} is unanswered");
+            witness.accuse(Charge::TwoLoans, text);
+        }
+        self.unanswered = Some(nonce.app);
+    }
+
+    /// A batch that has been begun is its client's up to its Sync, however much of it is answered.
+    pub(super) fn mind_batch(&mut self, kind: u8, witness: &mut Witness) {
+        match kind {
+            frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
+                self.is_in_batch = true;
+            }
+            frontend::SYNC => self.is_in_batch = false,
+            frontend::QUERY | frontend::FUNCTION_CALL if self.is_in_batch => {
+                let text = format!("server {} is asked something else in the middle of a batch", self.number);
+                witness.accuse(Charge::LoanEndedEarly, text);
+            }
+            _ => {}
+        }
     }
 
     /// Runs what is left of a simple query.

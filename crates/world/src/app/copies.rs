@@ -1,0 +1,110 @@
+//! What an application says with COPY.
+//!
+//! Always true: as for everything else that it says (`speech`).
+//! Not here: streams of replication (`stream`).
+
+use wire::backend::{self, TxStatus};
+use wire::{frontend, write};
+
+use super::speech::{Expect, Request, Speaker, execute};
+use crate::sql::{Nonce, Verb, row_text};
+
+impl Speaker<'_> {
+    pub(super) fn copy_out(&mut self) -> Request {
+        let verb = Verb::CopyOut {
+            rows: self.dice.among(0..=5) as u32,
+            size: self.dice.among(0..=self.habits.value_max.max(1)) as u32,
+        };
+        self.query(verb)
+    }
+
+    /// The rows of a COPY and how it ends; whether it goes well.
+    fn copy_data(&mut self, nonce: Nonce, is_bad: bool, out: &mut Vec<u8>) -> bool {
+        let is_huge = self.dice.chance(self.habits.huge * 5);
+        let rows = if is_huge { self.dice.among(10..=40) } else { self.dice.among(1..=5) } as u32;
+        for at in 0..rows {
+            let size = if is_huge || self.dice.chance(self.habits.big) { self.dice.among(1..=20_000) } else { 20 };
+            let text = row_text(nonce, at, rows, size as u32);
+            write::message(out, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
+        }
+        if self.habits.errors && self.dice.chance(150) {
+            write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, "changed my mind"));
+            return false;
+        }
+        write::bare(out, frontend::COPY_DONE);
+        !is_bad
+    }
+
+    pub(super) fn copy_in(&mut self) -> Request {
+        let mut request = self.blank();
+        let is_bad = self.habits.errors && self.dice.chance(150);
+        let statement = self.statement(Verb::CopyIn { is_bad });
+        let nonce = statement.nonce;
+        request.nonce = nonce;
+        write::query(&mut request.bytes, &statement.to_string());
+        if self.belief.tx == TxStatus::Failed {
+            request.expects.push_back((nonce, Expect::Error("25P02")));
+            self.ready(&mut request);
+            return request;
+        }
+        request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
+        let mut data = Vec::new();
+        let is_well = self.copy_data(nonce, is_bad, &mut data);
+        request.expects.push_back((nonce, Expect::Say(data)));
+        self.copy_ends(&mut request, is_well, is_bad);
+        self.ready(&mut request);
+        request
+    }
+
+    fn copy_ends(&mut self, request: &mut Request, is_well: bool, is_bad: bool) {
+        let end = match (is_well, is_bad) {
+            (true, _) => Expect::Complete,
+            (false, true) => Expect::Error("22P04"),
+            (false, false) => Expect::Error("57014"),
+        };
+        if !is_well {
+            self.belief.fails();
+        }
+        request.expects.push_back((request.nonce, end));
+    }
+
+    pub(super) fn copy_in_extended(&mut self) -> Request {
+        let mut request = self.blank();
+        let is_bad = self.habits.errors && self.dice.chance(100);
+        let statement = self.statement(Verb::CopyIn { is_bad });
+        let nonce = statement.nonce;
+        request.nonce = nonce;
+        self.open(&mut request.bytes, &statement);
+        execute(&mut request.bytes, 0);
+        // As libpq, which says Sync in one go with whatever it executes, or as those who wait to be asked for data.
+        let is_as_libpq = self.dice.chance(500);
+        write::bare(&mut request.bytes, if is_as_libpq { frontend::SYNC } else { frontend::FLUSH });
+        request.early_syncs = is_as_libpq.into();
+        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
+            request.expects.push_back((nonce, Expect::Bare(kind)));
+        }
+        let mut rest = Vec::new();
+        if self.belief.tx == TxStatus::Failed {
+            request.expects.push_back((nonce, Expect::Error("25P02")));
+            if !is_as_libpq {
+                write::bare(&mut rest, frontend::SYNC);
+                request.expects.push_back((nonce, Expect::Say(rest)));
+            }
+        } else {
+            request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
+            if self.belief.tx == TxStatus::Idle && self.dice.chance(200) {
+                // Where the COPY fails decides whether this Sync is ignored.
+                let text = row_text(nonce, 0, 1, 0);
+                write::message(&mut rest, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
+                write::bare(&mut rest, frontend::SYNC);
+                request.early_syncs += 1;
+            }
+            let is_well = self.copy_data(nonce, is_bad, &mut rest);
+            write::bare(&mut rest, frontend::SYNC);
+            request.expects.push_back((nonce, Expect::Say(rest)));
+            self.copy_ends(&mut request, is_well, is_bad);
+        }
+        self.ready(&mut request);
+        request
+    }
+}

@@ -114,8 +114,6 @@ pub enum Answered {
     Forward,
     /// It answers a query of our own.
     Ours,
-    /// It answers a query of our own, and says that it failed.
-    OursFailed,
     /// It answers a message of our own that stood between those of the client.
     Hidden,
 }
@@ -283,7 +281,6 @@ impl Exchange {
     fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
         match kind {
             backend::NOTIFICATION_RESPONSE => return Ok(Answered::Forward),
-            backend::ERROR_RESPONSE => return Ok(Answered::OursFailed),
             backend::READY_FOR_QUERY => {
                 self.status = TxStatus::parse(body).ok_or(Surprise { kind })?;
                 self.owed.pop_front();

@@ -100,6 +100,13 @@ fn an_error_in_a_batch_skips_to_its_sync() {
     ends(">PBES <12E <ZI");
 }
 
+/// As when a standby ends what stands in the way of its recovery.
+#[test]
+fn an_error_behind_the_last_answer_of_a_batch_skips_to_its_sync() {
+    goes_on(">PBEH <12C <E");
+    ends(">PBEH <12C <E >PBES <ZI");
+}
+
 #[test]
 fn a_query_behind_a_failed_batch_is_skipped_too() {
     goes_on(">PBE >Q <E");
@@ -158,7 +165,7 @@ fn a_failed_copy_with_a_sync_on_its_way_is_never_proven_again() {
 /// with all of its answers still to come.
 #[test]
 fn what_was_sent_behind_a_failed_copy_is_not_taken_for_skipped() {
-    for story in [">ESdcF <G <E <ZI", ">ESdcPBE <G <E <ZI", ">E <G >dScPBE <E <ZI"] {
+    for story in [">ESdcF <G <E <ZI", ">ESdcPBE <G <E <ZI", ">E <G >dScPBE <E <ZI", ">PBES <12G >d <E >Q <ZI"] {
         assert!(!play(story).is_proven(), "{story}");
     }
 }
@@ -181,6 +188,8 @@ fn a_sync_during_copy_is_ignored() {
 fn anything_else_during_copy_ends_the_conversation() {
     play(">Q <G >d ?Q");
     play(">Q <G >d ?P");
+    // Nothing is during a COPY that has failed.
+    ends(">PBE <12G >d <E >PBES <ZI");
 }
 
 #[test]
@@ -265,14 +274,14 @@ fn what_no_client_may_send_is_told() {
 }
 
 #[test]
-fn answers_to_our_own_query_are_swallowed_and_its_failure_told() {
+fn answers_to_our_own_query_are_swallowed() {
     let mut exchange = Exchange::default();
     exchange.asks_ours();
     assert_eq!(exchange.answered(b'C', b""), Ok(Answered::Ours));
     assert_eq!(exchange.answered(b'S', b""), Ok(Answered::Ours));
     assert_eq!(exchange.answered(b'A', b""), Ok(Answered::Forward));
     assert!(!exchange.may_end() && !exchange.is_running());
-    assert_eq!(exchange.answered(b'E', b""), Ok(Answered::OursFailed));
+    assert_eq!(exchange.answered(b'E', b""), Ok(Answered::Ours));
     assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Ours));
     assert!(exchange.may_end());
 }
@@ -285,6 +294,9 @@ fn a_client_that_leaves_a_batch_open_wants_a_sync() {
     assert!(play(">PBEQ").wants_sync());
     assert!(!play(">PBEQS").wants_sync());
     assert!(!play(">PBES").wants_sync());
+    let mut exchange = Exchange::default();
+    exchange.asked_step(Step::Hidden);
+    assert!(exchange.wants_sync());
     assert!(!play(">Q").wants_sync());
     assert!(play(">Q <G").is_copying_in());
 }

@@ -4,7 +4,7 @@
 //! peer is done with it, and otherwise only for a reason that this world has given.
 //! Not here: which peers and requests there are (`group`), how applications cancel (`app::cancel`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(crate) struct Peers {
     failed: BTreeMap<u16, Time>,
     /// When a name was last not found.
     nameless: BTreeMap<Arc<str>, Time>,
+    /// Who waited and could have had a connection when they were looked at last: it may have been under way.
+    suspects: BTreeSet<usize>,
 }
 
 /// What happens to them.
@@ -91,6 +93,7 @@ impl Peers {
             askers: Vec::new(),
             failed: BTreeMap::new(),
             nameless: BTreeMap::new(),
+            suspects: BTreeSet::new(),
         }
     }
 
@@ -417,6 +420,7 @@ impl World {
         let calm_since = self.calm_since(now);
         let (_, most) = self.checkers.cancel_patience();
         let net = self.net.borrow();
+        let mut left = BTreeSet::new();
         for (number, asker) in self.peers.askers.iter().enumerate() {
             let Some(said) = asker.waits_since() else { continue };
             let waited = now.since(said.max(calm_since));
@@ -427,10 +431,14 @@ impl World {
             let Some((peer, _)) = &asker.wants else { continue };
             let is_free = self.peers.open_calls(&net, *peer) == 0 && !self.has_no_name(*peer, said);
             if waited > LATE && asker.call.is_none() && is_free && self.checkers.is_peer_known(*peer) {
-                let text = format!("asker {number} waits for peer {peer}, to which there is no connection");
-                self.witness.accuse(Charge::NotServed, text);
+                left.insert(number);
+                if self.peers.suspects.contains(&number) {
+                    let text = format!("asker {number} waits for peer {peer}, to which there is no connection");
+                    self.witness.accuse(Charge::NotServed, text);
+                }
             }
         }
+        self.peers.suspects = left;
     }
 
     /// What a worker shows of the peers.

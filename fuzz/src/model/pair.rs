@@ -229,7 +229,7 @@ impl Pair {
         self.is_given_to_who_asked(asker, answered);
         match (&self.stage, answered) {
             // A query of ours failed (`worker::loan::ours_failed`).
-            (Stage::CatchingUp | Stage::Mending(_), Answered::OursFailed) => self.stage = Stage::Over,
+            (Stage::CatchingUp | Stage::Mending(_), Answered::Ours) if kind == b'E' => self.stage = Stage::Over,
             _ => self.is_answered(kind),
         }
         true
@@ -238,7 +238,7 @@ impl Pair {
     fn is_given_to_who_asked(&self, asker: Option<Asker>, answered: Answered) {
         let is_right = match (asker, answered) {
             (None, _) => true,
-            (Some(Asker::Us), Answered::Ours | Answered::OursFailed) => true,
+            (Some(Asker::Us), Answered::Ours) => true,
             // The Sync, the CopyFail and the Execute of a mending complete what the client began.
             (Some(Asker::Us), Answered::Forward) => matches!(self.stage, Stage::Mending(_)),
             (Some(Asker::Loan(loan)), Answered::Forward) => {

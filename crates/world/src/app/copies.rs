@@ -42,18 +42,29 @@ impl Speaker<'_> {
         let nonce = statement.nonce;
         request.nonce = nonce;
         write::query(&mut request.bytes, &statement.to_string());
+        let mut data = Vec::new();
+        let is_well = self.copy_data(nonce, is_bad, &mut data);
+        let is_eager = self.is_eager();
+        if is_eager {
+            request.bytes.append(&mut data);
+        }
         if self.belief.tx == TxStatus::Failed {
             request.expects.push_back((nonce, Expect::Error("25P02")));
             self.ready(&mut request);
             return request;
         }
         request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
-        let mut data = Vec::new();
-        let is_well = self.copy_data(nonce, is_bad, &mut data);
-        request.expects.push_back((nonce, Expect::Say(data)));
+        if !is_eager {
+            request.expects.push_back((nonce, Expect::Say(data)));
+        }
         self.copy_ends(&mut request, is_well, is_bad);
         self.ready(&mut request);
         request
+    }
+
+    /// Whether it says all of a COPY at once, and does not wait to be asked for data.
+    fn is_eager(&mut self) -> bool {
+        self.dice.chance(250)
     }
 
     fn copy_ends(&mut self, request: &mut Request, is_well: bool, is_bad: bool) {
@@ -76,6 +87,9 @@ impl Speaker<'_> {
         request.nonce = nonce;
         self.open(&mut request.bytes, &statement);
         execute(&mut request.bytes, 0);
+        if self.is_eager() {
+            return self.copy_in_extended_at_once(request, is_bad);
+        }
         // As libpq, which says Sync in one go with whatever it executes, or as those who wait to be asked for data.
         let is_as_libpq = self.dice.chance(500);
         write::bare(&mut request.bytes, if is_as_libpq { frontend::SYNC } else { frontend::FLUSH });
@@ -105,6 +119,21 @@ impl Speaker<'_> {
             self.copy_ends(&mut request, is_well, is_bad);
         }
         self.ready(&mut request);
+        request
+    }
+    fn copy_in_extended_at_once(&mut self, mut request: Request, is_bad: bool) -> Request {
+        let nonce = request.nonce;
+        let is_well = self.copy_data(nonce, is_bad, &mut request.bytes);
+        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
+            request.expects.push_back((nonce, Expect::Bare(kind)));
+        }
+        if self.belief.tx == TxStatus::Failed {
+            request.expects.push_back((nonce, Expect::Error("25P02")));
+        } else {
+            request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
+            self.copy_ends(&mut request, is_well, is_bad);
+        }
+        self.sync(&mut request);
         request
     }
 }

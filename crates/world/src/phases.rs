@@ -118,7 +118,8 @@ impl World {
 
     fn look_at_who_goes_down(&mut self, since: Time) {
         let now = self.witness.now;
-        if self.checkers.is_drained {
+        // Of an end that waits for nobody it means nothing.
+        if self.checkers.is_drained && self.checkers.shutdown != Some(Shutdown::Now) {
             let net = self.net.borrow();
             let is_ours =
                 |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;

@@ -321,21 +321,20 @@ impl Pooler {
             let files = fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("the pooler runs");
             files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).collect()
         };
-        let before = sockets();
-        let table = fs::read_to_string("/proc/net/tcp").expect("the kernel tells its connections");
         let wanted = format!(":{port:04X}");
-        // What was held before, is established, and is held after has been both in between; a connection whose
-        // descriptor is closed stays established until the kernel has taken back what was asked of it. The kernel tells
-        // its table in pieces, and may tell a connection twice where others come and go: each is counted once, by its
-        // inode.
-        let established: BTreeSet<_> = table
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>())
-            .filter(|words| words.len() > 9 && words[2].ends_with(&wanted) && words[3] == "01")
-            .map(|words| format!("socket:[{}]", words[9]))
-            .collect();
-        let after = sockets();
-        before.intersection(&after).filter(|file| file.to_str().is_some_and(|file| established.contains(file))).count()
+        let established = || -> BTreeSet<PathBuf> {
+            let table = fs::read_to_string("/proc/net/tcp").expect("the kernel tells its connections");
+            let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            rows.filter(|words| words.len() > 9 && words[2].ends_with(&wanted) && words[3] == "01")
+                .map(|words| format!("socket:[{}]", words[9]).into())
+                .collect()
+        };
+        // The kernel tells its table in pieces, while connections come and go. What is established in a first telling and in a
+        // second is so at the instant between them; what is held before and after has not been closed, although it stays
+        // established for a moment when it has.
+        let tellings = [sockets(), established(), established(), sockets()];
+        let [first, rest @ ..] = &tellings;
+        first.iter().filter(|file| rest.iter().all(|telling| telling.contains(*file))).count()
     }
 
     fn launch(place: &Arc<Place>, ini: &Ini, port: u16) -> Self {

@@ -151,8 +151,6 @@ impl<I: Io> Worker<I> {
                 // As PostgreSQL's, the connection ends when the request is done: who waits for that knows that it hits nothing
                 // that is asked afterwards.
                 client.stage = Stage::Cancelling;
-                // Its time begins now, however long it has been connected.
-                client.asked = self.now;
                 self.io.receive(client.conn, Receive::Once);
                 self.arm_client(key);
                 self.route_cancel(&cancel_key, key);

@@ -251,8 +251,8 @@ impl<I: Io> Worker<I> {
     /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`.
     fn sweep_databases(&mut self) {
         let Some(limit) = self.force.settings.autodb_idle_timeout else { return };
-        let pools = self.pools_in_use();
-        let used: BTreeSet<u32> = pools.iter().filter_map(|&pool| Some(self.places.pool(pool)?.database)).collect();
+        let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.places.pool(pool)?.database));
+        let used: BTreeSet<u32> = of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
         for number in 0..self.places.databases.len() {
             let is_automatic = self.places.databases[number].entry.as_ref().is_some_and(|entry| entry.automatic);
             if !is_automatic {
@@ -279,7 +279,8 @@ impl<I: Io> Worker<I> {
     /// Forgets pools without clients and servers after `pool_idle_timeout`, unless they are to have servers.
     fn sweep_pools(&mut self) {
         let Some(limit) = self.force.settings.pool_idle_timeout else { return };
-        let used = self.pools_in_use();
+        let of_servers = self.servers.iter().map(|(_, server)| server.pool);
+        let used: BTreeSet<_> = self.pools_of_clients().chain(of_servers).collect();
         for pool in self.places.pool_keys() {
             let has_minimum = self.pools.limits(pool).is_some_and(|limits| limits.servers_min > 0);
             let Some(place) = self.places.pool_mut(pool) else { continue };
@@ -302,15 +303,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Pools that have a server, or a client: one of our own that asks about a user is a client too.
-    fn pools_in_use(&self) -> BTreeSet<PoolKey> {
-        let pool_of = |client: &Client| match &client.stage {
+    /// The pool of each client that has one: also of our own clients, which ask about users and are counted nowhere.
+    fn pools_of_clients(&self) -> impl Iterator<Item = PoolKey> {
+        self.clients.iter().filter_map(|(_, client)| match &client.stage {
             ClientStage::Ready(ready) => Some(ready.pool),
             ClientStage::Login(login) => login.waits_for(),
             ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => None,
-        };
-        let with_clients = self.clients.iter().filter_map(|(_, client)| pool_of(client));
-        with_clients.chain(self.servers.iter().map(|(_, server)| server.pool)).collect()
+        })
     }
 
     /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.

@@ -170,7 +170,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn has_said_its_last(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key).filter(|server| server.private.is_some()) else { return false };
         let is_last = server.scanner.is_between() && server.scanner.header()[0] == backend::COMMAND_COMPLETE;
-        is_last && !server.exchange.owes_nothing()
+        is_last && server.exchange.is_copying_in()
     }
 }
 

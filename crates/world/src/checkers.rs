@@ -401,7 +401,6 @@ const REASONS: &[&str] = &[
     "server login failed",
     "password authentication failed",
     "server conn crashed?",
-    "server closed the stream",
     "connect failed",
     "connect timeout",
     "database removed",

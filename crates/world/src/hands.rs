@@ -301,7 +301,7 @@ impl Net {
     /// What a worker hears in a turn.
     fn hear(&mut self, worker: u8, done: &mut Vec<Completion<Plug>>) {
         let desk = self.desk(worker);
-        // Each connection is read once, as with epoll; or all that has happened on it since the last turn is told, as with io_uring.
+        // Each connection is read once, as with epoll; or a few things that have happened on it are told at once, as with io_uring.
         let times = if desk.dice.chance(300) { 4 } else { 1 };
         for _ in 0..desk.ready.len() * times {
             let Some(line) = self.desk(worker).ready.pop_front() else { break };

@@ -39,25 +39,20 @@ impl Speaker<'_> {
         let mut request = self.blank();
         let is_bad = self.habits.errors && self.dice.chance(150);
         let statement = self.statement(Verb::CopyIn { is_bad });
-        let nonce = statement.nonce;
-        request.nonce = nonce;
+        request.nonce = statement.nonce;
         write::query(&mut request.bytes, &statement.to_string());
         let mut data = Vec::new();
-        let is_well = self.copy_data(nonce, is_bad, &mut data);
+        let is_well = self.copy_data(request.nonce, is_bad, &mut data);
         let is_eager = self.is_eager();
         if is_eager {
             request.bytes.append(&mut data);
         }
-        if self.belief.tx == TxStatus::Failed {
-            request.expects.push_back((nonce, Expect::Error("25P02")));
-            self.ready(&mut request);
-            return request;
+        if self.copy_begins(&mut request) {
+            if !is_eager {
+                request.expects.push_back((request.nonce, Expect::Say(data)));
+            }
+            self.copy_ends(&mut request, is_well, is_bad);
         }
-        request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
-        if !is_eager {
-            request.expects.push_back((nonce, Expect::Say(data)));
-        }
-        self.copy_ends(&mut request, is_well, is_bad);
         self.ready(&mut request);
         request
     }
@@ -65,6 +60,14 @@ impl Speaker<'_> {
     /// Whether it says all of a COPY at once, and does not wait to be asked for data.
     fn is_eager(&mut self) -> bool {
         self.dice.chance(250)
+    }
+
+    /// How the beginning is answered; whether there is one.
+    fn copy_begins(&mut self, request: &mut Request) -> bool {
+        let is_refused = self.belief.tx == TxStatus::Failed;
+        let answer = if is_refused { Expect::Error("25P02") } else { Expect::Bare(backend::COPY_IN_RESPONSE) };
+        request.expects.push_back((request.nonce, answer));
+        !is_refused
     }
 
     fn copy_ends(&mut self, request: &mut Request, is_well: bool, is_bad: bool) {
@@ -83,29 +86,33 @@ impl Speaker<'_> {
         let mut request = self.blank();
         let is_bad = self.habits.errors && self.dice.chance(100);
         let statement = self.statement(Verb::CopyIn { is_bad });
-        let nonce = statement.nonce;
-        request.nonce = nonce;
+        request.nonce = statement.nonce;
         self.open(&mut request.bytes, &statement);
         execute(&mut request.bytes, 0);
-        if self.is_eager() {
-            return self.copy_in_extended_at_once(request, is_bad);
+        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
+            request.expects.push_back((request.nonce, Expect::Bare(kind)));
         }
-        // As libpq, which says Sync in one go with whatever it executes, or as those who wait to be asked for data.
+        if self.is_eager() {
+            let is_well = self.copy_data(request.nonce, is_bad, &mut request.bytes);
+            if self.copy_begins(&mut request) {
+                self.copy_ends(&mut request, is_well, is_bad);
+            }
+            self.sync(&mut request);
+        } else {
+            self.copy_in_turns(&mut request, is_bad);
+            self.ready(&mut request);
+        }
+        request
+    }
+
+    /// As libpq, which says Sync in one go with whatever it executes, or as those who wait to be asked for data.
+    fn copy_in_turns(&mut self, request: &mut Request, is_bad: bool) {
+        let nonce = request.nonce;
         let is_as_libpq = self.dice.chance(500);
         write::bare(&mut request.bytes, if is_as_libpq { frontend::SYNC } else { frontend::FLUSH });
         request.early_syncs = is_as_libpq.into();
-        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
-            request.expects.push_back((nonce, Expect::Bare(kind)));
-        }
         let mut rest = Vec::new();
-        if self.belief.tx == TxStatus::Failed {
-            request.expects.push_back((nonce, Expect::Error("25P02")));
-            if !is_as_libpq {
-                write::bare(&mut rest, frontend::SYNC);
-                request.expects.push_back((nonce, Expect::Say(rest)));
-            }
-        } else {
-            request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
+        if self.copy_begins(request) {
             if self.belief.tx == TxStatus::Idle && self.dice.chance(200) {
                 // Where the COPY fails decides whether this Sync is ignored.
                 let text = row_text(nonce, 0, 1, 0);
@@ -116,24 +123,10 @@ impl Speaker<'_> {
             let is_well = self.copy_data(nonce, is_bad, &mut rest);
             write::bare(&mut rest, frontend::SYNC);
             request.expects.push_back((nonce, Expect::Say(rest)));
-            self.copy_ends(&mut request, is_well, is_bad);
+            self.copy_ends(request, is_well, is_bad);
+        } else if !is_as_libpq {
+            write::bare(&mut rest, frontend::SYNC);
+            request.expects.push_back((nonce, Expect::Say(rest)));
         }
-        self.ready(&mut request);
-        request
-    }
-    fn copy_in_extended_at_once(&mut self, mut request: Request, is_bad: bool) -> Request {
-        let nonce = request.nonce;
-        let is_well = self.copy_data(nonce, is_bad, &mut request.bytes);
-        for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
-            request.expects.push_back((nonce, Expect::Bare(kind)));
-        }
-        if self.belief.tx == TxStatus::Failed {
-            request.expects.push_back((nonce, Expect::Error("25P02")));
-        } else {
-            request.expects.push_back((nonce, Expect::Bare(backend::COPY_IN_RESPONSE)));
-            self.copy_ends(&mut request, is_well, is_bad);
-        }
-        self.sync(&mut request);
-        request
     }
 }

@@ -153,7 +153,7 @@ impl Speaker<'_> {
         }
         let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
         for (is_on, kind) in [
-            (habits.extended, Self::batch as fn(&mut Self) -> Request),
+            (habits.extended, (|speaker| speaker.batch(true)) as fn(&mut Self) -> Request),
             (habits.flush, Self::flushed),
             (habits.suspend, Self::suspended),
             (habits.functions, Self::function),
@@ -183,7 +183,7 @@ impl Speaker<'_> {
 
     /// A request of the kind that may be made before anybody has answered.
     pub(crate) fn early(&mut self) -> Request {
-        let mut request = if self.habits.extended { self.batch_in_one_go() } else { self.simple() };
+        let mut request = if self.habits.extended { self.batch(false) } else { self.simple() };
         request.last = *self.next;
         request
     }
@@ -385,16 +385,8 @@ impl Speaker<'_> {
         });
     }
 
-    /// Several statements of the extended protocol and their Sync.
-    fn batch(&mut self) -> Request {
-        self.batch_with(Self::may_pause)
-    }
-
-    fn batch_in_one_go(&mut self) -> Request {
-        self.batch_with(|_, _| {})
-    }
-
-    fn batch_with(&mut self, may_pause: fn(&mut Self, &mut Request)) -> Request {
+    /// Several statements of the extended protocol and their Sync, perhaps not in one go.
+    fn batch(&mut self, may_pause: bool) -> Request {
         let mut request = self.blank();
         let mut is_well = true;
         for _ in 0..self.dice.among(1..=4) {
@@ -410,7 +402,9 @@ impl Speaker<'_> {
                 execute(&mut unheard.bytes, 0);
                 request.bytes.extend(unheard.bytes);
             }
-            may_pause(self, &mut request);
+            if may_pause {
+                self.may_pause(&mut request);
+            }
         }
         self.sync(&mut request);
         request

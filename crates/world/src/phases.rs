@@ -126,8 +126,11 @@ impl World {
             let left = match self.checkers.shutdown {
                 Some(Shutdown::WaitForServers) => {
                     // A cancel request on its way is nobody's server.
-                    let sessions =
-                        self.postgres.sessions.iter().filter(|session| !matches!(session.life, Life::Startup));
+                    let sessions = self
+                        .postgres
+                        .sessions
+                        .iter()
+                        .filter(|session| !matches!(session.life, Life::Startup | Life::Signals(_)));
                     sessions.filter(|session| is_ours(session.end)).count()
                 }
                 _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),

@@ -154,6 +154,8 @@ pub(crate) struct Habits {
     pub(crate) replicates: bool,
     /// Its cancel requests come by way of another process of the group.
     pub(crate) relays: u32,
+    /// It leaves once it has its answer, even if its cancel request is still under way.
+    pub(crate) hurries: u32,
 }
 
 impl Shape {
@@ -467,6 +469,9 @@ impl Plan {
         if common.named && names.chance(700) {
             plan.shape.set("max_prepared_statements", names.among(1..=5));
         }
+        let mut cancels = Dice::new(seed, CANCELS_STREAM);
+        common.hurries = if cancels.chance(300) { 500 } else { 0 };
+        plan.manner.signals_late = if !is_calm && cancels.chance(200) { 300 } else { 0 };
         common.veils = plan.veils.habit();
         common.hasty = if dice.chance(300) { 300 } else { 0 };
         common.value_max = 3000;
@@ -483,6 +488,7 @@ impl Plan {
                     value_max: common.value_max,
                     named: common.named,
                     veils: common.veils,
+                    hurries: common.hurries,
                     ..own
                 };
             }
@@ -529,6 +535,8 @@ impl Plan {
 
 /// The stream of chance for names of statements. Others are those of people, by their numbers.
 const NAMES_STREAM: u64 = u64::MAX;
+/// The same for the ways of cancel requests.
+const CANCELS_STREAM: u64 = u64::MAX - 44;
 /// Everybody who has a secret.
 pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 /// They may ask the console for anything; may look.

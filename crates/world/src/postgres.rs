@@ -125,6 +125,7 @@ impl Postgres {
         let wish = match (&session.life, host.mood) {
             (Life::Dead, _) => Wish::Close,
             (_, Mood::Dying) => Wish::Close,
+            (Life::Signals(_), _) => Wish::Nothing,
             (Life::Startup, _) if session.is_shaking => self.shake(net, number, &bytes),
             (Life::Startup, _) => self.greet(net, number, &bytes, witness),
             _ if bytes.is_empty() => Wish::Nothing,
@@ -132,8 +133,9 @@ impl Postgres {
         };
         self.settle(net, number, wish);
         let session = &mut self.sessions[number as usize];
-        // As PostgreSQL: whoever leaves is not noticed while their query runs.
-        if is_over && !net.end(end).is_closed && !session.is_working() {
+        // As PostgreSQL: whoever leaves is not noticed while their query runs, or their cancel request waits.
+        let is_busy = session.is_working() || matches!(session.life, Life::Signals(_));
+        if is_over && !net.end(end).is_closed && !is_busy {
             session.life = Life::Dead;
             net.close(end);
         }
@@ -185,6 +187,11 @@ impl Postgres {
             Some(Startup::Ssl) if host.veil == HostVeil::None || is_stripped => session.answer_tls(b'N'),
             Some(Startup::Ssl) => session.answer_tls(b'S'),
             Some(Startup::Cancel { key }) => {
+                let late = host.manner.signals_late;
+                if late > 0 && self.dice.chance(late) {
+                    session.life = Life::Signals(key.to_vec());
+                    return Wish::Work(self.dice.micros(0..=SIGNALLED));
+                }
                 self.cancel(net, number, &key, witness);
                 Wish::Close
             }
@@ -215,6 +222,14 @@ impl Postgres {
     /// A session's work is done.
     pub(crate) fn worked(&mut self, net: &mut Net, number: u32, alarm: u32, witness: &mut Witness) {
         let session = &mut self.sessions[number as usize];
+        if let Life::Signals(key) = &mut session.life {
+            // As PostgreSQL's: whoever sent the request may have gone.
+            let key = std::mem::take(key);
+            witness.count("late signals");
+            self.cancel(net, number, &key, witness);
+            self.settle(net, number, Wish::Close);
+            return;
+        }
         if net.end(session.end).is_closed {
             return;
         }
@@ -281,7 +296,7 @@ impl Postgres {
             let limits = limits(database, user);
             // What the pooler has closed is gone, whatever PostgreSQL still believes.
             let open = |session: &&Session| {
-                !matches!(session.life, Life::Dead | Life::Startup)
+                !matches!(session.life, Life::Dead | Life::Startup | Life::Signals(_))
                     && !net.end(session.end ^ 1).is_closed
                     && !net.end(session.end).is_closed
             };
@@ -327,3 +342,5 @@ pub(crate) struct Limits {
 const READ_AHEAD_BYTES: usize = 32_768;
 /// As PostgreSQL: what is written goes out when there is so much of it.
 const OUT_BYTES: usize = 8192;
+/// Microseconds within which a cancel request is signalled that is signalled late.
+const SIGNALLED: u64 = 4_000_000;

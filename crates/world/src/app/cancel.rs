@@ -5,6 +5,7 @@
 //! Not here: what it says of the cancelled request (`ear`).
 
 use base::Time;
+use wire::backend::TxStatus;
 use wire::{backend, write};
 
 use super::guise::{self, SSL_REQUEST};
@@ -97,6 +98,15 @@ impl App {
             }
             net.close(end);
             self.cancel_over(net);
+        }
+    }
+
+    /// It has its answer, so that the cancel request came too late. Not everybody waits for its end.
+    pub(super) fn hurry_off(&mut self, net: &mut Net, witness: &mut Witness) {
+        let may_go = self.habits.hurries > 0 && self.belief.tx == TxStatus::Idle;
+        if may_go && self.dice.chance(self.habits.hurries) {
+            witness.count("left with a cancel under way");
+            self.part(net, witness);
         }
     }
 

@@ -250,9 +250,10 @@ impl App {
                 self.waits_since = Some(witness.now);
                 witness.count("connections");
             }
-            Stage::Ready if self.asked.is_empty() && self.rest.is_empty() && self.cancel_end.is_none() => {
-                self.ask(net, witness);
-            }
+            Stage::Ready if self.asked.is_empty() && self.rest.is_empty() => match self.cancel_end {
+                None => self.ask(net, witness),
+                Some(_) => self.hurry_off(net, witness),
+            },
             _ => {}
         }
     }

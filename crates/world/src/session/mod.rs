@@ -89,6 +89,8 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) enum Life {
     Startup,
+    /// It has a cancel request, of this key, and is slow to send the signal.
+    Signals(Vec<u8>),
     Login(Box<Login>),
     Ready,
     Dead,
@@ -144,6 +146,8 @@ pub(crate) struct Manner {
     pub(crate) work: (u64, u64),
     /// How many of a thousand statements are joined by a notification.
     pub(crate) notifies: u32,
+    /// How many of a thousand cancel requests are signalled late.
+    pub(crate) signals_late: u32,
     /// Users' secrets, where they are others than everywhere.
     pub(crate) secrets: Arc<BTreeMap<String, Arc<Secret>>>,
     pub(crate) answers: Answers,

@@ -105,6 +105,11 @@ pub enum Planted {
     /// A cancel request counts as arrived when it was written, so that its server is lent while it is still on its way. The
     /// second race of the same report.
     CancelForgottenOnceSent,
+    /// A cancel request whose connection is cut off counts as one that PostgreSQL has closed, though the signal may be sent later.
+    /// Every pooler that only waits for that connection to end.
+    CutOffCancelBelieved,
+    /// The same for one that was given up for lack of time.
+    LateCancelBelieved,
     /// A cancel request is looked for among the clients of the worker that received it. Poolers with several processes on
     /// one port (`so_reuseport`) without peering.
     CancelToWrongWorker,
@@ -205,7 +210,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 61] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -240,6 +245,8 @@ impl Planted {
         Self::SlotKeptByLeaver,
         Self::CancelIgnoresQuery,
         Self::CancelForgottenOnceSent,
+        Self::CutOffCancelBelieved,
+        Self::LateCancelBelieved,
         Self::CancelToWrongWorker,
         Self::EarlyBytesLost,
         Self::RememberedByUser,
@@ -305,6 +312,8 @@ impl Planted {
             Self::SlotKeptByLeaver => "slot-kept-by-leaver",
             Self::CancelIgnoresQuery => "cancel-ignores-query",
             Self::CancelForgottenOnceSent => "cancel-forgotten-once-sent",
+            Self::CutOffCancelBelieved => "cut-off-cancel-believed",
+            Self::LateCancelBelieved => "late-cancel-believed",
             Self::CancelToWrongWorker => "cancel-to-wrong-worker",
             Self::EarlyBytesLost => "early-bytes-lost",
             Self::RememberedByUser => "remembered-by-user",

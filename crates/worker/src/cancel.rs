@@ -12,6 +12,7 @@ use base::planted::{self, Planted};
 use base::{Key, Time, WorkerId};
 use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::{Aim, CancelKey};
+use protocol::fault::Fault;
 use reactor::{Close, Conn, End, Io, Level, Receive, TimerId};
 use wire::backend::TxStatus;
 use wire::{frontend, write};
@@ -241,12 +242,16 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The server has closed the second connection: the signal has been sent.
+    /// The second connection has ended. If the server has closed it, the signal has been sent.
     pub(crate) fn cancel_ended(&mut self, key: Key, end: &End) {
-        if let End::Insecure(why) = end {
-            self.log.add(Level::Warning, format_args!("failed to send cancel request: TLS handshake error: {why}"));
-        }
-        self.cancel_over(key);
+        let fault = match end {
+            End::Eof => return self.cancel_over(key),
+            End::Broken(_) if planted::is(Planted::CutOffCancelBelieved) => return self.cancel_over(key),
+            End::Broken(error) => error.to_string(),
+            End::Insecure(why) => format!("TLS handshake error: {why}"),
+        };
+        self.log.add(Level::Warning, format_args!("failed to send cancel request: {fault}"));
+        self.cancel_lost(key, "cancel request was cut off");
     }
 
     /// The second connection did not come about.
@@ -259,21 +264,30 @@ impl<I: Io> Worker<I> {
         self.cancel_over(key);
     }
 
-    /// Nobody can say any more when the request will arrive. The server that it may still hit is closed, whatever it does.
+    /// Nobody waits for the request any longer.
     pub(crate) fn cancel_too_late(&mut self, key: Key) {
         let Some(cancel) = self.cancels.get_mut(key) else { return };
         cancel.timer = None;
-        let (server, is_sent, waited) = (cancel.server, cancel.is_sent, self.now.since(cancel.since));
+        let waited = self.now.since(cancel.since);
         self.log
             .add(Level::Log, format_args!("closing cancel request: cancel_wait_timeout (age={}s)", waited.as_secs()));
-        self.cancel_over(key);
-        if is_sent && self.servers.get(server).is_some() {
-            let client = self.servers.get(server).and_then(|server| server.client());
-            self.lose_server(server, "cancel_wait_timeout");
+        if planted::is(Planted::LateCancelBelieved) {
+            return self.cancel_over(key);
+        }
+        self.cancel_lost(key, "cancel_wait_timeout");
+    }
+
+    /// Nobody can say any more when the request will arrive. The server that it may still hit is closed, whatever it does.
+    fn cancel_lost(&mut self, key: Key, why: &str) {
+        let Some(&Cancel { server, is_sent, .. }) = self.cancels.get(key) else { return };
+        if is_sent && let Some(row) = self.servers.get(server) {
+            let client = row.client();
+            self.lose_server(server, why);
             if let Some(client) = client {
-                self.fail_client(client, &protocol::fault::Fault::ServerCrashed);
+                self.fail_client(client, &Fault::ServerCrashed);
             }
         }
+        self.cancel_over(key);
     }
 
     fn cancel_over(&mut self, key: Key) {

@@ -415,6 +415,7 @@ const REASONS: &[&str] = &[
     "client disconnect before everything was sent to the server",
     "could not be made clean",
     "cancel_wait_timeout",
+    "cancel request was cut off",
     "server DNS lookup failed",
     "query timeout",
     "var change failed",

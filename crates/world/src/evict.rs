@@ -202,10 +202,13 @@ impl World {
             let mut renewals = self.evicted.renewals.iter();
             renewals.any(|(at, whose, is_obeyed)| *is_obeyed && session.born < *at && is_meant(whose))
         };
+        let sessions = &self.postgres.sessions;
         let is_left = |session: &&Session| {
+            // A server that a cancel request may still hit is waited for.
+            let is_aimed_at = || sessions.iter().any(|other| other.aims_at() == Some(session.number));
             let is_open = !net.end(session.end).is_closed && !net.end(session.end ^ 1).is_closed;
             let is_quiet = session.is_quiet() && net.is_heard(session.end) && net.is_heard(session.end ^ 1);
-            is_open && is_quiet && session.database.starts_with("session") && is_old(session)
+            is_open && is_quiet && session.database.starts_with("session") && is_old(session) && !is_aimed_at()
         };
         let left: BTreeSet<u32> = self.postgres.sessions.iter().filter(is_left).map(|session| session.number).collect();
         if let Some(number) = left.intersection(&before).next() {

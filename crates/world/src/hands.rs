@@ -458,6 +458,10 @@ impl Io for Hands {
             // What a client says may come in pieces.
             let bytes = chunk.bytes();
             row.tail.extend(&bytes[..bytes.len().min(NONCE_WITHIN)]);
+            if bytes.len() > NONCE_WITHIN {
+                // What is cut off here does not go on in the next piece.
+                row.tail.push(0);
+            }
             match crate::sql::first_nonce(&row.tail) {
                 Some(nonce) => {
                     sent.push(nonce.app);

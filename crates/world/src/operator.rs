@@ -200,7 +200,7 @@ impl World {
             return;
         }
         let is_open = |session: &Session| {
-            !matches!(session.life, Life::Dead | Life::Startup) && !net.end(session.end ^ 1).is_closed
+            session.is_server() && !matches!(session.life, Life::Dead) && !net.end(session.end ^ 1).is_closed
         };
         let sessions = sessions.iter().map(|&number| &self.postgres.sessions[number as usize]);
         for session in sessions.filter(|session| is_open(session)) {

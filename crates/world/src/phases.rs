@@ -13,7 +13,6 @@ use crate::checkers::{AT_REST, EVERYTHING};
 use crate::evict::MENDING_MAX;
 use crate::net::Holder;
 use crate::plan::{Habits, Person, USERS};
-use crate::session::Life;
 use crate::witness::Charge;
 use crate::world::World;
 
@@ -126,11 +125,7 @@ impl World {
             let left = match self.checkers.shutdown {
                 Some(Shutdown::WaitForServers) => {
                     // A cancel request on its way is nobody's server.
-                    let sessions = self
-                        .postgres
-                        .sessions
-                        .iter()
-                        .filter(|session| !matches!(session.life, Life::Startup | Life::Signals(_)));
+                    let sessions = self.postgres.sessions.iter().filter(|session| session.is_server());
                     sessions.filter(|session| is_ours(session.end)).count()
                 }
                 _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),

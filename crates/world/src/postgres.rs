@@ -190,6 +190,10 @@ impl Postgres {
                 let late = host.manner.signals_late;
                 if late > 0 && self.dice.chance(late) {
                     session.life = Life::Signals(key.to_vec());
+                    if self.dice.chance(200) {
+                        // Somebody in between has had enough of it; the request is there all the same.
+                        net.reset(session.end);
+                    }
                     return Wish::Work(self.dice.micros(0..=SIGNALLED));
                 }
                 self.cancel(net, number, &key, witness);
@@ -296,7 +300,8 @@ impl Postgres {
             let limits = limits(database, user);
             // What the pooler has closed is gone, whatever PostgreSQL still believes.
             let open = |session: &&Session| {
-                !matches!(session.life, Life::Dead | Life::Startup | Life::Signals(_))
+                session.is_server()
+                    && !matches!(session.life, Life::Dead)
                     && !net.end(session.end ^ 1).is_closed
                     && !net.end(session.end).is_closed
             };

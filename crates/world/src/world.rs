@@ -497,7 +497,8 @@ impl World {
             let net = &mut net.borrow_mut();
             self.reload(&healed);
             for app in &mut self.apps {
-                app.calm_down(net, errands);
+                // A stream takes its time, and others may wait for its server.
+                app.calm_down(net, if app.habits.replicates { HEALED_ERRANDS } else { errands });
             }
         }
         if self.checkers.phase == Phase::Faults {

@@ -40,7 +40,7 @@ pub(crate) use speech::{Belief, Expect, Request, Speaker, ZONES};
 pub(crate) struct App {
     pub(crate) number: u32,
     pub(crate) person: Person,
-    habits: Habits,
+    pub(crate) habits: Habits,
     dice: Dice,
     pub(crate) secret: Arc<Secret>,
     pub(crate) door: Door,
@@ -450,12 +450,13 @@ impl App {
         if self.end != Some(end) || !(row.is_eof || row.is_reset) {
             return None;
         }
+        let has_spoken_early = row.is_reset && matches!(self.stage, Stage::Login(_)) && !self.asked.is_empty();
         net.close(end);
         let due = self.refusal_due;
         // However long it has waited for the server that does not know its TimeZone.
         let is_lost = self.belief.zone == NOWHERE;
         // Who goes on speaking when it is refused may lose the words to the reset of its connection, as on a real network.
-        let was_wanted = self.has_left_by_itself || due.is_some();
+        let was_wanted = self.has_left_by_itself || due.is_some() || has_spoken_early;
         let words = self.last_words.take();
         self.gone(net, witness, "is left");
         match words {
@@ -514,6 +515,10 @@ impl App {
         self.habits.vanishes = 0;
         self.habits.deafness = 0;
         self.habits.rests = 0;
+        if self.person.database.starts_with("session") {
+            // Others wait for the server that it keeps for as long as it stays.
+            self.habits.reconnects = self.habits.reconnects.max(150);
+        }
         self.is_deaf = false;
         // Who says nothing goes when it would have gone.
         let is_mute = self.guise == Guise::Silent;

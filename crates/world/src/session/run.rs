@@ -24,6 +24,17 @@ impl Session {
         is_idle && is_answered && self.unread() == 0 && self.alone.is_none()
     }
 
+    /// Whether it is a server, and no cancel request.
+    pub(crate) fn is_server(&self) -> bool {
+        !matches!(self.life, Life::Startup | Life::Signals(_))
+    }
+
+    /// Which session it is going to send a signal to.
+    pub(crate) fn aims_at(&self) -> Option<u32> {
+        let Life::Signals(key) = &self.life else { return None };
+        key.first_chunk().map(|number| u32::from_be_bytes(*number))
+    }
+
     /// Whoever speaks while another's request is unanswered has the server at the same time.
     pub(super) fn look(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
         let Some(nonce) = nonce_of(kind, body) else { return };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tests::pooler::{Ini, Pooler};
+use tests::postgres::SECRET;
 use tests::program::{Ended, psql, run};
 
 use crate::house::House;
@@ -155,6 +156,22 @@ pub(crate) fn what_is_told_is_believed_for_its_time_and_for_its_user_only(house:
         asks(&pooler, "cached_a", "changed", "secret_cached", "select 1").success();
     }
     assert_eq!(asked("cached_a"), "3");
+}
+
+pub(crate) fn what_a_server_refuses_is_asked_again(house: &House) {
+    user(house, "asker", "superuser password 'asks'");
+    house.postgres.database("secret_refused");
+    let mut postgres = house.postgres.client("secret_refused");
+    postgres.run("create table if not exists known as select 'by_password'::text as name, 'old'::text as secret");
+    postgres.run("update known set secret = 'old'");
+    let ini = Ini::new(&house.line("secret_refused")).set("auth_type = trust").set("auth_user = asker");
+    let ini = ini.set("auth_query = select name, secret from known where name = $1").secret("asker", "asks");
+    let pooler = house.start(&ini.set("auth_query_cache_ttl = 600").set("server_login_retry = 0"));
+    // Who shows no password cannot show that another one is right.
+    let come = || asks(&pooler, "by_password", "", "secret_refused", "select current_user");
+    assert!(come().failure().contains("password authentication failed"));
+    postgres.run(&format!("update known set secret = '{SECRET}'"));
+    assert_eq!(come().success(), "by_password\n");
 }
 
 pub(crate) fn answers_that_are_no_answer_let_nobody_in(house: &House) {

@@ -363,6 +363,10 @@ impl<I: Io> Worker<I> {
         if let Some(place) = self.places.pool_mut(pool) {
             // Keys and salted passwords may be what was wrong.
             place.salted = None;
+            if failure.sqlstate == Some(WRONG_PASSWORD) {
+                // So may be what a server told of its user long ago: whoever comes next has it asked again.
+                self.remembered.forget(&place.database_name, &place.user_name);
+            }
         }
         self.drop_server(key, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
@@ -380,6 +384,8 @@ fn is_scarce(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| code == EMFILE || code == ENFILE)
 }
 
+/// A server does not take the password (`ERRCODE_INVALID_PASSWORD`).
+const WRONG_PASSWORD: [u8; 5] = *b"28P01";
 /// The system's numbers for "too many open files" of the process and of the machine (Linux, `errno-base.h`).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;

@@ -69,7 +69,7 @@ impl RememberedSecrets {
     }
 
     /// Whether there was anything to forget.
-    fn forget(&mut self, database: &str, user: &str) -> bool {
+    pub(crate) fn forget(&mut self, database: &str, user: &str) -> bool {
         self.rows.remove(&(Arc::from(database), Arc::from(user))).is_some()
     }
 }

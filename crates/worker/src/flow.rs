@@ -20,15 +20,15 @@ impl<I: Io> Worker<I> {
         if span.len() > COPIED_BYTES_MAX && free * 2 > all { chunk } else { Chunk::Own((&**span).into()) }
     }
 
-    /// Received bytes as they are sent to a connection. One that is behind gets a copy when few buffers are left, so that who
-    /// does not read takes nothing from who does.
+    /// Received bytes as they are sent to a connection. One that is behind gets a copy when few buffers are left, and everybody does
+    /// when hardly any is, so that who does not read takes nothing from who does.
     pub(crate) fn unpinned_for(&self, conn: Conn, chunk: Chunk) -> Chunk {
-        if self.io.unsent(conn) < BACKLOG_BYTES {
+        let (all, free) = self.io.buffers();
+        if free * 2 > all {
             return chunk;
         }
-        let (all, free) = self.io.buffers();
         match &chunk {
-            Chunk::Span(span) if free * 2 <= all => Chunk::Own((&**span).into()),
+            Chunk::Span(span) if free * 4 <= all || self.io.unsent(conn) > 0 => Chunk::Own((&**span).into()),
             _ => chunk,
         }
     }
@@ -130,8 +130,6 @@ impl<I: Io> Worker<I> {
 
 /// Received bytes that wait are copied up to here; a pooler's usual query is smaller.
 const COPIED_BYTES_MAX: usize = 1024;
-/// Who has so many bytes before it is behind.
-const BACKLOG_BYTES: usize = 16_384;
 /// Bytes in a queue beyond which its source is paused. With what the kernel has already received this bounds what one
 /// connection can take of memory.
 const QUEUE_BYTES_MARK: usize = 131_072;

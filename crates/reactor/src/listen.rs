@@ -99,6 +99,12 @@ pub struct TcpTuning {
 }
 
 impl TcpTuning {
+    /// Bytes that one send gives to a socket: not more than its buffer is wanted to hold. The kernel would take more, as one
+    /// segment, and no other before the far side has confirmed that one, which may take it 40 ms (delayed acknowledgements).
+    pub(crate) fn sent_at_once(&self) -> usize {
+        if self.socket_buffer > 0 { self.socket_buffer as usize } else { usize::MAX }
+    }
+
     pub(crate) fn apply(&self, socket: &Socket) -> io::Result<()> {
         socket.set_tcp_nodelay(true)?;
         if self.keepalive {

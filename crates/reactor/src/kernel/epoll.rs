@@ -160,13 +160,13 @@ impl Epoll {
         let Some(line) = self.lines.get_mut(conn) else { return };
         line.is_in_dirty = false;
         while !line.outbox.is_empty() && line.is_writable {
-            // More chunks than one call takes are not a full socket.
-            let mut gathered = line.outbox.bytes();
+            // More than one call takes is not a full socket.
+            let mut gathered = line.outbox.bytes().min(self.desk.tuning.sent_at_once());
             let sent = if let Some(chunk) = line.outbox.only() {
-                rustix::net::send(&line.fd, chunk.bytes(), SendFlags::NOSIGNAL)
+                rustix::net::send(&line.fd, &chunk.bytes()[..gathered], SendFlags::NOSIGNAL)
             } else {
                 let mut slices = [IoSlice::new(&[]); GATHER_MAX];
-                let count = line.outbox.gather(&mut slices);
+                let count = line.outbox.gather(&mut slices, gathered);
                 gathered = slices[..count].iter().map(|slice| slice.len()).sum();
                 let nothing = &mut SendAncillaryBuffer::default();
                 rustix::net::sendmsg(&line.fd, &slices[..count], nothing, SendFlags::NOSIGNAL)

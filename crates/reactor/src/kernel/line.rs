@@ -82,9 +82,9 @@ impl Default for Box<Gather> {
 
 impl Gather {
     /// Points at the first chunks of the outbox, which stay where they are until the send has come home.
-    pub(crate) fn fill(&mut self, outbox: &Outbox) {
+    pub(crate) fn fill(&mut self, outbox: &Outbox, bytes_max: usize) {
         let mut slices = [IoSlice::new(&[]); GATHER_MAX];
-        let count = outbox.gather(&mut slices);
+        let count = outbox.gather(&mut slices, bytes_max);
         for (slot, slice) in self.slices.iter_mut().zip(&slices[..count]) {
             *slot = libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len: slice.len() };
         }

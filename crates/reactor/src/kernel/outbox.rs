@@ -50,10 +50,17 @@ impl Outbox {
         if self.rest.is_none() { self.first.as_ref() } else { None }
     }
 
-    /// The first chunks, as many as `slices` has room for; how many.
-    pub(crate) fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let chunks = self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()));
-        slices.iter_mut().zip(chunks).map(|(slice, chunk)| *slice = IoSlice::new(chunk.bytes())).count()
+    /// The first chunks, as many as `slices` has room for, and not more than `bytes_max` of their bytes; how many.
+    pub(crate) fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], bytes_max: usize) -> usize {
+        let mut chunks = self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()));
+        let (mut count, mut room) = (0, bytes_max);
+        for slice in slices {
+            let Some(chunk) = chunks.next().filter(|_| room > 0) else { break };
+            let bytes = &chunk.bytes()[..chunk.len().min(room)];
+            *slice = IoSlice::new(bytes);
+            (count, room) = (count + 1, room - bytes.len());
+        }
+        count
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -83,7 +90,7 @@ mod tests {
 
     fn shown(outbox: &Outbox) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 8];
-        let count = outbox.gather(&mut slices);
+        let count = outbox.gather(&mut slices, usize::MAX);
         slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect()
     }
 
@@ -100,6 +107,19 @@ mod tests {
         assert_eq!(outbox.only().map(Chunk::bytes), Some(&b"fgh"[..]));
         outbox.advance(3);
         assert!(outbox.is_empty() && outbox.rest.is_none());
+    }
+
+    #[test]
+    fn no_more_is_gathered_than_may_be_sent_at_once() {
+        let mut outbox = Outbox::default();
+        for part in [&b"abc"[..], b"de", b"fgh"] {
+            outbox.push(own(part));
+        }
+        for (most, lengths) in [(2, vec![2]), (3, vec![3]), (6, vec![3, 2, 1]), (100, vec![3, 2, 3])] {
+            let mut slices = [IoSlice::new(&[]); 8];
+            let count = outbox.gather(&mut slices, most);
+            assert_eq!(slices[..count].iter().map(|slice| slice.len()).collect::<Vec<_>>(), lengths);
+        }
     }
 
     #[test]

@@ -167,14 +167,15 @@ impl Uring {
             return;
         }
         let fd = line.target();
+        let bytes_max = self.desk.tuning.sent_at_once();
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         line.send = Underway::Yes;
         let entry = if let Some(chunk) = line.outbox.only() {
             let bytes = chunk.bytes();
-            opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32).flags(flags).build()
+            opcode::Send::new(fd, bytes.as_ptr(), bytes.len().min(bytes_max) as u32).flags(flags).build()
         } else {
             let gather = line.gather.insert(self.spent_gathers.pop().unwrap_or_default());
-            gather.fill(&line.outbox);
+            gather.fill(&line.outbox, bytes_max);
             opcode::SendMsg::new(fd, &raw const gather.header).flags(flags as u32).build()
         };
         self.submit(entry.user_data(word(Op::Send, conn.index)));

@@ -250,6 +250,7 @@ pub(crate) fn a_rolling_restart_fails_nobody(house: &House) {
         for number in 0..3 {
             let enough = transactions.load(Ordering::Relaxed) + 20;
             wait_until("clients are served", LIMIT, || transactions.load(Ordering::Relaxed) > enough);
+            wait_until("requests are cancelled", LIMIT, || cancels.load(Ordering::Relaxed) > number as u32);
             group.console(number).run("SHUTDOWN WAIT_FOR_CLIENTS");
             assert_eq!(group.poolers[number].await_end(LIMIT).code(), Some(0));
             group.poolers[number].start_again();

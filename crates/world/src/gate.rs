@@ -95,8 +95,10 @@ impl Door {
         }
         match dice.among(0..=2) {
             0 if !self.misled.is_empty() => Some(Guise::Misled(dice.among(0..=self.misled.len() as u64 - 1) as u8)),
-            1 if !self.others.is_empty() => Some(Guise::OtherHost(dice.among(0..=self.others.len() as u64 - 1) as u8)),
-            2 if self.old.is_some() && self.is_old_over => Some(Guise::OldPassword),
+            1 if !self.others.is_empty() && !self.is_sure => {
+                Some(Guise::OtherHost(dice.among(0..=self.others.len() as u64 - 1) as u8))
+            }
+            2 if self.old.is_some() && self.is_old_over && !self.is_sure => Some(Guise::OldPassword),
             _ => None,
         }
     }
@@ -385,7 +387,8 @@ impl Plan {
             let is_none_unsure = |name: &str| name == "misled_none" && gate.rules.is_some();
             let misled = gate.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
             door.misled = misled.cloned().collect();
-            if app.person.proof != Proof::None && gate.has_many && is_unlisted {
+            // Where there is a fallback a reload may move any database to another host.
+            if app.person.proof != Proof::None && gate.has_many && is_unlisted && self.shape.autodb.is_none() {
                 let hosts = (0..self.hosts).filter(|&other| other != host);
                 door.others = hosts.map(|host| Arc::new(gate.password(user, host, 0))).collect();
             }

@@ -119,7 +119,8 @@ impl Checkers {
         match ended {
             Ended::Wanted => {}
             Ended::Silent if is_excused => witness.count("silent ends"),
-            Ended::Silent => {
+            Ended::Drowned if !self.is_calm => witness.count("words lost to a reset"),
+            Ended::Silent | Ended::Drowned => {
                 witness.accuse(Charge::NotServed, format!("application {app} is closed without a word"));
             }
             Ended::Refused { sqlstate, text, is_due } => {
@@ -144,7 +145,10 @@ impl Checkers {
                     witness.count("starved beside a busy pool");
                     return;
                 }
-                if archive.excuses(text, &who.user, is_excused, witness.now) {
+                let is_healing = matches!(self.phase, Phase::Healing { .. });
+                if is_healing && archive.is_outdated(text, &who.user)
+                    || archive.excuses(text, &who.user, is_excused, witness.now)
+                {
                     witness.count("refusals for want of an answer");
                     return;
                 }

@@ -103,10 +103,7 @@ impl Archive {
     pub(crate) fn excuses(&mut self, text: &str, user: &str, is_early: bool, now: Time) -> bool {
         // What answers SCRAM says nothing about another secret: whoever meets an old one is refused, and has to come again.
         let is_behind = text.starts_with("SASL") && self.believed_until.get(user).is_some_and(|&until| now <= until);
-        // And whoever came by the old one stays, until a server is opened for them that knows another.
-        let is_outdated =
-            text.contains("password authentication failed") && !is_early && self.versions.contains_key(user);
-        if is_behind || is_outdated || text == MISTAKEN && is_early && self.are_secrets_lost {
+        if is_behind || text == MISTAKEN && is_early && self.are_secrets_lost {
             return true;
         }
         match self.excuses.get_mut(text).filter(|left| **left > 0) {
@@ -116,6 +113,11 @@ impl Archive {
             }
             None => false,
         }
+    }
+
+    /// Whether this refusal may come from a server that knows another secret by now than the one by which somebody came.
+    pub(crate) fn is_outdated(&self, text: &str, user: &str) -> bool {
+        text.contains("password authentication failed") && self.versions.contains_key(user)
     }
 
     /// Whether every question has been answered.

@@ -498,7 +498,7 @@ impl World {
             self.reload(&healed);
             for app in &mut self.apps {
                 // A stream takes its time, and others may wait for its server.
-                app.calm_down(net, if app.habits.replicates { HEALED_ERRANDS } else { errands });
+                app.calm_down(net, if app.replicates() { HEALED_ERRANDS } else { errands });
             }
         }
         if self.checkers.phase == Phase::Faults {

@@ -40,7 +40,7 @@ pub(crate) use speech::{Belief, Expect, Request, Speaker, ZONES};
 pub(crate) struct App {
     pub(crate) number: u32,
     pub(crate) person: Person,
-    pub(crate) habits: Habits,
+    habits: Habits,
     dice: Dice,
     pub(crate) secret: Arc<Secret>,
     pub(crate) door: Door,
@@ -134,6 +134,8 @@ pub(crate) enum Ended {
     Refused { sqlstate: String, text: String, is_due: bool },
     /// Without a word.
     Silent,
+    /// By a reset, after it had spoken before it was let in: if there was a word, it is lost, as on a real network.
+    Drowned,
 }
 
 impl App {
@@ -456,7 +458,7 @@ impl App {
         // However long it has waited for the server that does not know its TimeZone.
         let is_lost = self.belief.zone == NOWHERE;
         // Who goes on speaking when it is refused may lose the words to the reset of its connection, as on a real network.
-        let was_wanted = self.has_left_by_itself || due.is_some() || has_spoken_early;
+        let was_wanted = self.has_left_by_itself || due.is_some();
         let words = self.last_words.take();
         self.gone(net, witness, "is left");
         match words {
@@ -466,6 +468,7 @@ impl App {
                 Some(Ended::Refused { sqlstate, text, is_due })
             }
             None if was_wanted => Some(Ended::Wanted),
+            None if has_spoken_early => Some(Ended::Drowned),
             None => Some(Ended::Silent),
         }
     }

@@ -28,8 +28,10 @@ pub struct Exchange {
     /// An error in the extended protocol: the server skips everything up to a Sync that has not been sent yet.
     is_skipping: bool,
     /// Syncs that were sent while a COPY may have been reading. It ignores them; after an error it may have ended before it
-    /// read them, and then each is answered.
+    /// read them, and then each is answered, before anything that was sent later begins to be.
     stray_syncs: u32,
+    /// Something has been said in answer to the oldest that is owed.
+    has_begun: bool,
     count: Count,
     /// How many Syncs were sent to be answered.
     syncs: u64,
@@ -43,7 +45,8 @@ pub struct Exchange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Count {
     Sure,
-    /// A COPY has failed with stray Syncs, and nothing else has been sent: what comes is theirs.
+    /// A COPY has failed with stray Syncs: a `ReadyForQuery` that comes before any other answer to what was sent later may be
+    /// theirs. The next other answer settles it.
     Doubtful,
     /// What comes may answer this or that. It stays so.
     Lost,
@@ -134,6 +137,7 @@ impl Default for Exchange {
             is_copying_in: false,
             is_skipping: false,
             stray_syncs: 0,
+            has_begun: false,
             count: Count::Sure,
             syncs: 0,
             outcomes: VecDeque::new(),
@@ -148,9 +152,12 @@ impl Exchange {
         if self.is_copying_in {
             return self.asked_in_copy(kind);
         }
-        let is_answered =
-            !matches!(kind, frontend::FLUSH | frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL);
-        if self.count == Count::Doubtful && is_answered {
+        let is_skippable = !matches!(
+            kind,
+            frontend::SYNC | frontend::FLUSH | frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL
+        );
+        if self.count == Count::Doubtful && self.is_skipping && is_skippable {
+            // A stray Sync may have ended the skipping before the server reads this.
             self.count = Count::Lost;
         }
         match kind {
@@ -161,7 +168,8 @@ impl Exchange {
             }
             frontend::FLUSH => {}
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if self.owes_nothing() => {
-                return Asked::Drop;
+                // A server that waits for it, though it seems to owe nothing, must have it.
+                return if self.count == Count::Lost { Asked::Forward } else { Asked::Drop };
             }
             frontend::COPY_DATA => {}
             _ if self.is_skipping => {}
@@ -301,18 +309,20 @@ impl Exchange {
             self.status = before;
         }
         match self.owed.front() {
-            Some(Owed::Query | Owed::Function | Owed::Sync) => {
-                self.owed.pop_front();
-                self.drop_unused_ends();
-                if planted::is(Planted::LoanEndsEarly) && self.owed.len() == 1 {
-                    self.skip(1);
-                }
-            }
-            None if self.stray_syncs > 0 => {
+            // Nothing but a Sync is answered by this alone.
+            Some(Owed::Query | Owed::Function | Owed::Batch { .. } | Owed::Step(_)) | None
+                if self.stray_syncs > 0 && !self.has_begun =>
+            {
                 self.stray_syncs -= 1;
                 self.is_skipping = false;
                 if self.stray_syncs == 0 && self.count == Count::Doubtful {
                     self.count = Count::Sure;
+                }
+            }
+            Some(Owed::Query | Owed::Function | Owed::Sync) => {
+                self.pop();
+                if planted::is(Planted::LoanEndsEarly) && self.owed.len() == 1 {
+                    self.skip(1);
                 }
             }
             _ => return Err(surprise),
@@ -320,13 +330,33 @@ impl Exchange {
         Ok(())
     }
 
+    /// The oldest has been answered.
+    fn pop(&mut self) {
+        self.owed.pop_front();
+        self.has_begun = false;
+        self.drop_unused_ends();
+    }
+
+    /// Something else than a `ReadyForQuery` is said in answer to the oldest that is owed: whatever was sent before that has
+    /// been answered, if it was to be.
+    fn begin(&mut self) {
+        if self.owed.is_empty() || self.has_begun {
+            return;
+        }
+        self.has_begun = true;
+        if self.count != Count::Lost {
+            self.stray_syncs = 0;
+            self.count = Count::Sure;
+        }
+    }
+
     fn failed(&mut self) {
         self.drop_paid_batch();
+        self.begin();
         self.is_copying_in = false;
         if self.stray_syncs > 0 {
-            // What was sent behind the COPY is skipped up to a Sync, and which one that is depends on how far the COPY has read.
-            let is_alone = self.owed.len() == 1 && !matches!(self.owed[0], Owed::Batch { answers: 2.. });
-            self.count = if is_alone && self.count != Count::Lost { Count::Doubtful } else { Count::Lost };
+            let is_doubtful = self.count != Count::Lost && self.will_be_settled();
+            self.count = if is_doubtful { Count::Doubtful } else { Count::Lost };
         }
         if planted::is(Planted::ErrorPaidTwice) && self.owed.len() > 1 {
             self.skip(1);
@@ -340,8 +370,20 @@ impl Exchange {
         }
     }
 
+    /// The oldest is a COPY that has failed with stray Syncs: whether only they are in doubt. What was sent behind a COPY of the
+    /// extended protocol is skipped up to a Sync, and which one that is depends on how far the COPY has read.
+    fn will_be_settled(&self) -> bool {
+        let has_steps = self.owed.iter().any(|owed| matches!(owed, Owed::Step(_)));
+        match self.owed.front() {
+            Some(Owed::Query) => !has_steps,
+            Some(Owed::Batch { answers: 0 | 1 }) => !has_steps && matches!(self.owed.get(1), None | Some(Owed::Sync)),
+            _ => false,
+        }
+    }
+
     /// So many of the oldest are not answered.
     fn skip(&mut self, count: usize) {
+        self.has_begun = false;
         for owed in self.owed.drain(..count) {
             let Owed::Step(step) = owed else { continue };
             self.outcomes.push_back(Outcome::Undone);
@@ -358,6 +400,7 @@ impl Exchange {
         while let Some(place) = self.owed.iter().position(|owed| !owed.is_paid()) {
             let Owed::Step(Step::Given(kind)) = self.owed[place] else { return };
             self.owed.drain(..=place);
+            self.has_begun = false;
             self.outcomes.push_back(Outcome::Done);
             self.due.push_back(kind);
             self.keep_open();
@@ -377,8 +420,7 @@ impl Exchange {
     fn drop_paid_batch(&mut self) {
         let is_paid = self.owed.front() == Some(&Owed::Batch { answers: 0 });
         if is_paid && self.owed.iter().skip(1).any(|owed| *owed != Owed::CopyEnd) {
-            self.owed.pop_front();
-            self.drop_unused_ends();
+            self.pop();
         }
     }
 
@@ -392,6 +434,7 @@ impl Exchange {
     fn progressed(&mut self, kind: u8) -> Result<Answered, Surprise> {
         let surprise = Surprise { kind };
         self.drop_paid_batch();
+        self.begin();
         match self.owed.front_mut() {
             Some(Owed::Batch { answers }) => match kind {
                 backend::PARSE_COMPLETE
@@ -422,6 +465,7 @@ impl Exchange {
             Some(Owed::Step(step)) if matches!(kind, backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE) => {
                 let answered = if *step == Step::Hidden { Answered::Hidden } else { Answered::Forward };
                 self.owed.pop_front();
+                self.has_begun = false;
                 self.outcomes.push_back(Outcome::Done);
                 self.keep_open();
                 return Ok(answered);
@@ -473,9 +517,9 @@ impl Exchange {
         self.owed.is_empty() && !self.is_skipping && !self.is_copying_in
     }
 
-    /// Whether nothing that was sent can still cause an answer. False only after a failed COPY whose Syncs may or may not have
-    /// been ignored, and after a COPY into which something else was sent: such a server is closed rather than lent, whatever
-    /// it answers afterwards.
+    /// Whether nothing that was sent can still cause an answer. False after a failed COPY whose Syncs may or may not have been
+    /// ignored, until an answer to something later settles it, and for good after a COPY into which something else was sent: a
+    /// server whose loan ends like this is closed rather than lent.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.stray_syncs == 0 && self.count != Count::Lost || planted::is(Planted::StraySyncBelieved)
@@ -490,7 +534,8 @@ impl Exchange {
     /// Whether the server works on something, so that a cancel request has an aim.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !matches!(self.owed.iter().find(|owed| !owed.is_paid()), None | Some(Owed::Ours))
+        let oldest = self.owed.iter().find(|owed| !owed.is_paid());
+        self.count == Count::Lost || !matches!(oldest, None | Some(Owed::Ours))
     }
 
     /// Whether the next answers are to a query of our own.

@@ -222,6 +222,7 @@ fn list() -> Vec<Entry> {
         secrets::the_question_is_asked_as_who_is_to_ask_it,
         secrets::what_is_told_is_believed_for_its_time_and_for_its_user_only,
         secrets::what_a_server_refuses_is_asked_again,
+        secrets::a_password_is_changed_behind_clients_that_stay,
         secrets::answers_that_are_no_answer_let_nobody_in,
         judges::a_directory_knows_who_may_come_in,
         judges::a_directory_is_searched_for_who_wants_to_come_in,

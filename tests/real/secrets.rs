@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use tests::client::Client;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::SECRET;
 use tests::program::{Ended, psql, run};
+use tests::wait::wait_until;
 
 use crate::house::House;
 
@@ -172,6 +174,35 @@ pub(crate) fn what_a_server_refuses_is_asked_again(house: &House) {
     assert!(come().failure().contains("password authentication failed"));
     postgres.run(&format!("update known set secret = '{SECRET}'"));
     assert_eq!(come().success(), "by_password\n");
+}
+
+/// Who has come long ago shows nothing any more: a pool of theirs asks by itself when servers take what it was told no longer.
+pub(crate) fn a_password_is_changed_behind_clients_that_stay(house: &House) {
+    user(house, "asker", "superuser password 'asks'");
+    house.postgres.database("secret_moves");
+    let mut postgres = house.postgres.client("secret_moves");
+    let sql = |password: &str| format!("set password_encryption = 'md5'; alter role moves password '{password}'");
+    user(house, "moves", "");
+    house.postgres.rule(&house.place, "host all moves all md5\n");
+    postgres.run(&sql("one"));
+    let ini = Ini::new(&house.line("secret_moves")).set("auth_type = trust").set("auth_user = asker").set(QUERY);
+    let ini = ini.secret("asker", "asks").set("auth_query_cache_ttl = 600").set("server_login_retry = 1");
+    let pooler = house.start(&ini);
+    let mut stays = Client::login(pooler.address(), "moves", "secret_moves");
+    assert_eq!(stays.value("select current_user"), "moves");
+    postgres.run(&sql("two"));
+    postgres.run("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'moves'");
+    pooler.await_log("terminating connection due to administrator command");
+    assert_eq!(stays.value("select current_user"), "moves");
+    pooler.await_log("password authentication failed for user \"moves\"");
+    // There is none any more: that is told, and not waited for.
+    postgres.run("alter role moves password null");
+    postgres.run("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'moves'");
+    wait_until("the server is gone", LIMIT, || {
+        pooler.log().matches("terminating connection due to admin").count() == 2
+    });
+    assert!(stays.query("select 1").error().text.contains("wrong password type"));
+    assert!(!pooler.log().contains("md5"), "a secret stands in the log");
 }
 
 pub(crate) fn answers_that_are_no_answer_let_nobody_in(house: &House) {

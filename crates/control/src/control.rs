@@ -15,8 +15,8 @@ use pool::ClientKey;
 use reactor::{Level, LogTarget};
 use wire::Request;
 use worker::letters::{
-    Force, Found, Ids, Judge, Order as Task, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown, Snapshot,
-    ToControl, ToWorker, Told, Verdict,
+    Force, Found, Ids, Inquirer, Judge, Order as Task, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown,
+    Snapshot, ToControl, ToWorker, Told, Verdict,
 };
 
 use crate::console::show::{Subject, View};
@@ -81,8 +81,8 @@ pub enum Event {
     Told {
         /// Who asked.
         from: WorkerId,
-        /// For which client.
-        client: ClientKey,
+        /// For whom.
+        inquirer: Inquirer,
         /// Which database was asked.
         database: Arc<str>,
         /// The answer.
@@ -268,9 +268,9 @@ impl<S> Control<S> {
             Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
             Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
-            Event::Told { from, client, database, told } => {
+            Event::Told { from, inquirer, database, told } => {
                 self.questions.answered(&database);
-                self.post(from, ToWorker::Told { client, told });
+                self.post(from, ToWorker::Told { inquirer, told });
             }
             Event::SystemUser { from, client, name } => self.post(from, ToWorker::SystemUser { client, name }),
             Event::Found { name, found } => self.found(&name, &found),

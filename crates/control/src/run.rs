@@ -130,7 +130,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         };
         control.handle(clock.now(), event);
         while let Some(question) = control.next_question() {
-            let (from, client, database) = (question.from, question.client, Arc::clone(&question.database));
+            let (from, inquirer, database) = (question.from, question.inquirer, Arc::clone(&question.database));
             let limit = control.question_limit();
             match secrets::pair() {
                 Ok((near, far)) => {
@@ -138,12 +138,12 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
                     questions.spawn(async move {
                         let told = tokio::time::timeout(limit, secrets::put(&question, near)).await;
                         let late = || Told::Unanswered("no answer to auth_query in time".to_owned());
-                        Event::Told { from, client, database, told: told.unwrap_or_else(|_| late()) }
+                        Event::Told { from, inquirer, database, told: told.unwrap_or_else(|_| late()) }
                     });
                 }
                 Err(error) => {
                     let told = Told::Unanswered(format!("cannot ask auth_query: {error}"));
-                    control.handle(clock.now(), Event::Told { from, client, database, told });
+                    control.handle(clock.now(), Event::Told { from, inquirer, database, told });
                 }
             }
         }

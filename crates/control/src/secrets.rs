@@ -14,7 +14,7 @@ use pool::ClientKey;
 use tokio::net::UnixStream;
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Config, NoTls, Row};
-use worker::letters::{SecretQuestion, Told};
+use worker::letters::{Inquirer, SecretQuestion, Told};
 
 /// Questions that wait, and how many are under way at each database: one that does not answer holds up its own only.
 #[derive(Debug, Default)]
@@ -31,7 +31,8 @@ impl Questions {
 
     /// The client for which somebody asked is gone. What is under way ends by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
-        self.waiting.retain(|question| (question.from, question.client) != (from, client));
+        let inquirer = Inquirer::Client(client);
+        self.waiting.retain(|question| (question.from, question.inquirer) != (from, inquirer));
     }
 
     /// The next question to be put, if there may be one more at its database.
@@ -158,10 +159,14 @@ const QUESTIONS_MAX: usize = 32;
 mod tests {
     use super::*;
 
+    fn client(number: usize) -> ClientKey {
+        ClientKey { index: number as u32, generation: 1 }
+    }
+
     fn question(number: usize, database: &str) -> SecretQuestion {
         SecretQuestion {
             from: WorkerId(0),
-            client: ClientKey { index: number as u32, generation: 1 },
+            inquirer: Inquirer::Client(client(number)),
             database: database.into(),
             asker: "a".into(),
             sql: "q".into(),
@@ -192,7 +197,7 @@ mod tests {
         let mut questions = Questions::default();
         questions.ask(question(1, "d"));
         questions.ask(question(2, "d"));
-        questions.forget(WorkerId(0), question(1, "d").client);
+        questions.forget(WorkerId(0), client(1));
         assert_eq!(questions.start(), Some(question(2, "d")));
         assert_eq!(questions.start(), None);
     }

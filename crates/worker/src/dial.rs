@@ -17,7 +17,7 @@ use wire::{Step, write};
 
 use crate::letters::Shutdown;
 use crate::names::{Asker, Known};
-use crate::places::Welcome;
+use crate::places::{Doubt, PoolPlace, Welcome};
 use crate::server::{Server, Stage};
 use crate::timers::Timer;
 use crate::turn::{Owner, Worker};
@@ -176,16 +176,6 @@ impl<I: Io> Worker<I> {
         let place = self.places.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
         let entry = self.places.databases[place.database as usize].entry.as_ref();
         let entry = entry.ok_or_else(|| Failure::unreachable("database removed"))?;
-        // As in PgBouncer, the password of a line is that of its user.
-        let own = entry.password.as_ref().filter(|_| entry.user.as_deref() == Some(&*place.user_name));
-        let secret = match own.and_then(|password| Password::new(password.expose())) {
-            Some(password) => Arc::new(Secret::Plain(password)),
-            None => {
-                let told = place.told.as_ref();
-                let listed = self.force.users.secret(&place.user_name).filter(|secret| !secret.is_none());
-                place.judged.as_ref().or(listed).or(told).cloned().unwrap_or_default()
-            }
-        };
         let parameters = [
             ("client_encoding", &entry.client_encoding),
             ("datestyle", &entry.datestyle),
@@ -197,12 +187,34 @@ impl<I: Io> Worker<I> {
         Ok(Identity {
             user: place.user_name.clone(),
             database: entry.dbname.clone(),
-            secret,
+            secret: self.secret_of_pool(place, entry).0,
             keys: place.keys.clone(),
             salted: place.salted.clone(),
             channel: None,
             parameters: parameters.collect(),
         })
+    }
+
+    /// The secret of a pool's user, and whether a server has told it (`auth_query`).
+    fn secret_of_pool(&self, place: &PoolPlace, entry: &Database) -> (Arc<Secret>, bool) {
+        // As in PgBouncer, the password of a line is that of its user.
+        let own = entry.password.as_ref().filter(|_| entry.user.as_deref() == Some(&*place.user_name));
+        if let Some(password) = own.and_then(|password| Password::new(password.expose())) {
+            return (Arc::new(Secret::Plain(password)), false);
+        }
+        let listed = self.force.users.secret(&place.user_name).filter(|secret| !secret.is_none());
+        match (place.judged.as_ref().or(listed), &place.told) {
+            (Some(known), _) => (known.clone(), false),
+            (None, Some(told)) => (told.clone(), true),
+            (None, None) => (Arc::default(), false),
+        }
+    }
+
+    /// Whether the servers of a pool are logged in by what a server has told of its user.
+    pub(crate) fn is_told_secret(&self, pool: PoolKey) -> bool {
+        let Some(place) = self.places.pool(pool) else { return false };
+        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        entry.is_some_and(|entry| self.secret_of_pool(place, entry).1)
     }
 
     /// A server says something during its login.
@@ -269,7 +281,7 @@ impl<I: Io> Worker<I> {
             private.welcome = Some(welcome.clone());
         }
         if let Some(place) = self.places.pool_mut(pool) {
-            place.salted = arrival.salted;
+            (place.salted, place.doubt) = (arrival.salted, Doubt::None);
             if is_shared && place.welcome.is_none() {
                 place.welcome = Some(welcome);
             }
@@ -351,7 +363,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// A dial has failed, whatever the stage.
-    pub(crate) fn dial_failed(&mut self, key: ServerKey, failure: Failure) {
+    pub(crate) fn dial_failed(&mut self, key: ServerKey, mut failure: Failure) {
         let Some(server) = self.servers.get(key) else { return };
         let place = &mut self.places.databases[server.database as usize];
         let stays = place.entry.as_ref().is_some_and(|entry| entry.load_balance_hosts == LoadBalance::Disable);
@@ -363,9 +375,14 @@ impl<I: Io> Worker<I> {
         if let Some(place) = self.places.pool_mut(pool) {
             // Keys and salted passwords may be what was wrong.
             place.salted = None;
-            if failure.sqlstate == Some(WRONG_PASSWORD) {
+            let is_unproved = failure.kind == FailureKind::Refused && failure.sqlstate.is_none();
+            if is_unproved || failure.sqlstate == Some(WRONG_PASSWORD) {
                 // So may be what a server told of its user long ago: whoever comes next has it asked again.
                 self.remembered.forget(&place.database_name, &place.user_name);
+                if self.doubt_secret_of_pool(pool) {
+                    // Who waits in the pool is served as soon as the secret of now is known.
+                    failure.kind = FailureKind::Starting;
+                }
             }
         }
         self.drop_server(key, if is_refused { "login failed" } else { &failure.text });

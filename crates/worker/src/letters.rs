@@ -13,7 +13,7 @@ use std::time::Duration;
 use auth::{Hba, IdentMaps, Secret, UserFile};
 use base::{Time, Wall, WorkerId};
 use config::{Homes, Settings};
-use pool::ClientKey;
+use pool::{ClientKey, PoolKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting;
 use protocol::prepared::Tally;
@@ -186,7 +186,7 @@ pub enum ToWorker<S> {
     /// What was asked with [`ToControl::AskSecret`].
     Told {
         /// For whom it was asked.
-        client: ClientKey,
+        inquirer: Inquirer,
         /// The answer.
         told: Told,
     },
@@ -275,13 +275,22 @@ pub struct Traveller<S> {
     pub is_own: bool,
 }
 
+/// Who needs to know a user's secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inquirer {
+    /// A client that logs in as that user.
+    Client(ClientKey),
+    /// A pool of that user, because a server has refused the secret that it was told before.
+    Pool(PoolKey),
+}
+
 /// What a server is asked about a user (`auth_query`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecretQuestion {
     /// Who asks.
     pub from: WorkerId,
-    /// For which client.
-    pub client: ClientKey,
+    /// For whom.
+    pub inquirer: Inquirer,
     /// Which database is asked.
     pub database: Arc<str>,
     /// As whom.

@@ -23,8 +23,8 @@ use wire::{Scanner, Step as Found, frontend};
 use crate::applicant::{Proof, Waits};
 use crate::client::{Client, Link, Ready, Stage};
 use crate::console::CONSOLE;
-use crate::letters::ToControl;
-use crate::places::{PoolPlace, Welcome};
+use crate::letters::{Inquirer, ToControl};
+use crate::places::{Doubt, PoolPlace, Welcome};
 use crate::proof::{Demand, Entry};
 use crate::secrets::Again;
 use crate::turn::Worker;
@@ -84,7 +84,7 @@ impl<I: Io> Worker<I> {
             self.ask_proof(key, demand, None);
             return;
         }
-        match self.secret_question(key, &database, &user) {
+        match self.secret_question(Inquirer::Client(key), &database, &user) {
             Ok(None) => self.ask_proof(key, demand, None),
             Ok(Some(question)) => {
                 if let Some(secret) = self.remembered_secret(key) {
@@ -383,6 +383,7 @@ impl<I: Io> Worker<I> {
                 is_paused: false,
                 unused_since: None,
                 told: None,
+                doubt: Doubt::None,
                 judged: None,
             },
         );

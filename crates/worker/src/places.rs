@@ -64,6 +64,18 @@ pub(crate) struct UserPlace {
     pub(crate) derived: Option<(Arc<Secret>, Arc<ScramSecret>)>,
 }
 
+/// What has become of a secret that a server has told and another one has refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Doubt {
+    /// It has not been refused.
+    #[default]
+    None,
+    /// It is being asked for again.
+    Asking,
+    /// It has been asked for again, and there is no other.
+    InVain,
+}
+
 /// A pool, beside its machine.
 #[derive(Debug)]
 pub(crate) struct PoolPlace {
@@ -87,6 +99,7 @@ pub(crate) struct PoolPlace {
     pub(crate) unused_since: Option<Time>,
     /// What a server has told of its user's secret (`auth_query`), for its own logins at servers.
     pub(crate) told: Option<Arc<Secret>>,
+    pub(crate) doubt: Doubt,
     /// The password that the last one to log in has shown to a judge, who found it right. It is the user's whatever the file says.
     pub(crate) judged: Option<Arc<Secret>>,
 }

@@ -12,13 +12,15 @@ use std::sync::Arc;
 use auth::{ScramSecret, Secret, ServerSecret};
 use base::planted::{self, Planted};
 use base::{Key, Time};
+use pool::PoolKey;
 use protocol::client::login::{Dice, Known, Login, Method, Step};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
 
 use crate::client::{Client, Stage};
 use crate::console::CONSOLE;
-use crate::letters::{SecretQuestion, ToControl, Told};
+use crate::letters::{Inquirer, SecretQuestion, ToControl, Told};
+use crate::places::Doubt;
 use crate::turn::Worker;
 
 /// What servers have told of users, each for its time.
@@ -135,7 +137,7 @@ impl<I: Io> Worker<I> {
         let (database, user) = (login.request.database.clone(), login.request.user.clone());
         self.remembered.forget(&database, &user);
         let Some(again) = again else { return false };
-        let Ok(Some(question)) = self.secret_question(key, &database, &user) else { return false };
+        let Ok(Some(question)) = self.secret_question(Inquirer::Client(key), &database, &user) else { return false };
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
         login.await_secret_again(again);
         (self.posts.control)(ToControl::AskSecret(question));
@@ -180,7 +182,7 @@ impl<I: Io> Worker<I> {
     /// What the client is told when the question cannot be asked as it is configured.
     pub(crate) fn secret_question(
         &mut self,
-        key: Key,
+        inquirer: Inquirer,
         database: &str,
         user: &str,
     ) -> Result<Option<SecretQuestion>, Fault> {
@@ -199,13 +201,13 @@ impl<I: Io> Worker<I> {
         let asked = own.and_then(|entry| entry.auth_dbname.clone()).or_else(|| shared(&settings.auth_dbname));
         let asked: Arc<str> = asked.unwrap_or_else(|| database.into());
         if *asked == *CONSOLE {
-            let line = self.client_prefix(key);
+            let line = self.inquirer_prefix(inquirer);
             let text = format_args!("{line}cannot use the reserved \"{CONSOLE}\" database as an auth_dbname");
             self.log.add(Level::Error, text);
             return Err(Fault::BouncerConfig);
         }
         if settings.database(&asked).is_none() {
-            let line = self.client_prefix(key);
+            let line = self.inquirer_prefix(inquirer);
             self.log.add(Level::Error, format_args!("{line}authentication database \"{asked}\" is not configured."));
             return Err(Fault::BouncerConfig);
         }
@@ -213,7 +215,57 @@ impl<I: Io> Worker<I> {
             return Err(Fault::AuthDatabaseDisabled { name: (*asked).into() });
         }
         let sql = own.and_then(|entry| entry.auth_query.clone()).unwrap_or_else(|| (*settings.auth_query).into());
-        Ok(Some(SecretQuestion { from: self.id, client: key, database: asked, asker, sql, user: user.into() }))
+        Ok(Some(SecretQuestion { from: self.id, inquirer, database: asked, asker, sql, user: user.into() }))
+    }
+
+    fn inquirer_prefix(&self, inquirer: Inquirer) -> String {
+        match inquirer {
+            Inquirer::Client(key) => self.client_prefix(key),
+            Inquirer::Pool(key) => match self.places.pool(key) {
+                Some(place) => format!("{}/{} ", place.database_name, place.user_name),
+                None => String::new(),
+            },
+        }
+    }
+
+    /// A server does not take the password of a pool's user. If it is what a server told of that user once, it is asked for
+    /// again: whoever waits in the pool has shown long ago who they are, and will not come once more. Says whether there may be
+    /// another one.
+    pub(crate) fn doubt_secret_of_pool(&mut self, key: PoolKey) -> bool {
+        let Some(place) = self.places.pool(key).filter(|_| self.is_told_secret(key)) else { return false };
+        let doubt = place.doubt;
+        if doubt == Doubt::Asking {
+            return true;
+        }
+        let (database, user) = (place.database_name.clone(), place.user_name.clone());
+        let Ok(Some(question)) = self.secret_question(Inquirer::Pool(key), &database, &user) else { return false };
+        // Who asks is in the pool that would have to be asked.
+        if question.asker == user {
+            return false;
+        }
+        if let Some(place) = self.places.pool_mut(key) {
+            place.doubt = Doubt::Asking;
+        }
+        (self.posts.control)(ToControl::AskSecret(question));
+        doubt == Doubt::None
+    }
+
+    /// A server has said once more what it knows of a pool's user: the pool's next servers are logged in by that.
+    pub(crate) fn told_of_pool(&mut self, key: PoolKey, told: Told) {
+        let Some(place) = self.places.pool_mut(key) else { return };
+        place.doubt = Doubt::InVain;
+        match told {
+            Told::User { name, secret } if name == place.user_name && !secret.is_none() => {
+                if place.told.as_ref() != Some(&secret) {
+                    (place.told, place.doubt) = (Some(secret), Doubt::None);
+                }
+            }
+            Told::Unanswered(why) => {
+                let line = self.inquirer_prefix(Inquirer::Pool(key));
+                self.log.add(Level::Error, format_args!("{line}{why}"));
+            }
+            Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
+        }
     }
 
     /// A server has said what it knows of a user.

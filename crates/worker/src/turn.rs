@@ -21,7 +21,7 @@ use crate::beside::Beside;
 use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::lend::Lending;
-use crate::letters::{Force, Order, Posts, Shutdown, ToControl, ToWorker};
+use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorker};
 use crate::peers::Forwards;
 use crate::places::Places;
 use crate::rest::Rest;
@@ -367,7 +367,8 @@ impl<I: Io> Worker<I> {
             ToWorker::Purse(answer) => self.purse_hears(answer),
             ToWorker::Force(force) => self.come_into_force(force),
             ToWorker::Resolved { name, found } => self.resolved(&name, found),
-            ToWorker::Told { client, told } => self.told(client, told),
+            ToWorker::Told { inquirer: Inquirer::Client(client), told } => self.told(client, told),
+            ToWorker::Told { inquirer: Inquirer::Pool(pool), told } => self.told_of_pool(pool, told),
             ToWorker::Judged { client, verdict } => self.judged(client, verdict),
             ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
             ToWorker::Show { question, what } => {

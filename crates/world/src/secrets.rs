@@ -13,7 +13,7 @@ use base::Time;
 use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
 use wire::notice::Notice;
 use wire::{backend, frontend, write};
-use worker::letters::{SecretQuestion, ToWorker, Told};
+use worker::letters::{Inquirer, SecretQuestion, ToWorker, Told};
 
 use crate::agenda::Event;
 use crate::app::App;
@@ -156,7 +156,8 @@ impl World {
 
     /// The client for which a worker wanted to know is gone: what has not been put is not put.
     pub(crate) fn forget_secret(&mut self, from: base::WorkerId, client: pool::ClientKey) {
-        let is_its = |question: &&mut Question| (question.asked.from, question.asked.client) == (from, client);
+        let its = (from, Inquirer::Client(client));
+        let is_its = |question: &&mut Question| (question.asked.from, question.asked.inquirer) == its;
         for question in self.archive.questions.iter_mut().filter(is_its) {
             if matches!(question.stage, Stage::Waits) {
                 question.stage = Stage::Over;
@@ -326,8 +327,10 @@ impl World {
         let from = asked.from;
         match &told {
             Told::User { secret, .. } => self.note_told(&asked, secret),
-            Told::Unanswered(_) => *self.archive.excuses.entry(MISTAKEN).or_default() += 1,
-            Told::Nobody | Told::Refused { .. } => {}
+            Told::Unanswered(_) if matches!(asked.inquirer, Inquirer::Client(_)) => {
+                *self.archive.excuses.entry(MISTAKEN).or_default() += 1;
+            }
+            Told::Unanswered(_) | Told::Nobody | Told::Refused { .. } => {}
         }
         self.witness.count(match &told {
             Told::User { .. } => "answers about users",
@@ -335,7 +338,7 @@ impl World {
             Told::Unanswered(_) => "questions without an answer",
             Told::Refused { .. } => "questions that could not be asked",
         });
-        self.post(self.place_of(from), ToWorker::Told { client: asked.client, told });
+        self.post(self.place_of(from), ToWorker::Told { inquirer: asked.inquirer, told });
     }
 
     /// A worker hears an old secret: it may believe in it for its time, until the operator reloads.

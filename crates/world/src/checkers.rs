@@ -88,14 +88,15 @@ impl Checkers {
         let mut limits = Limits { pool: 1, database: 1, user: 1, private: None };
         for (_, force) in &self.forces {
             let settings = &force.settings;
+            let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
+            // A user's servers at other databases are there whether this one is or not.
+            limits.user = widest(limits.user, settings.max_user_connections(user).unwrap_or(0));
             let Some(entry) = settings.database(database) else { continue };
             let pool = settings.pool_limits(&entry, user);
-            let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
             limits.pool =
                 widest(limits.pool, if pool.servers_max == 0 { 0 } else { pool.servers_max + pool.reserve_max });
             limits.private = pool.private_max;
             limits.database = widest(limits.database, settings.max_db_connections(&entry).unwrap_or(0));
-            limits.user = widest(limits.user, settings.max_user_connections(user).unwrap_or(0));
         }
         limits
     }
@@ -119,7 +120,7 @@ impl Checkers {
         match ended {
             Ended::Wanted => {}
             Ended::Silent if is_excused => witness.count("silent ends"),
-            Ended::Drowned if !self.is_calm => witness.count("words lost to a reset"),
+            Ended::Drowned if !self.is_calm || is_going_down => witness.count("words lost to a reset"),
             Ended::Silent | Ended::Drowned => {
                 witness.accuse(Charge::NotServed, format!("application {app} is closed without a word"));
             }

@@ -11,7 +11,7 @@ use worker::letters::{Force, Order, Standing, ToWorker, Whose};
 
 use crate::dice::Dice;
 use crate::faults::{Command, What};
-use crate::net::Net;
+use crate::net::{Holder, Net};
 use crate::plan::Plan;
 use crate::session::{Life, Session};
 use crate::takeover::{Arriving, Handover};
@@ -199,8 +199,12 @@ impl World {
         if self.operator.held.is_empty() {
             return;
         }
+        // What the process before has not closed yet is no longer within reach of an order.
+        let is_left =
+            |end: u32| matches!(net.end(end).holder, Holder::Worker { worker, .. } if worker < self.crew.start);
         let is_open = |session: &Session| {
-            session.is_server() && !matches!(session.life, Life::Dead) && !net.end(session.end ^ 1).is_closed
+            let ours = session.end ^ 1;
+            session.is_server() && !matches!(session.life, Life::Dead) && !net.end(ours).is_closed && !is_left(ours)
         };
         let sessions = sessions.iter().map(|&number| &self.postgres.sessions[number as usize]);
         for session in sessions.filter(|session| is_open(session)) {

@@ -177,6 +177,13 @@ pub enum Planted {
     /// With `server_fast_close` a session in a transaction survives a RECONNECT for good. An order that looks at who is there
     /// and leaves no note for those who are busy.
     BusySessionKept,
+    /// A client whose request has been answered goes on while the cancel request for it is still on its way to the server. Every
+    /// pooler that forgets a cancel request as soon as it is sent.
+    CancelMeetsNextQuery,
+    /// One client more than a database may have is let in.
+    ClientLimitOffByOne,
+    /// Clients that were there before their users were limited are not counted.
+    OldClientsUncounted,
 }
 
 /// Whether this bug is planted.
@@ -210,7 +217,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 61] = [
+    pub const ALL: [Self; 64] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -272,6 +279,9 @@ impl Planted {
         Self::ForwardWaiterForgotten,
         Self::ForwardAnswersAnother,
         Self::BusySessionKept,
+        Self::CancelMeetsNextQuery,
+        Self::ClientLimitOffByOne,
+        Self::OldClientsUncounted,
     ];
 
     /// Its name on a command line.
@@ -339,6 +349,9 @@ impl Planted {
             Self::ForwardWaiterForgotten => "forward-waiter-forgotten",
             Self::ForwardAnswersAnother => "forward-answers-another",
             Self::BusySessionKept => "busy-session-kept",
+            Self::CancelMeetsNextQuery => "cancel-meets-next-query",
+            Self::ClientLimitOffByOne => "client-limit-off-by-one",
+            Self::OldClientsUncounted => "old-clients-uncounted",
         }
     }
 

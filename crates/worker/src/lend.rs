@@ -81,7 +81,7 @@ impl<I: Io> Worker<I> {
         let settings = &self.force.settings;
         let may_be_new = settings.max_user_client_connections > 0
             || settings.users.values().any(|user| user.max_user_client_connections.is_some());
-        if !may_be_new {
+        if !may_be_new || planted::is(Planted::OldClientsUncounted) {
             return;
         }
         for key in self.clients.keys() {
@@ -210,7 +210,10 @@ impl<I: Io> Worker<I> {
 
     fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
         match self.force.settings.max_db_client_connections(entry) {
-            Some(limit) if self.places.databases[database as usize].clients >= limit => {
+            Some(limit)
+                if self.places.databases[database as usize].clients
+                    >= limit + u32::from(planted::is(Planted::ClientLimitOffByOne)) =>
+            {
                 Err(Fault::DatabaseClientsFull { limit })
             }
             _ => Ok(()),

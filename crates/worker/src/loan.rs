@@ -99,7 +99,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         // A cancel request that is still on its way must not meet the client's next query.
-        let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing();
+        let is_aimed_at =
+            server.cancels_sent > 0 && server.exchange.owes_nothing() && !planted::is(Planted::CancelMeetsNextQuery);
         matches!(server.stage, Stage::Lent { catching_up: None, .. }) && !is_aimed_at
     }
 

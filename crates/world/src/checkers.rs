@@ -16,6 +16,7 @@ use crate::faults::What;
 use crate::phases::Phase;
 use crate::plan::{Person, Plan};
 use crate::postgres::{Limits, Mood};
+use crate::seats;
 use crate::secrets::Archive;
 use crate::witness::{Charge, Witness};
 use crate::world::World;
@@ -208,9 +209,14 @@ impl World {
         self.check_log_of_kills();
         for hit in self.postgres.hits.drain(..) {
             self.witness.count("cancels that hit");
-            match hit {
+            match hit.what {
                 Ok(nonce) => {
                     let app = &self.apps[nonce.app as usize];
+                    let is_later = app.went_on.is_some_and(|(first, at)| nonce.number >= first && hit.requested < at);
+                    if is_later {
+                        let text = format!("{nonce} is cancelled by a request that was on its way before it was asked");
+                        self.witness.accuse(Charge::StrayCancel, text);
+                    }
                     let (from, to) = app.cancel_range;
                     let is_asked = (from..=to).contains(&nonce.number);
                     let is_left = !matches!(app.stage, Stage::Ready)
@@ -226,6 +232,12 @@ impl World {
                     self.witness.accuse(Charge::StrayCancel, format!("the pooler's own {own:?} is cancelled"));
                 }
             }
+        }
+        let guests = std::mem::take(&mut self.witness.guests);
+        let is_alone = !self.is_another_closing();
+        let reach = if self.archive.are_workers_slow { FORGOTTEN } else { HEARD };
+        for app in guests.into_iter().filter(|_| is_alone) {
+            seats::check(app, reach, &self.apps, net, &self.checkers, &mut self.witness);
         }
         if self.postgres.newcomers.is_empty() {
             return;
@@ -437,8 +449,10 @@ const CALM_REASONS: [&str; 6] = [
 ];
 /// After this time a replaced configuration is in force nowhere.
 const FORGOTTEN: Duration = Duration::from_secs(30);
+/// The same where no worker is ever held up.
+const HEARD: Duration = Duration::from_millis(50);
 /// After this time the workers of a new process know of each other's servers.
-const ACQUAINTED: Duration = Duration::from_secs(4);
+pub(crate) const ACQUAINTED: Duration = Duration::from_secs(4);
 /// How long after the healing a fault may still be felt.
 const GRACE: Duration = Duration::from_secs(20);
 /// More bytes than any one connection may have in its queue.

@@ -27,6 +27,7 @@ mod phases;
 mod plan;
 mod postgres;
 mod replicas;
+mod seats;
 mod secrets;
 mod session;
 mod sql;

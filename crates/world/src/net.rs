@@ -83,6 +83,8 @@ pub(crate) struct End {
     pub(crate) read_bytes: u64,
     /// Bytes that its holder has given so far.
     given_bytes: u64,
+    /// When its holder gave the last of them.
+    pub(crate) given: Time,
 }
 
 impl End {
@@ -180,6 +182,7 @@ impl Net {
                 segment,
                 read_bytes: 0,
                 given_bytes: 0,
+                given: Time(0),
             };
             self.ends.push(end);
             self.aims.push(aim.clone());
@@ -203,10 +206,12 @@ impl Net {
 
     /// Gives bytes to be sent. They leave with [`Net::push`].
     pub(crate) fn give(&mut self, end: u32, chunk: Chunk) {
+        let now = self.agenda.now();
         let row = self.end_mut(end);
         if row.is_closed || row.is_shutting || chunk.is_empty() {
             return;
         }
+        row.given = now;
         row.outbox_bytes += chunk.len();
         row.given_bytes += chunk.len() as u64;
         if row.is_veiled {

@@ -214,6 +214,7 @@ impl World {
             .min(unlimited(settings.max_db_connections(&entry)))
             .min(unlimited(settings.max_user_connections(user)))
             .min(unlimited(settings.max_user_client_connections(user)))
+            .min(unlimited(settings.max_db_client_connections(&entry)))
             .min(settings.max_client_conn) as usize;
         if !has_begun {
             self.checkers.census_most = 0;
@@ -245,8 +246,13 @@ impl World {
             let settings = &self.force.settings;
             let user = USERS[0];
             let unlimited = |limit: Option<u32>| limit.filter(|&limit| limit > 0).unwrap_or(u32::MAX);
-            let most = settings.max_client_conn.min(unlimited(settings.max_user_client_connections(user))).min(60);
             let database = self.plan.shape.databases[0].name.clone();
+            let of_database = settings.database(&database).and_then(|entry| settings.max_db_client_connections(&entry));
+            let most = settings
+                .max_client_conn
+                .min(unlimited(settings.max_user_client_connections(user)))
+                .min(unlimited(of_database))
+                .min(60);
             for _ in 0..most {
                 let habits = Habits { think: (500_000, 500_000), ..Habits::default() };
                 let app = self.newcomer(user, &database, habits);

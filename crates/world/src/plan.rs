@@ -250,6 +250,11 @@ impl Shape {
         if dice.chance(300) {
             next.set("max_client_conn", dice.among(5..=60));
         }
+        for limit in ["max_db_client_connections", "max_user_client_connections"] {
+            if dice.chance(150) {
+                next.set(limit, dice.among(0..=15));
+            }
+        }
         if dice.chance(300) {
             next.set("max_user_connections", dice.among(0..=6));
         }
@@ -315,6 +320,9 @@ fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
     }
     if dice.chance(150) && !is_calm {
         shape.set("max_user_client_connections", dice.among(5..=20));
+    }
+    if dice.chance(150) && !is_calm {
+        shape.set("max_db_client_connections", dice.among(3..=15));
     }
     if dice.chance(200) {
         shape.set("server_round_robin", 1);
@@ -470,8 +478,9 @@ impl Plan {
             plan.shape.set("max_prepared_statements", names.among(1..=5));
         }
         let mut cancels = Dice::new(seed, CANCELS_STREAM);
-        common.hurries = if cancels.chance(300) { 500 } else { 0 };
-        plan.manner.signals_late = if !is_calm && cancels.chance(200) { 300 } else { 0 };
+        plan.manner.signals_late = if !is_calm && cancels.chance(250) { 500 } else { 0 };
+        // Where signals come late, somebody must be there whom they could hit.
+        common.hurries = if plan.manner.signals_late > 0 || cancels.chance(200) { 700 } else { 0 };
         common.veils = plan.veils.habit();
         common.hasty = if dice.chance(300) { 300 } else { 0 };
         common.value_max = 3000;

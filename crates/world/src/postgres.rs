@@ -10,6 +10,8 @@ use std::sync::Arc;
 use auth::Secret;
 use wire::startup::Startup;
 
+use base::Time;
+
 use crate::agenda::Event;
 use crate::dice::Dice;
 use crate::net::{Holder, Net};
@@ -67,7 +69,7 @@ pub(crate) struct Postgres {
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     dice: Dice,
     /// Cancel requests that have hit something, for the checker.
-    pub(crate) hits: Vec<Result<Nonce, String>>,
+    pub(crate) hits: Vec<Hit>,
     /// Sessions whose startup packet has just come, for the checker.
     pub(crate) newcomers: Vec<u32>,
 }
@@ -194,7 +196,8 @@ impl Postgres {
                         // Somebody in between has had enough of it; the request is there all the same.
                         net.reset(session.end);
                     }
-                    return Wish::Work(self.dice.micros(0..=SIGNALLED));
+                    let longest = SIGNALLED >> self.dice.among(0..=9);
+                    return Wish::Work(self.dice.micros(0..=longest));
                 }
                 self.cancel(net, number, &key, witness);
                 Wish::Close
@@ -215,7 +218,8 @@ impl Postgres {
         let hit = session.cancel();
         witness.note(|| format!("server {number} is cancelled: {hit:?}"));
         if let Some(hit) = hit {
-            self.hits.push(hit);
+            let requested = net.end(self.sessions[from as usize].end ^ 1).given;
+            self.hits.push(Hit { what: hit, requested });
             let session = &mut self.sessions[number as usize];
             let wish = session.resume(&self.hosts[host].manner, &mut self.dice, witness);
             self.settle(net, number, wish);
@@ -331,6 +335,15 @@ impl Postgres {
             }
         }
     }
+}
+
+/// A cancel request has hit something.
+#[derive(Debug)]
+pub(crate) struct Hit {
+    /// An application's request, or a statement of the pooler's own.
+    pub(crate) what: Result<Nonce, String>,
+    /// When the pooler sent it.
+    pub(crate) requested: Time,
 }
 
 /// How many servers there may be together; 0 is any number.

@@ -37,7 +37,7 @@ pub(crate) struct Archive {
     /// Refusals that clients may meet because of what went wrong with their questions, and how often.
     pub(crate) excuses: BTreeMap<&'static str, u64>,
     /// Workers may be held up for seconds.
-    are_workers_slow: bool,
+    pub(crate) are_workers_slow: bool,
     /// The file of secrets may lack somebody about whom nobody can be asked, or the database that is asked may be gone.
     are_secrets_lost: bool,
     /// Questions that each database has answered.

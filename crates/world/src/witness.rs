@@ -90,6 +90,8 @@ pub(crate) struct Witness {
     /// How often each thing happened.
     pub(crate) tally: HashMap<&'static str, u64>,
     pub(crate) now: Time,
+    /// Applications that have just been let in.
+    pub(crate) guests: Vec<u32>,
 }
 
 impl Witness {
@@ -101,6 +103,7 @@ impl Witness {
             sum: 0xcbf2_9ce4_8422_2325,
             tally: HashMap::new(),
             now: Time(0),
+            guests: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! How an application has a request of its own cancelled: by a second connection.
 //!
 //! Always true: it asks for nothing new before that connection has come to its end, so that the cancel can hit nothing else,
-//! unless it cannot know how far the cancel has come.
+//! unless it cannot know how far the cancel has come, or is in a hurry.
 //! Not here: what it says of the cancelled request (`ear`).
 
 use base::Time;
@@ -103,10 +103,28 @@ impl App {
 
     /// It has its answer, so that the cancel request came too late. Not everybody waits for its end.
     pub(super) fn hurry_off(&mut self, net: &mut Net, witness: &mut Witness) {
-        let may_go = self.habits.hurries > 0 && self.belief.tx == TxStatus::Idle;
-        if may_go && self.dice.chance(self.habits.hurries) {
+        if self.habits.hurries == 0 || self.is_cancel_loose || !self.dice.chance(self.habits.hurries) {
+            return;
+        }
+        if self.belief.tx == TxStatus::Idle && self.dice.chance(500) {
             witness.count("left with a cancel under way");
             self.part(net, witness);
+            return;
+        }
+        if self.habits.zones {
+            // It could not tell afterwards which TimeZone is in force, nor how much of a pipeline was hit.
+            return;
+        }
+        let first = self.next;
+        let pipelines = std::mem::take(&mut self.habits.pipelines);
+        self.ask(net, witness);
+        self.habits.pipelines = pipelines;
+        if !self.asked.is_empty() {
+            witness.count("went on beside a cancel under way");
+            // Whoever asked the pooler to cancel may be heard after what is asked now; what the pooler has sent on may not.
+            self.is_cancel_loose = true;
+            self.cancel_range = (0, u32::MAX);
+            self.went_on = Some((first, witness.now));
         }
     }
 

@@ -210,6 +210,7 @@ impl App {
                 self.waits_since = None;
                 witness.count("logins");
                 self.logins += 1;
+                witness.guests.push(self.number);
                 let name = self.name();
                 for (is, value) in &arrival.parameters {
                     let must = match &**is {

@@ -66,6 +66,8 @@ pub(crate) struct App {
     cancel_asked: Option<Nonce>,
     /// It has sent a cancel request of which it does not know what became.
     pub(crate) is_cancel_loose: bool,
+    /// Since when, and from which request on, it has gone on beside a cancel request of its own.
+    pub(crate) went_on: Option<(u32, Time)>,
     cancel_since: Time,
     /// The statements that its cancel may hit.
     pub(crate) cancel_range: (u32, u32),
@@ -95,6 +97,8 @@ pub(crate) struct App {
     is_hungry: bool,
     /// Since when it waits for somebody else.
     pub(crate) waits_since: Option<Time>,
+    /// When it came for the last time.
+    pub(crate) came: Time,
     pub(crate) is_gentle: bool,
     pub(crate) has_left_by_itself: bool,
 }
@@ -162,6 +166,7 @@ impl App {
             cancel_key: Vec::new(),
             cancel_asked: None,
             is_cancel_loose: false,
+            went_on: None,
             cancel_since: Time(0),
             cancel_range: (0, 0),
             was_running: None,
@@ -181,6 +186,7 @@ impl App {
             queries: 0,
             is_hungry: false,
             waits_since: None,
+            came: Time(0),
             is_gentle: false,
             has_left_by_itself: false,
         }
@@ -249,6 +255,7 @@ impl App {
                 self.end = Some(end);
                 self.stage = Stage::Connecting;
                 self.last_words = None;
+                self.came = witness.now;
                 self.waits_since = Some(witness.now);
                 witness.count("connections");
             }
@@ -429,6 +436,7 @@ impl App {
         self.is_aborted = false;
         self.readies_allowed = 0;
         self.is_cancel_loose = false;
+        self.went_on = None;
         self.after_encryption = None;
         self.shaking = None;
         self.refusal_due = None;

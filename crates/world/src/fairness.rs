@@ -62,7 +62,9 @@ impl Fairness {
         let asked = |app: &App| app.asked.front().map(|request| request.nonce);
         self.waiting.retain(|&app, wait| {
             let app = &apps[app as usize];
-            app.is_waiting() && asked(app) == Some(wait.nonce)
+            // Whoever has been refused may not have heard it yet.
+            let is_refused = app.end.is_none_or(|end| net.end(end ^ 1).is_closed);
+            app.is_waiting() && !is_refused && asked(app) == Some(wait.nonce)
         });
         for app in apps.iter().filter(|app| app.is_waiting() && matches!(app.stage, Stage::Ready)) {
             let (Some(end), Some(nonce)) = (app.end, asked(app)) else { continue };

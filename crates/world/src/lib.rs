@@ -30,6 +30,7 @@ mod replicas;
 mod seats;
 mod secrets;
 mod session;
+mod silence;
 mod sql;
 mod story;
 mod takeover;

@@ -400,7 +400,7 @@ impl World {
     }
 
     /// Since when nothing has happened that could touch a request for a peer; the present if something does.
-    fn calm_since(&self, now: Time) -> Time {
+    pub(crate) fn calm_since(&self, now: Time) -> Time {
         let (faults, phase) = (&self.plan.faults, self.checkers.phase);
         let touching = faults.iter().map(|(_, fault)| fault).filter(|fault| may_touch_requests(&fault.what));
         let touched = touching.filter(|fault| fault_begins(fault) <= now);

@@ -61,6 +61,7 @@ impl World {
     pub(crate) fn look(&mut self) {
         self.look_at_memory();
         self.look_at_askers();
+        self.look_at_the_silent();
         self.look_at_renewals();
         match self.checkers.phase {
             Phase::Faults | Phase::Over => {}

@@ -208,6 +208,7 @@ impl App {
                 self.key = arrival.key.to_vec();
                 self.stage = Stage::Ready;
                 self.waits_since = None;
+                self.answered = witness.now;
                 witness.count("logins");
                 self.logins += 1;
                 witness.guests.push(self.number);

@@ -166,6 +166,9 @@ impl App {
             let text = format!("ReadyForQuery {status:?} where {:?} was due", self.next_expected());
             self.accuse(witness, Charge::ForeignBytes, &text);
         }
+        if self.refusal_due.is_some() && self.asked.len() == 1 && !was_aborted {
+            self.accuse(witness, Charge::NoReason, "it is served what was to be refused");
+        }
         if self.belief.zone == super::NOWHERE && !was_aborted {
             self.accuse(witness, Charge::LeftOver, "it is served with a TimeZone that does not exist");
         }

@@ -97,6 +97,8 @@ pub(crate) struct App {
     is_hungry: bool,
     /// Since when it waits for somebody else.
     pub(crate) waits_since: Option<Time>,
+    /// When it was let in, or its last request was answered.
+    answered: Time,
     /// When it came for the last time.
     pub(crate) came: Time,
     pub(crate) is_gentle: bool,
@@ -186,6 +188,7 @@ impl App {
             queries: 0,
             is_hungry: false,
             waits_since: None,
+            answered: Time(0),
             came: Time(0),
             is_gentle: false,
             has_left_by_itself: false,
@@ -223,6 +226,17 @@ impl App {
             after += self.dice.among(0..=20_000_000);
         }
         self.set_alarm(net, after, Alarm::Act);
+    }
+
+    /// Since when it has said nothing, and is owed nothing.
+    pub(crate) fn silent_since(&self) -> Option<Time> {
+        let is_silent = self.asked.is_empty() && self.rest.is_empty() && self.readies_allowed == 0 && !self.is_deaf;
+        is_silent.then_some(self.answered)
+    }
+
+    /// The status of its transaction, as it was told.
+    pub(crate) fn status(&self) -> TxStatus {
+        self.belief.tx
     }
 
     /// An alarm rings.
@@ -464,7 +478,9 @@ impl App {
         net.close(end);
         let due = self.refusal_due;
         // However long it has waited for the server that does not know its TimeZone.
-        let is_lost = self.belief.zone == NOWHERE;
+        // What it asks for may be another one.
+        let before = self.asked.front().is_some_and(|request| request.before.zone == NOWHERE);
+        let is_lost = before || self.belief.zone == NOWHERE;
         // Who goes on speaking when it is refused may lose the words to the reset of its connection, as on a real network.
         let was_wanted = self.has_left_by_itself || due.is_some();
         let words = self.last_words.take();
@@ -509,6 +525,7 @@ impl App {
                 Heard::Answered => {
                     if self.asked.is_empty() {
                         self.waits_since = None;
+                        self.answered = witness.now;
                         self.act_soon(net);
                     }
                 }

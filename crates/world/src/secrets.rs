@@ -18,7 +18,7 @@ use worker::letters::{Inquirer, SecretQuestion, ToWorker, Told};
 use crate::agenda::Event;
 use crate::app::App;
 use crate::dice::Dice;
-use crate::faults::What;
+use crate::faults::{Command, What};
 use crate::hands::Plug;
 use crate::net::{Holder, Net};
 use crate::plan::{Plan, Proof};
@@ -84,8 +84,9 @@ impl Archive {
     pub(crate) fn new(plan: &Plan) -> Self {
         let is_slow = |what: &What| matches!(what, What::Stall { .. } | What::Order(_) | What::Jump { .. });
         let has_one = plan.shape.settings.contains_key("auth_dbname");
-        let is_lost =
-            |what: &What| matches!(what, What::Secrets { .. }) || has_one && matches!(what, What::Reload { .. });
+        // Another process may come with other settings.
+        let brings_settings = |what: &What| matches!(what, What::Reload { .. } | What::Order(Command::Handover { .. }));
+        let is_lost = |what: &What| matches!(what, What::Secrets { .. }) || has_one && brings_settings(what);
         Self {
             questions: Vec::new(),
             dice: Dice::new(plan.seed, 5),

@@ -48,6 +48,8 @@ fn limit(checkers: &Checkers, app: &App, since: Time) -> Option<Duration> {
     let ends = checkers.forces.iter().skip(1).map(|(begun, _)| *begun).chain([Time(u64::MAX)]);
     let forces = checkers.forces.iter().zip(ends).filter(|(_, end)| *end >= since);
     let limits = forces.map(|((_, force), _)| match app.status() {
+        // As in PgBouncer, it is for those who have no server.
+        TxStatus::Idle if app.person.database.starts_with("session") => None,
         TxStatus::Idle => force.settings.client_idle_timeout(user),
         TxStatus::Open | TxStatus::Failed => force.settings.idle_transaction_timeout(user),
     });

@@ -151,6 +151,12 @@ impl Purse {
         asked.and_then(Option::take).is_some()
     }
 
+    /// Whether the ledger's answer to a claim that wants to know now is still to come.
+    #[must_use]
+    pub fn is_asking(&self, key: &LedgerKey, claimant: Claimant) -> bool {
+        self.accounts.get(key).is_some_and(|account| account.nows.contains(&Some(claimant)))
+    }
+
     /// An answer of the ledger has come.
     pub fn handle(&mut self, answer: Answer, outcomes: &mut Vec<Outcome>, letters: &mut Vec<Letter>) {
         match answer {

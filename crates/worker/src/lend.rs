@@ -90,6 +90,10 @@ impl<I: Io> Worker<I> {
                 continue;
             }
             let Some(slot) = self.user_key(&user, &database) else { continue };
+            // Its answer may be late by two reloads: it asked under a limit, there was none, and there is one again.
+            if self.lending.purse.is_asking(&slot, key.to_bits()) {
+                continue;
+            }
             if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
                 && let Some(client) = self.clients.get_mut(key)
             {

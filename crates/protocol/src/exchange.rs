@@ -208,7 +208,7 @@ impl Exchange {
     /// is unknown what answers what.
     #[must_use]
     pub fn may_step(&self) -> bool {
-        !self.is_copying_in && !self.is_skipping && self.count == Count::Sure
+        !self.is_copying_in && !self.is_skipping && self.count != Count::Lost
     }
 
     /// Whether the server skips what is sent to it, up to a Sync that has not been sent yet.
@@ -373,10 +373,9 @@ impl Exchange {
     /// The oldest is a COPY that has failed with stray Syncs: whether only they are in doubt. What was sent behind a COPY of the
     /// extended protocol is skipped up to a Sync, and which one that is depends on how far the COPY has read.
     fn will_be_settled(&self) -> bool {
-        let has_steps = self.owed.iter().any(|owed| matches!(owed, Owed::Step(_)));
         match self.owed.front() {
-            Some(Owed::Query) => !has_steps,
-            Some(Owed::Batch { answers: 0 | 1 }) => !has_steps && matches!(self.owed.get(1), None | Some(Owed::Sync)),
+            Some(Owed::Query) => true,
+            Some(Owed::Batch { answers: 0 | 1 }) => matches!(self.owed.get(1), None | Some(Owed::Sync)),
             _ => false,
         }
     }

@@ -568,6 +568,25 @@ fn a_copy_with_our_answers_behind_it_cannot_be_followed() {
     assert!(t.server.exchange.has_lost_steps());
 }
 
+/// As tokio-postgres does when a COPY is dropped, or fails while its end is on the way: the client was closed.
+#[test]
+fn what_is_asked_behind_the_end_of_a_failed_copy_is_followed() {
+    for answers in ["EZ 1Z", "EZ Z1Z"] {
+        let (mut t, mut ann) = (Stage::new(9), Names::default());
+        t.asked(b"BES");
+        t.hears(&mut ann, "2G");
+        t.asked(b"dfS");
+        t.parse(&mut ann, "a", "select 1");
+        t.asked(b"S");
+        for answer in answers.split(' ') {
+            assert_eq!(t.hears(&mut ann, answer), answer);
+            assert!(!t.server.exchange.has_lost_steps(), "{answers}");
+        }
+        assert!(t.server.exchange.may_end() && t.server.exchange.is_proven(), "{answers}");
+        assert_eq!((ann.count(), t.server.stock.count()), (1, 1));
+    }
+}
+
 #[test]
 fn a_sync_that_a_copy_ignores_does_no_harm() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());

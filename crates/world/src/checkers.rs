@@ -431,6 +431,7 @@ const REASONS: &[&str] = &[
     "idle server got dirty",
     "client disconnect before everything was sent to the server",
     "could not be made clean",
+    "suspend_timeout",
     "cancel_wait_timeout",
     "cancel request was cut off",
     "server DNS lookup failed",

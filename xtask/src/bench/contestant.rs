@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ops::trial::{DATABASE, USER};
 
+use super::certificate::{CERTIFICATE_FILE, KEY_FILE};
 use super::options::Options;
 use crate::house::{House, which};
 
@@ -56,7 +57,8 @@ impl Contestant {
             "[databases]\n{}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
              {become_line}auth_type = trust\nauth_file = users.txt\nadmin_users = {USER}\npool_mode = transaction\n\
              default_pool_size = {SERVERS}\nmax_client_conn = {CLIENTS_MAX}\nlisten_backlog = 1024\n\
-             log_connections = 0\nlog_disconnections = 0\n{}",
+             log_connections = 0\nlog_disconnections = 0\nclient_tls_sslmode = allow\n\
+             client_tls_cert_file = {CERTIFICATE_FILE}\nclient_tls_key_file = {KEY_FILE}\n{}",
             entry(DATABASE),
             self.own_settings(),
         )

@@ -70,6 +70,9 @@ impl Figure {
         for scenario in [simple(64), extended(64), simple(400), extended(400)] {
             all.push(ratio(scenario, Contestant::Uring, Metric::P99Ms, Bound::AtMost(1.0)));
         }
+        all.push(ratio(Scenario::Prepared { clients: 64 }, Contestant::Uring, Metric::CpuUs, Bound::AtMost(0.70)));
+        all.push(ratio(Scenario::Tls { clients: 64 }, Contestant::Uring, Metric::CpuUs, Bound::AtMost(0.75)));
+        all.push(ratio(Scenario::TlsConnect { clients: 8 }, Contestant::Uring, Metric::CpuUs, Bound::AtMost(0.60)));
         for contestant in Contestant::OURS {
             let connect = Scenario::Connect { clients: 8 };
             let idle = Scenario::Idle { clients: 10_000 };

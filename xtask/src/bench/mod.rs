@@ -4,6 +4,7 @@
 //! after each pass (A B B A), so that a machine that grows warm or slow favours nobody; what failed is listed.
 //! Not here: the cluster, the poolers' guards and pgbench (`ops::trial`).
 
+mod certificate;
 mod contestant;
 mod figures;
 mod machine;

@@ -9,10 +9,16 @@ pub(super) enum Scenario {
     Simple { clients: u32 },
     /// The same by the extended protocol.
     Extended { clients: u32 },
+    /// The same, prepared once by each client.
+    Prepared { clients: u32 },
     /// Transactions of seven statements that write.
     TpcB { clients: u32 },
     /// One row by its key, with a connection for each transaction.
     Connect { clients: u32 },
+    /// One row by its key, by the simple protocol and TLS.
+    Tls { clients: u32 },
+    /// The same with a connection for each transaction.
+    TlsConnect { clients: u32 },
     /// Clients that have each run a query and then rest.
     Idle { clients: u32 },
     /// One row of (but for a few bytes) 1 GiB.
@@ -26,8 +32,11 @@ impl Scenario {
         let mut all: Vec<Self> = CLIENTS.map(|clients| Self::Simple { clients }).to_vec();
         all.extend(CLIENTS.map(|clients| Self::Extended { clients }));
         all.extend([
+            Self::Prepared { clients: 64 },
             Self::TpcB { clients: 64 },
             Self::Connect { clients: 8 },
+            Self::Tls { clients: 64 },
+            Self::TlsConnect { clients: 8 },
             Self::Idle { clients: 10_000 },
             Self::Row,
             Self::Startup { databases: 10_000 },
@@ -41,7 +50,10 @@ impl Scenario {
             Self::Simple { clients } => format!("simple-{clients}"),
             Self::Extended { clients } => format!("extended-{clients}"),
             Self::TpcB { clients } => format!("tpcb-{clients}"),
+            Self::Prepared { clients } => format!("prepared-{clients}"),
             Self::Connect { clients } => format!("connect-{clients}"),
+            Self::Tls { clients } => format!("tls-{clients}"),
+            Self::TlsConnect { clients } => format!("tlsconnect-{clients}"),
             Self::Idle { .. } => "idle".into(),
             Self::Row => "row".into(),
             Self::Startup { .. } => "startup".into(),
@@ -61,6 +73,11 @@ impl Scenario {
             Self::Extended { clients } => format!("pgbench -S -M extended, {clients} clients"),
             Self::TpcB { clients } => format!("pgbench (TPC-B), {clients} clients"),
             Self::Connect { clients } => format!("pgbench -S -C: a connection for each transaction, {clients} clients"),
+            Self::Prepared { clients } => format!("pgbench -S -M prepared, {clients} clients"),
+            Self::Tls { clients } => format!("pgbench -S, simple protocol, TLS, {clients} clients"),
+            Self::TlsConnect { clients } => {
+                format!("pgbench -S -C: a connection by TLS for each transaction, {clients} clients")
+            }
             Self::Idle { clients } => format!("{clients} clients that have each run a query and rest"),
             Self::Row => "one row of 1 GiB".into(),
             Self::Startup { databases } => format!("start with {databases} databases in the file"),
@@ -81,14 +98,18 @@ impl Scenario {
 
     /// The load on `port`, if it is one of pgbench's.
     pub(super) fn load(self, port: u16, seconds: u32) -> Option<Load> {
+        let is_secured = matches!(self, Self::Tls { .. } | Self::TlsConnect { .. });
         let (clients, script, protocol, is_reconnecting) = match self {
-            Self::Simple { clients } => (clients, Script::SelectOnly, Protocol::Simple, false),
+            Self::Simple { clients } | Self::Tls { clients } => (clients, Script::SelectOnly, Protocol::Simple, false),
+            Self::Prepared { clients } => (clients, Script::SelectOnly, Protocol::Prepared, false),
             Self::Extended { clients } => (clients, Script::SelectOnly, Protocol::Extended, false),
             Self::TpcB { clients } => (clients, Script::TpcB, Protocol::Simple, false),
-            Self::Connect { clients } => (clients, Script::SelectOnly, Protocol::Simple, true),
+            Self::Connect { clients } | Self::TlsConnect { clients } => {
+                (clients, Script::SelectOnly, Protocol::Simple, true)
+            }
             Self::Idle { .. } | Self::Row | Self::Startup { .. } => return None,
         };
-        Some(Load { port, clients, seconds, script, protocol, is_reconnecting })
+        Some(Load { port, clients, seconds, script, protocol, is_reconnecting, is_secured })
     }
 }
 

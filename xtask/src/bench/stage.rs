@@ -11,6 +11,7 @@ use ops::trial::{
     raise_descriptor_limit, resident_of, resident_peak_of,
 };
 
+use super::certificate::Certificate;
 use super::contestant::{Contestant, Executables, SERVERS};
 use super::options::Options;
 use super::scenario::Scenario;
@@ -42,6 +43,8 @@ impl<'a> Stage<'a> {
         eprintln!("PostgreSQL {}: making a throw-away cluster", trial.programs.version);
         let scale = if options.is_quick { 5 } else { 20 };
         let cluster = Cluster::start(trial, port, ClusterShape { connections_max: 300, buffers_mib: 512, scale })?;
+        let certificate = Certificate::new().map_err(|why| TrialError::step("cannot make a certificate".into(), why))?;
+        certificate.write(trial)?;
         let poolers = BTreeMap::new();
         let mut stage = Self { trial, executables, seconds: options.seconds, descriptors, poolers, cluster };
         for contestant in Contestant::ALL {
@@ -83,6 +86,7 @@ impl<'a> Stage<'a> {
             script: Script::SelectOnly,
             protocol: Protocol::Simple,
             is_reconnecting: false,
+            is_secured: false,
         };
         self.poolers.insert(contestant, pooler);
         match load.run(self.trial, &mut |_| {})? {

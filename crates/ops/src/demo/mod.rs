@@ -87,6 +87,7 @@ impl Demo<'_> {
             script: Script::SelectOnly,
             protocol: Protocol::Simple,
             is_reconnecting: crowd == Crowd::Reconnecting,
+            is_secured: false,
         };
         let step = format!("{clients} clients {}, {way}", crowd.words());
         self.screen.progress(&step, "");

@@ -24,6 +24,8 @@ pub enum Protocol {
     Simple,
     /// Parse, Bind, Describe, Execute, Sync for each statement.
     Extended,
+    /// Parse once for each statement and client, then Bind, Describe, Execute, Sync.
+    Prepared,
 }
 
 /// One run of pgbench.
@@ -42,6 +44,8 @@ pub struct Load {
     pub protocol: Protocol,
     /// Whether each transaction has a connection of its own (`-C`).
     pub is_reconnecting: bool,
+    /// Whether connections are under TLS.
+    pub is_secured: bool,
 }
 
 /// What a run brought.
@@ -100,9 +104,12 @@ impl Load {
         if self.script == Script::SelectOnly {
             command.arg("-S");
         }
-        if self.protocol == Protocol::Extended {
-            command.args(["-M", "extended"]);
+        match self.protocol {
+            Protocol::Simple => {}
+            Protocol::Extended => drop(command.args(["-M", "extended"])),
+            Protocol::Prepared => drop(command.args(["-M", "prepared"])),
         }
+        command.env("PGSSLMODE", if self.is_secured { "require" } else { "disable" });
         if self.is_reconnecting {
             command.arg("-C");
         }

@@ -43,7 +43,8 @@ impl<'a> Stage<'a> {
         eprintln!("PostgreSQL {}: making a throw-away cluster", trial.programs.version);
         let scale = if options.is_quick { 5 } else { 20 };
         let cluster = Cluster::start(trial, port, ClusterShape { connections_max: 300, buffers_mib: 512, scale })?;
-        let certificate = Certificate::new().map_err(|why| TrialError::step("cannot make a certificate".into(), why))?;
+        let certificate =
+            Certificate::new().map_err(|why| TrialError::step("cannot make a certificate".into(), why))?;
         certificate.write(trial)?;
         let poolers = BTreeMap::new();
         let mut stage = Self { trial, executables, seconds: options.seconds, descriptors, poolers, cluster };

@@ -41,6 +41,8 @@ pub(crate) struct Checkers {
     pub(crate) killed: Vec<u64>,
     told: HashMap<String, u64>,
     is_calm: bool,
+    /// The file of secrets may lack users for a while, who are not counted then.
+    pub(crate) are_users_lost: bool,
     /// Pools compete for servers.
     has_shared_limits: bool,
     /// Servers that speak nonsense are among the faults.
@@ -66,6 +68,7 @@ impl Checkers {
             killed: Vec::new(),
             told: HashMap::new(),
             is_calm: plan.is_calm,
+            are_users_lost: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Secrets { .. })),
             has_shared_limits: plan.shape.has_shared_limits(),
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_removed: false,

@@ -57,6 +57,9 @@ fn limits(checkers: &Checkers, database: &str, user: &str, now: Time, came: Time
             *limit = this.unwrap_or(u32::MAX).max(*limit);
         }
     }
+    if checkers.are_users_lost {
+        limits[2] = u32::MAX;
+    }
     if now.since(checkers.restarted) < ACQUAINTED {
         // Its workers have not told each other yet whom they have taken over.
         limits[0] = u32::MAX;

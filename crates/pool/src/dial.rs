@@ -80,7 +80,7 @@ impl Logins {
     /// has failed for a reason that waiting does not heal, and nobody may try again yet.
     pub(crate) fn refusal(&self, limits: &Limits, now: Time) -> Option<&Failure> {
         let failure = self.failure()?;
-        let is_hopeless = failure.kind != FailureKind::Starting && self.retry_at(limits).is_some_and(|due| now < due);
+        let is_hopeless = failure.kind != FailureKind::Passing && self.retry_at(limits).is_some_and(|due| now < due);
         (is_hopeless && self.is_welcomed).then_some(failure)
     }
 

@@ -28,8 +28,9 @@ pub enum FailureKind {
     /// The server answered the login with an ErrorResponse, or cannot be logged in at with the secrets at hand. Who
     /// waits is told.
     Refused,
-    /// The server is starting up or shutting down (SQLSTATE 57P03). Who waits stays.
-    Starting,
+    /// Waiting helps: the server is starting up or shutting down (SQLSTATE 57P03), or is being asked for another secret. Who
+    /// waits stays.
+    Passing,
 }
 
 impl Failure {
@@ -49,7 +50,7 @@ impl Failure {
     /// `errcodes.txt`) means that waiting helps, anything else that it does not.
     #[must_use]
     pub fn refused(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
-        let kind = if &sqlstate == b"57P03" { FailureKind::Starting } else { FailureKind::Refused };
+        let kind = if &sqlstate == b"57P03" { FailureKind::Passing } else { FailureKind::Refused };
         Self { kind, sqlstate: Some(sqlstate), ..Self::unreachable(text) }
     }
 
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_starting_up_does_not_refuse() {
-        assert_eq!(Failure::refused(*b"57P03", "the database system is starting up").kind, FailureKind::Starting);
+        assert_eq!(Failure::refused(*b"57P03", "the database system is starting up").kind, FailureKind::Passing);
         assert_eq!(Failure::refused(*b"28P01", "password authentication failed").kind, FailureKind::Refused);
     }
 }

@@ -404,3 +404,21 @@ fn who_waits_under_a_limit_of_its_own_is_served_when_that_is_given_up() {
     ledger.inherit_limit(&user_servers(), &mut answers);
     assert_eq!(granted(&answers), 2);
 }
+
+/// A login that was counted while its own claim was still open was counted twice.
+#[test]
+fn a_claim_is_open_until_it_is_answered_or_withdrawn() {
+    let key = LedgerKey::UserClients("ann".into());
+    let mut purse = Purse::new();
+    purse.set_limit(key.clone(), 2);
+    let (mut letters, mut outcomes) = (Vec::new(), Vec::new());
+    assert!(!purse.is_asking(&key, 1));
+    for claimant in [1, 2] {
+        assert_eq!(purse.take(&key, claimant, Patience::Now, &mut letters), Taken::Asked);
+    }
+    assert!(purse.is_asking(&key, 1) && purse.is_asking(&key, 2) && !purse.is_asking(&key, 3));
+    let granted = Answer::Granted { key: key.clone(), patience: Patience::Now, slots: 1 };
+    purse.handle(granted, &mut outcomes, &mut letters);
+    assert!(!purse.is_asking(&key, 1) && purse.is_asking(&key, 2));
+    assert!(purse.withdraw(&key, 2, &mut letters) && !purse.is_asking(&key, 2));
+}

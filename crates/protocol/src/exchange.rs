@@ -463,8 +463,7 @@ impl Exchange {
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
             Some(Owed::Step(step)) if matches!(kind, backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE) => {
                 let answered = if *step == Step::Hidden { Answered::Hidden } else { Answered::Forward };
-                self.owed.pop_front();
-                self.has_begun = false;
+                self.pop();
                 self.outcomes.push_back(Outcome::Done);
                 self.keep_open();
                 return Ok(answered);

@@ -381,7 +381,7 @@ impl<I: Io> Worker<I> {
                 self.remembered.forget(&place.database_name, &place.user_name);
                 if self.doubt_secret_of_pool(pool) {
                     // Who waits in the pool is served as soon as the secret of now is known.
-                    failure.kind = FailureKind::Starting;
+                    failure.kind = FailureKind::Passing;
                 }
             }
         }

@@ -340,7 +340,9 @@ impl<I: Io> Worker<I> {
         let judged = login.judged.take().filter(|_| *login.request.user == *on_server);
         if let Some(place) = self.places.pool_mut(pool).filter(|_| !is_own) {
             place.judged = judged;
-            place.told = told.or_else(|| place.told.take());
+            if told.is_some() {
+                (place.told, place.doubt) = (told, Doubt::None);
+            }
         }
         login.waits = Waits::Welcome { pool, since: self.now };
         let wants_stream = login.request.replication.is_some() && !is_own;

@@ -99,6 +99,7 @@ pub(crate) struct PoolPlace {
     pub(crate) unused_since: Option<Time>,
     /// What a server has told of its user's secret (`auth_query`), for its own logins at servers.
     pub(crate) told: Option<Arc<Secret>>,
+    /// Whether a server has refused that.
     pub(crate) doubt: Doubt,
     /// The password that the last one to log in has shown to a judge, who found it right. It is the user's whatever the file says.
     pub(crate) judged: Option<Arc<Secret>>,

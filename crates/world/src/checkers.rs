@@ -87,6 +87,13 @@ impl Checkers {
         }
     }
 
+    /// The configurations that were in force at this time or since, each as long as some worker may go by it: `reach` after the
+    /// next one.
+    pub(crate) fn forces_since(&self, since: Time, reach: Duration) -> impl Iterator<Item = &Force> {
+        let ends = self.forces.iter().skip(1).map(move |(begun, _)| *begun + reach).chain([Time(u64::MAX)]);
+        self.forces.iter().zip(ends).filter(move |(_, end)| *end >= since).map(|((_, force), _)| &**force)
+    }
+
     /// How many servers there may be under any of the settings in force.
     fn limits(&self, database: &str, user: &str) -> Limits {
         let mut limits = Limits { pool: 1, database: 1, user: 1, private: None };

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::Secret;
-use wire::startup::Startup;
-
 use base::Time;
+use wire::startup::Startup;
 
 use crate::agenda::Event;
 use crate::dice::Dice;

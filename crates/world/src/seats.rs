@@ -46,8 +46,7 @@ pub(crate) fn check(number: u32, reach: Duration, apps: &[App], net: &Net, check
 /// or since.
 fn limits(checkers: &Checkers, database: &str, user: &str, now: Time, came: Time, reach: Duration) -> [u32; 3] {
     let mut limits = [0; 3];
-    let ends = checkers.forces.iter().skip(1).map(|(since, _)| *since + reach).chain([Time(u64::MAX)]);
-    for ((_, force), _) in checkers.forces.iter().zip(ends).filter(|(_, end)| *end >= came) {
+    for force in checkers.forces_since(came, reach) {
         let settings = &force.settings;
         let of_database = settings.database(database).map(|entry| settings.max_db_client_connections(&entry));
         // Whoever is not known to exist is not counted.

@@ -45,9 +45,7 @@ impl World {
 /// How long it may be silent under any of the settings in force since; `None` is for ever.
 fn limit(checkers: &Checkers, app: &App, since: Time) -> Option<Duration> {
     let user = &app.person.user;
-    let ends = checkers.forces.iter().skip(1).map(|(begun, _)| *begun).chain([Time(u64::MAX)]);
-    let forces = checkers.forces.iter().zip(ends).filter(|(_, end)| *end >= since);
-    let limits = forces.map(|((_, force), _)| match app.status() {
+    let limits = checkers.forces_since(since, Duration::ZERO).map(|force| match app.status() {
         // As in PgBouncer, it is for those who have no server.
         TxStatus::Idle if app.person.database.starts_with("session") => None,
         TxStatus::Idle => force.settings.client_idle_timeout(user),

@@ -108,12 +108,14 @@ usage: cargo xtask bench [OPTION]...
 Trunkline (io_uring, and epoll) and PgBouncer, one worker each, A B B A, on the same throw-away PostgreSQL.
 
   --quick           a rough answer in under two minutes (also QUICK=1)
-  --only NAME,..    only what begins so: simple-64, extended, tpcb, connect, idle, row, startup, ...
+  --only NAME,..    only what begins so: simple-64, extended, prepared, tpcb, connect, tls, tlsconnect,
+                    idle, row, startup
   --seconds N       length of one run (5; quick 2)
   --rounds N        how often each order A B B A is gone through (3; quick 1)
   --no-write        leave bench.json and docs/benchmarks.md as they are
   --trunkline PATH  measure this program instead of building one
-  --pgbouncer PATH  measure against this one instead of the distribution's";
+  --pgbouncer PATH  measure against this one instead of the distribution's; prepared needs
+                    1.21 or later";
 
 #[cfg(test)]
 mod tests {

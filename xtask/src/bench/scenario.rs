@@ -85,7 +85,10 @@ impl Scenario {
     }
 
     pub(super) fn is_in_quick(self) -> bool {
-        !matches!(self, Self::Simple { clients: 1 | 8 } | Self::Extended { clients: 1 | 8 | 400 } | Self::Row)
+        let is_secured = matches!(self, Self::Tls { .. } | Self::TlsConnect { .. });
+        let is_slow =
+            matches!(self, Self::Simple { clients: 1 | 8 } | Self::Extended { clients: 1 | 8 | 400 } | Self::Row);
+        !is_secured && !is_slow && !matches!(self, Self::Prepared { .. })
     }
 
     /// Memory and starts vary little: one round of these is enough.

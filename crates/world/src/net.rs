@@ -65,6 +65,8 @@ pub(crate) struct End {
     is_shutting: bool,
     is_shut: bool,
     wants_drained: bool,
+    /// Something that had been given and not taken was lost when the connection was cut.
+    is_cut_short: bool,
     /// What has left the other end and is not read: what has arrived, then what is on its way.
     pipe: VecDeque<u8>,
     pub(crate) arrived_bytes: usize,
@@ -171,6 +173,7 @@ impl Net {
                 is_shutting: false,
                 is_shut: false,
                 wants_drained: false,
+                is_cut_short: false,
                 pipe: VecDeque::new(),
                 arrived_bytes: 0,
                 is_eof: false,
@@ -367,6 +370,7 @@ impl Net {
     /// Somebody between the two ends cuts the connection: what is under way is lost, and both hear of it.
     pub(crate) fn cut(&mut self, end: u32) {
         for end in [end, end ^ 1] {
+            self.end_mut(end).is_cut_short |= self.unsent(end) > 0;
             self.clear_outbox(end);
             let latency = self.latency(end);
             self.agenda.after(latency, Event::Arrives { end, what: Arrival::Reset });
@@ -421,7 +425,7 @@ impl Net {
                 }
                 row.is_reset = true;
                 row.lose_arrived();
-                let was_sending = self.unsent(end) > 0;
+                let was_sending = self.unsent(end) > 0 || self.end(end).is_cut_short;
                 self.clear_outbox(end);
                 if let (true, Holder::Worker { worker, line }) = (was_sending, self.end(end).holder) {
                     self.line_breaks(worker, line);

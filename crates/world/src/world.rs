@@ -492,13 +492,15 @@ impl World {
         self.postgres.hosts.iter_mut().for_each(|host| host.manner.signals_late = 0);
         let healed = self.plan.shape.healed();
         let errands = self.errands_left();
+        // A stream takes its time, and all others may wait for the one server that it has.
+        let streamers = self.apps.iter().filter(|app| app.replicates()).count().max(1) as u32;
+        let streams = (STREAMS_HEALED / streamers).clamp(1, HEALED_ERRANDS);
         let net = self.net.clone();
         {
             let net = &mut net.borrow_mut();
             self.reload(&healed);
             for app in &mut self.apps {
-                // A stream takes its time, and others may wait for its server.
-                app.calm_down(net, if app.replicates() { HEALED_ERRANDS } else { errands });
+                app.calm_down(net, if app.replicates() { streams } else { errands });
             }
         }
         if self.checkers.phase == Phase::Faults {
@@ -570,3 +572,6 @@ const TURN: Duration = Duration::from_micros(5);
 const TRANSACTIONS_MIN: u64 = 1000;
 /// What an application may still do when the world has healed, at least.
 const HEALED_ERRANDS: u32 = 8;
+/// What those who replicate may still do, all together: a stream lasts for up to three seconds, and nobody waits for more than
+/// 80.
+const STREAMS_HEALED: u32 = 24;

@@ -24,6 +24,9 @@ drivers: ## drivers of many languages, directly and through the pooler (ARGS="pg
 fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target exchange")
 	cargo xtask fuzz $(ARGS)
 
+oracle: ## what we read in SQL against PostgreSQL's own parser (ARGS="--mutations 1000000")
+	cargo xtask oracle $(ARGS)
+
 coverage: ## which lines the unit tests and the world reach; below 90 % it fails
 	cargo xtask coverage $(ARGS)
 
@@ -39,4 +42,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak differential drivers fuzz coverage bench check build
+.PHONY: help setup demo test world soak differential drivers fuzz oracle coverage bench check build

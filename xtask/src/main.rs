@@ -10,6 +10,7 @@ mod differential;
 mod fuzz;
 mod generate;
 mod house;
+mod oracle;
 mod setup;
 mod suite;
 mod tidy;
@@ -51,6 +52,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
+        "oracle" => oracle::run(&house, &rest),
         "world" => world::run(&house, &rest),
         "coverage" => coverage::run(&house, &rest),
         "check" => check(&house),
@@ -78,7 +80,7 @@ fn demo(house: &House, rest: &[OsString]) -> Result<(), String> {
 const USAGE: &str = "\
 usage: cargo xtask CHORE
 
-  setup [demo|test|bench]   install from the distribution what is missing (all of it without a word)
+  setup [demo|test|bench|oracle]  install from the distribution what is missing (all of it without a word)
   demo [ARGUMENTS]          build, then run `trunkline demo`
   test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
@@ -86,6 +88,7 @@ usage: cargo xtask CHORE
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
+  oracle [ARGUMENTS]        build, then hold what we read in SQL against PostgreSQL's own parser ([FOLDER], --mutations, --seed)
   world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known)
   coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)
   check                     formatting, lints, tidy, generated pages

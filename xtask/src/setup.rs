@@ -19,17 +19,20 @@ pub(crate) enum Purpose {
     Demo,
     Test,
     Bench,
+    /// To build PostgreSQL's parser; nobody gets that without asking for it.
+    Oracle,
 }
 
 impl Purpose {
-    /// All of them when none is named.
+    /// All but the oracle's when none is named.
     pub(crate) fn from_arguments(arguments: &[OsString]) -> Result<Vec<Purpose>, String> {
         let one = |argument: &OsString| match argument.to_str() {
             Some("demo") => Ok(Purpose::Demo),
             Some("test") => Ok(Purpose::Test),
             Some("bench") => Ok(Purpose::Bench),
+            Some("oracle") => Ok(Purpose::Oracle),
             _ => Err(format!(
-                "usage: cargo xtask setup [demo|test|bench]: {} is none of these",
+                "usage: cargo xtask setup [demo|test|bench|oracle]: {} is none of these",
                 argument.to_string_lossy()
             )),
         };
@@ -109,17 +112,30 @@ fn has_pgbouncer() -> bool {
     which("pgbouncer", &[PathBuf::from("/usr/sbin")]).is_some()
 }
 
+/// What bindgen loads to read C headers, and the compiler's own headers beside it.
+fn has_libclang() -> bool {
+    let versions = || fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders = versions().filter(|folder| folder.to_string_lossy().contains("/llvm-"));
+    folders.any(|folder| {
+        let has = |name: &str| fs::read_dir(folder.join(name)).is_ok_and(|mut entries| entries.next().is_some());
+        let is_library = |name: &OsString| name.to_string_lossy().starts_with("libclang");
+        let mut libraries = fs::read_dir(folder.join("lib")).into_iter().flatten().flatten();
+        has("lib/clang") && libraries.any(|entry| is_library(&entry.file_name()))
+    })
+}
+
 fn has_psycopg() -> bool {
     Path::new("/usr/lib/python3/dist-packages/psycopg2/__init__.py").is_file()
 }
 
-const NEEDS: [Need; 3] = [
+const NEEDS: [Need; 4] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
-        purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench],
+        purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench, Purpose::Oracle],
         is_there: has_postgres,
     },
+    Need { what: "libclang", package: "libclang-14-dev", purposes: &[Purpose::Oracle], is_there: has_libclang },
     Need { what: "pgbouncer", package: "pgbouncer", purposes: &[Purpose::Bench], is_there: has_pgbouncer },
     Need {
         what: "psycopg2 for python3",

@@ -1,0 +1,478 @@
+//! What a text of SQL does, statement by statement.
+//!
+//! Always true: there is one [`Act`] for each statement that the server would answer, in their order; what is not understood
+//! touches anything. A text that PostgreSQL would refuse as a whole may be told to do this or that.
+//! Not here: how text becomes tokens (`lexer`), what a SET says (`setting`).
+
+use crate::lexer::{Dialect, Kind, Lexer, Token};
+use crate::setting::{self, Change, Meaning, canonical};
+use crate::touch::{Knowledge, Touches};
+use crate::words::{NAME_BYTES_MAX, Words};
+
+/// What a text does.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Class {
+    /// Statement by statement.
+    pub acts: Box<[Act]>,
+    /// All that they touch.
+    pub touches: Touches,
+}
+
+impl Class {
+    /// Of a text that nobody has read: it may do anything.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self {
+            acts: [Act::Other { touches: Touches::ANYTHING, names: Box::default() }].into(),
+            touches: Touches::ANYTHING,
+        }
+    }
+
+    /// Whether nothing outlives its transaction.
+    #[must_use]
+    pub fn is_harmless(&self) -> bool {
+        self.touches.is_nothing()
+    }
+
+    /// Whether it is one statement, or none, with no word on transactions.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        matches!(&*self.acts, [] | [Act::Other { .. }]) && self.touches.is_nothing()
+    }
+}
+
+/// What one statement does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// It begins, ends, or divides a transaction.
+    Transaction(Control),
+    /// It changes these settings for the rest of the session.
+    Set(Box<[Change]>),
+    /// `RESET ALL`.
+    ResetAll,
+    /// `DISCARD ALL`.
+    DiscardAll,
+    /// `PREPARE name AS ...`, and what its statement touches when it is executed.
+    Prepare {
+        /// Its name.
+        name: Box<str>,
+        /// What the statement touches.
+        touches: Touches,
+    },
+    /// `EXECUTE name`.
+    Execute {
+        /// Whose.
+        name: Box<str>,
+    },
+    /// Anything else.
+    Other {
+        /// What it may touch.
+        touches: Touches,
+        /// The settings that it may change, where it touches `SETTINGS`.
+        names: Box<[Box<str>]>,
+    },
+}
+
+/// A word on transactions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// `BEGIN`, `START TRANSACTION`.
+    Begin,
+    /// `COMMIT`, `END`, `PREPARE TRANSACTION`; with `AND CHAIN` another one begins at once.
+    Commit {
+        /// Whether another one begins at once.
+        chain: bool,
+    },
+    /// `ROLLBACK`, `ABORT`.
+    Rollback {
+        /// Whether another one begins at once.
+        chain: bool,
+    },
+    /// `SAVEPOINT name`.
+    Savepoint(Box<str>),
+    /// `RELEASE name`.
+    Release(Box<str>),
+    /// `ROLLBACK TO name`.
+    RollbackTo(Box<str>),
+}
+
+/// Reads a text. Without knowledge of the database's functions every call may touch anything.
+#[must_use]
+pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) -> Class {
+    let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / 4 + 4);
+    // Where statements end; a rule may do several things, in parentheses.
+    let (mut ends, mut depth) = (Vec::new(), 0_i32);
+    for token in Lexer::new(text, dialect) {
+        match token.kind {
+            Kind::Symbol => match text[token.range().start] {
+                b'(' => depth += 1,
+                b')' => depth -= 1,
+                b';' if depth <= 0 => {
+                    ends.push(tokens.len());
+                    depth = 0;
+                }
+                _ => {}
+            },
+            // The body of a function may be a row of statements, `BEGIN ATOMIC`. Where it ends takes more than a look at words.
+            Kind::Word if token.range().len() == 6 && text[token.range()].eq_ignore_ascii_case(b"atomic") => {
+                return Class::unread();
+            }
+            Kind::Broken | Kind::QuotedUnicode => return Class::unread(),
+            _ => {}
+        }
+        tokens.push(token);
+    }
+    let reader = Reader { dialect, knowledge };
+    let mut acts = Vec::with_capacity(ends.len() + 1);
+    let mut start = 0;
+    for end in ends.into_iter().chain([tokens.len()]) {
+        if start < end {
+            acts.push(reader.act(Words::new(text, &tokens[start..end], dialect.encoding)));
+        }
+        // Behind the semicolon.
+        start = end + 1;
+    }
+    let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
+    Class { acts: acts.into(), touches }
+}
+
+impl Act {
+    /// What it may touch.
+    #[must_use]
+    pub fn touches(&self) -> Touches {
+        match self {
+            Self::Transaction(_) => Touches::NOTHING,
+            Self::Set(_) => Touches::SETTINGS,
+            Self::ResetAll => Touches::ANY_SETTING,
+            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS),
+            Self::Prepare { .. } => Touches::STATEMENTS,
+            // What the statement does is known to who has seen it prepared.
+            Self::Execute { .. } => Touches::STATEMENTS,
+            Self::Other { touches, .. } => *touches,
+        }
+    }
+
+    fn nothing() -> Self {
+        Self::other(Touches::NOTHING)
+    }
+
+    fn other(touches: Touches) -> Self {
+        Self::Other { touches, names: Box::default() }
+    }
+}
+
+/// Reads statements.
+struct Reader<'a> {
+    dialect: Dialect,
+    knowledge: Option<&'a Knowledge>,
+}
+
+impl Reader<'_> {
+    fn act(&self, words: Words<'_>) -> Act {
+        let Some(first) = words.text(0) else { return Act::nothing() };
+        if words.kind(0) != Some(Kind::Word) {
+            // `(SELECT ...) UNION ...`
+            return if words.is_symbol(0, b"(") { self.query(words) } else { Act::other(Touches::ANYTHING) };
+        }
+        let first = first.to_ascii_lowercase();
+        match &*first {
+            b"begin" | b"start" => Act::Transaction(Control::Begin),
+            b"commit" | b"end" if words.is(1, "prepared") => Act::nothing(),
+            b"rollback" if words.is(1, "prepared") => Act::nothing(),
+            b"commit" | b"end" | b"rollback" | b"abort" | b"savepoint" | b"release" => control(words),
+            b"prepare" if words.is(1, "transaction") => Act::Transaction(Control::Commit { chain: false }),
+            b"prepare" => self.prepare(words),
+            b"execute" => match words.unquoted(1) {
+                Some(name) if words.is_name(1) => self.with_calls(words, Act::Execute { name: name.into() }),
+                _ => Act::other(Touches::ANYTHING),
+            },
+            b"deallocate" => Act::other(Touches::STATEMENTS),
+            b"set" => changed(setting::set(&words)),
+            b"reset" => setting::reset(&words).map_or(Act::ResetAll, changed),
+            b"discard" if words.is(1, "all") => Act::DiscardAll,
+            b"discard" if words.is_one_of(1, &["temp", "temporary"]) => Act::other(Touches::TEMPORARY),
+            b"discard" => Act::nothing(),
+            b"listen" | b"unlisten" => Act::other(Touches::CHANNELS),
+            b"load" => Act::other(Touches::LIBRARIES),
+            b"declare" => self.declare(words),
+            b"close" => Act::other(Touches::CURSORS),
+            b"do" => self.block(words),
+            b"explain" => self.explain(words),
+            b"create" | b"alter" | b"drop" | b"import" => self.define(words),
+            b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"with" | b"values" | b"table" | b"copy"
+            | b"call" | b"refresh" | b"lock" | b"truncate" | b"vacuum" | b"analyze" | b"analyse" | b"cluster"
+            | b"reindex" => self.query(words),
+            // They call nothing of their own, but event triggers may.
+            b"comment" | b"grant" | b"revoke" | b"security" | b"reassign" => self.query(words),
+            // What a cursor calls has been looked at when it was declared.
+            b"show" | b"fetch" | b"move" | b"notify" | b"checkpoint" => Act::nothing(),
+            _ => Act::other(Touches::ANYTHING),
+        }
+    }
+
+    /// What reads and writes tables, and may call functions.
+    fn query(&self, words: Words<'_>) -> Act {
+        let is_hidden = self.knowledge.is_none_or(Knowledge::is_hidden);
+        let touches = if is_hidden { Touches::ANYTHING } else { Touches::NOTHING };
+        self.with_calls(words, Act::other(touches))
+    }
+
+    /// Adds what the functions may do that are called, and a temporary table that a query makes.
+    fn with_calls(&self, words: Words<'_>, act: Act) -> Act {
+        let mut touches = Touches::NOTHING;
+        let mut names: Vec<Box<str>> = Vec::new();
+        let lengths = self.knowledge.map_or(0, Knowledge::lengths);
+        for at in words.places(|first, length| may_matter(first, length) || lengths & 1 << (length % 64) != 0) {
+            let Some(name) = words.name(at) else { return Act::other(Touches::ANYTHING) };
+            let name = name.bytes();
+            if self.knowledge.is_some_and(|knowledge| knowledge.suspects(name)) {
+                return Act::other(Touches::ANYTHING);
+            }
+            touches |= match name {
+                b"set_config" => match configured(&words, at + 1) {
+                    Configured::Local => Touches::NOTHING,
+                    Configured::Named(name) => {
+                        names.push(name);
+                        Touches::SETTINGS
+                    }
+                    Configured::Unclear => Touches::ANY_SETTING,
+                },
+                b"into" => {
+                    let scope = usize::from(words.is_one_of(at + 1, &["local", "global"]));
+                    let is_temporary = words.is_one_of(at + 1 + scope, &["temp", "temporary"]);
+                    if is_temporary { Touches::TEMPORARY } else { Touches::NOTHING }
+                }
+                // A rule makes it a call of `set_config`.
+                b"pg_settings" if (0..words.end()).any(|at| words.is(at, "update")) => Touches::ANY_SETTING,
+                name => known_name(name),
+            };
+        }
+        match act {
+            Act::Other { touches: before, .. } => Act::Other { touches: before | touches, names: names.into() },
+            // Its parameters call something.
+            _ if !touches.is_nothing() => Act::other(Touches::ANYTHING),
+            other => other,
+        }
+    }
+
+    fn prepare(&self, words: Words<'_>) -> Act {
+        let Some(name) = words.unquoted(1).filter(|_| words.is_name(1)) else { return Act::other(Touches::ANYTHING) };
+        let Some(body) = (2..words.end()).find(|&at| words.is(at, "as")) else { return Act::other(Touches::ANYTHING) };
+        let mut touches = self.act(words.from(body + 1)).touches();
+        if touches.has(Touches::SETTINGS) {
+            // Which, is not kept.
+            touches |= Touches::ANY_SETTING;
+        }
+        Act::Prepare { name: name.into(), touches }
+    }
+
+    fn declare(&self, words: Words<'_>) -> Act {
+        let query = (1..words.end()).find(|&at| words.is(at, "for")).unwrap_or(words.end());
+        let is_held = (1..query).any(|at| words.are(at, &["with", "hold"]));
+        match self.query(words) {
+            Act::Other { touches, names } if is_held => Act::Other { touches: touches | Touches::CURSORS, names },
+            act => act,
+        }
+    }
+
+    fn explain(&self, words: Words<'_>) -> Act {
+        let mut at = 1;
+        if words.is_symbol(at, b"(") {
+            // Options hold no parentheses of their own.
+            at = (at..words.end()).find(|&at| words.is_symbol(at, b")")).unwrap_or(at) + 1;
+        }
+        while words.is_one_of(at, &["analyze", "analyse", "verbose"]) {
+            at += 1;
+        }
+        match self.act(words.from(at)) {
+            Act::Other { touches, names } => Act::Other { touches, names },
+            // EXECUTE: what that does is known to who has seen it prepared. Nothing else of this kind can be explained.
+            _ => Act::other(Touches::ANYTHING),
+        }
+    }
+
+    /// What makes, changes or drops something in the catalog.
+    fn define(&self, words: Words<'_>) -> Act {
+        let mut at = 1;
+        while words
+            .is_one_of(at, &["or", "replace", "global", "local", "unlogged", "recursive", "materialized", "constraint"])
+        {
+            at += 1;
+        }
+        let is_temporary = words.is_one_of(at, &["temp", "temporary"]);
+        at += usize::from(is_temporary);
+        let mut touches = Touches::NOTHING;
+        // What is dropped may have been temporary: then there may be no reason any more to hold on to its server.
+        if is_temporary || words.is(0, "drop") {
+            touches |= Touches::TEMPORARY;
+        }
+        if (at..at + 3).any(|at| words.is_one_of(at, &BEHAVIOUR)) {
+            touches |= Touches::FUNCTIONS;
+        }
+        // `CREATE TABLE ... AS EXECUTE ...`
+        if (at..words.end()).any(|at| words.are(at, &["as", "execute"])) {
+            touches |= Touches::ANYTHING;
+        }
+        match self.query(words) {
+            Act::Other { touches: calls, names } => Act::Other { touches: touches | calls, names },
+            act => act,
+        }
+    }
+
+    /// `DO`: what its text may do. Any other language than PL/pgSQL may do anything.
+    fn block(&self, words: Words<'_>) -> Act {
+        let mut body = None;
+        let mut at = 1;
+        while at < words.end() {
+            match () {
+                () if words.is(at, "language") => {
+                    if words.unquoted(at + 1).as_deref() != Some("plpgsql") {
+                        return Act::other(Touches::ANYTHING);
+                    }
+                    at += 1;
+                }
+                () if words.is_string(at) && body.is_none() => body = words.unquoted(at),
+                () => return Act::other(Touches::ANYTHING),
+            }
+            at += 1;
+        }
+        body.map_or(Act::other(Touches::ANYTHING), |body| self.body(body.as_bytes()))
+    }
+
+    /// The text of a block of PL/pgSQL.
+    fn body(&self, body: &[u8]) -> Act {
+        let tokens: Vec<Token> = Lexer::new(body, self.dialect).collect();
+        let words = Words::new(body, &tokens, self.dialect.encoding);
+        let is_dark = |at: usize| match words.kind(at) {
+            Some(Kind::Broken | Kind::QuotedUnicode) => true,
+            Some(Kind::Word) => words.is_one_of(at, &DARK),
+            _ => false,
+        };
+        if (0..words.end()).any(is_dark) { Act::other(Touches::ANYTHING) } else { self.query(words) }
+    }
+}
+
+fn changed(meaning: Meaning) -> Act {
+    match meaning {
+        Meaning::Local => Act::nothing(),
+        Meaning::Changes(changes) => Act::Set(changes.into()),
+        Meaning::Unclear => Act::other(Touches::ANY_SETTING),
+    }
+}
+
+/// `COMMIT` and its kin.
+fn control(words: Words<'_>) -> Act {
+    let rest = 1 + usize::from(words.is_one_of(1, &["work", "transaction"]));
+    let name = |at: usize| {
+        let at = at + usize::from(words.is(at, "savepoint") && words.is_name(at + 1));
+        words.unquoted(at).filter(|_| words.is_name(at) && words.end() == at + 1).map(Into::into)
+    };
+    let chain = words.are(rest, &["and", "chain"]);
+    let control = match () {
+        () if words.is(0, "savepoint") => name(1).map(Control::Savepoint),
+        () if words.is(0, "release") => name(1).map(Control::Release),
+        () if words.is(0, "rollback") && words.is(rest, "to") => name(rest + 1).map(Control::RollbackTo),
+        () if words.is_one_of(0, &["commit", "end"]) => Some(Control::Commit { chain }),
+        () => Some(Control::Rollback { chain }),
+    };
+    control.map_or(Act::other(Touches::ANYTHING), Act::Transaction)
+}
+
+/// What a call of `set_config` does.
+enum Configured {
+    Local,
+    Named(Box<str>),
+    Unclear,
+}
+
+/// Reads `('name', ..., local)`.
+fn configured(words: &Words<'_>, open: usize) -> Configured {
+    if !words.is_symbol(open, b"(") {
+        // A name like any other, or one that a call is made of in another way.
+        return Configured::Unclear;
+    }
+    let mut depth = 0;
+    let mut last = open;
+    for at in open..words.end() {
+        match words.text(at) {
+            Some(b"(" | b"[") => depth += 1,
+            Some(b")" | b"]") => depth -= 1,
+            Some(b",") if depth == 1 => last = at,
+            _ => {}
+        }
+        if depth == 0 {
+            if words.is(last + 1, "true") && last + 2 == at {
+                return Configured::Local;
+            }
+            break;
+        }
+    }
+    let is_literal = matches!(words.kind(open + 1), Some(Kind::String | Kind::Escaped | Kind::Dollar));
+    match words.unquoted(open + 1) {
+        Some(name) if is_literal && words.is_symbol(open + 2, b",") => {
+            Configured::Named(canonical(&name.to_ascii_lowercase()).into())
+        }
+        _ => Configured::Unclear,
+    }
+}
+
+/// Whether a name of this look may be one of PostgreSQL's that matter, or is too long to be looked at. Few others pass.
+fn may_matter(first: u8, length: usize) -> bool {
+    match (first | 0x20, length) {
+        (b's', 10) | (b'i', 4) | (b'p', 7..) | (b'q', 12..) | (b't', 7 | 10) => true,
+        _ => length > NAME_BYTES_MAX,
+    }
+}
+
+/// What PostgreSQL's own functions and schemas of this name touch.
+fn known_name(name: &[u8]) -> Touches {
+    match name {
+        _ if !matches!(name.first(), Some(b'p' | b'q' | b't')) => Touches::NOTHING,
+        _ if name.starts_with(b"pg_temp") => Touches::TEMPORARY,
+        b"pg_advisory_lock"
+        | b"pg_advisory_lock_shared"
+        | b"pg_try_advisory_lock"
+        | b"pg_try_advisory_lock_shared"
+        | b"pg_advisory_unlock"
+        | b"pg_advisory_unlock_shared"
+        | b"pg_advisory_unlock_all" => Touches::LOCKS,
+        b"pg_create_physical_replication_slot"
+        | b"pg_create_logical_replication_slot"
+        | b"pg_copy_physical_replication_slot"
+        | b"pg_copy_logical_replication_slot"
+        | b"pg_drop_replication_slot" => Touches::SLOTS,
+        // They execute what they are given as text.
+        b"query_to_xml" | b"query_to_xmlschema" | b"query_to_xml_and_xmlschema" | b"ts_stat" | b"ts_rewrite" => {
+            Touches::ANYTHING
+        }
+        _ => Touches::NOTHING,
+    }
+}
+
+/// Words that make a block of PL/pgSQL dark: what it executes does not stand in it, or touches the session.
+const DARK: [&str; 11] =
+    ["execute", "set", "reset", "discard", "listen", "unlisten", "load", "prepare", "deallocate", "temp", "temporary"];
+
+/// What is made or changed that calls functions, or is one.
+const BEHAVIOUR: [&str; 16] = [
+    "function",
+    "procedure",
+    "routine",
+    "aggregate",
+    "extension",
+    "trigger",
+    "event",
+    "view",
+    "rule",
+    "policy",
+    "operator",
+    "cast",
+    "domain",
+    "type",
+    "schema",
+    "owned",
+];
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;

@@ -1,0 +1,254 @@
+//! What is read in single statements. What PostgreSQL's own parser reads in them is asked by `make oracle`.
+
+use super::*;
+use crate::setting::Value;
+
+/// A database none of whose functions touches the session.
+fn tame() -> Knowledge {
+    Knowledge::default()
+}
+
+fn class(text: &str) -> Class {
+    classify(text.as_bytes(), Dialect::default(), Some(&tame()))
+}
+
+fn touches(text: &str) -> Touches {
+    class(text).touches
+}
+
+fn only_act(text: &str) -> Act {
+    let class = class(text);
+    assert_eq!(class.acts.len(), 1, "{text}");
+    class.acts[0].clone()
+}
+
+fn sets(text: &str) -> Vec<(String, Value)> {
+    match only_act(text) {
+        Act::Set(changes) => changes.iter().map(|change| (change.name.to_string(), change.value.clone())).collect(),
+        other => panic!("{text} is {other:?}"),
+    }
+}
+
+fn text(value: &str) -> Value {
+    Value::Text(value.into())
+}
+
+fn names(names: &[&str]) -> Value {
+    Value::Names(names.iter().map(|&name| name.into()).collect())
+}
+
+#[test]
+fn what_reads_and_writes_tables_keeps_nothing() {
+    for text in [
+        "",
+        ";;",
+        "-- nothing\n",
+        "SELECT 1",
+        "SELECT abalance FROM pgbench_accounts WHERE aid = 1",
+        "select temp, temporary, listen, load from weather where \"set\" = 'SET x = 1'",
+        "INSERT INTO t(a) VALUES ($1) ON CONFLICT DO UPDATE SET a = excluded.a RETURNING *",
+        "WITH x AS (DELETE FROM t RETURNING *) SELECT count(*) FROM x",
+        "(SELECT 1) UNION (SELECT 2)",
+        "VALUES (1), (2)",
+        "TABLE t",
+        "COPY t FROM STDIN",
+        "UPDATE t SET a = 'DISCARD ALL'",
+        "SELECT pg_advisory_xact_lock(1), pg_try_advisory_xact_lock(2)",
+        "SELECT set_config('app.tenant', $1, true)",
+        "SELECT set_config('app.tenant', (SELECT x FROM t WHERE f(a, b)), TRUE), 1",
+        "SET LOCAL search_path = a",
+        "SET TRANSACTION READ ONLY",
+        "SET CONSTRAINTS ALL DEFERRED",
+        "SHOW search_path",
+        "NOTIFY c, 'LISTEN d'",
+        "DECLARE c CURSOR FOR SELECT 1",
+        "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
+        "FETCH ALL FROM c",
+        "EXPLAIN (ANALYZE, COSTS off) SELECT 1",
+        "EXPLAIN ANALYZE VERBOSE UPDATE t SET a = 1",
+        "DISCARD PLANS",
+        "CREATE TABLE temp (temporary int)",
+        "CREATE INDEX i ON t (lower(a))",
+        "ALTER ROLE ann SET search_path = a",
+        "ALTER TABLE t SET (fillfactor = 50)",
+        "VACUUM ANALYZE t",
+        "COMMIT PREPARED 'x'",
+        "ROLLBACK PREPARED 'x'",
+        "DO $$ BEGIN PERFORM count(*) FROM t; RAISE NOTICE 'set x to y'; END $$",
+    ] {
+        assert_eq!(touches(text), Touches::NOTHING, "{text}");
+    }
+}
+
+#[test]
+fn what_the_session_keeps_is_named() {
+    let all: &[(&str, Touches)] = &[
+        ("LISTEN c", Touches::CHANNELS),
+        ("unlisten *", Touches::CHANNELS),
+        ("LOAD 'auto_explain'", Touches::LIBRARIES),
+        ("CREATE TEMP TABLE t (a int)", Touches::TEMPORARY),
+        ("create local temporary view v as select 1", Touches::TEMPORARY.with(Touches::FUNCTIONS)),
+        ("CREATE OR REPLACE TEMP VIEW v AS SELECT 1", Touches::TEMPORARY.with(Touches::FUNCTIONS)),
+        ("CREATE TEMPORARY SEQUENCE s", Touches::TEMPORARY),
+        ("CREATE TABLE pg_temp.t (a int)", Touches::TEMPORARY),
+        ("CREATE TABLE \"pg_temp\".t (a int)", Touches::TEMPORARY),
+        ("SELECT * INTO TEMP x FROM t", Touches::TEMPORARY),
+        ("SELECT * INTO LOCAL TEMPORARY TABLE x FROM t", Touches::TEMPORARY),
+        ("DROP TABLE t", Touches::TEMPORARY),
+        ("DISCARD TEMP", Touches::TEMPORARY),
+        ("DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1", Touches::CURSORS),
+        ("CLOSE ALL", Touches::CURSORS),
+        ("PREPARE p AS SELECT 1", Touches::STATEMENTS),
+        ("EXECUTE p(1)", Touches::STATEMENTS),
+        ("DEALLOCATE ALL", Touches::STATEMENTS),
+        ("SELECT pg_advisory_lock(1)", Touches::LOCKS),
+        ("SELECT PG_TRY_ADVISORY_LOCK_SHARED(1, 2)", Touches::LOCKS),
+        ("SELECT pg_catalog.\"pg_advisory_unlock_all\"()", Touches::LOCKS),
+        ("SELECT 1 FROM t WHERE pg_try_advisory_lock(id)", Touches::LOCKS),
+        ("WITH l AS (SELECT pg_advisory_lock (1)) TABLE l", Touches::LOCKS),
+        ("SELECT pg_create_logical_replication_slot('s', 'o', true)", Touches::SLOTS),
+        ("SELECT set_config('app.tenant', $1, false)", Touches::SETTINGS),
+        ("SELECT set_config('a', 'b', 'true')", Touches::SETTINGS),
+        ("SELECT set_config($1, $2, false)", Touches::ANY_SETTING),
+        ("SELECT set_config('a' || 'b', $2, false)", Touches::ANY_SETTING),
+        ("UPDATE pg_settings SET setting = 'x' WHERE name = 'work_mem'", Touches::ANY_SETTING),
+        ("RESET ALL", Touches::ANY_SETTING),
+        ("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", Touches::FUNCTIONS),
+        ("CREATE OR REPLACE TRIGGER t BEFORE INSERT ON t EXECUTE FUNCTION f()", Touches::FUNCTIONS),
+        ("ALTER EXTENSION x UPDATE", Touches::FUNCTIONS),
+        ("DROP FUNCTION f", Touches::TEMPORARY.with(Touches::FUNCTIONS)),
+        ("DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$", Touches::LOCKS),
+        ("DO $$ BEGIN PERFORM set_config('app.tenant', '7', false); END $$", Touches::SETTINGS),
+        ("DO $$ BEGIN EXECUTE 'x' || 'y'; END $$", Touches::ANYTHING),
+        ("DO LANGUAGE plpython3u $$ x() $$", Touches::ANYTHING),
+        ("DO 'BEGIN SET x.y = 1; END' LANGUAGE plpgsql", Touches::ANYTHING),
+        ("CREATE TABLE t AS EXECUTE p", Touches::ANYTHING),
+        ("EXPLAIN ANALYZE EXECUTE p", Touches::ANYTHING),
+        ("SELECT query_to_xml('SELECT 1', true, true, '')", Touches::ANYTHING),
+        ("DISCARD ALL", Touches::ANYTHING.without(Touches::FUNCTIONS)),
+        ("U&\"\\0073et\" x", Touches::ANYTHING),
+        ("SELECT U&\"\\0073et_config\"('a', 'b', false)", Touches::ANYTHING),
+        ("SET a_name_that_is_longer_than_any_that_postgres_keeps_and_so_would_be_cut = 1", Touches::ANY_SETTING),
+        ("FROBNICATE t", Touches::ANYTHING),
+        ("SELECT 'never ended", Touches::ANYTHING),
+        ("{call x}", Touches::ANYTHING),
+    ];
+    for (text, expected) in all {
+        assert_eq!(touches(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn settings_are_read_as_the_server_reads_them() {
+    let all: &[(&str, &str, Value)] = &[
+        ("SET a.b = 'c'", "a.b", text("c")),
+        ("set session DateStyle to ISO, dmy", "datestyle", text("iso, dmy")),
+        ("SET SEARCH_PATH TO \"Shop\", public, 'x y'", "search_path", names(&["Shop", "public", "x y"])),
+        ("SET search_path = ''", "search_path", names(&[""])),
+        ("SET work_mem = 4096", "work_mem", text("4096")),
+        ("SET x.y = -1", "x.y", text("-1")),
+        ("SET x.y = 1.5", "x.y", Value::Unknown),
+        ("SET x.y TO DEFAULT", "x.y", Value::Default),
+        ("SET sort_mem = '4MB'", "work_mem", text("4MB")),
+        ("SET enable_seqscan = off", "enable_seqscan", text("off")),
+        ("SET session = 1", "session", text("1")),
+        ("SET local TO x", "local", text("x")),
+        ("SET session.x = y", "session.x", text("y")),
+        ("SET TIME ZONE 'UTC'", "timezone", text("UTC")),
+        ("SET TIME ZONE LOCAL", "timezone", Value::Default),
+        ("SET TIME ZONE -8", "timezone", text("-8")),
+        ("SET TIME ZONE INTERVAL '-08:00' HOUR TO MINUTE", "timezone", Value::Unknown),
+        ("SET NAMES 'latin1'", "client_encoding", text("latin1")),
+        ("SET NAMES", "client_encoding", Value::Default),
+        ("SET SCHEMA 'Shop'", "search_path", names(&["Shop"])),
+        ("SET ROLE ann", "role", text("ann")),
+        ("SET ROLE NONE", "role", text("none")),
+        ("SET SESSION ROLE \"Ann\"", "role", text("Ann")),
+        ("SET SESSION AUTHORIZATION bob", "session_authorization", text("bob")),
+        ("SET SESSION SESSION AUTHORIZATION DEFAULT", "session_authorization", Value::Default),
+        ("SET XML OPTION CONTENT", "xmloption", text("content")),
+        ("SET \"Work_Mem\" = E'64\\x4d'", "work_mem", Value::Unknown),
+        ("RESET a.b.c", "a.b.c", Value::Default),
+        ("RESET TIME ZONE", "timezone", Value::Default),
+        ("RESET SESSION AUTHORIZATION", "session_authorization", Value::Default),
+        ("RESET role", "role", Value::Default),
+    ];
+    for (text, name, value) in all {
+        assert_eq!(sets(text), [((*name).to_owned(), value.clone())], "{text}");
+    }
+    let characteristics = sets("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY");
+    assert!(characteristics.len() == 3 && characteristics.iter().all(|(_, value)| *value == Value::Unknown));
+}
+
+#[test]
+fn transactions_are_followed_statement_by_statement() {
+    use Control::*;
+    let controls = |text: &str| {
+        let acts = class(text).acts.into_vec().into_iter();
+        acts.map(|act| match act {
+            Act::Transaction(control) => Some(control),
+            _ => None,
+        })
+        .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        controls("BEGIN; SELECT ';'; SET a.b = 1;; COMMIT"),
+        [Some(Begin), None, None, Some(Commit { chain: false })]
+    );
+    assert_eq!(controls("start transaction isolation level serializable"), [Some(Begin)]);
+    assert_eq!(
+        controls("END WORK AND CHAIN; ABORT AND NO CHAIN"),
+        [Some(Commit { chain: true }), Some(Rollback { chain: false })]
+    );
+    assert_eq!(
+        controls("SAVEPOINT a; ROLLBACK TRANSACTION TO SAVEPOINT \"A\"; ROLLBACK TO savepoint; RELEASE SAVEPOINT a"),
+        [
+            Some(Savepoint("a".into())),
+            Some(RollbackTo("A".into())),
+            Some(RollbackTo("savepoint".into())),
+            Some(Release("a".into()))
+        ]
+    );
+    assert_eq!(controls("PREPARE TRANSACTION 'x'"), [Some(Commit { chain: false })]);
+}
+
+#[test]
+fn a_semicolon_ends_a_statement_only_outside_of_parentheses() {
+    let count = |text: &str| class(text).acts.len();
+    assert_eq!(count("CREATE RULE r AS ON INSERT TO t DO ALSO (SELECT 1; SELECT 2); SELECT 3"), 2);
+    assert_eq!(count("BEGIN; END"), 2);
+    assert_eq!(count("CREATE FUNCTION begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT 3"), 2);
+    let body = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; SELECT 3";
+    assert_eq!(class(body), Class::unread());
+}
+
+#[test]
+fn what_is_known_of_functions_decides() {
+    let (known, hidden) = (Knowledge::new(["set_tenant", "größe"], false), Knowledge::new(["f"], true));
+    let touches = |text: &str, knowledge| classify(text.as_bytes(), Dialect::default(), knowledge).touches;
+    assert_eq!(touches("SELECT app.set_tenant(7)", Some(&known)), Touches::ANYTHING);
+    assert_eq!(touches("SELECT (t).Set_Tenant FROM t", Some(&known)), Touches::ANYTHING);
+    assert_eq!(touches("CALL other(7)", Some(&known)), Touches::NOTHING);
+    assert_eq!(touches("SELECT \"SET_TENANT\"()", Some(&known)), Touches::NOTHING);
+    assert_eq!(touches("SELECT größe()", Some(&known)), Touches::ANYTHING);
+    // Nobody knows anything yet, or something is called where nobody sees it.
+    assert_eq!(touches("SELECT 1", None), Touches::ANYTHING);
+    assert_eq!(touches("SELECT 1", Some(&hidden)), Touches::ANYTHING);
+    assert_eq!(touches("SHOW work_mem", None), Touches::NOTHING);
+}
+
+#[test]
+fn what_a_prepared_statement_touches_is_kept() {
+    let act = only_act("PREPARE \"P\" (int, numeric(10, 2)) AS SELECT pg_advisory_lock($1)");
+    assert_eq!(act, Act::Prepare { name: "P".into(), touches: Touches::LOCKS });
+    assert_eq!(only_act("PREPARE p AS SELECT set_config('a', $1, false)").touches(), Touches::STATEMENTS);
+    assert_eq!(only_act("EXECUTE p('x')"), Act::Execute { name: "p".into() });
+    assert_eq!(only_act("EXECUTE p(pg_advisory_lock(1))").touches(), Touches::ANYTHING);
+}
+
+#[test]
+fn a_set_is_seen_through_any_comment() {
+    assert_eq!(touches("/* app */ SET a.b = 1"), Touches::SETTINGS);
+    assert_eq!(touches("SELECT 1 -- ;\n; -- x\n LISTEN c"), Touches::CHANNELS);
+    assert_eq!(touches("/* SET a.b = 1; */ SELECT 1"), Touches::NOTHING);
+}

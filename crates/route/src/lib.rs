@@ -1,0 +1,18 @@
+//! What a request asks for, read from its SQL: which of it a session keeps.
+//!
+//! Always true: what is not understood is never taken for harmless; nothing here has a memory but the cache, whose answers are
+//! those that would be found anew.
+//! Not here: what follows from it for a client and its server (`protocol`).
+
+pub mod cache;
+pub mod classify;
+pub mod lexer;
+pub mod setting;
+pub mod touch;
+mod words;
+
+pub use cache::Cache;
+pub use classify::{Act, Class, classify};
+pub use lexer::{Dialect, Encoding};
+pub use setting::{Change, Value};
+pub use touch::{Knowledge, Touches};

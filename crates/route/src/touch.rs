@@ -1,0 +1,152 @@
+//! What of a session a statement may change that outlives its transaction.
+//!
+//! Always true: a statement touches at least what is said of it here, and may touch less.
+//! Not here: how it is read from the text (`classify`).
+
+use std::collections::BTreeSet;
+use std::ops::{BitOr, BitOrAssign};
+
+/// A set of kinds of session state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Touches(u16);
+
+impl Touches {
+    /// Nothing that outlives the transaction.
+    pub const NOTHING: Self = Self(0);
+    /// Settings whose names the text tells.
+    pub const SETTINGS: Self = Self(1);
+    /// Settings of any name.
+    pub const ANY_SETTING: Self = Self(1 << 1);
+    /// Advisory locks of the session.
+    pub const LOCKS: Self = Self(1 << 2);
+    /// Channels that are listened to.
+    pub const CHANNELS: Self = Self(1 << 3);
+    /// Temporary tables, and whatever else stands in the temporary schema.
+    pub const TEMPORARY: Self = Self(1 << 4);
+    /// Cursors `WITH HOLD`.
+    pub const CURSORS: Self = Self(1 << 5);
+    /// Statements prepared by SQL.
+    pub const STATEMENTS: Self = Self(1 << 6);
+    /// Libraries that have been loaded.
+    pub const LIBRARIES: Self = Self(1 << 7);
+    /// Temporary replication slots.
+    pub const SLOTS: Self = Self(1 << 8);
+    /// Which functions there are, and what they do.
+    pub const FUNCTIONS: Self = Self(1 << 9);
+    /// Anything at all.
+    pub const ANYTHING: Self = Self((1 << 10) - 1);
+
+    /// Whether all of `other` is in it.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether some of `other` is in it.
+    #[must_use]
+    pub fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// It without what is in `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl BitOr for Touches {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.with(other)
+    }
+}
+
+impl BitOrAssign for Touches {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
+    }
+}
+
+impl std::fmt::Debug for Touches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [
+            "settings",
+            "any-setting",
+            "locks",
+            "channels",
+            "temporary",
+            "cursors",
+            "statements",
+            "libraries",
+            "slots",
+            "functions",
+        ];
+        let held = names.iter().enumerate().filter(|(place, _)| self.0 & 1 << place != 0).map(|(_, name)| *name);
+        match *self {
+            Self::NOTHING => f.write_str("nothing"),
+            Self::ANYTHING => f.write_str("anything"),
+            _ => f.write_str(&held.collect::<Vec<_>>().join("+")),
+        }
+    }
+}
+
+/// What is known of the functions of a database: which of them may change the session, as far as their text tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Knowledge {
+    /// Their names, as the catalog has them.
+    names: BTreeSet<Box<[u8]>>,
+    /// Whether one of them is not all ASCII.
+    has_foreign: bool,
+    /// A bit for each length that one of them has.
+    lengths: u64,
+    /// Whether one of them is called where no text of a client says so: by a trigger, a view, a policy, an operator.
+    is_hidden: bool,
+}
+
+impl Knowledge {
+    /// Of these functions it is known that they may change the session; of all others that they do not.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, is_hidden: bool) -> Self {
+        let names: BTreeSet<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
+        let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
+        Self { has_foreign: names.iter().any(|name| !name.is_ascii()), lengths, names, is_hidden }
+    }
+
+    /// Whether a function of this name may change the session. How a letter beyond ASCII is made small, and in which encoding it
+    /// comes, is the server's business: names with such letters are all alike.
+    #[must_use]
+    pub fn suspects(&self, name: &[u8]) -> bool {
+        !self.names.is_empty() && if name.is_ascii() { self.names.contains(name) } else { self.has_foreign }
+    }
+
+    /// A bit for each length that one of them may have, from 0 to 63.
+    #[must_use]
+    pub fn lengths(&self) -> u64 {
+        if self.has_foreign { u64::MAX } else { self.lengths }
+    }
+
+    /// Whether any statement that reads or writes a table may change the session.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        self.is_hidden
+    }
+
+    /// Whether no function is suspected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}

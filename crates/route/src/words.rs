@@ -1,0 +1,125 @@
+//! The tokens of one statement, to be looked at by their place.
+//!
+//! Always true: a place behind the end is nothing, and equals nothing.
+//! Not here: where a statement ends (`classify`).
+
+use crate::lexer::{Encoding, Kind, Token, unquote};
+
+/// A name as the catalog has it, in a room of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Name {
+    bytes: [u8; NAME_BYTES_MAX],
+    length: usize,
+}
+
+impl Name {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The tokens of one statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<'a> {
+    text: &'a [u8],
+    tokens: &'a [Token],
+    encoding: Encoding,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(text: &'a [u8], tokens: &'a [Token], encoding: Encoding) -> Self {
+        Self { text, tokens, encoding }
+    }
+
+    /// From a place on.
+    pub(crate) fn from(&self, at: usize) -> Self {
+        Self { tokens: self.tokens.get(at..).unwrap_or_default(), ..*self }
+    }
+
+    /// How many there are.
+    pub(crate) fn end(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// What stands here.
+    pub(crate) fn kind(&self, at: usize) -> Option<Kind> {
+        Some(self.tokens.get(at)?.kind)
+    }
+
+    /// How it is written.
+    pub(crate) fn text(&self, at: usize) -> Option<&'a [u8]> {
+        Some(&self.text[self.tokens.get(at)?.range()])
+    }
+
+    /// What it means, without quotes; `None` for a name that PostgreSQL would cut, and for what is not UTF-8.
+    pub(crate) fn unquoted(&self, at: usize) -> Option<String> {
+        let meaning = unquote(self.kind(at)?, self.text(at)?, self.encoding)?;
+        let is_cut = self.is_name(at) && meaning.len() > NAME_BYTES_MAX;
+        if is_cut { None } else { String::from_utf8(meaning).ok() }
+    }
+
+    /// Whether a string stands here, in whatever quotes.
+    pub(crate) fn is_string(&self, at: usize) -> bool {
+        matches!(self.kind(at), Some(Kind::String | Kind::Escaped | Kind::Unicode | Kind::Dollar))
+    }
+
+    /// Whether this keyword stands here.
+    pub(crate) fn is(&self, at: usize, keyword: &str) -> bool {
+        self.kind(at) == Some(Kind::Word)
+            && self.text(at).is_some_and(|text| text.eq_ignore_ascii_case(keyword.as_bytes()))
+    }
+
+    /// Whether one of these keywords stands here.
+    pub(crate) fn is_one_of(&self, at: usize, keywords: &[&str]) -> bool {
+        keywords.iter().any(|keyword| self.is(at, keyword))
+    }
+
+    /// Whether these keywords stand here in a row.
+    pub(crate) fn are(&self, at: usize, keywords: &[&str]) -> bool {
+        keywords.iter().enumerate().all(|(step, keyword)| self.is(at + step, keyword))
+    }
+
+    /// Whether this symbol stands here.
+    pub(crate) fn is_symbol(&self, at: usize, symbol: &[u8]) -> bool {
+        self.kind(at) == Some(Kind::Symbol) && self.text(at) == Some(symbol)
+    }
+
+    /// Where names and keywords stand of this look: their first byte and how many they have. What is quoted always passes.
+    pub(crate) fn places(&self, is_wanted: impl Fn(u8, usize) -> bool) -> impl Iterator<Item = usize> {
+        let text = self.text;
+        let places = self.tokens.iter().enumerate().filter(move |(_, token)| match token.kind {
+            Kind::Word => is_wanted(text[token.range().start], token.range().len()),
+            kind => kind == Kind::Quoted,
+        });
+        places.map(|(at, _)| at)
+    }
+
+    /// A name as it is written, without its quotes.
+    pub(crate) fn bare(&self, at: usize) -> &'a [u8] {
+        let text = self.text(at).unwrap_or_default();
+        if self.kind(at) == Some(Kind::Quoted) { &text[1..text.len() - 1] } else { text }
+    }
+
+    /// The name that stands here; `None` where that needs to be thought about.
+    pub(crate) fn name(&self, at: usize) -> Option<Name> {
+        let (text, is_quoted) = (self.bare(at), self.kind(at)? == Kind::Quoted);
+        // PostgreSQL cuts longer ones, at the beginning of a character.
+        if text.len() > NAME_BYTES_MAX || is_quoted && text.contains(&b'"') {
+            return None;
+        }
+        let mut name = Name { bytes: [0; NAME_BYTES_MAX], length: text.len() };
+        name.bytes[..text.len()].copy_from_slice(text);
+        if !is_quoted {
+            name.bytes[..text.len()].make_ascii_lowercase();
+        }
+        Some(name)
+    }
+
+    /// Whether a name or keyword stands here.
+    pub(crate) fn is_name(&self, at: usize) -> bool {
+        matches!(self.kind(at), Some(Kind::Word | Kind::Quoted))
+    }
+}
+
+/// `NAMEDATALEN` without its zero byte (`pg_config_manual.h`).
+pub(crate) const NAME_BYTES_MAX: usize = 63;

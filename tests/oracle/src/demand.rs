@@ -1,0 +1,213 @@
+//! What a parse tree demands of whoever claims to have read the text.
+//!
+//! Always true: everything here is read from the tree alone.
+//! Not here: the reading (`route`).
+
+use route::classify::Control;
+use route::{Act, Class, Touches, Value};
+use serde_json::Value as Json;
+
+/// Whether the class says at least what the tree does, statement by statement.
+pub(crate) fn check(tree: &Json, class: &Class) -> Result<(), String> {
+    let statements = tree["stmts"].as_array().map_or(&[][..], Vec::as_slice);
+    if class.acts.len() != statements.len() {
+        // What was given up as a whole is not counted.
+        if class.touches.has(Touches::ANYTHING) && class.acts.len() == 1 {
+            return Ok(());
+        }
+        return Err(format!("{} statements", statements.len()));
+    }
+    for (act, statement) in class.acts.iter().zip(statements) {
+        let statement = &statement["stmt"]["node"];
+        let Some((kind, node)) = statement.as_object().and_then(|node| node.iter().next()) else { continue };
+        if !act.touches().has(Touches::ANYTHING) {
+            check_one(kind, node, act)?;
+        }
+        let mut touched = Touches::NOTHING;
+        walk(statement, &mut touched);
+        let said = match act {
+            Act::Prepare { touches, .. } => *touches | act.touches(),
+            _ => act.touches(),
+        };
+        if !covers(said, touched) {
+            return Err(format!("touches {touched:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn covers(said: Touches, touched: Touches) -> bool {
+    let settings = Touches::SETTINGS.with(Touches::ANY_SETTING);
+    said.has(touched.without(settings)) && (!touched.meets(settings) || said.meets(settings))
+}
+
+fn check_one(kind: &str, node: &Json, act: &Act) -> Result<(), String> {
+    let expect = |is_so: bool| if is_so { Ok(()) } else { Err(format!("{kind}: {node}")) };
+    match kind {
+        "TransactionStmt" => expect(is_control(node, act)),
+        "VariableSetStmt" => expect(is_set(node, act)),
+        "PrepareStmt" => expect(matches!(act, Act::Prepare { name, .. } if **name == *text(&node["name"]))),
+        "ExecuteStmt" => expect(matches!(act, Act::Execute { name } if **name == *text(&node["name"]))),
+        "DiscardStmt" if node["target"] == DISCARD_ALL => expect(*act == Act::DiscardAll),
+        // Nothing else may be taken for one of them: what is expected next would be wrong.
+        _ => expect(matches!(act, Act::Other { .. })),
+    }
+}
+
+fn is_control(node: &Json, act: &Act) -> bool {
+    let name = text(&node["savepoint_name"]);
+    let chain = node["chain"] == true;
+    let wanted = match node["kind"].as_i64() {
+        Some(1 | 2) => Control::Begin,
+        Some(3) => Control::Commit { chain },
+        Some(4) => Control::Rollback { chain },
+        Some(5) => Control::Savepoint(name.into()),
+        Some(6) => Control::Release(name.into()),
+        Some(7) => Control::RollbackTo(name.into()),
+        Some(8) => Control::Commit { chain: false },
+        // COMMIT PREPARED, ROLLBACK PREPARED
+        _ => return matches!(act, Act::Other { .. }),
+    };
+    *act == Act::Transaction(wanted)
+}
+
+fn is_set(node: &Json, act: &Act) -> bool {
+    let name = text(&node["name"]).to_ascii_lowercase();
+    let name = route::setting::canonical(&name);
+    let is_local = node["is_local"] == true;
+    let kind = node["kind"].as_i64();
+    let is_of_transaction =
+        matches!(&*name, "TRANSACTION" | "transaction" | "TRANSACTION SNAPSHOT" | "transaction snapshot");
+    // RESET TRANSACTION ISOLATION LEVEL
+    if is_local || is_of_transaction || kind == Some(5) && name == "transaction_isolation" {
+        return matches!(act, Act::Other { .. }) || is_change_of(act, name).is_some();
+    }
+    // A name that is too long is cut by the parser, and asked about by us.
+    if act.touches().has(Touches::ANY_SETTING) && name.len() >= 63 {
+        return true;
+    }
+    match kind {
+        Some(6) => *act == Act::ResetAll,
+        Some(4) if name == "session characteristics" => matches!(act, Act::Set(changes) if changes.len() == 3),
+        Some(2 | 5) => matches!(is_change_of(act, name), Some(Value::Default)),
+        _ => match (is_change_of(act, name), wanted(&node["args"])) {
+            (Some(Value::Unknown), _) => true,
+            // The parser writes the word of an option in capitals; the setting has it in small letters.
+            (Some(Value::Text(text)), Some(wanted)) if name == "xmloption" => {
+                text.eq_ignore_ascii_case(&wanted.join(", "))
+            }
+            (Some(Value::Text(text)), Some(wanted)) => **text == wanted.join(", "),
+            (Some(Value::Names(names)), Some(wanted)) => {
+                names.iter().map(|name| &**name).eq(wanted.iter().map(String::as_str))
+            }
+            _ => false,
+        },
+    }
+}
+
+fn is_change_of<'a>(act: &'a Act, name: &str) -> Option<&'a Value> {
+    match act {
+        Act::Set(changes) => changes.iter().find(|change| *change.name == *name).map(|change| &change.value),
+        _ => None,
+    }
+}
+
+/// What the parser has read as values, as far as it is of strings and whole numbers.
+fn wanted(arguments: &Json) -> Option<Vec<String>> {
+    let one = |argument: &Json| {
+        let constant = &argument["node"]["AConst"]["val"];
+        let string = constant["Sval"]["sval"].as_str().map(str::to_owned);
+        string.or_else(|| {
+            constant["Ival"].is_object().then(|| constant["Ival"]["ival"].as_i64().unwrap_or(0).to_string())
+        })
+    };
+    arguments.as_array()?.iter().map(one).collect()
+}
+
+/// Adds what each node of a tree touches.
+fn walk(tree: &Json, touched: &mut Touches) {
+    match tree {
+        Json::Array(items) => items.iter().for_each(|item| walk(item, touched)),
+        Json::Object(fields) => {
+            for (name, field) in fields {
+                *touched |= node(name, field);
+                walk(field, touched);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn node(kind: &str, node: &Json) -> Touches {
+    match kind {
+        "VariableSetStmt" if node["is_local"] == true => Touches::NOTHING,
+        "VariableSetStmt"
+            if node["name"].as_str().is_some_and(|name| name.to_ascii_lowercase().starts_with("transaction")) =>
+        {
+            Touches::NOTHING
+        }
+        // In CREATE FUNCTION, ALTER ROLE and the like it is not executed.
+        "FuncCall" => function(node),
+        "ListenStmt" | "UnlistenStmt" => Touches::CHANNELS,
+        "LoadStmt" => Touches::LIBRARIES,
+        "PrepareStmt" | "ExecuteStmt" | "DeallocateStmt" => Touches::STATEMENTS,
+        "DeclareCursorStmt" if node["options"].as_i64().unwrap_or(0) & CURSOR_OPT_HOLD != 0 => Touches::CURSORS,
+        "ClosePortalStmt" => Touches::CURSORS,
+        "DropStmt" => Touches::TEMPORARY,
+        "DiscardStmt" if node["target"] == DISCARD_TEMP => Touches::TEMPORARY,
+        "CreateFunctionStmt"
+        | "CreateTrigStmt"
+        | "CreateExtensionStmt"
+        | "RuleStmt"
+        | "ViewStmt"
+        | "CreatePolicyStmt"
+        | "CreateCastStmt"
+        | "CreateDomainStmt"
+        | "AlterFunctionStmt"
+        | "CreateEventTrigStmt" => Touches::FUNCTIONS,
+        // A table that is made, or named, in the temporary schema.
+        "relation" | "rel" | "view" | "sequence" | "RangeVar" if is_temporary(node) => Touches::TEMPORARY,
+        _ => Touches::NOTHING,
+    }
+}
+
+fn is_temporary(range: &Json) -> bool {
+    text(&range["relpersistence"]) == "t" || text(&range["schemaname"]).starts_with("pg_temp")
+}
+
+fn function(call: &Json) -> Touches {
+    let names = call["funcname"].as_array();
+    let Some(name) = names.and_then(|names| names.last()).map(|name| text(&name["node"]["String"]["sval"])) else {
+        return Touches::NOTHING;
+    };
+    let args = call["args"].as_array().map_or(&[][..], Vec::as_slice);
+    match (name, args) {
+        ("set_config", [_, _, local]) if local["node"]["AConst"]["val"]["Boolval"]["boolval"] == true => {
+            Touches::NOTHING
+        }
+        ("set_config", [_, _, _]) => Touches::SETTINGS,
+        (name, _) if LOCKS.contains(&name) => Touches::LOCKS,
+        (name, _) if name.ends_with("_replication_slot") && name.starts_with("pg_c") => Touches::SLOTS,
+        _ => Touches::NOTHING,
+    }
+}
+
+fn text(value: &Json) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// `DISCARD_ALL` of `DiscardMode`, and `DISCARD_TEMP`, as protobuf numbers them.
+const DISCARD_ALL: i64 = 1;
+const DISCARD_TEMP: i64 = 4;
+/// `nodes/parsenodes.h`
+const CURSOR_OPT_HOLD: i64 = 0x0020;
+/// The functions that lock for the session, and unlock (`pg_proc.dat`).
+const LOCKS: [&str; 7] = [
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "pg_advisory_unlock",
+    "pg_advisory_unlock_shared",
+    "pg_advisory_unlock_all",
+];

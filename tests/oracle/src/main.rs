@@ -1,0 +1,127 @@
+//! What `route` says of SQL, held against what PostgreSQL's own parser says: on PostgreSQL's regression tests, and on texts made
+//! of them by chance.
+//!
+//! Always true: a text that the parser refuses proves nothing and is only counted; whoever is found wrong is shown with the text.
+//! Not here: what the parse tree demands (`demand`), how texts are changed (`mutate`).
+
+mod cost;
+mod demand;
+mod mutate;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lexopt::Arg;
+use rayon::prelude::*;
+use route::{Dialect, Knowledge, classify};
+
+struct Options {
+    sql: PathBuf,
+    mutations: u64,
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    if std::env::args().any(|argument| argument == "--cost") {
+        cost::tell();
+        return ExitCode::SUCCESS;
+    }
+    match options().and_then(|options| run(&options)) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options() -> Result<Options, String> {
+    let mut arguments = lexopt::Parser::from_env();
+    let mut options = Options { sql: PathBuf::new(), mutations: 200_000, seed: 1 };
+    let wrong = |error: lexopt::Error| error.to_string();
+    while let Some(argument) = arguments.next().map_err(wrong)? {
+        let number = |arguments: &mut lexopt::Parser| -> Result<u64, String> {
+            let value = arguments.value().map_err(wrong)?;
+            value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| format!("{} is no number", value.display()))
+        };
+        match argument {
+            Arg::Long("mutations") => options.mutations = number(&mut arguments)?,
+            Arg::Long("seed") => options.seed = number(&mut arguments)?,
+            Arg::Value(folder) => options.sql = folder.into(),
+            other => return Err(format!("{}\n\n{USAGE}", other.unexpected())),
+        }
+    }
+    if options.sql.as_os_str().is_empty() { Err(USAGE.to_owned()) } else { Ok(options) }
+}
+
+/// How many texts `route` is wrong about.
+fn run(options: &Options) -> Result<u64, String> {
+    let statements = statements(&options.sql)?;
+    let tally = Tally::default();
+    statements.par_iter().for_each(|text| tally.try_out(text));
+    println!("{} statements of {}: {}", statements.len(), options.sql.display(), tally.report());
+    let mutated = Tally::default();
+    (0..options.mutations).into_par_iter().for_each(|number| {
+        let text = mutate::text(&statements, options.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number));
+        mutated.try_out(&text);
+    });
+    println!("{} texts made of them: {}", options.mutations, mutated.report());
+    Ok(tally.wrong.into_inner() + mutated.wrong.into_inner())
+}
+
+#[derive(Default)]
+struct Tally {
+    parsed: AtomicU64,
+    harmless: AtomicU64,
+    wrong: AtomicU64,
+}
+
+impl Tally {
+    fn try_out(&self, text: &str) {
+        let Ok(parsed) = pg_query::parse(text) else { return };
+        let Ok(tree) = serde_json::to_value(&parsed.protobuf) else { return };
+        self.parsed.fetch_add(1, Ordering::Relaxed);
+        let class = classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()));
+        self.harmless.fetch_add(u64::from(class.is_harmless()), Ordering::Relaxed);
+        if let Err(why) = demand::check(&tree, &class)
+            && self.wrong.fetch_add(1, Ordering::Relaxed) < SHOWN_MAX
+        {
+            println!("WRONG: {why}\n    {}\n    {class:?}", text.escape_debug());
+        }
+    }
+
+    fn report(&self) -> String {
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        format!("{} parsed, {} of them harmless, {} wrong", of(&self.parsed), of(&self.harmless), of(&self.wrong))
+    }
+}
+
+/// What the files hold, cut where a line ends with a semicolon; what is meant for psql is left out.
+fn statements(folder: &PathBuf) -> Result<Vec<String>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|kind| kind == "sql"));
+    files.sort();
+    let mut statements = Vec::new();
+    for file in files {
+        let text = std::fs::read(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        let mut statement = String::new();
+        for line in String::from_utf8_lossy(&text).lines().filter(|line| !line.starts_with('\\')) {
+            statement.push_str(line);
+            statement.push('\n');
+            // A body in dollars has semicolons of its own: it goes on until the parser is content, within reason.
+            if line.trim_end().ends_with(';') && (pg_query::parse(&statement).is_ok() || statement.len() > LONG) {
+                statements.push(std::mem::take(&mut statement));
+            }
+        }
+    }
+    Ok(statements)
+}
+
+const USAGE: &str = "usage: oracle FOLDER [--mutations N] [--seed N], or oracle --cost: FOLDER holds .sql files, such as src/test/regress/sql";
+/// Who is wrong often is shown so many times.
+const SHOWN_MAX: u64 = 20;
+/// A statement that is longer and not understood is given up.
+const LONG: usize = 8_000;

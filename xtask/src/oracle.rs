@@ -1,0 +1,68 @@
+//! `cargo xtask oracle`: what `route` says of SQL against what PostgreSQL's own parser says.
+//!
+//! Always true: the parser and PostgreSQL's regression tests come from where everybody has them, crates.io and the source package
+//! of the distribution's PostgreSQL; nothing of them stays but in cargo's target folder.
+//! Not here: the comparison (`tests/oracle`).
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::house::{House, become_program, which};
+use crate::setup::{self, Purpose};
+
+pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    setup::run(&[Purpose::Oracle])?;
+    let target = house.target().join("oracle");
+    let folder = target.to_string_lossy();
+    house.cargo(["build", "--release", "--manifest-path", "tests/oracle/Cargo.toml", "--target-dir", &folder])?;
+    let program = target.join("release").join("oracle");
+    let is_option = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
+    let has_folder = arguments.first().is_some_and(|first| !is_option(first));
+    let sql = if has_folder { None } else { Some(regression_tests(&target)?.join("sql").into_os_string()) };
+    Err(become_program(&program, sql.iter().chain(arguments)))
+}
+
+/// PostgreSQL's own regression tests (`src/test/regress`), fetched once.
+fn regression_tests(target: &Path) -> Result<PathBuf, String> {
+    let home = target.join("postgresql");
+    if let Some(found) = find_tests(&home) {
+        return Ok(found);
+    }
+    if which("apt-get", &[]).is_none() {
+        return Err(
+            "no apt-get to fetch PostgreSQL's source with: name a folder of .sql files, such as src/test/regress/sql"
+                .into(),
+        );
+    }
+    fs::create_dir_all(home.join("lists/partial"))
+        .map_err(|error| format!("cannot make {}: {error}", home.display()))?;
+    eprintln!("fetching the source package of PostgreSQL into {}", home.display());
+    let status = Command::new("sh").arg("-c").arg(FETCH).current_dir(&home).status();
+    match status {
+        Ok(status) if status.success() => {
+            find_tests(&home).ok_or_else(|| format!("no regression tests below {}", home.display()))
+        }
+        Ok(_) => Err("PostgreSQL's source package cannot be had; name a folder of .sql files instead".into()),
+        Err(error) => Err(format!("cannot start a shell: {error}")),
+    }
+}
+
+fn find_tests(home: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(home).ok()?.flatten().map(|entry| entry.path().join("src/test/regress"));
+    folders.into_iter().find(|folder| folder.join("sql").is_dir())
+}
+
+/// A list of sources of its own, so that the machine's stay what they are, and nobody has to be root.
+const FETCH: &str = r#"
+set -e
+. /etc/os-release
+version=$(ls /usr/lib/postgresql | sort -n | tail -1)
+echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $VERSION_CODENAME main" > sources.list
+options="-q -o Dir::Etc::SourceList=$PWD/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$PWD/lists
+    -o Dir::Cache=$PWD -o APT::Sandbox::User= -o Debug::NoLocking=1"
+apt-get $options update
+apt-get $options source --download-only "postgresql-$version"
+tar xf postgresql-"$version"_*.orig.tar.* --wildcards '*/src/test/regress/*'
+"#;

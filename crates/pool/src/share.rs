@@ -152,7 +152,7 @@ impl Pools {
     /// Gives the room there is in a database to those who stand in line for it.
     fn fill_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
         while self.has_room(number) {
-            let Some((key, _)) = self.bank.database(number).line.first() else { return };
+            let Some(key) = self.next_in_line(now, number) else { return };
             let hunger = self.step_out(key);
             self.unsettled.push_back(key);
             let Some(user) = self.pools.get(key).map(|pool| pool.user) else { return };
@@ -186,20 +186,45 @@ impl Pools {
     /// Has the largest pool of a database give up the next server that comes back, if a pool starves beside it and no room is
     /// on its way.
     fn press(&mut self, now: Time, number: u32) {
+        let is_hungry = self.next_in_line(now, number).is_some_and(|key| self.starves(now, key));
         let database = self.bank.database(number);
-        let first = database.line.first();
-        let starves = |key: PoolKey| self.pools.get(key).is_some_and(|pool| pool.starves(now, &self.tables));
         let pools = || database.pools.iter().filter_map(|key| self.pools.get(*key));
         let is_full = pools().map(|pool| pool.shelf.staying()).sum::<u32>() >= database.servers_max;
-        let is_needed = is_full && first.is_some_and(|(key, _)| starves(key));
+        let is_needed = is_full && is_hungry;
         let largest = pools().max_by_key(|pool| (pool.shelf.shared(), pool.key));
         let victim = largest.map(|pool| pool.key).filter(|_| is_needed);
         database.is_pressed = victim.is_some();
+        let mut is_new = false;
         for key in &database.pools {
             if let Some(pool) = self.pools.get_mut(*key) {
-                pool.has_to_yield = Some(*key) == victim;
+                let has_to_yield = Some(*key) == victim;
+                is_new |= has_to_yield && !pool.has_to_yield;
+                pool.has_to_yield = has_to_yield;
             }
         }
+        if let Some(victim) = victim.filter(|_| is_new) {
+            self.step_back(victim, number);
+        }
+    }
+
+    /// Whoever has to give up what it has stands behind the others if it wants it back.
+    fn step_back(&mut self, key: PoolKey, database: u32) {
+        let Some(&Hunger::Room { place, is_granted }) = self.pools.get(key).map(|pool| &pool.hunger) else { return };
+        self.bank.database(database).line.leave(place);
+        let place = self.bank.queue_for_room(key, database, place.need);
+        self.set_hunger(key, Hunger::Room { place, is_granted });
+    }
+
+    /// Who is next to have a server of a database: the first that has nothing and starves, or the first. A pool with waiting clients
+    /// that is always served from what it has would otherwise stand in front of the others for ever.
+    fn next_in_line(&mut self, now: Time, number: u32) -> Option<PoolKey> {
+        let line = &self.bank.database(number).line;
+        let (first, all) = (line.first().map(|(key, _)| key), line.pools());
+        all.into_iter().find(|key| self.starves(now, *key)).or(first)
+    }
+
+    fn starves(&self, now: Time, key: PoolKey) -> bool {
+        self.pools.get(key).is_some_and(|pool| pool.starves(now, &self.tables))
     }
 
     /// Evicts one server for whoever stands in line at the ledger, or leaves it owed.

@@ -29,6 +29,7 @@ mod sessions;
 mod signals;
 mod smoke;
 mod sockets;
+mod state;
 mod syslog;
 mod takeover;
 mod timeouts;
@@ -90,6 +91,9 @@ fn list() -> Vec<Entry> {
         traffic::psql_gets_its_rows,
         traffic::pgbench_runs_in_each_protocol_mode_that_applies,
         traffic::pgbench_with_prepared_statements_runs_in_session_mode,
+        state::what_is_set_in_any_way_follows_its_client,
+        state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
+        state::random_settings_are_what_they_would_be_on_a_direct_connection,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,
         prepared::clients_share_what_they_prepare_and_not_its_names,
         prepared::what_is_read_when_it_is_prepared_is_read_for_each_client,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pool::Mode;
 
-use crate::catalog::Words;
+use crate::catalog::{SessionState, Words};
 use crate::host::Host;
 use crate::mistake::Wrong;
 use crate::pairs::{count, limit, mode, pairs, port, time, unrecognized, word};
@@ -47,6 +47,8 @@ pub struct Database {
     pub query_wait_timeout: Option<Option<Duration>>,
     /// When a server is given back; `None` is the setting of this name.
     pub pool_mode: Option<Mode>,
+    /// What becomes of the state of a session; `None` is the setting of this name.
+    pub session_state: Option<SessionState>,
     /// Servers over all users, never 0; `None` is the setting of this name.
     pub max_db_connections: Option<u32>,
     /// Clients, never 0; `None` is the setting of this name.
@@ -129,6 +131,7 @@ impl Database {
             server_lifetime: None,
             query_wait_timeout: None,
             pool_mode: None,
+            session_state: None,
             max_db_connections: None,
             max_db_client_connections: None,
             load_balance_hosts: LoadBalance::default(),
@@ -180,6 +183,7 @@ impl Database {
                 self.query_wait_timeout = time(key, value)?.map(|wait| (!wait.is_zero()).then_some(wait));
             }
             "pool_mode" => self.pool_mode = Some(mode(value)?),
+            "session_state" => self.session_state = Some(word(key, value)?),
             "max_db_connections" => self.max_db_connections = limit(key, value)?,
             "max_db_client_connections" => self.max_db_client_connections = limit(key, value)?,
             "load_balance_hosts" => self.load_balance_hosts = word(key, value)?,
@@ -262,6 +266,7 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "timezone",
     "application_name",
     "replication_pool_size",
+    "session_state",
 ];
 /// The name of the fallback.
 pub(crate) const FALLBACK: &str = "*";

@@ -24,6 +24,7 @@ fn every_documented_key_is_taken() {
         let value = match *key {
             "pool_mode" => "statement",
             "load_balance_hosts" => "disable",
+            "session_state" => "follow",
             _ => "7",
         };
         let text = format!("{key}={value}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pool::{Limits, Mode, Reuse};
 
-use crate::catalog::{CheckQuery, Settings};
+use crate::catalog::{CheckQuery, SessionState, Settings};
 use crate::database::{Database, RESERVED};
 use crate::user::UserSettings;
 
@@ -57,6 +57,13 @@ impl Settings {
     pub fn pool_mode(&self, database: &Database, user: &str) -> Mode {
         let user = self.users.get(database.user.as_deref().unwrap_or(user));
         user.and_then(|user| user.pool_mode).or(database.pool_mode).unwrap_or(self.pool_mode)
+    }
+
+    /// Whether the state of their sessions follows the clients of this pool.
+    #[must_use]
+    pub fn follows_state(&self, database: &Database, user: &str) -> bool {
+        let state = database.session_state.unwrap_or(self.session_state);
+        state == SessionState::Follow && self.pool_mode(database, user) == Mode::Transaction
     }
 
     /// How long a client of this login user may wait for a server; `None` is for ever.

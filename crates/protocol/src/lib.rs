@@ -11,4 +11,5 @@ pub mod pack;
 pub mod prepared;
 pub mod replication;
 pub mod server;
+pub mod state;
 pub mod vars;

@@ -159,7 +159,7 @@ impl Vars {
 }
 
 /// Appends a string literal that means `text` whatever `standard_conforming_strings` says.
-fn push_literal(sql: &mut String, text: &str) {
+pub(crate) fn push_literal(sql: &mut String, text: &str) {
     sql.push_str(if text.contains('\\') { " E'" } else { "'" });
     for character in text.chars() {
         match character {

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use crate::classify::{Act, Class, classify};
+use crate::classify::{Act, Class, classify, is_plain};
 use crate::lexer::Dialect;
 use crate::touch::{Knowledge, Touches};
 
@@ -22,6 +22,7 @@ pub struct Cache {
 struct Row {
     hash: u64,
     dialect: Dialect,
+    scope: u32,
     text: Box<[u8]>,
     class: Rc<Class>,
 }
@@ -31,33 +32,35 @@ impl Default for Cache {
         let plain = Class {
             acts: [Act::Other { touches: Touches::NOTHING, names: Box::default() }].into(),
             touches: Touches::NOTHING,
+            mentions: Box::default(),
         };
         Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain) }
     }
 }
 
 impl Cache {
-    /// What [`classify`] says of a text. Whoever learns something new of functions must [`Cache::forget`] first.
-    pub fn class(&mut self, text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) -> Rc<Class> {
+    /// What [`classify`] says of a text. The same `scope` stands for the same knowledge.
+    pub fn class(&mut self, text: &[u8], dialect: Dialect, scope: u32, knowledge: Option<&Knowledge>) -> Rc<Class> {
         if text.len() > TEXT_BYTES_MAX {
             return Rc::new(classify(text, dialect, knowledge));
+        }
+        // What comes once, with its values in it, is most of all texts that are short.
+        if text.len() <= PLAIN_BYTES_MAX && knowledge.is_some_and(|knowledge| is_plain(text, dialect, knowledge)) {
+            return self.plain.clone();
         }
         let hash = hash(text);
         let row = &mut self.rows[(hash >> 32) as usize % ROWS];
         match row {
-            Some(row) if row.hash == hash && row.dialect == dialect && *row.text == *text => row.class.clone(),
+            Some(row) if row.hash == hash && (row.dialect, row.scope) == (dialect, scope) && *row.text == *text => {
+                row.class.clone()
+            }
             _ => {
                 let class = classify(text, dialect, knowledge);
                 let class = if class == *self.plain { self.plain.clone() } else { Rc::new(class) };
-                *row = Some(Row { hash, dialect, text: text.into(), class: class.clone() });
+                *row = Some(Row { hash, dialect, scope, text: text.into(), class: class.clone() });
                 class
             }
         }
-    }
-
-    /// Forgets all: what they were read by is not so any more.
-    pub fn forget(&mut self) {
-        self.rows.fill_with(|| None);
     }
 
     /// How many bytes the texts take.
@@ -79,6 +82,8 @@ fn hash(text: &[u8]) -> u64 {
     hash
 }
 
+/// A text up to here is read as quickly as it is found.
+const PLAIN_BYTES_MAX: usize = 256;
 /// How many texts are held.
 const ROWS: usize = 1024;
 /// A text that is longer is read each time, which takes a small part of what its server does.
@@ -91,11 +96,45 @@ mod tests {
     #[test]
     fn a_text_that_was_read_is_not_read_again() {
         let (mut cache, tame) = (Cache::default(), Knowledge::default());
-        let mut class = |text: &str, knowledge| cache.class(text.as_bytes(), Dialect::default(), knowledge);
+        let mut class = |text: &str, knowledge| cache.class(text.as_bytes(), Dialect::default(), 0, knowledge);
         let first = class("SET a.b = 1", Some(&tame));
         assert!(Rc::ptr_eq(&first, &class("SET a.b = 1", Some(&tame))));
         assert!(Rc::ptr_eq(&class("SELECT 1", Some(&tame)), &class("SELECT 2", Some(&tame))));
         assert_eq!(*first, classify(b"SET a.b = 1", Dialect::default(), Some(&tame)));
+    }
+
+    /// The quick look says of no text that it is plain of which the long one says something else.
+    #[test]
+    fn what_is_plain_at_a_glance_is_plain() {
+        let known = Knowledge::new(["touch"], false);
+        let plain = Cache::default().plain;
+        let texts = [
+            "SELECT 1",
+            "select a from t where b = 'x';",
+            "SELECT 1; SELECT 2",
+            "SELECT set_config('a', 'b', false)",
+            "SELECT touch()",
+            "SELECT \"touch\"()",
+            "SELECT 1 INTO TEMP t",
+            "INSERT INTO t VALUES (1)",
+            "UPDATE t SET a = 1",
+            "SELECT pg_advisory_lock(1)",
+            "SELECT 1;;",
+            "DELETE FROM pg_temp.t",
+            "BEGIN",
+            "SELECT",
+            "SELECT 'never ended",
+            "WITH x AS (SELECT 1) SELECT 2",
+            "",
+        ];
+        let mut count = 0;
+        for text in texts.map(str::as_bytes) {
+            if is_plain(text, Dialect::default(), &known) {
+                count += 1;
+                assert_eq!(classify(text, Dialect::default(), Some(&known)), *plain, "{}", text.escape_ascii());
+            }
+        }
+        assert!(count >= 4, "only {count}");
     }
 
     #[test]
@@ -103,8 +142,8 @@ mod tests {
         let (mut cache, tame) = (Cache::default(), Knowledge::default());
         let text = br"SELECT 'a\'; LISTEN c --'";
         let backslashes = Dialect { backslashes: true, ..Dialect::default() };
-        assert!(!cache.class(text, Dialect::default(), Some(&tame)).is_harmless());
-        assert!(cache.class(text, backslashes, Some(&tame)).is_harmless());
+        assert!(!cache.class(text, Dialect::default(), 0, Some(&tame)).is_harmless());
+        assert!(cache.class(text, backslashes, 0, Some(&tame)).is_harmless());
     }
 
     #[test]
@@ -112,22 +151,19 @@ mod tests {
         let (mut cache, tame) = (Cache::default(), Knowledge::default());
         for number in 0..10 * ROWS {
             let text = format!("SELECT '{}', {number}", "x".repeat(TEXT_BYTES_MAX - 100));
-            cache.class(text.as_bytes(), Dialect::default(), Some(&tame));
+            cache.class(text.as_bytes(), Dialect::default(), 0, Some(&tame));
         }
         assert!(cache.bytes() > 0 && cache.bytes() <= ROWS * TEXT_BYTES_MAX);
         let long = format!("SELECT '{}'", "x".repeat(TEXT_BYTES_MAX));
         let before = cache.bytes();
-        assert!(cache.class(long.as_bytes(), Dialect::default(), Some(&tame)).is_harmless());
+        assert!(cache.class(long.as_bytes(), Dialect::default(), 0, Some(&tame)).is_harmless());
         assert_eq!(cache.bytes(), before);
-        cache.forget();
-        assert_eq!(cache.bytes(), 0);
     }
 
     #[test]
-    fn what_is_learned_counts_once_the_rest_is_forgotten() {
+    fn what_is_learned_is_another_scope() {
         let mut cache = Cache::default();
-        assert!(!cache.class(b"SELECT 1", Dialect::default(), None).is_harmless());
-        cache.forget();
-        assert!(cache.class(b"SELECT 1", Dialect::default(), Some(&Knowledge::default())).is_harmless());
+        assert!(!cache.class(b"SELECT 1", Dialect::default(), 0, None).is_harmless());
+        assert!(cache.class(b"SELECT 1", Dialect::default(), 1, Some(&Knowledge::default())).is_harmless());
     }
 }

@@ -4,6 +4,9 @@
 //! touches anything. A text that PostgreSQL would refuse as a whole may be told to do this or that.
 //! Not here: how text becomes tokens (`lexer`), what a SET says (`setting`).
 
+use std::collections::BTreeSet;
+
+use crate::body::{is_dark, mentions};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::setting::{self, Change, Meaning, canonical};
 use crate::touch::{Knowledge, Touches};
@@ -16,16 +19,16 @@ pub struct Class {
     pub acts: Box<[Act]>,
     /// All that they touch.
     pub touches: Touches,
+    /// Settings with a dot in their names that the text mentions, if it touches anything.
+    pub mentions: Box<[Box<str>]>,
 }
 
 impl Class {
     /// Of a text that nobody has read: it may do anything.
     #[must_use]
     pub fn unread() -> Self {
-        Self {
-            acts: [Act::Other { touches: Touches::ANYTHING, names: Box::default() }].into(),
-            touches: Touches::ANYTHING,
-        }
+        let all = Act::Other { touches: Touches::ANYTHING, names: Box::default() };
+        Self { acts: [all].into(), touches: Touches::ANYTHING, mentions: Box::default() }
     }
 
     /// Whether nothing outlives its transaction.
@@ -133,7 +136,38 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         start = end + 1;
     }
     let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
-    Class { acts: acts.into(), touches }
+    let mut names = BTreeSet::new();
+    if !touches.is_nothing() {
+        mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
+    }
+    Class { acts: acts.into(), touches, mentions: names.into_iter().collect() }
+}
+
+/// Whether a text is one statement that reads or writes tables and has no name in it that could matter, by a look at each token
+/// alone. Most are, and for these nothing more is to be known.
+pub(crate) fn is_plain(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> bool {
+    let lengths = knowledge.lengths();
+    let mut tokens = Lexer::new(text, dialect);
+    let is_plain_verb = |verb: &[u8]| PLAIN_VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known));
+    let is_known = tokens.next().is_some_and(|verb| verb.kind == Kind::Word && is_plain_verb(&text[verb.range()]));
+    is_known
+        && !knowledge.is_hidden()
+        && tokens.all(|token| match token.kind {
+            Kind::Word => {
+                let word = &text[token.range()];
+                let is_suspect = || {
+                    let mut small = [0; NAME_BYTES_MAX];
+                    let small = &mut small[..word.len()];
+                    small.copy_from_slice(word);
+                    small.make_ascii_lowercase();
+                    knowledge.suspects(small)
+                };
+                !may_matter(word[0], word.len()) && (lengths & 1 << (word.len() % 64) == 0 || !is_suspect())
+            }
+            Kind::Symbol => text[token.range().start] != b';' || token.range().end == text.len(),
+            Kind::Quoted | Kind::QuotedUnicode | Kind::Broken => false,
+            _ => true,
+        })
 }
 
 impl Act {
@@ -144,7 +178,8 @@ impl Act {
             Self::Transaction(_) => Touches::NOTHING,
             Self::Set(_) => Touches::SETTINGS,
             Self::ResetAll => Touches::ANY_SETTING,
-            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS),
+            // It makes no function, and unloads no library.
+            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS.with(Touches::LIBRARIES)),
             Self::Prepare { .. } => Touches::STATEMENTS,
             // What the statement does is known to who has seen it prepared.
             Self::Execute { .. } => Touches::STATEMENTS,
@@ -235,7 +270,7 @@ impl Reader<'_> {
                         names.push(name);
                         Touches::SETTINGS
                     }
-                    Configured::Unclear => Touches::ANY_SETTING,
+                    Configured::Unclear => Touches::ANY_SETTING.with(Touches::UNTOLD),
                 },
                 b"into" => {
                     let scope = usize::from(words.is_one_of(at + 1, &["local", "global"]));
@@ -343,13 +378,14 @@ impl Reader<'_> {
     fn body(&self, body: &[u8]) -> Act {
         let tokens: Vec<Token> = Lexer::new(body, self.dialect).collect();
         let words = Words::new(body, &tokens, self.dialect.encoding);
-        let is_dark = |at: usize| match words.kind(at) {
-            Some(Kind::Broken | Kind::QuotedUnicode) => true,
-            Some(Kind::Word) => words.is_one_of(at, &DARK),
-            _ => false,
-        };
-        if (0..words.end()).any(is_dark) { Act::other(Touches::ANYTHING) } else { self.query(words) }
+        if is_dark(&words) { Act::other(Touches::ANYTHING) } else { self.query(words) }
     }
+}
+
+/// What the names in a text touch by what PostgreSQL's own functions do.
+pub(crate) fn calls(words: Words<'_>, dialect: Dialect) -> Touches {
+    let tame = Knowledge::default();
+    Reader { dialect, knowledge: Some(&tame) }.query(words).touches()
 }
 
 fn changed(meaning: Meaning) -> Act {
@@ -449,9 +485,8 @@ fn known_name(name: &[u8]) -> Touches {
     }
 }
 
-/// Words that make a block of PL/pgSQL dark: what it executes does not stand in it, or touches the session.
-const DARK: [&str; 11] =
-    ["execute", "set", "reset", "discard", "listen", "unlisten", "load", "prepare", "deallocate", "temp", "temporary"];
+/// What statements begin with that do nothing but read or write tables.
+const PLAIN_VERBS: [&[u8]; 4] = [b"select", b"insert", b"update", b"delete"];
 
 /// What is made or changed that calls functions, or is one.
 const BEHAVIOUR: [&str; 16] = [

@@ -4,6 +4,7 @@
 //! those that would be found anew.
 //! Not here: what follows from it for a client and its server (`protocol`).
 
+mod body;
 pub mod cache;
 pub mod classify;
 pub mod lexer;
@@ -15,4 +16,4 @@ pub use cache::Cache;
 pub use classify::{Act, Class, classify};
 pub use lexer::{Dialect, Encoding};
 pub use setting::{Change, Value};
-pub use touch::{Knowledge, Touches};
+pub use touch::{Knowledge, Source, Touches};

@@ -118,7 +118,7 @@ pub(crate) fn reset(words: &Words<'_>) -> Option<Meaning> {
 }
 
 /// The name of a setting, as all names for one thing are the same, and where it ends.
-fn name(words: &Words<'_>, at: usize) -> Option<(String, usize)> {
+pub(crate) fn name(words: &Words<'_>, at: usize) -> Option<(String, usize)> {
     let mut name = part_of_name(words, at)?;
     let mut at = at + 1;
     while words.is_symbol(at, b".") {

@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::ops::{BitOr, BitOrAssign};
 
+use crate::body::Body;
+
 /// A set of kinds of session state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Touches(u16);
@@ -33,7 +35,9 @@ impl Touches {
     pub const SLOTS: Self = Self(1 << 8);
     /// Which functions there are, and what they do.
     pub const FUNCTIONS: Self = Self(1 << 9);
-    /// Anything at all.
+    /// A setting whose name nobody has told: it stands in no text.
+    pub const UNTOLD: Self = Self(1 << 10);
+    /// Anything at all, as far as there is something to ask about.
     pub const ANYTHING: Self = Self((1 << 10) - 1);
 
     /// Whether all of `other` is in it.
@@ -94,6 +98,7 @@ impl std::fmt::Debug for Touches {
             "libraries",
             "slots",
             "functions",
+            "untold",
         ];
         let held = names.iter().enumerate().filter(|(place, _)| self.0 & 1 << place != 0).map(|(_, name)| *name);
         match *self {
@@ -102,6 +107,19 @@ impl std::fmt::Debug for Touches {
             _ => f.write_str(&held.collect::<Vec<_>>().join("+")),
         }
     }
+}
+
+/// A function that somebody has made.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Its name, as the catalog has it.
+    pub name: &'a str,
+    /// Whether its text is SQL or PL/pgSQL.
+    pub is_readable: bool,
+    /// Whether a trigger, a view or the like calls it.
+    pub is_hidden: bool,
+    /// Its text.
+    pub text: &'a str,
 }
 
 /// What is known of the functions of a database: which of them may change the session, as far as their text tells.
@@ -113,6 +131,8 @@ pub struct Knowledge {
     has_foreign: bool,
     /// A bit for each length that one of them has.
     lengths: u64,
+    /// Settings with a dot in their names that their texts mention.
+    settings: BTreeSet<Box<str>>,
     /// Whether one of them is called where no text of a client says so: by a trigger, a view, a policy, an operator.
     is_hidden: bool,
 }
@@ -122,7 +142,35 @@ impl Knowledge {
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, is_hidden: bool) -> Self {
         let names: BTreeSet<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
         let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
-        Self { has_foreign: names.iter().any(|name| !name.is_ascii()), lengths, names, is_hidden }
+        let has_foreign = names.iter().any(|name| !name.is_ascii());
+        Self { has_foreign, lengths, names, is_hidden, settings: BTreeSet::new() }
+    }
+
+    /// Reads what the functions of a database do: who touches the session, and who mentions one that does.
+    pub fn read<'a>(sources: impl Iterator<Item = Source<'a>>) -> Self {
+        let bodies: Vec<(Source<'a>, Body)> =
+            sources.map(|source| (source, Body::read(source.text.as_bytes()))).collect();
+        let mut suspects: BTreeSet<&str> = BTreeSet::new();
+        loop {
+            let before = suspects.len();
+            for (source, body) in &bodies {
+                let is_suspect = !source.is_readable || body.touches || body.mentions(&suspects);
+                if is_suspect {
+                    suspects.insert(source.name);
+                }
+            }
+            if suspects.len() == before {
+                break;
+            }
+        }
+        let is_hidden = bodies.iter().any(|(source, _)| source.is_hidden && suspects.contains(source.name));
+        let settings = bodies.into_iter().flat_map(|(_, body)| body.settings).collect();
+        Self { settings, ..Self::new(suspects, is_hidden) }
+    }
+
+    /// Settings with a dot in their names that the texts of functions mention.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        self.settings.iter().map(|name| &**name)
     }
 
     /// Whether a function of this name may change the session. How a letter beyond ASCII is made small, and in which encoding it

@@ -16,12 +16,14 @@ use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
 use protocol::prepared::{Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
+use protocol::state::Traces;
 use protocol::vars::Vars;
 use reactor::{Address, Io};
 
 use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
 use crate::client::{Client, Held, Link, Ready, Stage as ClientStage};
+use crate::look::shared;
 use crate::luggage::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
@@ -192,6 +194,11 @@ impl<I: Io> Worker<I> {
         let cancel_key = CancelKey::parse(&packed.cancel_key.0)?;
         let nowhere = Key { index: u32::MAX, generation: 0 };
         let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
+        ready.overrides = shared(packed.overrides);
+        // What it has prepared, and what it has on a server, has been read by the other process only.
+        if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {
+            ready.traces = Some(Box::new(Traces::unread(true)));
+        }
         ready.scanner = packed.scanner;
         ready.fate = packed.fate;
         ready.is_notified = packed.is_notified;
@@ -301,6 +308,7 @@ impl<I: Io> Worker<I> {
         if !planted::is(Planted::StatementsLeftBehind) {
             server.stock = stock;
         }
+        server.overrides = shared(packed.overrides);
         server.cancel_key = packed.cancel_key.0.into();
         server.scanner = packed.scanner;
         server.fate = packed.fate;

@@ -16,6 +16,7 @@ use protocol::exchange::Asked;
 use protocol::fault::Fault;
 use protocol::prepared::{Names, Tally, Unnamed};
 use protocol::replication::Replication;
+use protocol::state::{Overrides, Traces};
 use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
@@ -27,6 +28,8 @@ use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
+use crate::look::Reading;
+use crate::places::DatabasePlace;
 use crate::statements::{Collected, Following, Taken};
 use crate::turn::Worker;
 
@@ -97,6 +100,10 @@ pub(crate) struct Ready {
     pub(crate) unnamed: Unnamed,
     /// The beginning of a message that cannot be understood yet.
     pub(crate) collected: Option<Box<Collected>>,
+    /// What it has set in its session, where that follows it.
+    pub(crate) overrides: Option<Rc<Overrides>>,
+    /// What it may have changed in its session since that was last known.
+    pub(crate) traces: Option<Box<Traces>>,
     pub(crate) is_paused: bool,
     pub(crate) is_notified: bool,
     /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
@@ -174,6 +181,8 @@ impl Ready {
             names: None,
             unnamed: Unnamed::default(),
             collected: None,
+            overrides: None,
+            traces: None,
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,
@@ -423,7 +432,9 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let (library, tracked) = (&mut self.library, &self.force.tracked);
         let mut following = Following { max, library, tracked, tally: Tally::default(), unbound: None };
-        let totals = &mut self.places.databases[server.database as usize].totals;
+        let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
+        let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];
+        let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked));
         let bytes = chunk.bytes();
         let (mut start, mut at) = (0, 0);
         let mut fault = None;
@@ -442,6 +453,9 @@ impl<I: Io> Worker<I> {
                     break;
                 }
             };
+            if let Some(reading) = &mut reading {
+                reading.read(ready, &piece, bytes);
+            }
             let was_at_rest = server.exchange.owes_nothing();
             let taken = following.take(&mut self.io, ready, server, &chunk, start, &piece);
             if let Taken::UpTo(here) = taken {

@@ -118,8 +118,13 @@ impl<I: Io> Worker<I> {
             if self.shutdown.is_some() {
                 limits.servers_min = 0;
             }
+            let follows = force.settings.follows_state(&entry, &user);
             if let Some(place) = self.places.pool_mut(pool) {
                 place.mode = limits.mode;
+                let did_follow = std::mem::replace(&mut place.follows, follows);
+                if did_follow != follows {
+                    self.begin_anew(pool);
+                }
             }
             let mut commands = Vec::new();
             self.pools.set_limits(self.now, pool, limits, &mut commands);

@@ -136,7 +136,8 @@ impl<I: Io> Worker<I> {
         let may_server = match linked(client) {
             None => true,
             Some(server) => self.servers.get(server).is_some_and(|server| {
-                let is_caught_up = matches!(server.stage, Stage::Lent { catching_up: None, .. });
+                let is_caught_up =
+                    matches!(server.stage, Stage::Lent { catching_up: None, .. }) && server.look.is_none();
                 is_caught_up && server.security.is_none() && server.cancels_sent == 0 && self.io.is_at_rest(server.conn)
             }),
         };
@@ -186,6 +187,7 @@ impl<I: Io> Worker<I> {
                 pool: self.pool_name(ready.pool)?,
                 user: self.places.users[ready.user as usize].name.to_string(),
                 vars: self.packed_vars(&ready.vars),
+                overrides: ready.overrides.as_deref().cloned().unwrap_or_default(),
                 cancel_key: (&ready.cancel_key.bytes()[..]).into(),
                 scanner: ready.scanner.clone(),
                 fate: ready.fate,
@@ -226,6 +228,7 @@ impl<I: Io> Worker<I> {
             exchange: server.exchange.clone(),
             stock: server.stock.pack(gathered),
             vars: self.packed_vars(&server.vars),
+            overrides: server.overrides.as_deref().cloned().unwrap_or_default(),
             cancel_key: (&*server.cancel_key).into(),
             scanner: server.scanner.clone(),
             fate: server.fate,

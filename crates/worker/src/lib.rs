@@ -25,6 +25,7 @@ mod lend;
 pub mod letters;
 mod loan;
 mod login;
+mod look;
 mod luggage;
 mod mend;
 mod names;

@@ -14,6 +14,7 @@ use reactor::{Io, Level};
 use wire::write;
 
 use crate::client::{Client, Link, Stage as ClientStage};
+use crate::look::{DISCARD_ALL, changes};
 use crate::mend::UNPROVEN;
 use crate::server::Stage;
 use crate::turn::Worker;
@@ -50,21 +51,28 @@ impl<I: Io> Worker<I> {
         let name = self.force.tracked.application_name();
         let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == ready.vars.get(name);
         let sql = (differs && !is_namesake).then(|| server.vars.catch_up(&ready.vars, &self.force.tracked)).flatten();
-        server.stage = Stage::Lent { client: client_key, catching_up: sql.as_ref().map(|_| since) };
-        match sql {
-            Some(sql) => {
-                let mut out = Vec::new();
-                write::query(&mut out, &sql);
-                server.exchange.asks_ours();
-                self.io.send(server.conn, out.into());
-                if self.force.settings.verbose > 0 {
-                    let line = self.server_prefix(server_key);
-                    self.log.add(Level::Debug, format_args!("{line}varcache_apply: {sql}"));
-                }
-                self.arm_server(server_key);
-            }
-            None => self.forward_held(client_key),
+        // What is set is sent by itself: its text may be in the encoding that the parameters bring.
+        let overrides = changes(server.overrides.as_deref(), ready.overrides.as_deref());
+        let ours: Vec<String> = sql.into_iter().chain(overrides).collect();
+        let catching_up = (!ours.is_empty()).then_some(since);
+        server.stage = Stage::Lent { client: client_key, catching_up };
+        let mut out = Vec::new();
+        for sql in &ours {
+            write::query(&mut out, sql);
+            server.exchange.asks_ours();
         }
+        if ours.is_empty() {
+            self.forward_held(client_key);
+            return;
+        }
+        self.io.send(server.conn, out.into());
+        if self.force.settings.verbose > 0 {
+            let line = self.server_prefix(server_key);
+            for sql in &ours {
+                self.log.add(Level::Debug, format_args!("{line}varcache_apply: {sql}"));
+            }
+        }
+        self.arm_server(server_key);
     }
 
     /// The server has taken over the client's parameters.
@@ -74,6 +82,9 @@ impl<I: Io> Worker<I> {
             return;
         }
         server.stage = Stage::Lent { client: client_key, catching_up: None };
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
+            server.overrides.clone_from(&ready.overrides);
+        }
         let server_vars = server.vars.clone();
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
             let mut vars = (*ready.vars).clone();
@@ -101,7 +112,7 @@ impl<I: Io> Worker<I> {
         // A cancel request that is still on its way must not meet the client's next query.
         let is_aimed_at =
             server.cancels_sent > 0 && server.exchange.owes_nothing() && !planted::is(Planted::CancelMeetsNextQuery);
-        matches!(server.stage, Stage::Lent { catching_up: None, .. }) && !is_aimed_at
+        matches!(server.stage, Stage::Lent { catching_up: None, .. }) && server.look.is_none() && !is_aimed_at
     }
 
     /// Ends the loan if it is over by the rules of its pool.
@@ -118,15 +129,17 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        if server.exchange.may_end() && !ready.is_torn() && !ready.is_collecting() {
-            self.end_loan(server_key, client_key);
-        } else {
+        if !server.exchange.may_end() || ready.is_torn() || ready.is_collecting() {
             self.arm_server(server_key);
+        } else if ready.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
+            self.keep_or_look(server_key, client_key);
+        } else {
+            self.end_loan(server_key, client_key);
         }
     }
 
     /// Ends a loan whose server is clean.
-    fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
+    pub(crate) fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
             ready.link = Link::None;
@@ -165,6 +178,17 @@ impl<I: Io> Worker<I> {
             self.leave_private(server_key);
             return;
         }
+        if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked()) {
+            let can_be_discarded = traces.holds().iter().all(|hold| hold.kind.is_discarded());
+            traces.leave();
+            server.look = None;
+            let is_torn = ready.is_torn();
+            match can_be_discarded {
+                true => self.mend_with(server_key, is_torn, Some(DISCARD_ALL)),
+                false => self.lose_server(server_key, "its client left what cannot be discarded"),
+            }
+            return;
+        }
         let is_clean = server.exchange.may_end() && server.exchange.is_proven() && !ready.is_torn();
         if planted::is(Planted::HeldBytesSentAfterAll)
             && let Some(mut held) = ready.held.take()
@@ -191,6 +215,12 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ours_failed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
+            // The rest of its answer is waited for.
+            Stage::Lent { .. } if server.look.is_some() => {
+                if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
+                    look.break_off();
+                }
+            }
             Stage::Lent { client, catching_up: Some(_) } if !planted::is(Planted::FailedSetIgnored) => {
                 self.lose_server(key, "invalid server parameter");
                 self.fail_client(client, &Fault::InvalidServerParameter);

@@ -378,6 +378,7 @@ impl<I: Io> Worker<I> {
                 user: number,
                 user_name,
                 mode: limits.mode,
+                follows: self.force.settings.follows_state(entry, on_server),
                 welcome: None,
                 keys: None,
                 salted: None,

@@ -14,6 +14,7 @@ use protocol::cancel::CancelKey;
 use protocol::exchange::Exchange;
 use protocol::pack::Packed;
 use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
+use protocol::state::Overrides;
 use reactor::Address;
 use serde::{Deserialize, Serialize};
 use wire::Scanner;
@@ -135,6 +136,8 @@ pub(crate) struct PackedReady {
     pub(crate) pool: PoolName,
     pub(crate) user: String,
     pub(crate) vars: PackedVars,
+    #[serde(default)]
+    pub(crate) overrides: Overrides,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::client::Fate,
@@ -171,6 +174,8 @@ pub struct PackedServer {
     pub(crate) exchange: Exchange,
     pub(crate) stock: PackedStock,
     pub(crate) vars: PackedVars,
+    #[serde(default)]
+    pub(crate) overrides: Overrides,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::server::Fate,

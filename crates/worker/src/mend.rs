@@ -96,9 +96,15 @@ impl<I: Io> Worker<I> {
 
     /// Begins to mend a server that its client has left behind.
     pub(crate) fn mend(&mut self, key: ServerKey, is_torn: bool) {
+        self.mend_with(key, is_torn, None);
+    }
+
+    /// The same, and at its end the server is told this instead of what its pool would have it told.
+    pub(crate) fn mend_with(&mut self, key: ServerKey, is_torn: bool, instead: Option<&str>) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
         let reset = self.force.settings.server_reset_query.as_deref().filter(|_| is_reset);
+        let reset = instead.or(reset);
         let mut out = Vec::new();
         // A cancel request that is still on its way would hit what we ask next.
         let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing() && !is_torn;
@@ -202,7 +208,13 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
-            Stage::Lent { client, .. } => self.forward_held(*client),
+            Stage::Lent { client, .. } => {
+                let client = *client;
+                if server.exchange.may_end() && server.look.is_none() && self.is_marked(client) {
+                    self.end_loan_if_over(key, client);
+                }
+                self.forward_held(client);
+            }
             _ => {}
         }
     }

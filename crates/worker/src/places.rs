@@ -16,6 +16,7 @@ use protocol::vars::Vars;
 
 use crate::beside::Beside;
 use crate::letters::Totals;
+use crate::look::Learned;
 
 /// Everything with a name.
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub(crate) struct Places {
     user_numbers: BTreeMap<Arc<str>, u32>,
     pools: Beside<PoolPlace>,
     pool_keys: BTreeMap<(u32, u32), PoolKey>,
+    /// How many scopes of texts there have been.
+    pub(crate) scopes: u32,
     /// Whether any user has a `client_idle_timeout`.
     pub(crate) has_idle_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
@@ -48,6 +51,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) unused_since: Option<Time>,
     /// Which of several hosts was dialed last.
     pub(crate) host: usize,
+    /// What its texts and functions do to sessions, where that is of interest.
+    pub(crate) learned: Learned,
 }
 
 /// A user in use: of clients, of servers or both.
@@ -85,6 +90,8 @@ pub(crate) struct PoolPlace {
     pub(crate) user: u32,
     pub(crate) user_name: Arc<str>,
     pub(crate) mode: pool::Mode,
+    /// Whether the state of their sessions follows its clients.
+    pub(crate) follows: bool,
     /// What clients are greeted with, once a server has told.
     pub(crate) welcome: Option<Rc<Welcome>>,
     /// The keys that a client's own login revealed.
@@ -125,7 +132,16 @@ impl Places {
             return number;
         }
         let (totals, host) = (Totals::default(), usize::MAX);
-        let place = DatabasePlace { name: name.clone(), entry, clients: 0, totals, unused_since: None, host };
+        self.scopes += 1;
+        let place = DatabasePlace {
+            name: name.clone(),
+            entry,
+            clients: 0,
+            totals,
+            unused_since: None,
+            host,
+            learned: Learned::new(self.scopes),
+        };
         let number = match self.free_databases.pop() {
             Some(number) => {
                 self.databases[number as usize] = place;

@@ -14,6 +14,7 @@ use protocol::exchange::{Answered, Exchange};
 use protocol::fault::Fault;
 use protocol::prepared::Stock;
 use protocol::server::login::ServerLogin;
+use protocol::state::{Look, Overrides};
 use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Address, Chunk, Conn, End, Io, Level, TimerId};
@@ -52,6 +53,10 @@ pub(crate) struct Server {
     /// The prepared statements that it has.
     pub(crate) stock: Stock,
     pub(crate) vars: Rc<Vars>,
+    /// What is set in its session, where that follows clients.
+    pub(crate) overrides: Option<Rc<Overrides>>,
+    /// It is asked what its session has.
+    pub(crate) look: Option<Box<Look>>,
     /// Process id and secret, for cancel requests.
     pub(crate) cancel_key: Box<[u8]>,
     pub(crate) scanner: Scanner,
@@ -132,6 +137,8 @@ impl Server {
             exchange: Exchange::default(),
             stock: Stock::default(),
             vars,
+            overrides: None,
+            look: None,
             cancel_key: Box::default(),
             scanner: Scanner::default(),
             fate: Fate::Swallow,
@@ -311,6 +318,9 @@ impl<I: Io> Worker<I> {
                     self.give_due(key);
                     self.server_ready(key, was_ours);
                 }
+                backend::DATA_ROW if was_ours && self.servers.get(key).is_some_and(|server| server.look.is_some()) => {
+                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
+                }
                 backend::COMMAND_COMPLETE if self.may_drop_statements(key, &piece) => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
@@ -366,7 +376,8 @@ impl<I: Io> Worker<I> {
             return;
         }
         // What is longer than any parameter or error is looked at as far as it goes.
-        let room = COLLECTED_BYTES_MAX.saturating_sub(server.collected.len());
+        let most = if kind == backend::DATA_ROW { ROW_BYTES_MAX } else { COLLECTED_BYTES_MAX };
+        let room = most.saturating_sub(server.collected.len());
         server.collected.extend_from_slice(&body[..body.len().min(room)]);
         if is_last {
             let whole = std::mem::take(&mut server.collected);
@@ -379,7 +390,18 @@ impl<I: Io> Worker<I> {
             self.parameter_told(key, body);
             return;
         }
+        if kind == backend::DATA_ROW {
+            if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
+                look.row(body);
+            }
+            return;
+        }
         if kind == backend::COMMAND_COMPLETE {
+            if body == DROPS_STATEMENTS[0]
+                && let Some(server) = self.servers.get_mut(key)
+            {
+                server.overrides = None;
+            }
             if DROPS_STATEMENTS.contains(&body) {
                 self.statements_dropped(key);
             }
@@ -450,6 +472,7 @@ impl<I: Io> Worker<I> {
         }
         match server.stage {
             Stage::Lent { client, catching_up: Some(_) } => self.caught_up(key, client),
+            Stage::Lent { client, .. } if server.look.is_some() => self.looked(key, client),
             Stage::Lent { client, .. } => self.end_loan_if_over(key, client),
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Introducing => self.introduced(key),
@@ -556,5 +579,7 @@ impl<I: Io> Worker<I> {
 
 /// The tags of commands that drop all prepared statements.
 const DROPS_STATEMENTS: [&[u8]; 2] = [b"DISCARD ALL\0", b"DEALLOCATE ALL\0"];
+/// The longest row that is read: a function's text may be long.
+const ROW_BYTES_MAX: usize = 1 << 20;
 /// The longest parameter or error that is read; the rest of a longer one passes unread.
 const COLLECTED_BYTES_MAX: usize = 65_536;

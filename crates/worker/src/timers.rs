@@ -199,7 +199,7 @@ impl<I: Io> Worker<I> {
             }
             // A stream has no end, and a base backup takes its time.
             Stage::Lent { .. } if server.private.is_some() => None,
-            Stage::Lent { catching_up: Some(_), .. } => {
+            Stage::Lent { catching_up, .. } if catching_up.is_some() || server.look.is_some() => {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
@@ -230,7 +230,9 @@ impl<I: Io> Worker<I> {
         match &server.stage {
             Stage::Lent { client, catching_up } => {
                 let (client, is_catching_up) = (*client, catching_up.is_some());
-                if is_catching_up {
+                if server.look.is_some() {
+                    self.lose_server(key, "its session could not be read in time");
+                } else if is_catching_up {
                     self.lose_server(key, "var change failed");
                 }
                 self.fail_client(client, &fault);

@@ -17,7 +17,7 @@ pub(crate) fn tell() {
         .repeat(6);
     for text in [short, &long] {
         let mut cache = Cache::default();
-        let cached = quickest(|| drop(black_box(cache.class(text.as_bytes(), Dialect::default(), Some(&tame)))));
+        let cached = quickest(|| drop(black_box(cache.class(text.as_bytes(), Dialect::default(), 0, Some(&tame)))));
         let new = quickest(|| drop(black_box(classify(text.as_bytes(), Dialect::default(), Some(&tame)))));
         let kilobyte = new * 1024.0 / text.len() as f64;
         println!(

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lexopt::Arg;
 use rayon::prelude::*;
-use route::{Dialect, Knowledge, classify};
+use route::{Cache, Dialect, Knowledge};
 
 struct Options {
     sql: PathBuf,
@@ -83,7 +83,7 @@ impl Tally {
         let Ok(parsed) = pg_query::parse(text) else { return };
         let Ok(tree) = serde_json::to_value(&parsed.protobuf) else { return };
         self.parsed.fetch_add(1, Ordering::Relaxed);
-        let class = classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()));
+        let class = Cache::default().class(text.as_bytes(), Dialect::default(), 0, Some(&Knowledge::default()));
         self.harmless.fetch_add(u64::from(class.is_harmless()), Ordering::Relaxed);
         if let Err(why) = demand::check(&tree, &class)
             && self.wrong.fetch_add(1, Ordering::Relaxed) < SHOWN_MAX

@@ -13,7 +13,7 @@ use super::kinds::{
     Word,
 };
 use super::shape::catalog;
-use super::words::{AuthType, IoBackend, TlsMode};
+use super::words::{AuthType, IoBackend, SessionState, TlsMode};
 use pool::Mode;
 
 catalog! {
@@ -234,4 +234,6 @@ catalog! {
     auth_query_cache_ttl: Timeout = Some("0"), Live, Built;
     /// The unix socket at which syslog listens.
     syslog_socket: Text = Some("/dev/log"), Live, Built;
+    /// Whether what clients set in their sessions follows them in transaction pooling, or stays on the server as with PgBouncer.
+    session_state: Word<SessionState> = Some("pgbouncer"), Live, Built;
 }

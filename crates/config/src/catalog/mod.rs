@@ -12,7 +12,7 @@ mod words;
 pub use entries::{CATALOG, Settings};
 pub use kinds::{CheckQuery, List};
 pub use shape::{Entry, Reload, State};
-pub use words::{AuthType, FACILITY_DAEMON, IoBackend, TlsMode, syslog_facility};
+pub use words::{AuthType, FACILITY_DAEMON, IoBackend, SessionState, TlsMode, syslog_facility};
 
 pub(crate) use kinds::{Kind, Word, seconds};
 pub(crate) use words::Words;

@@ -53,6 +53,15 @@ pub enum IoBackend {
     Epoll,
 }
 
+/// What becomes of the state of a session when its transaction ends (`session_state`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionState {
+    /// It stays on the server, whoever has that next.
+    Pgbouncer,
+    /// It follows its client; what cannot, keeps the server for it.
+    Follow,
+}
+
 /// How much TLS is wanted (`client_tls_sslmode`, `server_tls_sslmode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
@@ -130,6 +139,10 @@ impl Words for TlsMode {
         ("verify-ca", Self::VerifyCa),
         ("verify-full", Self::VerifyFull),
     ];
+}
+
+impl Words for SessionState {
+    const ALL: &'static [(&'static str, Self)] = &[("pgbouncer", Self::Pgbouncer), ("follow", Self::Follow)];
 }
 
 impl Words for Mode {

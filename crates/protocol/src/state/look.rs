@@ -1,0 +1,373 @@
+//! One question to a server about what its session keeps, and what it answers.
+//!
+//! Always true: only what may have been touched is asked; nothing in the question can be led astray by what the session has set:
+//! every name is qualified.
+//! Not here: what follows from the answer (`traces`, `worker::look`).
+
+use std::fmt::Write as _;
+
+use route::{Knowledge, Touches};
+
+use super::overrides::{IDENTITY, Overrides};
+use crate::vars::{Tracked, push_literal};
+
+/// A question and as much of its answer as has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Look {
+    asked: Touches,
+    /// The settings that are asked for by their names, those with a dot and the session's identity.
+    custom: Vec<Box<str>>,
+    /// The others among those that were touched.
+    named: Vec<Box<str>>,
+    rows: Vec<Row>,
+    is_broken: bool,
+}
+
+/// A row of the answer: what it is about, and three texts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Row {
+    about: u8,
+    texts: [Option<Box<str>>; 3],
+}
+
+/// What a session has that only this one server has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hold {
+    /// Of which kind.
+    pub kind: Kind,
+    /// Which one, in words.
+    pub what: Box<str>,
+}
+
+/// The kinds of what is held.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// An advisory lock of the session.
+    Lock,
+    /// LISTEN.
+    Channel,
+    /// A temporary table, or what else stands in the temporary schema.
+    Temporary,
+    /// A cursor `WITH HOLD`.
+    Cursor,
+    /// A statement prepared by SQL.
+    Statement,
+    /// A library, by LOAD.
+    Library,
+    /// A temporary replication slot.
+    Slot,
+    /// A setting whose value cannot be carried to another server.
+    Setting,
+    /// Its state could not be read.
+    Unknown,
+}
+
+impl Kind {
+    /// What touches it, and may end it.
+    #[must_use]
+    pub fn touches(self) -> Touches {
+        match self {
+            Self::Lock => Touches::LOCKS,
+            Self::Channel => Touches::CHANNELS,
+            Self::Temporary => Touches::TEMPORARY,
+            Self::Cursor => Touches::CURSORS,
+            Self::Statement => Touches::STATEMENTS,
+            Self::Library => Touches::LIBRARIES,
+            Self::Slot => Touches::SLOTS,
+            Self::Setting => Touches::ANY_SETTING,
+            // Only an answer to everything says more.
+            Self::Unknown => Touches::FUNCTIONS,
+        }
+    }
+
+    /// In the words of the log.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "advisory lock",
+            Self::Channel => "LISTEN",
+            Self::Temporary => "temporary object",
+            Self::Cursor => "cursor WITH HOLD",
+            Self::Statement => "statement prepared by SQL",
+            Self::Library => "library",
+            Self::Slot => "temporary replication slot",
+            Self::Setting => "setting",
+            Self::Unknown => "unknown state",
+        }
+    }
+
+    /// Whether `DISCARD ALL` ends it.
+    #[must_use]
+    pub fn is_discarded(self) -> bool {
+        !matches!(self, Self::Library | Self::Slot | Self::Unknown)
+    }
+}
+
+impl Hold {
+    pub(super) fn library() -> Self {
+        Self { kind: Kind::Library, what: "LOAD".into() }
+    }
+
+    pub(super) fn untold() -> Self {
+        Self { kind: Kind::Setting, what: "set_config of a name that is no literal".into() }
+    }
+
+    pub(super) fn foreign() -> Self {
+        Self { kind: Kind::Setting, what: "a value beyond ASCII".into() }
+    }
+
+    pub(super) fn unknown() -> Self {
+        Self { kind: Kind::Unknown, what: "it cannot be read".into() }
+    }
+}
+
+/// What a server has told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// What it was asked about.
+    pub asked: Touches,
+    /// What it has that no other server has.
+    pub holds: Vec<Hold>,
+    /// What the functions of its database may do, if it was asked.
+    pub knowledge: Option<Knowledge>,
+    settings: Vec<(Box<str>, Box<str>)>,
+    /// Which of the settings it was asked about.
+    is_of_settings: Touches,
+    custom: Vec<Box<str>>,
+    named: Vec<Box<str>>,
+}
+
+impl Look {
+    /// About what has been touched, and the settings of these names.
+    #[must_use]
+    pub fn new<'a>(touched: Touches, names: impl Iterator<Item = &'a str>) -> Self {
+        let (mut custom, mut named): (Vec<Box<str>>, Vec<Box<str>>) = (Vec::new(), Vec::new());
+        for name in names {
+            let side = if name.contains('.') || IDENTITY.contains(&name) { &mut custom } else { &mut named };
+            side.push(name.into());
+        }
+        Self { asked: touched, custom, named, rows: Vec::new(), is_broken: false }
+    }
+
+    /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot.
+    pub fn add_custom<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        if !self.asked.has(Touches::ANY_SETTING) {
+            return;
+        }
+        for name in names.chain(IDENTITY).filter(|name| name.contains('.') || IDENTITY.contains(name)) {
+            if !self.custom.iter().any(|known| **known == *name) {
+                self.custom.push(name.into());
+            }
+        }
+    }
+
+    /// Asks what the functions of the database may do.
+    pub fn add_functions(&mut self) {
+        self.asked |= Touches::FUNCTIONS;
+    }
+
+    /// The SQL, for one simple query.
+    #[must_use]
+    pub fn question(&self) -> String {
+        let mut sql = String::new();
+        let mut part = |is_asked: bool, text: &str| {
+            if is_asked {
+                let _ = write!(sql, "SELECT {text};");
+            }
+        };
+        let asked = |what| self.asked.has(what);
+        part(asked(Touches::ANY_SETTING) || !self.named.is_empty(), SETTINGS);
+        if !self.custom.is_empty() {
+            let mut names = String::new();
+            for (place, name) in self.custom.iter().enumerate() {
+                names.push_str(if place == 0 { "" } else { "," });
+                push_literal(&mut names, name);
+            }
+            part(true, &CUSTOM.replace("NAMES", &names));
+        }
+        if asked(Touches::FUNCTIONS) {
+            // The one part that may take its time. It comes behind the settings, of which it is one.
+            sql.push_str("SET LOCAL statement_timeout=0;");
+        }
+        let mut part = |is_asked: bool, text: &str| {
+            if is_asked {
+                let _ = write!(sql, "SELECT {text};");
+            }
+        };
+        part(asked(Touches::LOCKS), LOCKS);
+        part(asked(Touches::CHANNELS), CHANNELS);
+        part(asked(Touches::TEMPORARY), TEMPORARY);
+        part(asked(Touches::CURSORS), CURSORS);
+        part(asked(Touches::STATEMENTS), STATEMENTS);
+        part(asked(Touches::SLOTS), SLOTS);
+        part(asked(Touches::FUNCTIONS), FUNCTIONS);
+        sql
+    }
+
+    /// A `DataRow` of the answer.
+    pub fn row(&mut self, body: &[u8]) {
+        match Row::parse(body) {
+            Some(row) => self.rows.push(row),
+            None => self.is_broken = true,
+        }
+    }
+
+    /// Something has gone wrong on the way.
+    pub fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// The answer has come to its end; `None` if it cannot be understood.
+    #[must_use]
+    pub fn end(self) -> Option<Seen> {
+        if self.is_broken {
+            return None;
+        }
+        let mut seen = Seen {
+            asked: self.asked,
+            holds: Vec::new(),
+            knowledge: None,
+            settings: Vec::new(),
+            is_of_settings: self.asked,
+            custom: self.custom,
+            named: self.named,
+        };
+        let mut functions = Vec::new();
+        for Row { about, texts: [first, second, third] } in self.rows {
+            let first = first?;
+            let kind = match about {
+                b's' => {
+                    seen.settings.push((first.to_ascii_lowercase().into(), second.unwrap_or_default()));
+                    continue;
+                }
+                b'f' => {
+                    functions.push((first, second.unwrap_or_default(), third.unwrap_or_default()));
+                    continue;
+                }
+                b'l' => Kind::Lock,
+                b'n' => Kind::Channel,
+                b't' => Kind::Temporary,
+                b'h' => Kind::Cursor,
+                b'p' => Kind::Statement,
+                b'r' => Kind::Slot,
+                _ => return None,
+            };
+            seen.holds.push(Hold { kind, what: first });
+        }
+        if self.asked.has(Touches::FUNCTIONS) {
+            let sources = functions.iter().map(|(name, look, source)| route::Source {
+                name,
+                is_readable: look.contains('r'),
+                is_hidden: look.contains('h'),
+                text: source,
+            });
+            seen.knowledge = Some(Knowledge::read(sources));
+        }
+        Some(seen)
+    }
+}
+
+impl Seen {
+    /// The settings of the session, which were `before` when they were last known. `login` is the user that the pool logs in as. What
+    /// servers report by themselves is left out.
+    #[must_use]
+    pub fn overrides(&self, before: &Overrides, tracked: &Tracked, login: &str) -> Overrides {
+        let is_all = self.is_of_settings.has(Touches::ANY_SETTING);
+        let mut overrides = if is_all { Overrides::default() } else { before.clone() };
+        self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));
+        for (name, value) in &self.settings {
+            let is_asked = is_all || self.named.contains(name) || self.custom.contains(name);
+            let is_first = match &**name {
+                "role" => &**value == "none",
+                "session_authorization" => &**value == login,
+                name => name.contains('.') && value.is_empty() || OF_A_TRANSACTION.contains(&name),
+            };
+            if is_asked && !is_first && tracked.place(name).is_none() {
+                overrides.set(name, value);
+            }
+        }
+        overrides
+    }
+
+    /// Whether a value cannot be carried: it is not what its bytes look like in another encoding.
+    #[must_use]
+    pub fn has_foreign_values(&self) -> bool {
+        self.settings.iter().any(|(_, value)| !value.is_ascii())
+    }
+}
+
+impl Row {
+    /// One letter, and three texts or NULLs.
+    fn parse(body: &[u8]) -> Option<Self> {
+        let (count, mut rest) = body.split_first_chunk::<2>()?;
+        if u16::from_be_bytes(*count) != 4 {
+            return None;
+        }
+        let mut next = || -> Option<Option<Box<str>>> {
+            let (length, after) = rest.split_first_chunk::<4>()?;
+            let length = i32::from_be_bytes(*length);
+            if length < 0 {
+                rest = after;
+                return Some(None);
+            }
+            let (text, after) = after.split_at_checked(length as usize)?;
+            rest = after;
+            Some(Some(String::from_utf8_lossy(text).into()))
+        };
+        let about = *next()??.as_bytes().first()?;
+        Some(Self { about, texts: [next()?, next()?, next()?] })
+    }
+}
+
+/// Settings that are their transaction's, whatever `pg_settings` says of them.
+const OF_A_TRANSACTION: [&str; 4] =
+    ["seed", "transaction_deferrable", "transaction_isolation", "transaction_read_only"];
+
+const SETTINGS: &str = "'s',name,pg_catalog.current_setting(name),NULL FROM pg_catalog.pg_settings \
+    WHERE source OPERATOR(pg_catalog.=) 'session'";
+const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
+    FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
+const LOCKS: &str = "'l',CASE WHEN objsubid OPERATOR(pg_catalog.=) 1 \
+    THEN ((classid::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) objid::pg_catalog.int8)::pg_catalog.text \
+    ELSE pg_catalog.concat(classid,', ',objid) END,mode,NULL FROM pg_catalog.pg_locks \
+    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
+const CHANNELS: &str = "'n',c,NULL,NULL FROM pg_catalog.pg_listening_channels() c";
+const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_class \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() AND relkind OPERATOR(pg_catalog.<>) 'i' \
+    UNION ALL SELECT 't',proname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_proc \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND pronamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    UNION ALL SELECT 't',typname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_type \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    AND typrelid OPERATOR(pg_catalog.=) 0 AND typelem OPERATOR(pg_catalog.=) 0";
+const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable";
+const STATEMENTS: &str = "'p',name,NULL,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql";
+const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
+    WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
+/// Functions that people made, with their text where it is text of a kind that can be read, and whether something else than a
+/// function refers to them: a trigger, a view, a default, a policy, an operator.
+const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
+    pg_catalog.concat(CASE WHEN lanname OPERATOR(pg_catalog.=) 'plpgsql' OR lanname OPERATOR(pg_catalog.=) 'sql' \
+    AND prosrc OPERATOR(pg_catalog.<>) '' THEN 'r' END,\
+    CASE WHEN EXISTS(SELECT FROM pg_catalog.pg_depend d \
+    WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND d.refobjid OPERATOR(pg_catalog.=) p.oid \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass) THEN 'h' END),prosrc \
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang \
+    WHERE p.oid OPERATOR(pg_catalog.>=) 16384 AND lanname OPERATOR(pg_catalog.<>) 'c' \
+    AND lanname OPERATOR(pg_catalog.<>) 'internal' \
+    UNION ALL SELECT 'f',proname::pg_catalog.text,'h','' FROM pg_catalog.pg_proc p \
+    WHERE p.oid OPERATOR(pg_catalog.<) 16384 AND proname OPERATOR(pg_catalog.=) ANY \
+    ('{set_config,pg_advisory_lock,pg_advisory_lock_shared,pg_try_advisory_lock,pg_try_advisory_lock_shared,query_to_xml}'\
+    ::pg_catalog.name[]) AND EXISTS(SELECT FROM (\
+    SELECT ev_action::pg_catalog.text FROM pg_catalog.pg_rewrite WHERE oid OPERATOR(pg_catalog.>=) 16384 \
+    UNION ALL SELECT adbin::pg_catalog.text FROM pg_catalog.pg_attrdef \
+    UNION ALL SELECT conbin::pg_catalog.text FROM pg_catalog.pg_constraint WHERE conbin IS NOT NULL \
+    UNION ALL SELECT pg_catalog.concat(polqual,polwithcheck) FROM pg_catalog.pg_policy) t(tree) \
+    WHERE pg_catalog.strpos(tree,pg_catalog.concat(':funcid ',p.oid,' ')) OPERATOR(pg_catalog.>) 0)";
+
+#[cfg(test)]
+#[path = "look_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! Questions and answers. What real servers answer is tried in `tests/real/state.rs`.
+
+use super::*;
+
+fn row(texts: &[Option<&str>]) -> Vec<u8> {
+    let mut body = (texts.len() as u16).to_be_bytes().to_vec();
+    for text in texts {
+        let length = text.map_or(-1, |text| text.len() as i32);
+        body.extend(length.to_be_bytes());
+        body.extend(text.unwrap_or_default().as_bytes());
+    }
+    body
+}
+
+fn seen(touched: Touches, names: &[&str], rows: &[[Option<&str>; 4]]) -> Option<Seen> {
+    let mut look = Look::new(touched, names.iter().copied());
+    rows.iter().for_each(|texts| look.row(&row(texts)));
+    look.end()
+}
+
+fn tracked() -> Tracked {
+    Tracked::new(["IntervalStyle"])
+}
+
+#[test]
+fn only_what_was_touched_is_asked() {
+    let look = Look::new(Touches::LOCKS, std::iter::empty());
+    let question = look.question();
+    assert!(question.contains("pg_locks") && !question.contains("pg_settings") && !question.contains("pg_cursors"));
+    let look = Look::new(Touches::SETTINGS, ["app.tenant"].into_iter());
+    let question = look.question();
+    assert!(question.contains("ARRAY['app.tenant']") && !question.contains("pg_settings"));
+}
+
+#[test]
+fn settings_are_those_of_the_session() {
+    let mut before = Overrides::default();
+    before.set("app.tenant", "7");
+    before.set("work_mem", "1MB");
+    let seen = seen(
+        Touches::SETTINGS,
+        &["app.tenant", "search_path", "role"],
+        &[
+            [Some("s"), Some("app.tenant"), Some(""), None],
+            [Some("s"), Some("role"), Some("none"), None],
+            [Some("s"), Some("search_path"), Some("a, b"), None],
+            [Some("s"), Some("statement_timeout"), Some("0"), None],
+        ],
+    );
+    let overrides = seen.expect("an answer").overrides(&before, &tracked(), "ann");
+    let now: Vec<_> = overrides.iter().collect();
+    assert_eq!(now, [("search_path", "a, b"), ("work_mem", "1MB")]);
+}
+
+#[test]
+fn an_answer_to_everything_forgets_what_is_not_in_it() {
+    let mut before = Overrides::default();
+    before.set("app.tenant", "7");
+    let mut look = Look::new(Touches::ANYTHING, std::iter::empty());
+    look.add_custom(["app.tenant", "work_mem"].into_iter());
+    assert!(look.question().contains("ARRAY['app.tenant','session_authorization','role']"));
+    look.row(&row(&[Some("s"), Some("TimeZone"), Some("UTC"), None]));
+    look.row(&row(&[Some("s"), Some("Work_Mem"), Some("2MB"), None]));
+    look.row(&row(&[Some("s"), Some("session_authorization"), Some("ann"), None]));
+    let seen = look.end().expect("an answer");
+    let overrides = seen.overrides(&before, &tracked(), "ann");
+    assert_eq!(overrides.iter().collect::<Vec<_>>(), [("work_mem", "2MB")]);
+    assert_eq!(seen.overrides(&before, &tracked(), "bob").get("session_authorization"), Some("ann"));
+}
+
+#[test]
+fn what_is_held_is_named() {
+    let seen = seen(Touches::LOCKS, &[], &[[Some("l"), Some("42"), Some("ExclusiveLock"), None]]).expect("an answer");
+    assert_eq!(seen.holds, [Hold { kind: Kind::Lock, what: "42".into() }]);
+}
+
+#[test]
+fn an_answer_that_nobody_understands_is_none() {
+    assert_eq!(seen(Touches::LOCKS, &[], &[[Some("?"), Some("x"), None, None]]), None);
+    assert_eq!(seen(Touches::LOCKS, &[], &[[Some("l"), None, None, None]]), None);
+    let mut look = Look::new(Touches::LOCKS, std::iter::empty());
+    look.row(b"\0\x01\0\0");
+    assert_eq!(look.end(), None);
+}
+
+#[test]
+fn functions_are_told_by_their_text() {
+    let mut look = Look::new(Touches::NOTHING, std::iter::empty());
+    look.add_functions();
+    look.row(&row(&[Some("f"), Some("tame"), Some("rh"), Some("BEGIN RETURN 1; END")]));
+    look.row(&row(&[Some("f"), Some("locks"), Some("r"), Some("SELECT pg_advisory_lock(1)")]));
+    look.row(&row(&[Some("f"), Some("snake"), Some(""), Some("import os")]));
+    let knowledge = look.end().and_then(|seen| seen.knowledge).expect("knowledge");
+    assert!(!knowledge.suspects(b"tame") && knowledge.suspects(b"locks") && knowledge.suspects(b"snake"));
+    assert!(!knowledge.is_hidden());
+}

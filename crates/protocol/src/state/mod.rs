@@ -1,0 +1,13 @@
+//! What a session has beside its transaction, and how it follows a client from server to server.
+//!
+//! Always true: what a server has is what it has told, or what a statement whose meaning is certain has set; where neither is so,
+//! the server is asked before anybody else gets it.
+//! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::look`).
+
+mod look;
+mod overrides;
+mod traces;
+
+pub use look::{Hold, Kind, Look, Seen};
+pub use overrides::Overrides;
+pub use traces::Traces;

@@ -1,0 +1,137 @@
+//! The settings of a session that are not what it began with.
+//!
+//! Always true: names are in small letters and each is there once; a value is as the server spells it; the SQL that brings one server
+//! to what another has cannot be left by any value.
+//! Not here: parameters that servers report by themselves (`vars`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::vars::push_literal;
+
+/// Settings by their names.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Overrides(BTreeMap<Box<str>, Box<str>>);
+
+impl Overrides {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each with its value, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// The value of one.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| &**value)
+    }
+
+    /// Sets one.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// Forgets one: it is what the session began with.
+    pub fn reset(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// The SQL by which a server that has these gets those of `client`; nothing where they agree. Who the session is changes last:
+    /// the others are set with the rights of whom the pool logs in as.
+    #[must_use]
+    pub fn changes_to(&self, client: &Self) -> Option<String> {
+        let mut sql = String::new();
+        let is_somebody_else = IDENTITY.iter().any(|name| self.get(name).is_some());
+        let others_differ = self.others().ne(client.others());
+        let identity_differs = IDENTITY.iter().any(|name| self.get(name) != client.get(name));
+        if is_somebody_else && (others_differ || identity_differs) {
+            sql.push_str("RESET SESSION AUTHORIZATION;RESET ROLE;");
+        }
+        for (name, _) in self.others().filter(|(name, _)| client.get(name).is_none()) {
+            sql.push_str("RESET ");
+            for (place, part) in name.split('.').enumerate() {
+                let dot = if place == 0 { "" } else { "." };
+                let _ = write!(sql, "{dot}\"{}\"", part.replace('"', "\"\""));
+            }
+            sql.push(';');
+        }
+        let changed = client.others().filter(|(name, value)| self.get(name) != Some(value));
+        let was_reset = !sql.is_empty() && is_somebody_else;
+        let identity = IDENTITY.iter().filter_map(|name| Some((*name, client.get(name)?)));
+        let identity = identity.filter(|(name, value)| was_reset || self.get(name) != Some(value));
+        for (place, (name, value)) in changed.chain(identity).enumerate() {
+            sql.push_str(if place == 0 { "SELECT " } else { "," });
+            sql.push_str("pg_catalog.set_config(");
+            push_literal(&mut sql, name);
+            sql.push(',');
+            push_literal(&mut sql, value);
+            sql.push_str(",false)");
+        }
+        (!sql.is_empty()).then_some(sql)
+    }
+
+    fn others(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter().filter(|(name, _)| !IDENTITY.contains(name))
+    }
+}
+
+/// Who the session is, in the order in which it becomes that: a new session authorization is no role.
+pub(super) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overrides(values: &[(&str, &str)]) -> Overrides {
+        let mut all = Overrides::default();
+        values.iter().for_each(|(name, value)| all.set(name, value));
+        all
+    }
+
+    fn changes(from: &[(&str, &str)], to: &[(&str, &str)]) -> String {
+        overrides(from).changes_to(&overrides(to)).unwrap_or_default()
+    }
+
+    #[test]
+    fn nothing_is_sent_where_both_agree() {
+        assert_eq!(changes(&[], &[]), "");
+        assert_eq!(changes(&[("app.tenant", "7"), ("role", "ann")], &[("app.tenant", "7"), ("role", "ann")]), "");
+    }
+
+    #[test]
+    fn only_the_difference_is_sent() {
+        let sql =
+            changes(&[("a.b", "1"), ("work_mem", "4MB"), ("x", "y")], &[("a.b", "2"), ("x", "y"), ("z", "it's \\")]);
+        assert_eq!(
+            sql,
+            "RESET \"work_mem\";SELECT pg_catalog.set_config('a.b','2',false),pg_catalog.set_config('z', E'it''s \\\\',false)"
+        );
+        assert_eq!(changes(&[("a.b", "1")], &[]), "RESET \"a\".\"b\";");
+    }
+
+    #[test]
+    fn a_server_that_is_somebody_else_becomes_itself_first() {
+        assert_eq!(
+            changes(&[("role", "ann"), ("a.b", "1")], &[("role", "bob")]),
+            "RESET SESSION AUTHORIZATION;RESET ROLE;RESET \"a\".\"b\";SELECT pg_catalog.set_config('role','bob',false)"
+        );
+        // The same role, but what else is set is set by whom the pool logs in as.
+        assert_eq!(
+            changes(&[("role", "ann")], &[("role", "ann"), ("a.b", "1")]),
+            "RESET SESSION AUTHORIZATION;RESET ROLE;SELECT pg_catalog.set_config('a.b','1',false),\
+             pg_catalog.set_config('role','ann',false)"
+        );
+        assert_eq!(changes(&[("role", "ann")], &[]), "RESET SESSION AUTHORIZATION;RESET ROLE;");
+        assert_eq!(
+            changes(&[], &[("role", "ann"), ("session_authorization", "bob")]),
+            "SELECT pg_catalog.set_config('session_authorization','bob',false),pg_catalog.set_config('role','ann',false)"
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! What a client has done that its session may keep, since that was last known.
+//!
+//! Always true: what a client has sent counts as done, whether or not the server has come to it.
+//! Not here: what the server says when it is asked (`look`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use route::{Act, Class, Touches};
+
+use super::look::{Hold, Kind, Look, Seen};
+
+/// The traces of one client.
+#[derive(Clone, Debug, Default)]
+pub struct Traces {
+    /// What it may have touched and nobody has looked at.
+    touched: Touches,
+    /// The settings among that whose names are known.
+    names: BTreeSet<Box<str>>,
+    /// Statements of the extended protocol that touch something when they are executed, by their names.
+    noted: BTreeMap<Box<[u8]>, Rc<Class>>,
+    /// What the statements touch that it has prepared by SQL.
+    prepared: Touches,
+    /// Nobody has read what it has prepared: what is bound may be anything.
+    is_unread: bool,
+    /// What it has on its server that can be had on no other.
+    holds: Vec<Hold>,
+}
+
+impl Traces {
+    /// Of a client that has come from where nobody took note of its statements, and that has a server, or not.
+    #[must_use]
+    pub fn unread(has_server: bool) -> Self {
+        let touched = if has_server { Touches::ANYTHING } else { Touches::NOTHING };
+        Self { touched, is_unread: true, prepared: Touches::ANYTHING, ..Self::default() }
+    }
+
+    /// It says this text in a simple query.
+    pub fn said(&mut self, class: &Class) {
+        for act in &class.acts {
+            match act {
+                Act::Execute { .. } => self.touched |= self.prepared,
+                Act::Prepare { touches, .. } => {
+                    self.prepared |= *touches;
+                    self.touched |= Touches::STATEMENTS;
+                }
+                act => self.touched |= act.touches(),
+            }
+            match act {
+                Act::Set(changes) => self.names.extend(changes.iter().map(|change| change.name.clone())),
+                Act::Other { names, .. } => self.names.extend(names.iter().cloned()),
+                _ => {}
+            }
+        }
+    }
+
+    /// It gives a statement this text, in a Parse.
+    pub fn given(&mut self, statement: &[u8], class: &Rc<Class>) {
+        if class.touches.is_nothing() {
+            if !self.noted.is_empty() {
+                self.noted.remove(statement);
+            }
+        } else if self.noted.len() < NOTED_MAX || self.noted.contains_key(statement) {
+            self.noted.insert(statement.into(), class.clone());
+        } else {
+            self.is_unread = true;
+        }
+    }
+
+    /// It binds a statement, and so may execute it.
+    pub fn bound(&mut self, statement: &[u8]) {
+        if let Some(class) = self.noted.get(statement) {
+            let class = class.clone();
+            self.said(&class);
+        } else if self.is_unread {
+            self.touched = Touches::ANYTHING;
+        }
+    }
+
+    /// It does what nobody can read.
+    pub fn dark(&mut self) {
+        self.touched = Touches::ANYTHING;
+    }
+
+    /// Whether the text that it sends next may be read otherwise than by the parameters that are known.
+    #[must_use]
+    pub fn is_dialect_in_doubt(&self) -> bool {
+        let is_named = |name: &str| self.names.contains(name);
+        self.touched.has(Touches::ANY_SETTING)
+            || self.touched.has(Touches::SETTINGS)
+                && (is_named("standard_conforming_strings") || is_named("client_encoding"))
+    }
+
+    /// What its server has to be asked before it can be anybody else's.
+    #[must_use]
+    pub fn touched(&self) -> Touches {
+        self.touched
+    }
+
+    /// The question that would tell; nothing where nothing has been touched.
+    #[must_use]
+    pub fn question(&self) -> Option<Look> {
+        (!self.touched.is_nothing()).then(|| Look::new(self.touched, self.names.iter().map(|name| &**name)))
+    }
+
+    /// The settings that it has named since they were last known.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// The server has told.
+    pub fn seen(&mut self, seen: &Seen) {
+        self.holds.retain(|hold| !seen.asked.meets(hold.kind.touches()));
+        self.holds.extend(seen.holds.iter().cloned());
+        // A library cannot be unloaded, nor can it be seen.
+        if self.touched.has(Touches::LIBRARIES) && !self.touched.has(Touches::ANYTHING) {
+            self.holds.push(Hold::library());
+        }
+        if seen.asked.has(Touches::STATEMENTS) && !self.holds.iter().any(|hold| hold.kind == Kind::Statement) {
+            self.prepared = Touches::NOTHING;
+        }
+        if self.touched.has(Touches::UNTOLD) {
+            self.holds.push(Hold::untold());
+        }
+        if seen.has_foreign_values() {
+            self.holds.push(Hold::foreign());
+        }
+        self.touched = Touches::NOTHING;
+        self.names.clear();
+    }
+
+    /// The server could not tell: it stays this client's.
+    pub fn unseen(&mut self) {
+        self.touched = Touches::NOTHING;
+        self.names.clear();
+        self.holds.push(Hold::unknown());
+    }
+
+    /// It has left its server, which is made clean or closed.
+    pub fn leave(&mut self) {
+        self.touched = Touches::NOTHING;
+        self.names.clear();
+        self.holds.clear();
+    }
+
+    /// What pins its server to it.
+    #[must_use]
+    pub fn holds(&self) -> &[Hold] {
+        &self.holds
+    }
+
+    /// Whether its server cannot be anybody else's as it is.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        !self.touched.is_nothing() || !self.holds.is_empty()
+    }
+}
+
+/// So many statements of one client are noted; beyond, any may be anything.
+const NOTED_MAX: usize = 1000;

@@ -1,0 +1,214 @@
+//! The state of a session follows its client (`session_state = follow`), or keeps its server.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use base::Random;
+use tests::client::Client;
+use tests::message::{bind, execute, parse, sync};
+use tests::pooler::Pooler;
+use tests::wait::wait_until;
+
+use crate::house::House;
+
+/// A pooler of a database with so many servers.
+fn follow(house: &House, database: &str, servers: u32) -> Pooler {
+    let size = format!("default_pool_size = {servers}");
+    house.pooler(database, &["pool_mode = transaction", "session_state = follow", &size])
+}
+
+/// What a client sees of its session: settings of every kind, and who it is.
+const SHOWN: &str = "select coalesce(nullif(current_setting('app.tenant', true), ''), '-')
+    || '|' || coalesce(nullif(current_setting('app.other', true), ''), '-') || '|' || current_setting('search_path')
+    || '|' || current_setting('work_mem') || '|' || current_setting('statement_timeout') || '|' || current_user
+    || '|' || current_setting('TimeZone') || '|' || current_setting('default_transaction_isolation')";
+
+fn shown(client: &mut Client) -> String {
+    client.value(SHOWN)
+}
+
+pub(crate) fn what_is_set_in_any_way_follows_its_client(house: &House) {
+    let pooler = follow(house, "state_set", 1);
+    let mut direct = house.postgres.client("state_set");
+    direct.run(
+        "create function set_tenant(text) returns text language plpgsql as
+                $$ begin perform set_config('app.tenant', $1, false); return $1; end $$",
+    );
+    let mut one = pooler.client("u", "state_set");
+    let mut two = pooler.client("u", "state_set");
+    let pid = one.value("select pg_backend_pid()");
+    assert_eq!(two.value("select pg_backend_pid()"), pid, "one server was to be shared");
+    let first = shown(&mut two);
+    for (number, sql) in [
+        "set app.tenant = 'a0'",
+        "select set_config('app.tenant', 'a1', false)",
+        "begin; select set_config('app.tenant', 'a2', false); commit",
+        "do $$ begin perform set_config('app.tenant', 'a3', false); end $$",
+        "do $$ begin execute 'set app.tenant = ''a4'''; end $$",
+        "select set_tenant('a5')",
+        "set search_path = pg_catalog; select public.set_tenant('a6'); reset search_path",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        one.run(sql);
+        assert_eq!(shown(&mut two), first, "after {sql}");
+        let tenant = format!("a{number}|");
+        assert!(shown(&mut one).starts_with(&tenant), "after {sql}: {}", shown(&mut one));
+        one.run("reset all");
+        assert_eq!(shown(&mut one), first, "after {sql} and a reset");
+    }
+    // A value that is bound.
+    let messages =
+        [parse("", "select set_config('app.tenant', $1, false)"), bind("", "", &["bound"]), execute("", 0), sync()];
+    one.peer.send(&messages.concat());
+    assert!(one.answer().errors.is_empty());
+    assert_eq!(shown(&mut two), first);
+    assert!(shown(&mut one).starts_with("bound|"));
+    // What is rolled back was never there.
+    one.run("begin; set app.tenant = 'no'; savepoint s; set app.other = 'neither'; rollback to s; rollback");
+    assert!(shown(&mut one).starts_with("bound|-|"));
+    one.run("discard all");
+    assert_eq!(shown(&mut one), first);
+    assert_eq!(two.value("select pg_backend_pid()"), pid, "the server was to be the same all the time");
+}
+
+pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: &House) {
+    let pooler = follow(house, "state_pin", 2);
+    let mut direct = house.postgres.client("state_pin");
+    let mut other = pooler.client("u", "state_pin");
+    for (begin, end) in [
+        ("select pg_advisory_lock(42)", "select pg_advisory_unlock(42)"),
+        ("select pg_try_advisory_lock_shared(1, 2)", "select pg_advisory_unlock_all()"),
+        ("create temp table t as select 7 as seven", "drop table t"),
+        ("begin; create temp table t (a int) on commit preserve rows; commit", "discard temp"),
+        ("begin; declare c cursor with hold for select 1; commit", "close c"),
+        ("listen news", "unlisten news"),
+        ("prepare p as select 1", "deallocate p"),
+        ("select 1 as a into temp t", "discard all"),
+    ] {
+        let mut client = pooler.client("u", "state_pin");
+        client.run(begin);
+        let pid = client.value("select pg_backend_pid()");
+        for _ in 0..5 {
+            assert_ne!(other.value("select pg_backend_pid()"), pid, "{begin}: somebody else has the server");
+            assert_eq!(client.value("select pg_backend_pid()"), pid, "{begin}: the client has another server");
+        }
+        client.run(end);
+        // It is anybody's again: two clients with transactions have both servers.
+        other.run("begin");
+        let mut second = pooler.client("u", "state_pin");
+        second.run("begin");
+        let pids = [&mut other, &mut second].map(|client| client.value("select pg_backend_pid()"));
+        assert!(pids.contains(&pid), "{end}: the server is still kept");
+        other.run("commit");
+        second.run("commit");
+    }
+    // Who leaves frees what it had.
+    for (begin, left) in [
+        ("select pg_advisory_lock(43)", "select count(*) from pg_locks where locktype = 'advisory'"),
+        ("create temp table gone (a int)", "select count(*) from pg_class where relname = 'gone'"),
+    ] {
+        let mut client = pooler.client("u", "state_pin");
+        client.run(begin);
+        assert_eq!(direct.value(left), "1");
+        // By now it has been looked at what it has.
+        client.run("select 1");
+        drop(client);
+        wait_until("what it had is gone", Duration::from_secs(5), || direct.value(left) == "0");
+    }
+    pooler.await_log("keeps its server: advisory lock 43");
+}
+
+/// Random programs of several clients on two servers: each sees what it would see on a connection of its own.
+pub(crate) fn random_settings_are_what_they_would_be_on_a_direct_connection(house: &House) {
+    let pooler = follow(house, "state_random", 2);
+    let mut setup = house.postgres.client("state_random");
+    setup.run("create role state_role; grant state_role to u; create schema one; create schema two");
+    setup.run("create function touch(text, text) returns text language sql as $$ select set_config($1, $2, false) $$");
+    setup.run(
+        "create function lost(text) returns int language plpgsql as
+               $$ begin perform set_config('app.other', $1, false); return 1 / 0; end $$",
+    );
+    for seed in 0..12 {
+        play(house, &pooler, seed);
+    }
+}
+
+struct Pair {
+    pooled: Client,
+    direct: Client,
+    in_transaction: bool,
+}
+
+fn play(house: &House, pooler: &Pooler, seed: u64) {
+    let mut random = Random::new(seed);
+    let mut pick = move |count: usize| random.below(count as u64) as usize;
+    let mut pairs: Vec<Pair> = (0..5)
+        .map(|_| Pair {
+            pooled: pooler.client("u", "state_random"),
+            direct: Client::login(house.postgres.address(), "u", "state_random"),
+            in_transaction: false,
+        })
+        .collect();
+    let mut said: Vec<String> = Vec::new();
+    for _ in 0..120 {
+        let busy: BTreeSet<usize> = (0..pairs.len()).filter(|&at| pairs[at].in_transaction).collect();
+        // A server must be left for the others.
+        let at = pick(pairs.len());
+        let pair = &mut pairs[at];
+        let mut sql = STEPS[pick(STEPS.len())].replace('#', &pick(4).to_string());
+        if sql.starts_with("begin") && !busy.is_empty() && !busy.contains(&at) {
+            sql = "select 1".into();
+        }
+        said.push(format!("{at}: {sql}"));
+        let (pooled, direct) = (pair.pooled.query(&sql), pair.direct.query(&sql));
+        let short = |answer: &tests::client::Answer| {
+            let codes: Vec<String> = answer.errors.iter().map(|error| error.code.clone()).collect();
+            (answer.rows.clone(), answer.tags.clone(), codes, answer.status)
+        };
+        assert_eq!(short(&pooled), short(&direct), "seed {seed}:\n{}", said.join("\n"));
+        pair.in_transaction = direct.status != 'I';
+        if direct.status == 'E' {
+            continue;
+        }
+        assert_eq!(shown(&mut pair.pooled), shown(&mut pair.direct), "seed {seed}:\n{}", said.join("\n"));
+    }
+}
+
+const STEPS: [&str; 34] = [
+    "set app.tenant = 't#'",
+    "set app.tenant to default",
+    "set session app.other to 'o#'",
+    "set local app.tenant = 'local#'",
+    "set search_path = one, \"two\"",
+    "set search_path to two",
+    "reset search_path",
+    "set work_mem = '#1MB'",
+    "set work_mem to 2048",
+    "reset work_mem",
+    "set statement_timeout = '1#s'",
+    "set time zone 'Etc/GMT+#'",
+    "reset timezone",
+    "set role state_role",
+    "reset role",
+    "set session characteristics as transaction isolation level serializable",
+    "reset default_transaction_isolation",
+    "select set_config('app.tenant', 'c#', false)",
+    "select set_config('app.tenant', 'x#', true), set_config('app.other', 'y#', false)",
+    "select touch('app.other', 'f#')",
+    "select lost('no')",
+    "do $$ begin perform set_config('app.tenant', 'd#', false); end $$",
+    "do $$ begin execute 'set app.other = e#'; end $$",
+    "reset all",
+    "discard all",
+    "begin",
+    "begin; set app.tenant = 'b#'",
+    "commit",
+    "rollback",
+    "savepoint s#",
+    "rollback to s#",
+    "release s#",
+    "set app.tenant = 'm#'; select 1/0; set app.other = 'never'",
+    "select 1",
+];

@@ -184,6 +184,16 @@ pub enum Planted {
     ClientLimitOffByOne,
     /// Clients that were there before their users were limited are not counted.
     OldClientsUncounted,
+    /// A server is taken to have what its client has set, whatever it has.
+    StateOfAnother,
+    /// A server is given back although its client has a lock on it.
+    PinForgotten,
+    /// A client leaves a server with what it has set and locked, and nobody cleans it.
+    StateLeftBehind,
+    /// A text that comes in parts is taken for one that touches nothing.
+    TornTextUnread,
+    /// What a client has reset is set again on its next server.
+    ResetUndone,
 }
 
 /// Whether this bug is planted.
@@ -217,7 +227,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 64] = [
+    pub const ALL: [Self; 69] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -282,6 +292,11 @@ impl Planted {
         Self::CancelMeetsNextQuery,
         Self::ClientLimitOffByOne,
         Self::OldClientsUncounted,
+        Self::StateOfAnother,
+        Self::PinForgotten,
+        Self::StateLeftBehind,
+        Self::TornTextUnread,
+        Self::ResetUndone,
     ];
 
     /// Its name on a command line.
@@ -352,6 +367,11 @@ impl Planted {
             Self::CancelMeetsNextQuery => "cancel-meets-next-query",
             Self::ClientLimitOffByOne => "client-limit-off-by-one",
             Self::OldClientsUncounted => "old-clients-uncounted",
+            Self::StateOfAnother => "state-of-another",
+            Self::PinForgotten => "pin-forgotten",
+            Self::StateLeftBehind => "state-left-behind",
+            Self::TornTextUnread => "torn-text-unread",
+            Self::ResetUndone => "reset-undone",
         }
     }
 

@@ -99,7 +99,7 @@ impl Fault {
                 verdict.detail = Some(format!("It has waited for {secs} seconds."));
                 verdict.hint = Some("Connect again.".into());
             }
-            Self::StatementsLost => {
+            Self::StatementsLost | Self::StateLost => {
                 verdict.hint =
                     Some("Send the Sync that ends a COPY after its CopyDone, and wait for the answer.".into());
             }
@@ -203,7 +203,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 68] = [
+        let table: [(Fault, Blame, &str, &str); 69] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -280,6 +280,7 @@ mod tests {
             (Fault::BrokenMessage { kind: b'C' }, Client, "08P01", "broken Close packet"),
             (Fault::StatementUnknown { name: name() }, Client, "08P01", "prepared statement did not exist"),
             (Fault::StatementInUse { name: name() }, Client, "08P01", "prepared statement name is already in use"),
+            (Fault::StateLost, Client, "08P01", "the session's settings cannot be followed through a failed COPY"),
             (Fault::StatementsLost, Client, "08P01", "prepared statements cannot be followed through a failed COPY"),
             (Fault::StatementsFull, Operator, "53200", "prepared statements take too much memory"),
             (Fault::ClientsFull { limit: 1 }, Operator, "08P01", "no more connections allowed (max_client_conn)"),

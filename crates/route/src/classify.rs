@@ -105,6 +105,7 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / 4 + 4);
     // Where statements end; a rule may do several things, in parentheses.
     let (mut ends, mut depth) = (Vec::new(), 0_i32);
+    let mut is_dark = false;
     for token in Lexer::new(text, dialect) {
         match token.kind {
             Kind::Symbol => match text[token.range().start] {
@@ -118,12 +119,17 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
             },
             // The body of a function may be a row of statements, `BEGIN ATOMIC`. Where it ends takes more than a look at words.
             Kind::Word if token.range().len() == 6 && text[token.range()].eq_ignore_ascii_case(b"atomic") => {
-                return Class::unread();
+                is_dark = true
             }
-            Kind::Broken | Kind::QuotedUnicode => return Class::unread(),
+            Kind::Broken | Kind::QuotedUnicode => is_dark = true,
             _ => {}
         }
         tokens.push(token);
+    }
+    let mut names = BTreeSet::new();
+    if is_dark {
+        mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
+        return Class { mentions: names.into_iter().collect(), ..Class::unread() };
     }
     let reader = Reader { dialect, knowledge };
     let mut acts = Vec::with_capacity(ends.len() + 1);
@@ -136,7 +142,6 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         start = end + 1;
     }
     let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
-    let mut names = BTreeSet::new();
     if !touches.is_nothing() {
         mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
     }

@@ -109,6 +109,16 @@ impl std::fmt::Debug for Touches {
     }
 }
 
+/// The first number of a function that somebody has made (`FirstNormalObjectId` in `access/transam.h`).
+pub const FIRST_MADE: u32 = 16_384;
+
+/// Whether a function of PostgreSQL's own, by its number, touches nothing of the session (`pg_proc.dat`): it is neither `set_config`, nor one of
+/// those that lock and unlock.
+#[must_use]
+pub fn is_tame(oid: u32) -> bool {
+    oid < FIRST_MADE && oid != 2078 && !(2880..=2892).contains(&oid)
+}
+
 /// A function that somebody has made.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {

@@ -78,6 +78,11 @@ impl<I: Io> Worker<I> {
         let entry = self.force.settings.database(&packed.name.database);
         // What servers elsewhere say is no greeting here.
         let welcome = welcome.filter(|_| entry.is_some_and(|entry| entry.stamp() == packed.stamp));
+        let Some(place) = self.places.pool(pool) else { return };
+        // Nor if nobody knows what their sessions have.
+        let welcome = welcome.filter(|_| place.follows == packed.follows);
+        let database = place.database as usize;
+        self.places.databases[database].learned.mention(packed.custom.iter().map(String::as_str));
         let Some(place) = self.places.pool_mut(pool) else { return };
         place.keys = keys;
         let told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));

@@ -28,7 +28,7 @@ use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
-use crate::look::Reading;
+use crate::look::{Reading, Torn};
 use crate::places::DatabasePlace;
 use crate::statements::{Collected, Following, Taken};
 use crate::turn::Worker;
@@ -104,6 +104,8 @@ pub(crate) struct Ready {
     pub(crate) overrides: Option<Rc<Overrides>>,
     /// What it may have changed in its session since that was last known.
     pub(crate) traces: Option<Box<Traces>>,
+    /// A text that it is saying, if that has to be read.
+    pub(crate) torn_text: Option<Box<Torn>>,
     pub(crate) is_paused: bool,
     pub(crate) is_notified: bool,
     /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
@@ -183,6 +185,7 @@ impl Ready {
             collected: None,
             overrides: None,
             traces: None,
+            torn_text: None,
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,
@@ -454,7 +457,7 @@ impl<I: Io> Worker<I> {
                 }
             };
             if let Some(reading) = &mut reading {
-                reading.read(ready, &piece, bytes);
+                reading.read(ready, following.library, &piece, bytes);
             }
             let was_at_rest = server.exchange.owes_nothing();
             let taken = following.take(&mut self.io, ready, server, &chunk, start, &piece);

@@ -152,6 +152,8 @@ impl<I: Io> Worker<I> {
             stamp: entry.stamp(),
             welcome: place.welcome.as_ref().map(|welcome| ((&*welcome.fixed).into(), self.packed_vars(&welcome.vars))),
             keys: place.keys.as_ref().map(|keys| ((&keys.client_key[..]).into(), (&keys.server_key[..]).into())),
+            follows: place.follows,
+            custom: self.places.databases[place.database as usize].learned.custom().map(str::to_owned).collect(),
             told: place.judged.as_ref().or(place.told.as_ref()).map(|secret| (&*secret.text()).into()),
         })
     }

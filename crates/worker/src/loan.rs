@@ -53,6 +53,9 @@ impl<I: Io> Worker<I> {
         let sql = (differs && !is_namesake).then(|| server.vars.catch_up(&ready.vars, &self.force.tracked)).flatten();
         // What is set is sent by itself: its text may be in the encoding that the parameters bring.
         let overrides = changes(server.overrides.as_deref(), ready.overrides.as_deref());
+        let overrides = overrides.filter(|_| !planted::is(Planted::StateOfAnother));
+        // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
+        server.overrides.clone_from(&ready.overrides);
         let ours: Vec<String> = sql.into_iter().chain(overrides).collect();
         let catching_up = (!ours.is_empty()).then_some(since);
         server.stage = Stage::Lent { client: client_key, catching_up };
@@ -82,9 +85,6 @@ impl<I: Io> Worker<I> {
             return;
         }
         server.stage = Stage::Lent { client: client_key, catching_up: None };
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
-            server.overrides.clone_from(&ready.overrides);
-        }
         let server_vars = server.vars.clone();
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
             let mut vars = (*ready.vars).clone();
@@ -178,7 +178,8 @@ impl<I: Io> Worker<I> {
             self.leave_private(server_key);
             return;
         }
-        if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked()) {
+        let is_forgotten = planted::is(Planted::StateLeftBehind);
+        if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
             let can_be_discarded = traces.holds().iter().all(|hold| hold.kind.is_discarded());
             traces.leave();
             server.look = None;

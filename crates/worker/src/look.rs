@@ -7,8 +7,10 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use base::planted::{self, Planted};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
+use protocol::prepared::{Charge, Library};
 use protocol::state::{Overrides, Traces};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
@@ -29,6 +31,13 @@ pub(crate) struct Texts {
     cache: Cache,
 }
 
+/// As much of a text as has come.
+#[derive(Debug)]
+pub(crate) struct Torn {
+    bytes: Vec<u8>,
+    charge: Charge,
+}
+
 /// What is known of a database's texts and functions.
 #[derive(Debug)]
 pub(crate) struct Learned {
@@ -44,6 +53,19 @@ impl Learned {
     /// Nothing yet.
     pub(crate) fn new(scope: u32) -> Self {
         Self { knowledge: None, scope, custom: BTreeSet::new() }
+    }
+}
+
+impl Learned {
+    /// The settings with a dot that somebody has mentioned.
+    pub(crate) fn custom(&self) -> impl Iterator<Item = &str> {
+        self.custom.iter().map(|name| &**name)
+    }
+
+    /// Somebody mentions settings.
+    pub(crate) fn mention<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        let room = CUSTOM_MAX.saturating_sub(self.custom.len());
+        self.custom.extend(names.take(room).map(Into::into));
     }
 }
 
@@ -64,25 +86,57 @@ impl<'a> Reading<'a> {
         Self { texts, learned, dialect }
     }
 
-    /// Takes note of what a message touches, if it begins with this piece.
-    pub(crate) fn read(&mut self, ready: &mut Ready, piece: &Piece, bytes: &[u8]) {
-        if !matches!(piece.part, Part::First { .. }) {
-            return;
-        }
+    /// Takes note of what a message touches.
+    pub(crate) fn read(&mut self, ready: &mut Ready, library: &mut Library, piece: &Piece, bytes: &[u8]) {
         let body = &bytes[piece.body.clone()];
-        match piece.kind {
+        if piece.is_whole() {
+            self.message(ready, piece.kind, body);
+        } else if matches!(piece.part, Part::First { .. }) {
+            match piece.kind {
+                frontend::QUERY | frontend::PARSE => {
+                    if planted::is(Planted::TornTextUnread) {
+                        return;
+                    }
+                    ready.torn_text =
+                        library.charge(body.len()).map(|charge| Box::new(Torn { bytes: body.into(), charge }));
+                    if ready.torn_text.is_none() {
+                        traces(ready).unheard();
+                    }
+                }
+                // What it is about comes first; its values may be long.
+                frontend::BIND => self.message(ready, piece.kind, body),
+                frontend::FUNCTION_CALL => {
+                    let is_known = body.len() >= 4;
+                    if is_known { self.message(ready, piece.kind, body) } else { traces(ready).dark() }
+                }
+                _ => {}
+            }
+        } else if let Some(mut torn) = ready.torn_text.take() {
+            if !torn.charge.grow(body.len()) {
+                traces(ready).unheard();
+                return;
+            }
+            torn.bytes.extend_from_slice(body);
+            match piece.is_last() {
+                true => self.message(ready, piece.kind, &torn.bytes),
+                false => ready.torn_text = Some(torn),
+            }
+        }
+    }
+
+    fn message(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
+        match kind {
             frontend::QUERY => {
-                let class = self.class(ready, piece.is_whole().then(|| text(body)).flatten());
+                let class = self.class(ready, name(body));
                 if !class.is_harmless() {
                     traces(ready).said(&class);
                 }
             }
             frontend::PARSE => {
-                let name = name(body);
-                let text = piece.is_whole().then(|| text(&body[name.map_or(0, |name| name.len() + 1)..])).flatten();
-                let class = self.class(ready, text);
+                let statement = name(body);
+                let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
                 if !class.is_harmless() || ready.traces.is_some() {
-                    traces(ready).given(name.unwrap_or_default(), &class);
+                    traces(ready).given(statement.unwrap_or_default(), &class);
                 }
             }
             // Without traces it has prepared nothing that matters.
@@ -94,20 +148,24 @@ impl<'a> Reading<'a> {
                     None => traces.dark(),
                 }
             }
-            frontend::FUNCTION_CALL => traces(ready).dark(),
+            frontend::FUNCTION_CALL => match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
+                Some(oid) if route::touch::is_tame(oid) => {}
+                Some(oid) if oid >= route::touch::FIRST_MADE => traces(ready).dark(),
+                _ => traces(ready).unheard(),
+            },
             _ => {}
         }
     }
 
     fn class(&mut self, ready: &Ready, text: Option<&[u8]>) -> Rc<Class> {
         let is_in_doubt = ready.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
-        let Some(text) = text.filter(|_| !is_in_doubt) else { return Rc::new(Class::unread()) };
+        let Some(text) = text else { return Rc::new(Class::unread()) };
         let knowledge = self.learned.knowledge.as_deref();
         let class = self.texts.cache.class(text, self.dialect, self.learned.scope, knowledge);
-        if !class.mentions.is_empty() && self.learned.custom.len() < CUSTOM_MAX {
-            self.learned.custom.extend(class.mentions.iter().cloned());
+        if !class.mentions.is_empty() {
+            self.learned.mention(class.mentions.iter().map(|name| &**name));
         }
-        class
+        if is_in_doubt { Rc::new(Class::unread()) } else { class }
     }
 }
 
@@ -116,10 +174,6 @@ fn traces(ready: &mut Ready) -> &mut Traces {
 }
 
 /// The text up to its zero byte, which must be there.
-fn text(body: &[u8]) -> Option<&[u8]> {
-    name(body)
-}
-
 fn name(body: &[u8]) -> Option<&[u8]> {
     Some(&body[..body.iter().position(|&byte| byte == 0)?])
 }
@@ -177,7 +231,7 @@ impl<I: Io> Worker<I> {
         if !server.exchange.is_proven() {
             // It cannot be told any more what answers what, and so not what the session has.
             self.lose_server(server_key, UNPROVEN);
-            self.fail_client(client_key, &Fault::ServerCrashed);
+            self.fail_client(client_key, &Fault::StateLost);
             return;
         }
         let own = ready.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
@@ -203,23 +257,36 @@ impl<I: Io> Worker<I> {
         let traces = ready.traces.get_or_insert_default();
         let had_holds = !traces.holds().is_empty();
         match look.end() {
+            // Of what functions set, nothing was known when it was asked.
+            Some(seen) if seen.has_learned_settings() => {
+                self.learn(server_key, seen.knowledge);
+                self.keep_or_look(server_key, client_key);
+                return;
+            }
             Some(seen) => {
                 let before = ready.overrides.as_deref().cloned().unwrap_or_default();
                 let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-                let overrides = shared(seen.overrides(&before, &self.force.tracked, login));
+                let mut overrides = seen.overrides(&before, &self.force.tracked, login);
+                if planted::is(Planted::ResetUndone) && overrides.is_empty() {
+                    overrides = before;
+                }
+                let overrides = shared(overrides);
                 traces.seen(&seen);
                 ready.overrides.clone_from(&overrides);
                 server.overrides = overrides;
-                if let Some(knowledge) = seen.knowledge {
-                    let database = server.database as usize;
-                    self.places.scopes += 1;
-                    let learned = &mut self.places.databases[database].learned;
-                    (learned.knowledge, learned.scope) = (Some(Rc::new(knowledge)), self.places.scopes);
-                }
+                self.learn(server_key, seen.knowledge);
             }
             None => traces.unseen(),
         }
-        if traces.holds().is_empty() {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        let Some(traces) = &ready.traces else { return };
+        if traces.holds().is_empty() || planted::is(Planted::PinForgotten) {
+            let is_forgotten = !traces.holds().is_empty();
+            if is_forgotten
+                && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key)
+            {
+                ready.traces = None;
+            }
             self.end_loan_if_over(server_key, client_key);
             return;
         }
@@ -231,6 +298,13 @@ impl<I: Io> Worker<I> {
         }
         self.arm_server(server_key);
         self.forward_held(client_key);
+    }
+
+    fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
+        let (Some(server), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
+        self.places.scopes += 1;
+        let learned = &mut self.places.databases[server.database as usize].learned;
+        (learned.knowledge, learned.scope) = (Some(Rc::new(knowledge)), self.places.scopes);
     }
 
     /// From now on the state of sessions follows the clients of a pool, or does no longer: what its servers have is not known.

@@ -106,6 +106,12 @@ pub struct PackedPool {
     pub(crate) welcome: Option<(Packed, PackedVars)>,
     /// The keys that a client's login has revealed.
     pub(crate) keys: Option<(Packed, Packed)>,
+    /// Whether the state of their sessions has followed its clients.
+    #[serde(default)]
+    pub(crate) follows: bool,
+    /// Settings with a dot in their names that somebody has mentioned.
+    #[serde(default)]
+    pub(crate) custom: Vec<String>,
     /// What a server has told of its user's secret.
     pub(crate) told: Option<Packed>,
 }

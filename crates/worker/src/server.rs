@@ -167,6 +167,11 @@ impl Server {
         self.scanner.is_in_body() && self.fate == Fate::Forward
     }
 
+    /// Whether the rows that it answers us are read.
+    fn is_told_rows(&self) -> bool {
+        self.look.is_some() || !self.collected.is_empty()
+    }
+
     /// A client's message is the first after everything before was answered.
     pub(crate) fn query_begins(&mut self, now: Time, totals: &mut Totals) {
         self.asked = now;
@@ -318,7 +323,8 @@ impl<I: Io> Worker<I> {
                     self.give_due(key);
                     self.server_ready(key, was_ours);
                 }
-                backend::DATA_ROW if was_ours && self.servers.get(key).is_some_and(|server| server.look.is_some()) => {
+                // A row of which a part has been collected is collected to its end, even if nobody looks any more.
+                backend::DATA_ROW if was_ours && self.servers.get(key).is_some_and(Server::is_told_rows) => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
                 backend::COMMAND_COMPLETE if self.may_drop_statements(key, &piece) => {

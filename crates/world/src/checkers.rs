@@ -146,6 +146,11 @@ impl Checkers {
                     witness.count("refusals that were due");
                     return;
                 }
+                // Who sends Syncs into a COPY that fails, and leaves something in its session in the same breath.
+                if text.starts_with("the session's settings cannot be followed") {
+                    witness.count("states lost to a failed COPY");
+                    return;
+                }
                 if text == "database removed" && !self.was_removed {
                     witness.accuse(
                         Charge::NoReason,
@@ -450,7 +455,8 @@ const REASONS: &[&str] = &[
     "invalid server parameter",
 ];
 /// Why a server may be closed at any time.
-const CALM_REASONS: [&str; 6] = [
+const CALM_REASONS: [&str; 7] = [
+    "its session could not be read in time",
     "replication client was closed",
     "server idle timeout",
     "server lifetime over",

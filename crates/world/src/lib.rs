@@ -20,6 +20,7 @@ mod gate;
 mod group;
 mod hands;
 mod judge;
+mod marks;
 mod net;
 mod operator;
 mod peers;

@@ -130,6 +130,8 @@ pub(crate) struct Habits {
     pub(crate) arrival: (u64, u64),
     /// It says its first request together with its startup packet.
     pub(crate) hasty: u32,
+    /// It marks its session, and takes locks of it.
+    pub(crate) marks: bool,
     /// It wants a TimeZone that no server knows.
     pub(crate) lost: u32,
     /// Its answers may be longer than anything that is kept for it.
@@ -195,6 +197,11 @@ impl Shape {
     /// Whether pools of several databases compete for the servers of a user.
     pub(crate) fn has_shared_limits(&self) -> bool {
         self.settings.contains_key("max_user_connections")
+    }
+
+    /// Whether the state of sessions follows clients.
+    pub(crate) fn follows_state(&self) -> bool {
+        self.settings.contains_key("session_state")
     }
 
     /// The same limits, and time for everybody: in force when the faults are over.
@@ -516,6 +523,7 @@ impl Plan {
             plan.people.push((number, person, habits));
         }
         plan.draw_replicas();
+        plan.draw_marks();
         if dice.chance(250) {
             plan.draw_operators(&mut dice, &common);
         }

@@ -61,6 +61,12 @@ pub(crate) enum Verb {
     },
     /// Leaves something behind in the session.
     Dirty,
+    /// Sets a setting that no server tells of, in a way that follows its client.
+    Mark,
+    /// Takes a lock of the session.
+    Hold,
+    /// Gives it back.
+    Free,
     /// Drops all prepared statements.
     DropAll {
         is_discard: bool,
@@ -75,11 +81,16 @@ pub(crate) enum Verb {
     },
 }
 
+/// What a statement's `tz` says: the TimeZone, and the mark if there is one.
+pub(crate) fn zone_and_mark(text: &str) -> (&str, &str) {
+    text.split_once('@').unwrap_or((text, ""))
+}
+
 /// A statement and what its author believes of the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Statement {
     pub(crate) nonce: Nonce,
-    /// The TimeZone that must be in force.
+    /// The TimeZone that must be in force, and the mark; see [`zone_and_mark`].
     pub(crate) zone: Box<str>,
     pub(crate) verb: Verb,
 }
@@ -88,17 +99,21 @@ impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nonce, zone, verb } = self;
         match verb {
-            Verb::Rows { rows, size } => write!(f, "ROWS n={nonce} tz={zone} rows={rows} size={size}"),
+            // A pooler that reads SQL knows of this one that it leaves nothing behind, and of most others nothing.
+            Verb::Rows { rows, size } => write!(f, "SELECT n={nonce} tz={zone} rows={rows} size={size}"),
             Verb::Fail => write!(f, "FAIL n={nonce} tz={zone}"),
             Verb::Begin => write!(f, "BEGIN n={nonce} tz={zone}"),
             Verb::Commit => write!(f, "COMMIT n={nonce} tz={zone}"),
             Verb::Rollback => write!(f, "ROLLBACK n={nonce} tz={zone}"),
             Verb::Sleep { millis } => write!(f, "SLEEP n={nonce} tz={zone} ms={millis}"),
-            Verb::CopyIn { is_bad } => write!(f, "COPYIN n={nonce} tz={zone} bad={}", u8::from(*is_bad)),
-            Verb::CopyOut { rows, size } => write!(f, "COPYOUT n={nonce} tz={zone} rows={rows} size={size}"),
+            Verb::CopyIn { is_bad } => write!(f, "COPY n={nonce} tz={zone} bad={}", u8::from(*is_bad)),
+            Verb::CopyOut { rows, size } => write!(f, "TABLE n={nonce} tz={zone} rows={rows} size={size}"),
             Verb::Notice => write!(f, "NOTICE n={nonce} tz={zone}"),
             Verb::Zone { value } => write!(f, "ZONE n={nonce} tz={zone} value={value}"),
             Verb::Dirty => write!(f, "DIRTY n={nonce} tz={zone}"),
+            Verb::Mark => write!(f, "MARK n={nonce} tz={zone} name='app.mark'"),
+            Verb::Hold => write!(f, "HOLD n={nonce} tz={zone}"),
+            Verb::Free => write!(f, "FREE n={nonce} tz={zone}"),
             Verb::DropAll { is_discard: true } => write!(f, "DISCARDALL n={nonce} tz={zone}"),
             Verb::DropAll { is_discard: false } => write!(f, "DEALLOCATEALL n={nonce} tz={zone}"),
             Verb::Stream { rows, size, millis, words, is_ended_by_server } => {
@@ -129,21 +144,25 @@ impl Statement {
                 "value" => value = text,
                 "words" => said = text.parse().ok()?,
                 "first" => is_first = text == "1",
+                "name" => {}
                 _ => return None,
             }
         }
         let verb = match verb {
-            "ROWS" => Verb::Rows { rows, size },
+            "SELECT" => Verb::Rows { rows, size },
             "FAIL" => Verb::Fail,
             "BEGIN" => Verb::Begin,
             "COMMIT" => Verb::Commit,
             "ROLLBACK" => Verb::Rollback,
             "SLEEP" => Verb::Sleep { millis },
-            "COPYIN" => Verb::CopyIn { is_bad },
-            "COPYOUT" => Verb::CopyOut { rows, size },
+            "COPY" => Verb::CopyIn { is_bad },
+            "TABLE" => Verb::CopyOut { rows, size },
             "NOTICE" => Verb::Notice,
             "ZONE" => Verb::Zone { value: value.to_owned() },
             "DIRTY" => Verb::Dirty,
+            "MARK" => Verb::Mark,
+            "HOLD" => Verb::Hold,
+            "FREE" => Verb::Free,
             "DISCARDALL" => Verb::DropAll { is_discard: true },
             "STREAM" => Verb::Stream { rows, size, millis, words: said, is_ended_by_server: is_first },
             "DEALLOCATEALL" => Verb::DropAll { is_discard: false },
@@ -220,6 +239,9 @@ mod tests {
             Verb::Notice,
             Verb::Zone { value: "UTC".to_owned() },
             Verb::Dirty,
+            Verb::Mark,
+            Verb::Hold,
+            Verb::Free,
             Verb::DropAll { is_discard: true },
             Verb::DropAll { is_discard: false },
             Verb::Stream { rows: 3, size: 9, millis: 7, words: 2, is_ended_by_server: true },

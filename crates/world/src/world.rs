@@ -130,7 +130,7 @@ impl World {
             witness: Witness::new(moments_max),
             force,
             are_names_known: true,
-            fairness: Fairness::new(is_fairness_known),
+            fairness: Fairness::new(is_fairness_known, plan.shape.follows_state()),
             jumped: Time(0),
             net,
             plan,

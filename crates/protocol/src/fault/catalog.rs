@@ -108,6 +108,8 @@ faults! {
     StatementInUse { name: Box<str> } = Client, PROTOCOL_VIOLATION, "prepared statement name is already in use";
     /// A COPY failed behind which prepared statements cannot be told any more.
     StatementsLost = Client, PROTOCOL_VIOLATION, "prepared statements cannot be followed through a failed COPY";
+    /// It cannot be told what its session has.
+    StateLost = Client, PROTOCOL_VIOLATION, "the session's settings cannot be followed through a failed COPY";
     /// All clients of a worker have prepared more than it keeps.
     StatementsFull = Operator, OUT_OF_MEMORY, "prepared statements take too much memory";
     /// The process has `max_client_conn` clients.

@@ -289,6 +289,14 @@ impl Seen {
         overrides
     }
 
+    /// Whether functions mention settings that were not asked for, where any may have been touched.
+    #[must_use]
+    pub fn has_learned_settings(&self) -> bool {
+        let is_new = |name: &str| !self.custom.iter().any(|known| **known == *name);
+        self.is_of_settings.has(Touches::ANY_SETTING)
+            && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.settings().any(is_new))
+    }
+
     /// Whether a value cannot be carried: it is not what its bytes look like in another encoding.
     #[must_use]
     pub fn has_foreign_values(&self) -> bool {

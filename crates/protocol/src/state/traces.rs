@@ -73,13 +73,18 @@ impl Traces {
             let class = class.clone();
             self.said(&class);
         } else if self.is_unread {
-            self.touched = Touches::ANYTHING;
+            self.touched |= Touches::ANYTHING;
         }
     }
 
-    /// It does what nobody can read.
+    /// It does what nobody can read, in a database whose functions are known.
     pub fn dark(&mut self) {
-        self.touched = Touches::ANYTHING;
+        self.touched |= Touches::ANYTHING;
+    }
+
+    /// It says a text that nobody has read.
+    pub fn unheard(&mut self) {
+        self.touched |= Touches::ANYTHING.with(Touches::UNTOLD);
     }
 
     /// Whether the text that it sends next may be read otherwise than by the parameters that are known.

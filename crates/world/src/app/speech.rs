@@ -68,6 +68,11 @@ pub(crate) struct Belief {
     pub(crate) zone: String,
     /// What the TimeZone falls back to if the transaction does not go well.
     pub(crate) zone_before: String,
+    /// What it has marked its session with.
+    pub(crate) mark: String,
+    pub(crate) mark_before: String,
+    /// It may have a lock of its session.
+    pub(crate) holds: bool,
     /// The TimeZone that it has been told, or will have been when everything is answered.
     pub(crate) told: String,
     pub(crate) named: Named,
@@ -79,7 +84,9 @@ impl Belief {
     /// Outside a transaction.
     pub(crate) fn new(zone: &str) -> Self {
         let [zone, zone_before, told] = [(); 3].map(|()| zone.to_owned());
-        Self { tx: TxStatus::Idle, zone, zone_before, told, named: Named::default(), unnamed: None }
+        let (mark, mark_before) = (String::new(), String::new());
+        let (named, unnamed) = (Named::default(), None);
+        Self { tx: TxStatus::Idle, zone, zone_before, mark, mark_before, holds: false, told, named, unnamed }
     }
 
     /// Everything is answered.
@@ -98,12 +105,14 @@ impl Belief {
     pub(crate) fn fails(&mut self) {
         if self.tx != TxStatus::Idle {
             self.tx = TxStatus::Failed;
+            self.mark.clone_from(&self.mark_before);
             self.come_into_zone(self.zone_before.clone());
         }
     }
 
     fn ends(&mut self, is_committed: bool) {
         if !is_committed {
+            self.mark.clone_from(&self.mark_before);
             self.come_into_zone(self.zone_before.clone());
         }
         self.tx = TxStatus::Idle;
@@ -123,7 +132,11 @@ pub(crate) struct Speaker<'a> {
 impl Speaker<'_> {
     pub(super) fn statement(&mut self, verb: Verb) -> Statement {
         *self.next += 1;
-        Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: (*self.belief.zone).into(), verb }
+        let zone = match &*self.belief.mark {
+            "" => self.belief.zone.clone(),
+            mark => format!("{}@{mark}", self.belief.zone),
+        };
+        Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: zone.into(), verb }
     }
 
     pub(super) fn rows(&mut self) -> Verb {
@@ -146,6 +159,12 @@ impl Speaker<'_> {
             request.last = *self.next;
             return request;
         }
+        // Others wait for the server that it keeps.
+        if self.belief.holds && self.belief.tx == TxStatus::Idle {
+            let mut request = self.query(Verb::Free);
+            request.last = *self.next;
+            return request;
+        }
         if habits.sleeps > 0 {
             let mut request = self.query(Verb::Sleep { millis: habits.sleeps });
             request.last = *self.next;
@@ -164,6 +183,9 @@ impl Speaker<'_> {
             (habits.zones, Self::zone),
             (habits.cancels > 0, Self::sleep),
             (habits.dirty, Self::dirty),
+            (habits.marks, |speaker| speaker.query(Verb::Mark)),
+            (habits.marks && !self.belief.holds, |speaker| speaker.query(Verb::Hold)),
+            (self.belief.holds, |speaker| speaker.query(Verb::Free)),
             (habits.named, Self::named),
             (habits.named, Self::named),
             (habits.named && self.belief.tx != TxStatus::Failed, Self::give_unnamed),
@@ -272,6 +294,7 @@ impl Speaker<'_> {
             Verb::Begin => {
                 self.belief.tx = TxStatus::Open;
                 self.belief.zone_before.clone_from(&self.belief.zone);
+                self.belief.mark_before.clone_from(&self.belief.mark);
             }
             Verb::Commit | Verb::Rollback => self.belief.ends(statement.verb == Verb::Commit),
             Verb::CopyOut { rows, size } => {
@@ -282,7 +305,14 @@ impl Speaker<'_> {
             Verb::Notice => expect(Expect::Notice),
             Verb::Zone { value } => self.belief.come_into_zone(value.clone()),
             Verb::Sleep { .. } => request.is_long = true,
+            Verb::Mark => self.belief.mark = nonce.to_string(),
+            Verb::Hold => self.belief.holds = true,
+            Verb::Free => self.belief.holds = false,
             Verb::DropAll { is_discard } => {
+                if *is_discard {
+                    self.belief.mark.clear();
+                    self.belief.holds = false;
+                }
                 expect(Expect::Tag(drop_tag(*is_discard)));
                 return true;
             }

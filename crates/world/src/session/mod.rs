@@ -60,6 +60,8 @@ pub(crate) struct Session {
     tx: TxStatus,
     /// The application that has begun the transaction.
     owner: Option<u32>,
+    /// The application that has a lock of the session.
+    held: Option<u32>,
     /// The application that left something behind.
     dirty: Option<u32>,
     /// The application that may have sent more requests behind one that was cancelled.
@@ -101,6 +103,8 @@ pub(crate) enum Life {
 struct Vars {
     zone: String,
     application_name: String,
+    /// A setting that it does not tell of.
+    mark: String,
 }
 
 #[derive(Debug)]
@@ -176,6 +180,7 @@ impl Session {
             tx: TxStatus::Idle,
             owner: None,
             dirty: None,
+            held: None,
             unsure: None,
             unanswered: None,
             is_skipping: false,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use wire::{backend, write};
 
 use super::{Portal, Session};
-use crate::sql::{Nonce, Statement, Verb, named_rows};
+use crate::sql::{Nonce, Statement, Verb, named_rows, zone_and_mark};
 use crate::witness::{Charge, Witness};
 
 /// The statements of a session.
@@ -55,7 +55,7 @@ impl Session {
         let (believed, is_sure) = (words.next().unwrap_or_default(), words.next().is_some());
         // In session mode it is its own, and may be older than the TimeZone.
         // Nor does it know what it has set if a request was cancelled before others that it had sent.
-        if is_sure && zone != believed && !self.is_session_mode && self.unsure.is_none() {
+        if is_sure && zone != zone_and_mark(believed).0 && !self.is_session_mode && self.unsure.is_none() {
             let number = self.number;
             let text = format!("server {number} binds {nonce} to what was read under {zone}, not {believed}");
             witness.accuse(Charge::LeftOver, text);

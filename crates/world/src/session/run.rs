@@ -8,7 +8,7 @@ use wire::{frontend, write};
 use super::body::nonce_of;
 use super::{Life, Manner, Portal, Session, Stream, notify};
 use crate::dice::Dice;
-use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text};
+use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text, zone_and_mark};
 use crate::witness::{Charge, Witness};
 
 impl Session {
@@ -149,8 +149,17 @@ impl Session {
         if self.unsure.is_some_and(|unsure| unsure != nonce.app) {
             self.unsure = None;
         }
-        if *statement.zone != *self.vars.zone && self.unsure.is_none() {
-            let text = format!("server {number} runs {nonce} with TimeZone {}, not {}", self.vars.zone, statement.zone);
+        let (zone, mark) = zone_and_mark(&statement.zone);
+        if mark != self.vars.mark && self.unsure.is_none() {
+            let text = format!("server {number} runs {nonce} with mark {:?}, not {mark:?}", self.vars.mark);
+            witness.accuse(Charge::LeftOver, text);
+        }
+        if let Some(other) = self.held.filter(|&other| other != nonce.app) {
+            let text = format!("server {number} runs {nonce} with a lock of application {other}");
+            witness.accuse(Charge::LeftOver, text);
+        }
+        if *zone != *self.vars.zone && self.unsure.is_none() {
+            let text = format!("server {number} runs {nonce} with TimeZone {}, not {}", self.vars.zone, zone);
             witness.accuse(Charge::LeftOver, text);
         }
         let named = self.vars.application_name.strip_prefix("app").and_then(|name| name.parse().ok());
@@ -217,7 +226,14 @@ impl Session {
             }
             Verb::Zone { value } => self.vars.zone.clone_from(value),
             Verb::Dirty => self.dirty = self.is_session_mode.then_some(nonce.app),
+            Verb::Mark => self.vars.mark = nonce.to_string(),
+            Verb::Hold => self.held = Some(nonce.app),
+            Verb::Free => self.held = None,
             Verb::DropAll { is_discard } => {
+                if *is_discard {
+                    self.vars.mark.clear();
+                    self.held = None;
+                }
                 self.named.clear();
                 write::command_complete(&mut self.out, drop_tag(*is_discard));
                 return Some(sent);
@@ -261,10 +277,19 @@ impl Session {
             }
         } else if text == "DISCARD ALL" {
             self.dirty = None;
+            self.held = None;
             self.named.clear();
             self.vars.clone_from(&self.started);
             write::command_complete(&mut self.out, drop_tag(true));
             return true;
+        } else if let Some(mark) = text.strip_prefix("SELECT pg_catalog.set_config('app.mark','") {
+            self.vars.mark = mark.trim_end_matches("',false)").to_owned();
+        } else if text == "RESET \"app\".\"mark\"" {
+            self.vars.mark.clear();
+        } else if text.starts_with("SELECT 's',n,") && text.contains("'app.mark'") && !self.vars.mark.is_empty() {
+            write::data_row(&mut self.out, [Some("s"), Some("app.mark"), Some(&*self.vars.mark), None].into_iter());
+        } else if text.starts_with("SELECT 'l',") && self.held.is_some() {
+            write::data_row(&mut self.out, [Some("l"), Some("1"), Some("ExclusiveLock"), None].into_iter());
         } else if text == "ROLLBACK" {
             self.roll_back();
             self.tx = TxStatus::Idle;

@@ -405,7 +405,8 @@ pub(crate) fn other_settings_hold_for_who_is_taken_over(house: &House) {
     // One database is gone, another is elsewhere, and the pool is smaller.
     let elsewhere = house.line_as("take_kept", "take_moved");
     let mut text = pooler.ini_text().replace(&house.line("take_kept"), &elsewhere);
-    text = text.replace(&format!("{}\n", house.line("take_gone")), "").replace("= 3", "= 1");
+    text = text.replace(&format!("{}\n", house.line("take_gone")), "");
+    text = text.replace("default_pool_size = 3", "default_pool_size = 1");
     pooler.rewrite_raw(&text);
     pooler.restart_online();
     assert_eq!(gone.answer().error().text, "database removed");

@@ -132,6 +132,11 @@ impl Checkers {
             Ended::Wanted => {}
             Ended::Silent if is_excused => witness.count("silent ends"),
             Ended::Drowned if !self.is_calm || is_going_down => witness.count("words lost to a reset"),
+            // It went on speaking when it was told why, and the words were lost to the reset.
+            Ended::Silent | Ended::Drowned if self.logged.get(STATE_LOST) > self.told.get(STATE_LOST) => {
+                *self.told.entry(STATE_LOST.to_owned()).or_default() += 1;
+                witness.count("words lost to a reset");
+            }
             Ended::Silent | Ended::Drowned => {
                 witness.accuse(Charge::NotServed, format!("application {app} is closed without a word"));
             }
@@ -147,7 +152,7 @@ impl Checkers {
                     return;
                 }
                 // Who sends Syncs into a COPY that fails, and leaves something in its session in the same breath.
-                if text.starts_with("the session's settings cannot be followed") {
+                if text == STATE_LOST {
                     witness.count("states lost to a failed COPY");
                     return;
                 }
@@ -383,6 +388,8 @@ pub(crate) const EVERYTHING: Parts =
     Parts { clients: true, servers: true, pools: true, stats: true, memory: true, logins: true, hosts: true };
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = 0;
+/// Why a client may be refused at any time that changed its session in the same loan as a COPY failed.
+const STATE_LOST: &str = "the session's settings cannot be followed through a failed COPY";
 /// Why a client may be refused while something is wrong.
 const REFUSALS: &[&str] = &[
     "suspend_timeout",

@@ -120,6 +120,93 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
     pooler.await_log("keeps its server: advisory lock 43");
 }
 
+pub(crate) fn what_a_function_does_is_known_before_it_is_first_called(house: &House) {
+    // Nobody but the function says the name of the setting: it is asked for as soon as its text has been read.
+    let ini = house.ini("state_first", &["pool_mode = transaction", "session_state = follow", "default_pool_size = 1"]);
+    house.postgres.client("state_first").run(
+        "create function deep() returns int language plpgsql as
+                $$ begin perform set_config('app.deep', 'secret', false); return 1; end $$;
+         create function names() returns text language sql as
+                $$ select coalesce(nullif(current_setting('app.deep', true), ''), '-') $$",
+    );
+    let pooler = house.start(&ini);
+    let (mut one, mut two) = (pooler.client("u", "state_first"), pooler.client("u", "state_first"));
+    one.run("select deep()");
+    for _ in 0..3 {
+        assert_eq!(two.value("select names()"), "-");
+        assert_eq!(one.value("select names()"), "secret");
+    }
+    assert_eq!(one.value("select pg_backend_pid()"), two.value("select pg_backend_pid()"));
+}
+
+pub(crate) fn what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves(house: &House) {
+    let pooler = follow(house, "state_untold", 2);
+    let mut other = pooler.client("u", "state_untold");
+    let mut client = pooler.client("u", "state_untold");
+    let untold =
+        [parse("", "select set_config($1, 'secret', false)"), bind("", "", &["hidden.name"]), execute("", 0), sync()];
+    client.peer.send(&untold.concat());
+    assert!(client.answer().errors.is_empty());
+    let pid = client.value("select pg_backend_pid()");
+    // Neither what cannot be read nor what can lets it be forgotten.
+    for sql in ["do $$ begin execute 'select 1'; end $$", "set work_mem = '5MB'", "select pg_advisory_unlock_all()"] {
+        client.run(sql);
+        assert_ne!(other.value("select pg_backend_pid()"), pid, "after {sql}");
+        assert_eq!(client.value("select pg_backend_pid()"), pid, "after {sql}");
+    }
+    pooler.await_log("keeps its server: setting set_config of a name that is no literal");
+    client.run("discard all");
+    // Two transactions have both servers.
+    other.run("begin");
+    client.run("begin");
+    let pids = [&mut other, &mut client].map(|client| client.value("select pg_backend_pid()"));
+    assert!(pids.contains(&pid), "the server is still kept");
+    other.run("commit");
+    client.run("commit");
+    // No DISCARD unloads a library.
+    client.run("load 'plpgsql'");
+    client.run("discard all");
+    pooler.await_log("keeps its server: library LOAD");
+    drop(client);
+    pooler.await_log("its client left what cannot be discarded");
+}
+
+pub(crate) fn sessions_begin_to_follow_with_a_reload_and_stop_with_another(house: &House) {
+    let pooler = house.pooler("state_reload", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let (mut one, mut two) = (pooler.client("u", "state_reload"), pooler.client("u", "state_reload"));
+    one.run("set work_mem = '7MB'");
+    assert_eq!(two.value("show work_mem"), "7MB", "without it a session is whose turn it is");
+    let before = pooler.ini_text();
+    for (text, seen) in
+        [(before.replace("[pgbouncer]", "[pgbouncer]\nsession_state = follow"), "4MB"), (before.clone(), "8MB")]
+    {
+        pooler.rewrite_raw(&text);
+        pooler.console("reload");
+        assert_eq!(two.value("show work_mem"), "4MB", "the server from before is not used again");
+        one.run("set work_mem = '8MB'");
+        assert_eq!(two.value("show work_mem"), seen);
+        assert_eq!(one.value("show work_mem"), "8MB");
+        one.run("reset work_mem");
+    }
+}
+
+pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(house: &House) {
+    let settings = ["pool_mode = transaction", "session_state = follow", "server_mend_timeout = 1"];
+    let pooler = house.pooler("state_late", &settings);
+    let mut direct = house.postgres.client("state_late");
+    let (mut client, mut other) = (pooler.client("u", "state_late"), pooler.client("u", "state_late"));
+    // The second of these waits for the first look at the functions.
+    client.run("select 1");
+    client.run("select 2");
+    direct.run("begin; lock table pg_catalog.pg_cursors in access exclusive mode");
+    client.run("begin; declare c cursor with hold for select 1; commit");
+    assert_eq!(other.value("select 1"), "1");
+    pooler.await_log("its session could not be read in time");
+    assert_eq!(client.query("select 1").error().code, "08006", "its session is lost");
+    direct.run("commit");
+    assert_eq!(other.value("select 1"), "1");
+}
+
 /// Random programs of several clients on two servers: each sees what it would see on a connection of its own.
 pub(crate) fn random_settings_are_what_they_would_be_on_a_direct_connection(house: &House) {
     let pooler = follow(house, "state_random", 2);

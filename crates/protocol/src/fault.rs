@@ -99,6 +99,10 @@ impl Fault {
                 verdict.detail = Some(format!("It has waited for {secs} seconds."));
                 verdict.hint = Some("Connect again.".into());
             }
+            Self::StateUnread { secs } => {
+                verdict.detail = Some(format!("It did not answer within {secs} seconds (server_mend_timeout)."));
+                verdict.hint = Some("Connect again. Somebody may have locked a catalog: look in pg_locks.".into());
+            }
             Self::StatementsLost | Self::StateLost => {
                 verdict.hint =
                     Some("Send the Sync that ends a COPY after its CopyDone, and wait for the answer.".into());
@@ -150,6 +154,7 @@ pub const PROTOCOL_VIOLATION: &str = "08P01";
 const ADMIN_SHUTDOWN: &str = "57P01";
 /// The server has its own.
 const SERVERS_OWN: &str = "";
+const CONNECTION_FAILURE: &str = "08006";
 const OUT_OF_MEMORY: &str = "53200";
 const TOO_MANY_CONNECTIONS: &str = "53300";
 const INVALID_PARAMETER_VALUE: &str = "22023";
@@ -203,7 +208,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 69] = [
+        let table: [(Fault, Blame, &str, &str); 70] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -281,6 +286,7 @@ mod tests {
             (Fault::StatementUnknown { name: name() }, Client, "08P01", "prepared statement did not exist"),
             (Fault::StatementInUse { name: name() }, Client, "08P01", "prepared statement name is already in use"),
             (Fault::StateLost, Client, "08P01", "the session's settings cannot be followed through a failed COPY"),
+            (Fault::StateUnread { secs: 5 }, Server, "08006", "the session's state could not be read from its server"),
             (Fault::StatementsLost, Client, "08P01", "prepared statements cannot be followed through a failed COPY"),
             (Fault::StatementsFull, Operator, "53200", "prepared statements take too much memory"),
             (Fault::ClientsFull { limit: 1 }, Operator, "08P01", "no more connections allowed (max_client_conn)"),

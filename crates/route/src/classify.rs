@@ -10,7 +10,7 @@ use crate::body::{is_dark, mentions};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::setting::{self, Change, Meaning, canonical};
 use crate::touch::{Knowledge, Touches};
-use crate::words::{NAME_BYTES_MAX, Words};
+use crate::words::{NAME_BYTES_MAX, Name, Words};
 
 /// What a text does.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -35,12 +35,6 @@ impl Class {
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         self.touches.is_nothing()
-    }
-
-    /// Whether it is one statement, or none, with no word on transactions.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        matches!(&*self.acts, [] | [Act::Other { .. }]) && self.touches.is_nothing()
     }
 }
 
@@ -160,13 +154,7 @@ pub(crate) fn is_plain(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> 
         && tokens.all(|token| match token.kind {
             Kind::Word => {
                 let word = &text[token.range()];
-                let is_suspect = || {
-                    let mut small = [0; NAME_BYTES_MAX];
-                    let small = &mut small[..word.len()];
-                    small.copy_from_slice(word);
-                    small.make_ascii_lowercase();
-                    knowledge.suspects(small)
-                };
+                let is_suspect = || Name::new(word, false).is_none_or(|name| knowledge.suspects(name.bytes()));
                 !may_matter(word[0], word.len()) && (lengths & 1 << (word.len() % 64) == 0 || !is_suspect())
             }
             Kind::Symbol => text[token.range().start] != b';' || token.range().end == text.len(),
@@ -183,8 +171,7 @@ impl Act {
             Self::Transaction(_) => Touches::NOTHING,
             Self::Set(_) => Touches::SETTINGS,
             Self::ResetAll => Touches::ANY_SETTING,
-            // It makes no function, and unloads no library.
-            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS.with(Touches::LIBRARIES)),
+            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS),
             Self::Prepare { .. } => Touches::STATEMENTS,
             // What the statement does is known to who has seen it prepared.
             Self::Execute { .. } => Touches::STATEMENTS,

@@ -125,7 +125,7 @@ fn what_the_session_keeps_is_named() {
         ("CREATE TABLE t AS EXECUTE p", Touches::ANYTHING),
         ("EXPLAIN ANALYZE EXECUTE p", Touches::ANYTHING),
         ("SELECT query_to_xml('SELECT 1', true, true, '')", Touches::ANYTHING),
-        ("DISCARD ALL", Touches::ANYTHING.without(Touches::FUNCTIONS.with(Touches::LIBRARIES))),
+        ("DISCARD ALL", Touches::ANYTHING.without(Touches::FUNCTIONS)),
         ("U&\"\\0073et\" x", Touches::ANYTHING),
         ("SELECT U&\"\\0073et_config\"('a', 'b', false)", Touches::ANYTHING),
         ("SET a_name_that_is_longer_than_any_that_postgres_keeps_and_so_would_be_cut = 1", Touches::ANY_SETTING),

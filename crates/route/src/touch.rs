@@ -37,8 +37,8 @@ impl Touches {
     pub const FUNCTIONS: Self = Self(1 << 9);
     /// A setting whose name nobody has told: it stands in no text.
     pub const UNTOLD: Self = Self(1 << 10);
-    /// Anything at all, as far as there is something to ask about.
-    pub const ANYTHING: Self = Self((1 << 10) - 1);
+    /// Anything at all, as far as there is something to ask about: nobody can tell which libraries are loaded.
+    pub const ANYTHING: Self = Self(((1 << 10) - 1) & !Self::LIBRARIES.0);
 
     /// Whether all of `other` is in it.
     #[must_use]
@@ -200,11 +200,5 @@ impl Knowledge {
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.is_hidden
-    }
-
-    /// Whether no function is suspected.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
     }
 }

@@ -13,6 +13,20 @@ pub(crate) struct Name {
 }
 
 impl Name {
+    /// Of what is written without quotes; `None` where that needs to be thought about.
+    pub(crate) fn new(text: &[u8], is_quoted: bool) -> Option<Self> {
+        // PostgreSQL cuts longer ones, at the beginning of a character.
+        if text.len() > NAME_BYTES_MAX || is_quoted && text.contains(&b'"') {
+            return None;
+        }
+        let mut name = Self { bytes: [0; NAME_BYTES_MAX], length: text.len() };
+        name.bytes[..text.len()].copy_from_slice(text);
+        if !is_quoted {
+            name.bytes[..text.len()].make_ascii_lowercase();
+        }
+        Some(name)
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -102,17 +116,7 @@ impl<'a> Words<'a> {
 
     /// The name that stands here; `None` where that needs to be thought about.
     pub(crate) fn name(&self, at: usize) -> Option<Name> {
-        let (text, is_quoted) = (self.bare(at), self.kind(at)? == Kind::Quoted);
-        // PostgreSQL cuts longer ones, at the beginning of a character.
-        if text.len() > NAME_BYTES_MAX || is_quoted && text.contains(&b'"') {
-            return None;
-        }
-        let mut name = Name { bytes: [0; NAME_BYTES_MAX], length: text.len() };
-        name.bytes[..text.len()].copy_from_slice(text);
-        if !is_quoted {
-            name.bytes[..text.len()].make_ascii_lowercase();
-        }
-        Some(name)
+        Name::new(self.bare(at), self.kind(at)? == Kind::Quoted)
     }
 
     /// Whether a name or keyword stands here.

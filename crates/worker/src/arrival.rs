@@ -16,7 +16,6 @@ use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
 use protocol::prepared::{Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
-use protocol::state::Traces;
 use protocol::vars::Vars;
 use reactor::{Address, Io};
 
@@ -200,11 +199,11 @@ impl<I: Io> Worker<I> {
         let nowhere = Key { index: u32::MAX, generation: 0 };
         let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
         ready.overrides = shared(packed.overrides);
+        ready.scanner = packed.scanner;
         // What it has prepared, and what it has on a server, has been read by the other process only.
         if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {
-            ready.traces = Some(Box::new(Traces::unread(true)));
+            ready.begin_unread();
         }
-        ready.scanner = packed.scanner;
         ready.fate = packed.fate;
         ready.is_notified = packed.is_notified;
         ready.is_answer_torn = packed.is_answer_torn;

@@ -437,7 +437,8 @@ impl<I: Io> Worker<I> {
         let mut following = Following { max, library, tracked, tally: Tally::default(), unbound: None };
         let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
         let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];
-        let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked));
+        let learned = (learned, &mut self.places.scopes);
+        let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked, self.now));
         let bytes = chunk.bytes();
         let (mut start, mut at) = (0, 0);
         let mut fault = None;

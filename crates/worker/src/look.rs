@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
+use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
@@ -25,13 +27,7 @@ use crate::turn::Worker;
 /// What gives a server back as it was when it logged in.
 pub(crate) const DISCARD_ALL: &str = "DISCARD ALL";
 
-/// Texts that have been read.
-#[derive(Debug, Default)]
-pub(crate) struct Texts {
-    cache: Cache,
-}
-
-/// As much of a text as has come.
+/// As much of a message as has come, of one that cannot be read by its beginning.
 #[derive(Debug)]
 pub(crate) struct Torn {
     bytes: Vec<u8>,
@@ -41,8 +37,10 @@ pub(crate) struct Torn {
 /// What is known of a database's texts and functions.
 #[derive(Debug)]
 pub(crate) struct Learned {
-    /// What its functions do to sessions.
-    knowledge: Option<Rc<Knowledge>>,
+    /// What its functions do to sessions, and since when that is known.
+    knowledge: Option<(Rc<Knowledge>, Time)>,
+    /// When they are to be read again: somebody else may have made others.
+    again_at: Time,
     /// What tells its texts from those of others, and from those read with older knowledge.
     scope: u32,
     /// Settings with a dot in their names that anybody has set: there is no list of them to be had.
@@ -52,11 +50,41 @@ pub(crate) struct Learned {
 impl Learned {
     /// Nothing yet.
     pub(crate) fn new(scope: u32) -> Self {
-        Self { knowledge: None, scope, custom: BTreeSet::new() }
+        Self { knowledge: None, again_at: Time(0), scope, custom: BTreeSet::new() }
     }
-}
 
-impl Learned {
+    fn knowledge(&self) -> Option<&Knowledge> {
+        self.knowledge.as_ref().map(|(knowledge, _)| &**knowledge)
+    }
+
+    fn learn(&mut self, knowledge: Knowledge, now: Time, scope: u32) {
+        (self.knowledge, self.again_at) = (Some((Rc::new(knowledge), now)), now + KNOWLEDGE_FRESH);
+        self.scope = scope;
+    }
+
+    /// Forgets what is too old to be relied upon.
+    fn forget_old(&mut self, now: Time, scopes: &mut u32) {
+        if self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX) {
+            *scopes += 1;
+            (self.knowledge, self.scope) = (None, *scopes);
+        }
+    }
+
+    /// Whether the functions are to be read again, by who asks first.
+    fn is_to_be_read(&mut self, now: Time) -> bool {
+        let is_due = self.knowledge.is_some() && now >= self.again_at;
+        if is_due {
+            // Whoever it is may leave before it has been told.
+            self.again_at = now + KNOWLEDGE_FRESH / 3;
+        }
+        is_due
+    }
+
+    /// Whether there are more settings with a dot than are known.
+    fn is_overfull(&self) -> bool {
+        self.custom.len() >= CUSTOM_MAX
+    }
+
     /// The settings with a dot that somebody has mentioned.
     pub(crate) fn custom(&self) -> impl Iterator<Item = &str> {
         self.custom.iter().map(|name| &**name)
@@ -64,26 +92,38 @@ impl Learned {
 
     /// Somebody mentions settings.
     pub(crate) fn mention<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
-        let room = CUSTOM_MAX.saturating_sub(self.custom.len());
-        self.custom.extend(names.take(room).map(Into::into));
+        for name in names {
+            if self.custom.len() < CUSTOM_MAX && !self.custom.contains(name) {
+                self.custom.insert(name.into());
+            }
+        }
     }
 }
 
 /// Reads what one client says.
 pub(crate) struct Reading<'a> {
-    texts: &'a mut Texts,
+    texts: &'a mut Cache,
     learned: &'a mut Learned,
     dialect: Dialect,
+    now: Time,
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(texts: &'a mut Texts, learned: &'a mut Learned, ready: &Ready, tracked: &Tracked) -> Self {
+    /// Of the texts of one database, of which `learned` is known; `scopes` is the last number of a scope.
+    pub(crate) fn new(
+        texts: &'a mut Cache,
+        (learned, scopes): (&'a mut Learned, &mut u32),
+        ready: &Ready,
+        tracked: &Tracked,
+        now: Time,
+    ) -> Self {
+        learned.forget_old(now, scopes);
         let value = |name| tracked.place(name).and_then(|place| ready.vars.get(place));
         let dialect = Dialect {
             encoding: value("client_encoding").map_or(Encoding::Safe, Encoding::of),
             backslashes: value("standard_conforming_strings") == Some("off"),
         };
-        Self { texts, learned, dialect }
+        Self { texts, learned, dialect, now }
     }
 
     /// Takes note of what a message touches.
@@ -92,24 +132,14 @@ impl<'a> Reading<'a> {
         if piece.is_whole() {
             self.message(ready, piece.kind, body);
         } else if matches!(piece.part, Part::First { .. }) {
-            match piece.kind {
-                frontend::QUERY | frontend::PARSE => {
-                    if planted::is(Planted::TornTextUnread) {
-                        return;
-                    }
-                    ready.torn_text =
-                        library.charge(body.len()).map(|charge| Box::new(Torn { bytes: body.into(), charge }));
-                    if ready.torn_text.is_none() {
-                        traces(ready).unheard();
-                    }
+            if is_enough(piece.kind, body) {
+                self.message(ready, piece.kind, body);
+            } else if !planted::is(Planted::TornTextUnread) {
+                ready.torn_text =
+                    library.charge(body.len()).map(|charge| Box::new(Torn { bytes: body.into(), charge }));
+                if ready.torn_text.is_none() {
+                    traces(ready).unheard();
                 }
-                // What it is about comes first; its values may be long.
-                frontend::BIND => self.message(ready, piece.kind, body),
-                frontend::FUNCTION_CALL => {
-                    let is_known = body.len() >= 4;
-                    if is_known { self.message(ready, piece.kind, body) } else { traces(ready).dark() }
-                }
-                _ => {}
             }
         } else if let Some(mut torn) = ready.torn_text.take() {
             if !torn.charge.grow(body.len()) {
@@ -117,7 +147,7 @@ impl<'a> Reading<'a> {
                 return;
             }
             torn.bytes.extend_from_slice(body);
-            match piece.is_last() {
+            match piece.is_last() || is_enough(piece.kind, &torn.bytes) {
                 true => self.message(ready, piece.kind, &torn.bytes),
                 false => ready.torn_text = Some(torn),
             }
@@ -142,10 +172,10 @@ impl<'a> Reading<'a> {
             // Without traces it has prepared nothing that matters.
             frontend::BIND => {
                 let Some(traces) = &mut ready.traces else { return };
-                let statement = name(body).and_then(|portal| name_behind(body, portal.len() + 1));
-                match statement {
+                match bound(body) {
                     Some(statement) => traces.bound(statement),
-                    None => traces.dark(),
+                    // The server will say that this is none.
+                    None => traces.unheard(),
                 }
             }
             frontend::FUNCTION_CALL => match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
@@ -157,16 +187,33 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn class(&mut self, ready: &Ready, text: Option<&[u8]>) -> Rc<Class> {
+    fn class(&mut self, ready: &mut Ready, text: Option<&[u8]>) -> Rc<Class> {
+        if self.learned.is_to_be_read(self.now) {
+            traces(ready).wants_functions();
+        }
         let is_in_doubt = ready.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
         let Some(text) = text else { return Rc::new(Class::unread()) };
-        let knowledge = self.learned.knowledge.as_deref();
-        let class = self.texts.cache.class(text, self.dialect, self.learned.scope, knowledge);
+        let class = self.texts.class(text, self.dialect, self.learned.scope, self.learned.knowledge());
         if !class.mentions.is_empty() {
             self.learned.mention(class.mentions.iter().map(|name| &**name));
         }
         if is_in_doubt { Rc::new(Class::unread()) } else { class }
     }
+}
+
+/// Whether so much of a message tells what it is about. The values of a Bind come behind that and may be long.
+fn is_enough(kind: u8, body: &[u8]) -> bool {
+    match kind {
+        frontend::QUERY | frontend::PARSE => false,
+        frontend::BIND => bound(body).is_some(),
+        frontend::FUNCTION_CALL => body.len() >= size_of::<u32>(),
+        _ => true,
+    }
+}
+
+/// The statement that a Bind is of.
+fn bound(body: &[u8]) -> Option<&[u8]> {
+    name_behind(body, name(body)?.len() + 1)
 }
 
 fn traces(ready: &mut Ready) -> &mut Traces {
@@ -235,8 +282,8 @@ impl<I: Io> Worker<I> {
             return;
         }
         let own = ready.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
-        let of_functions = learned.knowledge.iter().flat_map(|knowledge| knowledge.settings());
-        look.add_custom(learned.custom.iter().map(|name| &**name).chain(own).chain(of_functions));
+        let of_functions = learned.knowledge().into_iter().flat_map(Knowledge::settings);
+        look.add_custom(learned.custom().chain(own).chain(of_functions), !learned.is_overfull());
         if learned.knowledge.is_none() {
             look.add_functions();
         }
@@ -303,8 +350,7 @@ impl<I: Io> Worker<I> {
     fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
         let (Some(server), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
         self.places.scopes += 1;
-        let learned = &mut self.places.databases[server.database as usize].learned;
-        (learned.knowledge, learned.scope) = (Some(Rc::new(knowledge)), self.places.scopes);
+        self.places.databases[server.database as usize].learned.learn(knowledge, self.now, self.places.scopes);
     }
 
     /// From now on the state of sessions follows the clients of a pool, or does no longer: what its servers have is not known.
@@ -315,11 +361,26 @@ impl<I: Io> Worker<I> {
                 && ready.pool == pool
             {
                 ready.overrides = None;
-                ready.traces = Some(Box::new(Traces::unread(true)));
+                ready.begin_unread();
             }
         }
     }
 }
 
-/// So many settings with a dot are known of a database; of more, values may stay behind on a server that is asked about any.
+impl Ready {
+    /// Nobody has read what it has said so far, and where it has been torn nobody will.
+    pub(crate) fn begin_unread(&mut self) {
+        let mut traces = Traces::unread();
+        if self.scanner.is_in_body() {
+            traces.unheard();
+        }
+        self.traces = Some(Box::new(traces));
+    }
+}
+
+/// So many settings with a dot are known of a database. If there are more, who touches any setting keeps its server.
 const CUSTOM_MAX: usize = 1000;
+/// Knowledge of a database's functions that is older is renewed by who comes next,
+const KNOWLEDGE_FRESH: Duration = Duration::from_secs(30);
+/// and when it is older than this it is none: somebody else may have made functions meanwhile.
+const KNOWLEDGE_AGE_MAX: Duration = Duration::from_secs(60);

@@ -407,6 +407,12 @@ impl<I: Io> Worker<I> {
                 && let Some(server) = self.servers.get_mut(key)
             {
                 server.overrides = None;
+                if let Some(client) = server.client()
+                    && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+                    && let Some(traces) = &mut ready.traces
+                {
+                    traces.discarded();
+                }
             }
             if DROPS_STATEMENTS.contains(&body) {
                 self.statements_dropped(key);

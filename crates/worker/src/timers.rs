@@ -199,7 +199,11 @@ impl<I: Io> Worker<I> {
             }
             // A stream has no end, and a base backup takes its time.
             Stage::Lent { .. } if server.private.is_some() => None,
-            Stage::Lent { catching_up, .. } if catching_up.is_some() || server.look.is_some() => {
+            Stage::Lent { .. } if server.look.is_some() => {
+                let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
+                Some((server.asked + settings.server_mend_timeout, fault))
+            }
+            Stage::Lent { catching_up: Some(_), .. } => {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {

@@ -414,6 +414,7 @@ const REFUSALS: &[&str] = &[
     "client_idle_timeout",
     "client_login_timeout",
     "server conn crashed?",
+    "the session's state could not be read from its server",
     "server login has been failing, cached error: ",
     "database removed",
     "no such database: ",

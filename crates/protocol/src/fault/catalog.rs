@@ -10,7 +10,8 @@ use wire::Request;
 
 use super::shape::faults;
 use super::{
-    ADMIN_SHUTDOWN, INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
+    ADMIN_SHUTDOWN, CONNECTION_FAILURE, INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN,
+    TOO_MANY_CONNECTIONS,
 };
 
 faults! {
@@ -110,6 +111,8 @@ faults! {
     StatementsLost = Client, PROTOCOL_VIOLATION, "prepared statements cannot be followed through a failed COPY";
     /// It cannot be told what its session has.
     StateLost = Client, PROTOCOL_VIOLATION, "the session's settings cannot be followed through a failed COPY";
+    /// The server did not say in time what a session has on it (`session_state = follow`).
+    StateUnread { secs: u64 } = Server, CONNECTION_FAILURE, "the session's state could not be read from its server";
     /// All clients of a worker have prepared more than it keeps.
     StatementsFull = Operator, OUT_OF_MEMORY, "prepared statements take too much memory";
     /// The process has `max_client_conn` clients.

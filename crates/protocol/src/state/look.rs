@@ -20,6 +20,7 @@ pub struct Look {
     /// The others among those that were touched.
     named: Vec<Box<str>>,
     rows: Vec<Row>,
+    misses_settings: bool,
     is_broken: bool,
 }
 
@@ -63,7 +64,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What touches it, and may end it.
+    /// What touches it, so that a question about that tells whether it is there still; nothing for what no server can tell.
     #[must_use]
     pub fn touches(self) -> Touches {
         match self {
@@ -72,11 +73,8 @@ impl Kind {
             Self::Temporary => Touches::TEMPORARY,
             Self::Cursor => Touches::CURSORS,
             Self::Statement => Touches::STATEMENTS,
-            Self::Library => Touches::LIBRARIES,
             Self::Slot => Touches::SLOTS,
-            Self::Setting => Touches::ANY_SETTING,
-            // Only an answer to everything says more.
-            Self::Unknown => Touches::FUNCTIONS,
+            Self::Library | Self::Setting | Self::Unknown => Touches::NOTHING,
         }
     }
 
@@ -112,6 +110,10 @@ impl Hold {
         Self { kind: Kind::Setting, what: "set_config of a name that is no literal".into() }
     }
 
+    pub(super) fn uncounted() -> Self {
+        Self { kind: Kind::Setting, what: "its database has more settings with a dot than are followed".into() }
+    }
+
     pub(super) fn foreign() -> Self {
         Self { kind: Kind::Setting, what: "a value beyond ASCII".into() }
     }
@@ -131,10 +133,9 @@ pub struct Seen {
     /// What the functions of its database may do, if it was asked.
     pub knowledge: Option<Knowledge>,
     settings: Vec<(Box<str>, Box<str>)>,
-    /// Which of the settings it was asked about.
-    is_of_settings: Touches,
     custom: Vec<Box<str>>,
     named: Vec<Box<str>>,
+    misses_settings: bool,
 }
 
 impl Look {
@@ -146,14 +147,15 @@ impl Look {
             let side = if name.contains('.') || IDENTITY.contains(&name) { &mut custom } else { &mut named };
             side.push(name.into());
         }
-        Self { asked: touched, custom, named, rows: Vec::new(), is_broken: false }
+        Self { asked: touched, custom, named, rows: Vec::new(), misses_settings: false, is_broken: false }
     }
 
-    /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot.
-    pub fn add_custom<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+    /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot. These may not be all.
+    pub fn add_custom<'a>(&mut self, names: impl Iterator<Item = &'a str>, is_complete: bool) {
         if !self.asked.has(Touches::ANY_SETTING) {
             return;
         }
+        self.misses_settings = !is_complete;
         for name in names.chain(IDENTITY).filter(|name| name.contains('.') || IDENTITY.contains(name)) {
             if !self.custom.iter().any(|known| **known == *name) {
                 self.custom.push(name.into());
@@ -228,9 +230,9 @@ impl Look {
             holds: Vec::new(),
             knowledge: None,
             settings: Vec::new(),
-            is_of_settings: self.asked,
             custom: self.custom,
             named: self.named,
+            misses_settings: self.misses_settings,
         };
         let mut functions = Vec::new();
         for Row { about, texts: [first, second, third] } in self.rows {
@@ -272,7 +274,7 @@ impl Seen {
     /// servers report by themselves is left out.
     #[must_use]
     pub fn overrides(&self, before: &Overrides, tracked: &Tracked, login: &str) -> Overrides {
-        let is_all = self.is_of_settings.has(Touches::ANY_SETTING);
+        let is_all = self.asked.has(Touches::ANY_SETTING);
         let mut overrides = if is_all { Overrides::default() } else { before.clone() };
         self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));
         for (name, value) in &self.settings {
@@ -293,8 +295,14 @@ impl Seen {
     #[must_use]
     pub fn has_learned_settings(&self) -> bool {
         let is_new = |name: &str| !self.custom.iter().any(|known| **known == *name);
-        self.is_of_settings.has(Touches::ANY_SETTING)
+        self.asked.has(Touches::ANY_SETTING)
             && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.settings().any(is_new))
+    }
+
+    /// Whether it was asked for any setting, and not all could be named.
+    #[must_use]
+    pub fn misses_settings(&self) -> bool {
+        self.misses_settings
     }
 
     /// Whether a value cannot be carried: it is not what its bytes look like in another encoding.
@@ -354,15 +362,17 @@ const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_ho
 const STATEMENTS: &str = "'p',name,NULL,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql";
 const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
     WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
-/// Functions that people made, with their text where it is text of a kind that can be read, and whether something else than a
+/// Functions that people made, with their text where it is text of a kind that can be read and no longer than what is kept of an
+/// answer in one row, and whether something else than a
 /// function refers to them: a trigger, a view, a default, a policy, an operator.
 const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
-    pg_catalog.concat(CASE WHEN lanname OPERATOR(pg_catalog.=) 'plpgsql' OR lanname OPERATOR(pg_catalog.=) 'sql' \
-    AND prosrc OPERATOR(pg_catalog.<>) '' THEN 'r' END,\
+    pg_catalog.concat(CASE WHEN (lanname OPERATOR(pg_catalog.=) 'plpgsql' OR lanname OPERATOR(pg_catalog.=) 'sql' \
+    AND prosrc OPERATOR(pg_catalog.<>) '') AND pg_catalog.octet_length(prosrc) OPERATOR(pg_catalog.<) 200000 THEN 'r' END,\
     CASE WHEN EXISTS(SELECT FROM pg_catalog.pg_depend d \
     WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass \
     AND d.refobjid OPERATOR(pg_catalog.=) p.oid \
-    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass) THEN 'h' END),prosrc \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass) THEN 'h' END),\
+    CASE WHEN pg_catalog.octet_length(prosrc) OPERATOR(pg_catalog.<) 200000 THEN prosrc END \
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang \
     WHERE p.oid OPERATOR(pg_catalog.>=) 16384 AND lanname OPERATOR(pg_catalog.<>) 'c' \
     AND lanname OPERATOR(pg_catalog.<>) 'internal' \

@@ -57,7 +57,7 @@ fn an_answer_to_everything_forgets_what_is_not_in_it() {
     let mut before = Overrides::default();
     before.set("app.tenant", "7");
     let mut look = Look::new(Touches::ANYTHING, std::iter::empty());
-    look.add_custom(["app.tenant", "work_mem"].into_iter());
+    look.add_custom(["app.tenant", "work_mem"].into_iter(), true);
     assert!(look.question().contains("ARRAY['app.tenant','session_authorization','role']"));
     look.row(&row(&[Some("s"), Some("TimeZone"), Some("UTC"), None]));
     look.row(&row(&[Some("s"), Some("Work_Mem"), Some("2MB"), None]));

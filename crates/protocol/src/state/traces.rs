@@ -28,11 +28,10 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Of a client that has come from where nobody took note of its statements, and that has a server, or not.
+    /// Of a client that has come from where nobody took note of what it said.
     #[must_use]
-    pub fn unread(has_server: bool) -> Self {
-        let touched = if has_server { Touches::ANYTHING } else { Touches::NOTHING };
-        Self { touched, is_unread: true, prepared: Touches::ANYTHING, ..Self::default() }
+    pub fn unread() -> Self {
+        Self { touched: Touches::ANYTHING, is_unread: true, prepared: Touches::ANYTHING, ..Self::default() }
     }
 
     /// It says this text in a simple query.
@@ -82,6 +81,11 @@ impl Traces {
         self.touched |= Touches::ANYTHING;
     }
 
+    /// Nobody else reads the functions of its database, so its server is asked for them.
+    pub fn wants_functions(&mut self) {
+        self.touched |= Touches::FUNCTIONS;
+    }
+
     /// It says a text that nobody has read.
     pub fn unheard(&mut self) {
         self.touched |= Touches::ANYTHING.with(Touches::UNTOLD);
@@ -96,39 +100,31 @@ impl Traces {
                 && (is_named("standard_conforming_strings") || is_named("client_encoding"))
     }
 
-    /// What its server has to be asked before it can be anybody else's.
-    #[must_use]
-    pub fn touched(&self) -> Touches {
-        self.touched
-    }
-
     /// The question that would tell; nothing where nothing has been touched.
     #[must_use]
     pub fn question(&self) -> Option<Look> {
         (!self.touched.is_nothing()).then(|| Look::new(self.touched, self.names.iter().map(|name| &**name)))
     }
 
-    /// The settings that it has named since they were last known.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(|name| &**name)
-    }
-
     /// The server has told.
     pub fn seen(&mut self, seen: &Seen) {
         self.holds.retain(|hold| !seen.asked.meets(hold.kind.touches()));
         self.holds.extend(seen.holds.iter().cloned());
-        // A library cannot be unloaded, nor can it be seen.
-        if self.touched.has(Touches::LIBRARIES) && !self.touched.has(Touches::ANYTHING) {
-            self.holds.push(Hold::library());
+        // A library cannot be unloaded.
+        if self.touched.has(Touches::LIBRARIES) {
+            self.hold_for_good(Hold::library());
         }
         if seen.asked.has(Touches::STATEMENTS) && !self.holds.iter().any(|hold| hold.kind == Kind::Statement) {
             self.prepared = Touches::NOTHING;
         }
         if self.touched.has(Touches::UNTOLD) {
-            self.holds.push(Hold::untold());
+            self.hold_for_good(Hold::untold());
+        }
+        if seen.misses_settings() {
+            self.hold_for_good(Hold::uncounted());
         }
         if seen.has_foreign_values() {
-            self.holds.push(Hold::foreign());
+            self.hold_for_good(Hold::foreign());
         }
         self.touched = Touches::NOTHING;
         self.names.clear();
@@ -138,7 +134,19 @@ impl Traces {
     pub fn unseen(&mut self) {
         self.touched = Touches::NOTHING;
         self.names.clear();
-        self.holds.push(Hold::unknown());
+        self.hold_for_good(Hold::unknown());
+    }
+
+    /// Of what no server can tell: it is there until its client leaves, or discards everything.
+    fn hold_for_good(&mut self, hold: Hold) {
+        if !self.holds.contains(&hold) {
+            self.holds.push(hold);
+        }
+    }
+
+    /// The server has said that everything has been discarded. What else is touched in the same loan is asked for at its end.
+    pub fn discarded(&mut self) {
+        self.holds.retain(|hold| !hold.kind.is_discarded());
     }
 
     /// It has left its server, which is made clean or closed.

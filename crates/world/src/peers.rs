@@ -168,6 +168,13 @@ impl Peers {
         if let Some(other) = self.askers.iter().position(is_same).filter(|_| !self.is_done_with(asker)) {
             (self.askers[at].call, self.askers[other].call) = (self.askers[other].call, self.askers[at].call);
         }
+        // Its own call has failed unread, and what a peer reads now is another's.
+        let asker = &self.askers[at];
+        let is_left = |other: &Asker| other.wants == asker.wants && !other.is_told && other.call.is_none();
+        let heir = self.askers.iter().enumerate().position(|(place, other)| place != at && is_left(other));
+        if let Some(heir) = heir.filter(|_| asker.call.is_some() && !self.is_done_with(asker)) {
+            self.askers[heir].call = self.askers[at].call.take();
+        }
     }
 
     /// Connections to a peer that the pooler has not let go.

@@ -96,6 +96,7 @@ fn list() -> Vec<Entry> {
         state::what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves,
         state::sessions_begin_to_follow_with_a_reload_and_stop_with_another,
         state::a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits,
+        state::an_operator_sees_who_keeps_which_server_and_why,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
         state::random_settings_are_what_they_would_be_on_a_direct_connection,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,

@@ -117,7 +117,44 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
         drop(client);
         wait_until("what it had is gone", Duration::from_secs(5), || direct.value(left) == "0");
     }
-    pooler.await_log("keeps its server: advisory lock 43");
+    // The same statement is said once, whatever it locks.
+    pooler.await_log("keeps its server: advisory lock 42 by select pg_advisory_lock(?)");
+    assert_eq!(pooler.log().matches("by select pg_advisory_lock(?)").count(), 1);
+}
+
+pub(crate) fn an_operator_sees_who_keeps_which_server_and_why(house: &House) {
+    let pooler = follow(house, "state_show", 3);
+    let mut client = pooler.client("u", "state_show");
+    client.run("set application_name = 'migrator'");
+    client.run("select pg_advisory_lock(7, 8); select pg_advisory_lock_shared(-1) /* secret */");
+    client.run("listen \"News\"");
+    let pid = client.value("select pg_backend_pid()");
+    let pins = pooler.console("show pins");
+    let row = |what: &str| {
+        let rows = (0..pins.rows.len()).map(|place| pins.named(place));
+        rows.into_iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {pins:?}"))
+    };
+    for (what, kind, statement, ends_by) in [
+        ("7, 8", "lock", "select pg_advisory_lock(?, ?); select pg_advisory_lock_shared(-?)", "pg_advisory_unlock"),
+        ("-1", "lock", "select pg_advisory_lock(?, ?); select pg_advisory_lock_shared(-?)", "pg_advisory_unlock"),
+        ("News", "listen", "listen \"News\"", "UNLISTEN"),
+    ] {
+        let row = row(what);
+        assert_eq!((&*row["kind"], &*row["statement"], &*row["remote_pid"]), (kind, statement, &*pid), "{row:?}");
+        assert_eq!((&*row["user"], &*row["application_name"]), ("u", "migrator"));
+        assert!(row["ends_by"].starts_with(ends_by) && row["age"] == "0", "{row:?}");
+        assert!(pooler.log().contains(&format!("{}: state_show/u@", row["client"])), "the log has the same name");
+    }
+    let locks = pooler.console("show locks");
+    assert_eq!(locks.rows.len(), 2);
+    let modes: BTreeSet<String> = (0..2).map(|place| locks.named(place)["mode"].clone()).collect();
+    assert_eq!(modes, ["ExclusiveLock", "ShareLock"].map(str::to_owned).into());
+    client.run("select pg_advisory_unlock_all(); unlisten *");
+    wait_until("nothing is kept", Duration::from_secs(5), || pooler.console("show pins").rows.is_empty());
+    let totals = pooler.console("show pin_totals");
+    let totals: Vec<_> = (0..totals.rows.len()).map(|place| totals.named(place)).collect();
+    let totals: Vec<_> = totals.iter().map(|row| (&*row["kind"], &*row["pinned"], &*row["total"])).collect();
+    assert_eq!(totals, [("lock", "0", "2"), ("listen", "0", "1")]);
 }
 
 pub(crate) fn what_a_function_does_is_known_before_it_is_first_called(house: &House) {

@@ -32,7 +32,7 @@ impl Default for Cache {
         let plain = Class {
             acts: [Act::Other { touches: Touches::NOTHING, names: Box::default() }].into(),
             touches: Touches::NOTHING,
-            mentions: Box::default(),
+            ..Class::default()
         };
         Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain) }
     }

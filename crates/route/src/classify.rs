@@ -21,6 +21,8 @@ pub struct Class {
     pub touches: Touches,
     /// Settings with a dot in their names that the text mentions, if it touches anything.
     pub mentions: Box<[Box<str>]>,
+    /// The text without its values, if it touches anything: for people.
+    pub shape: Box<str>,
 }
 
 impl Class {
@@ -28,7 +30,7 @@ impl Class {
     #[must_use]
     pub fn unread() -> Self {
         let all = Act::Other { touches: Touches::ANYTHING, names: Box::default() };
-        Self { acts: [all].into(), touches: Touches::ANYTHING, mentions: Box::default() }
+        Self { acts: [all].into(), touches: Touches::ANYTHING, mentions: Box::default(), shape: Box::default() }
     }
 
     /// Whether nothing outlives its transaction.
@@ -123,7 +125,8 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     let mut names = BTreeSet::new();
     if is_dark {
         mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
-        return Class { mentions: names.into_iter().collect(), ..Class::unread() };
+        let shape = shape(text, &tokens);
+        return Class { mentions: names.into_iter().collect(), shape, ..Class::unread() };
     }
     let reader = Reader { dialect, knowledge };
     let mut acts = Vec::with_capacity(ends.len() + 1);
@@ -136,10 +139,36 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         start = end + 1;
     }
     let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
+    let mut class = Class { acts: acts.into(), touches, ..Class::default() };
     if !touches.is_nothing() {
         mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
+        (class.mentions, class.shape) = (names.into_iter().collect(), shape(text, &tokens));
     }
-    Class { acts: acts.into(), touches, mentions: names.into_iter().collect() }
+    class
+}
+
+/// A text as a person may see it: without its values, which may be secrets, without comments, and short.
+fn shape(text: &[u8], tokens: &[Token]) -> Box<str> {
+    let mut shape = String::new();
+    let mut end = 0;
+    for token in tokens {
+        if shape.len() >= SHAPE_BYTES_MAX || token.kind == Kind::Broken {
+            shape.push_str("...");
+            break;
+        }
+        let range = token.range();
+        if range.start > end && end > 0 {
+            shape.push(' ');
+        }
+        end = range.end;
+        match token.kind {
+            Kind::Word | Kind::Quoted | Kind::QuotedUnicode | Kind::Symbol | Kind::Parameter => {
+                shape.push_str(&String::from_utf8_lossy(&text[range]));
+            }
+            _ => shape.push('?'),
+        }
+    }
+    shape.into()
 }
 
 /// Whether a text is one statement that reads or writes tables and has no name in it that could matter, by a look at each token
@@ -187,6 +216,9 @@ impl Act {
         Self::Other { touches, names: Box::default() }
     }
 }
+
+/// Of a text, about so much is shown to people.
+const SHAPE_BYTES_MAX: usize = 160;
 
 /// Reads statements.
 struct Reader<'a> {

@@ -252,3 +252,14 @@ fn a_set_is_seen_through_any_comment() {
     assert_eq!(touches("SELECT 1 -- ;\n; -- x\n LISTEN c"), Touches::CHANNELS);
     assert_eq!(touches("/* SET a.b = 1; */ SELECT 1"), Touches::NOTHING);
 }
+
+#[test]
+fn people_see_a_text_without_its_values() {
+    let shape = |text: &str| class(text).shape;
+    assert_eq!(&*shape("SELECT  pg_advisory_lock( 42 ) -- for 'x'"), "SELECT pg_advisory_lock( ? )");
+    assert_eq!(&*shape("select set_config('app.key', E'secr\\'et', $1)"), "select set_config(?, ?, $1)");
+    assert_eq!(&*shape("DO $$ secret $$"), "DO ?");
+    assert_eq!(&*shape("LISTEN \"News\"; SET a.b = 'never ended"), "LISTEN \"News\"; SET a.b = ...");
+    assert_eq!(&*shape("SELECT 1"), "", "of what keeps nothing there is no need");
+    assert!(shape(&format!("LISTEN {}", "a, ".repeat(1000))).len() < 200);
+}

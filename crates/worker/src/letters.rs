@@ -17,6 +17,7 @@ use pool::{ClientKey, PoolKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting;
 use protocol::prepared::Tally;
+use protocol::state::{Kind, Pin};
 use protocol::vars::Tracked;
 use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
@@ -456,6 +457,8 @@ pub struct Parts {
     pub logins: bool,
     /// [`Snapshot::hosts`].
     pub hosts: bool,
+    /// [`Snapshot::pins`] and [`Snapshot::pin_totals`].
+    pub pins: bool,
 }
 
 /// One worker at one moment.
@@ -481,6 +484,10 @@ pub struct Snapshot {
     pub hosts: Vec<HostRow>,
     /// The peers that it has had cancel requests for.
     pub peers: Vec<PeerRow>,
+    /// What keeps servers for single clients.
+    pub pins: Vec<PinRow>,
+    /// How often that has begun.
+    pub pin_totals: Vec<PinTotal>,
     /// Clients that are logging in.
     pub login_clients: u32,
     /// Names whose addresses are remembered.
@@ -558,6 +565,44 @@ pub struct PeerRow {
     pub waiting: u32,
     /// Connections that are being made.
     pub dialing: u32,
+}
+
+/// Something that a client holds on its server, which is nobody else's meanwhile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PinRow {
+    /// The client's database.
+    pub database: Arc<str>,
+    /// The client's user.
+    pub user: Arc<str>,
+    /// Its application_name.
+    pub application_name: Box<str>,
+    /// Its address; `unix` for unix sockets.
+    pub addr: String,
+    /// Its port.
+    pub port: u16,
+    /// Its number.
+    pub client: u64,
+    /// The number of its server.
+    pub server: u64,
+    /// The server's process.
+    pub remote_pid: u32,
+    /// What it holds, since when, and by which statement.
+    pub pin: Pin,
+    /// For how long.
+    pub age: Duration,
+    /// The moment when that was found.
+    pub since: Wall,
+}
+
+/// How often clients of a database began to hold something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PinTotal {
+    /// The database.
+    pub database: Arc<str>,
+    /// What they held.
+    pub kind: Kind,
+    /// How often.
+    pub total: u64,
 }
 
 /// A pool.

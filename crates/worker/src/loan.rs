@@ -180,7 +180,7 @@ impl<I: Io> Worker<I> {
         }
         let is_forgotten = planted::is(Planted::StateLeftBehind);
         if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
-            let can_be_discarded = traces.holds().iter().all(|hold| hold.kind.is_discarded());
+            let can_be_discarded = traces.pins().iter().all(|pin| pin.hold.kind.is_discarded());
             traces.leave();
             server.look = None;
             let is_torn = ready.is_torn();

@@ -13,7 +13,7 @@ use base::planted::{self, Planted};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::prepared::{Charge, Library};
-use protocol::state::{Overrides, Traces};
+use protocol::state::{Kind, Overrides, Pin, Traces};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
 use route::{Cache, Class, Dialect, Encoding, Knowledge};
@@ -45,12 +45,23 @@ pub(crate) struct Learned {
     scope: u32,
     /// Settings with a dot in their names that anybody has set: there is no list of them to be had.
     custom: BTreeSet<Box<str>>,
+    /// Which kind has been said to be held by which statement.
+    told: BTreeSet<(Kind, Box<str>)>,
+    /// How often something of each kind began to be held.
+    pins: [u64; Kind::ALL.len()],
 }
 
 impl Learned {
     /// Nothing yet.
     pub(crate) fn new(scope: u32) -> Self {
-        Self { knowledge: None, again_at: Time(0), scope, custom: BTreeSet::new() }
+        Self {
+            knowledge: None,
+            again_at: Time(0),
+            scope,
+            custom: BTreeSet::new(),
+            told: BTreeSet::new(),
+            pins: [0; Kind::ALL.len()],
+        }
     }
 
     fn knowledge(&self) -> Option<&Knowledge> {
@@ -78,6 +89,23 @@ impl Learned {
             self.again_at = now + KNOWLEDGE_FRESH / 3;
         }
         is_due
+    }
+
+    fn count_pin(&mut self, kind: Kind) {
+        self.pins[kind as usize] += 1;
+    }
+
+    /// How often something of each kind began to be held.
+    pub(crate) fn pins(&self) -> impl Iterator<Item = (Kind, u64)> {
+        Kind::ALL.into_iter().zip(self.pins)
+    }
+
+    /// Whether nobody has been told yet that this statement holds something of this kind.
+    fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
+        if self.told.len() >= TOLD_MAX {
+            self.told.clear();
+        }
+        self.told.insert((kind, statement.into()))
     }
 
     /// Whether there are more settings with a dot than are known.
@@ -302,7 +330,6 @@ impl<I: Io> Worker<I> {
         let Some(look) = server.look.take() else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let traces = ready.traces.get_or_insert_default();
-        let had_holds = !traces.holds().is_empty();
         match look.end() {
             // Of what functions set, nothing was known when it was asked.
             Some(seen) if seen.has_learned_settings() => {
@@ -318,33 +345,44 @@ impl<I: Io> Worker<I> {
                     overrides = before;
                 }
                 let overrides = shared(overrides);
-                traces.seen(&seen);
+                traces.seen(&seen, self.now);
                 ready.overrides.clone_from(&overrides);
                 server.overrides = overrides;
                 self.learn(server_key, seen.knowledge);
             }
-            None => traces.unseen(),
+            None => traces.unseen(self.now),
         }
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(traces) = &ready.traces else { return };
-        if traces.holds().is_empty() || planted::is(Planted::PinForgotten) {
-            let is_forgotten = !traces.holds().is_empty();
-            if is_forgotten
-                && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key)
-            {
+        if traces.pins().is_empty() || planted::is(Planted::PinForgotten) {
+            if !traces.pins().is_empty() {
                 ready.traces = None;
             }
             self.end_loan_if_over(server_key, client_key);
             return;
         }
-        if !had_holds {
-            let holds: Vec<String> =
-                traces.holds().iter().map(|hold| format!("{} {}", hold.kind.word(), hold.what)).collect();
-            let line = self.client_prefix(client_key);
-            self.log.add(Level::Log, format_args!("{line}keeps its server: {}", holds.join(", ")));
-        }
+        self.tell_of_pins(server_key, client_key);
         self.arm_server(server_key);
         self.forward_held(client_key);
+    }
+
+    /// Who keeps its server, and why, is said once for each statement and kind.
+    fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        let (Some(traces), Some(server)) = (&ready.traces, self.servers.get(server)) else { return };
+        let learned = &mut self.places.databases[server.database as usize].learned;
+        let mut texts = Vec::new();
+        for Pin { hold, statement, .. } in traces.pins().iter().filter(|pin| pin.since == self.now) {
+            learned.count_pin(hold.kind);
+            if learned.is_news(hold.kind, statement) {
+                let by = if statement.is_empty() { "" } else { " by " };
+                texts.push(format!("keeps its server: {} {}{by}{statement}", hold.kind.word(), hold.what));
+            }
+        }
+        let line = self.client_prefix(client);
+        for text in texts {
+            self.log.add(Level::Log, format_args!("{line}{text}"));
+        }
     }
 
     fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
@@ -380,6 +418,8 @@ impl Ready {
 
 /// So many settings with a dot are known of a database. If there are more, who touches any setting keeps its server.
 const CUSTOM_MAX: usize = 1000;
+/// So many statements that keep servers are remembered as told.
+const TOLD_MAX: usize = 1000;
 /// Knowledge of a database's functions that is older is renewed by who comes next,
 const KNOWLEDGE_FRESH: Duration = Duration::from_secs(30);
 /// and when it is older than this it is none: somebody else may have made functions meanwhile.

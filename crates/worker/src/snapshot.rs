@@ -4,17 +4,19 @@
 //! Not here: what is printed (`control`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Key, Time, Wall};
 use protocol::prepared::Statement;
 use protocol::replication::Replication;
+use protocol::state::Pin;
 use reactor::tls::Security;
 use reactor::{Io, Peer};
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
-use crate::letters::{DatabaseRow, Parts, PoolRow, Row, Snapshot, TableRow, UserRow};
+use crate::letters::{DatabaseRow, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow};
 use crate::server::{Server, Stage};
 use crate::turn::Worker;
 
@@ -54,6 +56,14 @@ impl<I: Io> Worker<I> {
                 .filter(|(number, place)| *place.name == *CONSOLE || with_pool.contains(&(*number as u32)))
                 .map(|(_, place)| (place.name.clone(), place.totals))
                 .collect();
+        }
+        if what.pins {
+            snapshot.pins = self.clients.iter().flat_map(|(key, _)| self.pin_rows(key)).collect();
+            let databases = self.places.databases.iter().filter(|place| place.entry.is_some());
+            let totals =
+                databases.flat_map(|place| place.learned.pins().map(|(kind, total)| (&place.name, kind, total)));
+            let row = |(database, kind, total): (&Arc<str>, _, _)| PinTotal { database: database.clone(), kind, total };
+            snapshot.pin_totals = totals.filter(|(_, _, total)| *total > 0).map(row).collect();
         }
         if what.memory {
             snapshot.tables = self.table_rows();
@@ -134,6 +144,30 @@ impl<I: Io> Worker<I> {
             unsent: self.io.unsent(client.conn),
             prepared_statements: names,
         })
+    }
+
+    /// What a client holds.
+    fn pin_rows(&self, key: Key) -> Vec<PinRow> {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return Vec::new() };
+        let (Link::Loan(server), Some(traces)) = (&ready.link, &ready.traces) else { return Vec::new() };
+        if traces.pins().is_empty() {
+            return Vec::new();
+        }
+        let (Some(client), Some(server)) = (self.client_row(key), self.servers.get(*server)) else { return Vec::new() };
+        let row = |pin: &Pin| PinRow {
+            database: client.database.clone(),
+            user: client.user.clone(),
+            application_name: client.application_name.clone(),
+            addr: client.addr.clone(),
+            port: client.port,
+            client: client.id,
+            server: server.id,
+            remote_pid: server.cancel_key.first_chunk::<4>().map_or(0, |pid| u32::from_be_bytes(*pid)),
+            pin: pin.clone(),
+            age: self.now.since(pin.since),
+            since: self.wall_of(pin.since),
+        };
+        traces.pins().iter().map(row).collect()
     }
 
     fn server_row(&self, key: Key, server: &Server) -> Row {

@@ -384,8 +384,16 @@ const OWN_QUESTION: u64 = 0;
 /// How passwords and hashes begin.
 const SECRETS: [&str; 2] = ["secret of ", "SCRAM-SHA-256$"];
 /// All that a worker shows.
-pub(crate) const EVERYTHING: Parts =
-    Parts { clients: true, servers: true, pools: true, stats: true, memory: true, logins: true, hosts: true };
+pub(crate) const EVERYTHING: Parts = Parts {
+    clients: true,
+    servers: true,
+    pools: true,
+    stats: true,
+    memory: true,
+    logins: true,
+    hosts: true,
+    pins: true,
+};
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused at any time that changed its session in the same loan as a COPY failed.

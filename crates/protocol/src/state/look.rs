@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use route::{Knowledge, Touches};
 
 use super::overrides::{IDENTITY, Overrides};
+use super::pins::{Hold, Kind};
 use crate::vars::{Tracked, push_literal};
 
 /// A question and as much of its answer as has come.
@@ -29,98 +30,6 @@ pub struct Look {
 struct Row {
     about: u8,
     texts: [Option<Box<str>>; 3],
-}
-
-/// What a session has that only this one server has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Hold {
-    /// Of which kind.
-    pub kind: Kind,
-    /// Which one, in words.
-    pub what: Box<str>,
-}
-
-/// The kinds of what is held.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
-    /// An advisory lock of the session.
-    Lock,
-    /// LISTEN.
-    Channel,
-    /// A temporary table, or what else stands in the temporary schema.
-    Temporary,
-    /// A cursor `WITH HOLD`.
-    Cursor,
-    /// A statement prepared by SQL.
-    Statement,
-    /// A library, by LOAD.
-    Library,
-    /// A temporary replication slot.
-    Slot,
-    /// A setting whose value cannot be carried to another server.
-    Setting,
-    /// Its state could not be read.
-    Unknown,
-}
-
-impl Kind {
-    /// What touches it, so that a question about that tells whether it is there still; nothing for what no server can tell.
-    #[must_use]
-    pub fn touches(self) -> Touches {
-        match self {
-            Self::Lock => Touches::LOCKS,
-            Self::Channel => Touches::CHANNELS,
-            Self::Temporary => Touches::TEMPORARY,
-            Self::Cursor => Touches::CURSORS,
-            Self::Statement => Touches::STATEMENTS,
-            Self::Slot => Touches::SLOTS,
-            Self::Library | Self::Setting | Self::Unknown => Touches::NOTHING,
-        }
-    }
-
-    /// In the words of the log.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Lock => "advisory lock",
-            Self::Channel => "LISTEN",
-            Self::Temporary => "temporary object",
-            Self::Cursor => "cursor WITH HOLD",
-            Self::Statement => "statement prepared by SQL",
-            Self::Library => "library",
-            Self::Slot => "temporary replication slot",
-            Self::Setting => "setting",
-            Self::Unknown => "unknown state",
-        }
-    }
-
-    /// Whether `DISCARD ALL` ends it.
-    #[must_use]
-    pub fn is_discarded(self) -> bool {
-        !matches!(self, Self::Library | Self::Slot | Self::Unknown)
-    }
-}
-
-impl Hold {
-    pub(super) fn library() -> Self {
-        Self { kind: Kind::Library, what: "LOAD".into() }
-    }
-
-    pub(super) fn untold() -> Self {
-        Self { kind: Kind::Setting, what: "set_config of a name that is no literal".into() }
-    }
-
-    pub(super) fn uncounted() -> Self {
-        Self { kind: Kind::Setting, what: "its database has more settings with a dot than are followed".into() }
-    }
-
-    pub(super) fn foreign() -> Self {
-        Self { kind: Kind::Setting, what: "a value beyond ASCII".into() }
-    }
-
-    pub(super) fn unknown() -> Self {
-        Self { kind: Kind::Unknown, what: "it cannot be read".into() }
-    }
 }
 
 /// What a server has told.
@@ -254,7 +163,7 @@ impl Look {
                 b'r' => Kind::Slot,
                 _ => return None,
             };
-            seen.holds.push(Hold { kind, what: first });
+            seen.holds.push(Hold { kind, what: first, mode: second });
         }
         if self.asked.has(Touches::FUNCTIONS) {
             let sources = functions.iter().map(|(name, look, source)| route::Source {

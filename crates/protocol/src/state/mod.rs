@@ -6,8 +6,10 @@
 
 mod look;
 mod overrides;
+mod pins;
 mod traces;
 
-pub use look::{Hold, Kind, Look, Seen};
+pub use look::{Look, Seen};
 pub use overrides::Overrides;
+pub use pins::{Hold, Kind, Pin};
 pub use traces::Traces;

@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use base::Time;
 use route::{Act, Class, Touches};
 
-use super::look::{Hold, Kind, Look, Seen};
+use super::look::{Look, Seen};
+use super::pins::{Hold, Kind, Pin};
 
 /// The traces of one client.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +25,10 @@ pub struct Traces {
     prepared: Touches,
     /// Nobody has read what it has prepared: what is bound may be anything.
     is_unread: bool,
+    /// The texts that have done that, the latest last.
+    causes: Vec<Rc<Class>>,
     /// What it has on its server that can be had on no other.
-    holds: Vec<Hold>,
+    pins: Vec<Pin>,
 }
 
 impl Traces {
@@ -35,7 +39,11 @@ impl Traces {
     }
 
     /// It says this text in a simple query.
-    pub fn said(&mut self, class: &Class) {
+    pub fn said(&mut self, class: &Rc<Class>) {
+        let is_last = self.causes.last().is_some_and(|last| Rc::ptr_eq(last, class));
+        if !is_last && self.causes.len() < CAUSES_MAX {
+            self.causes.push(class.clone());
+        }
         for act in &class.acts {
             match act {
                 Act::Execute { .. } => self.touched |= self.prepared,
@@ -107,67 +115,77 @@ impl Traces {
     }
 
     /// The server has told.
-    pub fn seen(&mut self, seen: &Seen) {
-        self.holds.retain(|hold| !seen.asked.meets(hold.kind.touches()));
-        self.holds.extend(seen.holds.iter().cloned());
+    pub fn seen(&mut self, seen: &Seen, now: Time) {
+        self.pins.retain(|Pin { hold, .. }| !seen.asked.meets(hold.kind.touches()) || seen.holds.contains(hold));
+        seen.holds.iter().for_each(|hold| self.pin(hold.clone(), hold.kind.touches(), now));
         // A library cannot be unloaded.
         if self.touched.has(Touches::LIBRARIES) {
-            self.hold_for_good(Hold::library());
+            self.pin(Hold::library(), Touches::LIBRARIES, now);
         }
-        if seen.asked.has(Touches::STATEMENTS) && !self.holds.iter().any(|hold| hold.kind == Kind::Statement) {
+        if seen.asked.has(Touches::STATEMENTS) && !self.pins.iter().any(|pin| pin.hold.kind == Kind::Statement) {
             self.prepared = Touches::NOTHING;
         }
         if self.touched.has(Touches::UNTOLD) {
-            self.hold_for_good(Hold::untold());
+            self.pin(Hold::untold(), Touches::UNTOLD, now);
         }
         if seen.misses_settings() {
-            self.hold_for_good(Hold::uncounted());
+            self.pin(Hold::uncounted(), Touches::ANY_SETTING, now);
         }
         if seen.has_foreign_values() {
-            self.hold_for_good(Hold::foreign());
+            self.pin(Hold::foreign(), Touches::SETTINGS, now);
         }
-        self.touched = Touches::NOTHING;
-        self.names.clear();
+        self.forget();
     }
 
     /// The server could not tell: it stays this client's.
-    pub fn unseen(&mut self) {
-        self.touched = Touches::NOTHING;
-        self.names.clear();
-        self.hold_for_good(Hold::unknown());
+    pub fn unseen(&mut self, now: Time) {
+        self.pin(Hold::unknown(), Touches::NOTHING, now);
+        self.forget();
     }
 
-    /// Of what no server can tell: it is there until its client leaves, or discards everything.
-    fn hold_for_good(&mut self, hold: Hold) {
-        if !self.holds.contains(&hold) {
-            self.holds.push(hold);
+    /// Something is held, by whatever touched that.
+    fn pin(&mut self, hold: Hold, by: Touches, now: Time) {
+        if self.pins.iter().any(|pin| pin.hold == hold) {
+            return;
         }
+        let mut causes = self.causes.iter().rev();
+        let cause = causes.clone().find(|class| class.touches.meets(by)).or_else(|| causes.next());
+        let statement = cause.map(|class| class.shape.clone()).unwrap_or_default();
+        self.pins.push(Pin { hold, since: now, statement });
+    }
+
+    /// What was touched is known now, or of no interest any more.
+    fn forget(&mut self) {
+        self.touched = Touches::NOTHING;
+        self.names.clear();
+        self.causes.clear();
     }
 
     /// The server has said that everything has been discarded. What else is touched in the same loan is asked for at its end.
     pub fn discarded(&mut self) {
-        self.holds.retain(|hold| !hold.kind.is_discarded());
+        self.pins.retain(|pin| !pin.hold.kind.is_discarded());
     }
 
     /// It has left its server, which is made clean or closed.
     pub fn leave(&mut self) {
-        self.touched = Touches::NOTHING;
-        self.names.clear();
-        self.holds.clear();
+        self.forget();
+        self.pins.clear();
     }
 
-    /// What pins its server to it.
+    /// What keeps its server.
     #[must_use]
-    pub fn holds(&self) -> &[Hold] {
-        &self.holds
+    pub fn pins(&self) -> &[Pin] {
+        &self.pins
     }
 
     /// Whether its server cannot be anybody else's as it is.
     #[must_use]
     pub fn is_marked(&self) -> bool {
-        !self.touched.is_nothing() || !self.holds.is_empty()
+        !self.touched.is_nothing() || !self.pins.is_empty()
     }
 }
 
+/// So many texts are remembered until the server is asked; the first of a transaction, which is where programs set things.
+const CAUSES_MAX: usize = 16;
 /// So many statements of one client are noted; beyond, any may be anything.
 const NOTED_MAX: usize = 1000;

@@ -12,6 +12,7 @@ mod hosts;
 mod lists;
 mod memory;
 mod peers;
+mod pins;
 mod pools;
 mod settings;
 mod sockets;
@@ -82,6 +83,9 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &state::STATE,
     &peers::PEERS,
     &peers::PEER_POOLS,
+    &pins::PINS,
+    &pins::PIN_TOTALS,
+    &pins::LOCKS,
     &hosts::DNS_HOSTS,
     &hosts::DNS_ZONES,
     &stats::STATS,
@@ -118,8 +122,16 @@ impl Subject {
     }
 }
 
-const NOTHING: Parts =
-    Parts { clients: false, servers: false, pools: false, stats: false, memory: false, logins: false, hosts: false };
+const NOTHING: Parts = Parts {
+    clients: false,
+    servers: false,
+    pools: false,
+    stats: false,
+    memory: false,
+    logins: false,
+    hosts: false,
+    pins: false,
+};
 const POOLS_PART: Parts = Parts { pools: true, ..NOTHING };
 
 fn mode(mode: Mode) -> Cell {
@@ -218,6 +230,24 @@ pub(crate) mod tests {
         }
     }
 
+    pub(crate) fn pin(kind: protocol::state::Kind, what: &str) -> worker::letters::PinRow {
+        let mode = (kind == protocol::state::Kind::Lock).then(|| "ExclusiveLock".into());
+        let hold = protocol::state::Hold { kind, what: what.into(), mode };
+        worker::letters::PinRow {
+            database: "d".into(),
+            user: "u".into(),
+            application_name: "app".into(),
+            addr: "10.0.0.7".to_owned(),
+            port: 5000,
+            client: 18,
+            server: 19,
+            remote_pid: 77,
+            pin: protocol::state::Pin { hold, since: Time(0), statement: "SELECT f(?)".into() },
+            age: Duration::from_secs(90),
+            since: Wall(0),
+        }
+    }
+
     /// The table of a subject from these snapshots.
     pub(crate) fn table_of(name: &str, settings: &Settings, users: &str, snapshots: &[Snapshot]) -> Table {
         table_under(&Standing::default(), name, settings, users, snapshots)
@@ -282,6 +312,12 @@ pub(crate) mod tests {
             users: vec![user_row("u", 1, 1)],
             stats: vec![("d".into(), worker::letters::Totals::default())],
             peers: vec![worker::letters::PeerRow { peer: 1, active: 0, waiting: 0, dialing: 0 }],
+            pins: vec![pin(protocol::state::Kind::Lock, "42")],
+            pin_totals: vec![worker::letters::PinTotal {
+                database: "d".into(),
+                kind: protocol::state::Kind::Lock,
+                total: 1,
+            }],
             tables: vec![worker::letters::TableRow { name: "client_cache", size: 8, used: 1, free: 1 }],
             ..Snapshot::default()
         };

@@ -1,0 +1,170 @@
+//! `SHOW PINS`, `SHOW PIN_TOTALS` and `SHOW LOCKS`: what keeps servers for single clients in transaction pooling.
+
+use std::collections::BTreeMap;
+
+use protocol::state::Kind;
+use worker::letters::{Parts, PinRow};
+
+use super::{NOTHING, Subject, View, moment};
+use crate::console::table::{Cell, Column, number, text};
+
+const PINS_PART: Parts = Parts { pins: true, ..NOTHING };
+
+pub(super) const PINS: Subject = Subject {
+    name: "PINS",
+    doc: "What keeps servers for single clients, by which statement, and what ends that.",
+    parts: PINS_PART,
+    columns: &[
+        Column::text("database"),
+        Column::text("user"),
+        Column::text("application_name"),
+        Column::text("addr"),
+        Column::int("port"),
+        Column::text("client"),
+        Column::text("server"),
+        Column::int("remote_pid"),
+        Column::text("kind"),
+        Column::text("what"),
+        Column::text("statement"),
+        Column::text("since"),
+        Column::big("age"),
+        Column::text("ends_by"),
+    ],
+    rows: pins,
+};
+
+pub(super) const PIN_TOTALS: Subject = Subject {
+    name: "PIN_TOTALS",
+    doc: "How many servers are kept for each kind of reason, and how often that has begun.",
+    parts: PINS_PART,
+    columns: &[Column::text("database"), Column::text("kind"), Column::int("pinned"), Column::big("total")],
+    rows: totals,
+};
+
+pub(super) const LOCKS: Subject = Subject {
+    name: "LOCKS",
+    doc: "The session-level advisory locks that clients hold.",
+    parts: PINS_PART,
+    columns: &[
+        Column::text("database"),
+        Column::text("key"),
+        Column::text("mode"),
+        Column::text("user"),
+        Column::text("application_name"),
+        Column::text("addr"),
+        Column::int("port"),
+        Column::text("client"),
+        Column::text("server"),
+        Column::int("remote_pid"),
+        Column::text("since"),
+        Column::big("age"),
+    ],
+    rows: locks,
+};
+
+/// The oldest first: that is what an operator looks for.
+fn rows<'v>(view: &View<'v>) -> Vec<&'v PinRow> {
+    let mut rows: Vec<&PinRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.pins).collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.age), row.client));
+    rows
+}
+
+fn pins(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let cells = |row: &PinRow| {
+        let hold = &row.pin.hold;
+        let [client, server] = names(row);
+        vec![
+            text(&*row.database),
+            text(&*row.user),
+            text(&*row.application_name),
+            text(&*row.addr),
+            number(row.port),
+            client,
+            server,
+            number(row.remote_pid),
+            text(hold.kind.short()),
+            text(&*hold.what),
+            text(&*row.pin.statement),
+            moment(row.since),
+            number(row.age.as_secs()),
+            text(hold.kind.ends_by()),
+        ]
+    };
+    rows(view).into_iter().map(cells).collect()
+}
+
+fn totals(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let mut sums: BTreeMap<(&str, Kind), (u64, u64)> = BTreeMap::new();
+    for snapshot in view.snapshots {
+        for row in &snapshot.pin_totals {
+            sums.entry((&row.database, row.kind)).or_default().1 += row.total;
+        }
+        for row in &snapshot.pins {
+            sums.entry((&row.database, row.pin.hold.kind)).or_default().0 += 1;
+        }
+    }
+    let cells = |((database, kind), (now, total)): ((&str, Kind), (u64, u64))| {
+        vec![text(database), text(kind.short()), number(now), number(total)]
+    };
+    sums.into_iter().map(cells).collect()
+}
+
+fn locks(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let cells = |row: &&PinRow| {
+        let [client, server] = names(row);
+        vec![
+            text(&*row.database),
+            text(&*row.pin.hold.what),
+            row.pin.hold.mode.as_deref().map(str::to_owned),
+            text(&*row.user),
+            text(&*row.application_name),
+            text(&*row.addr),
+            number(row.port),
+            client,
+            server,
+            number(row.remote_pid),
+            moment(row.since),
+            number(row.age.as_secs()),
+        ]
+    };
+    rows(view).iter().filter(|row| row.pin.hold.kind == Kind::Lock).map(cells).collect()
+}
+
+/// As the log calls them.
+fn names(row: &PinRow) -> [Cell; 2] {
+    [text(format!("C-0x{:x}", row.client)), text(format!("S-0x{:x}", row.server))]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use worker::letters::{PinTotal, Snapshot};
+
+    use super::super::tests::*;
+    use super::*;
+
+    #[test]
+    fn the_oldest_pin_comes_first_and_locks_have_a_table_of_their_own() {
+        let settings = settings("[pgbouncer]\nauth_type=any\n");
+        let young = PinRow { age: Duration::from_secs(3), ..pin(Kind::Lock, "42") };
+        let total = |kind, total| PinTotal { database: "d".into(), kind, total };
+        let snapshots = [
+            Snapshot { pins: vec![young], pin_totals: vec![total(Kind::Lock, 7)], ..Snapshot::default() },
+            Snapshot {
+                pins: vec![pin(Kind::Channel, "news")],
+                pin_totals: vec![total(Kind::Lock, 2)],
+                ..Snapshot::default()
+            },
+        ];
+        let pins = lines(&table_of("PINS", &settings, "", &snapshots));
+        assert!(
+            pins[0].starts_with("d|u|app|10.0.0.7|5000|C-0x12|S-0x13|77|listen|news|SELECT f(?)|1970-01-01 "),
+            "{pins:?}"
+        );
+        assert!(pins[0].ends_with("|90|UNLISTEN") && pins[1].contains("|lock|42|") && pins.len() == 2, "{pins:?}");
+        let locks = lines(&table_of("LOCKS", &settings, "", &snapshots));
+        assert!(locks[0].starts_with("d|42|ExclusiveLock|u|app|10.0.0.7|5000|C-0x12|S-0x13|77|"), "{locks:?}");
+        assert_eq!(lines(&table_of("PIN_TOTALS", &settings, "", &snapshots)), ["d|lock|1|9", "d|listen|1|0"]);
+    }
+}

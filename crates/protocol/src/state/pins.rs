@@ -1,0 +1,176 @@
+//! What keeps a server for one client: what it holds there, since when, and what ends that.
+//!
+//! Always true: a pin is there until a server has told that it is gone, or nobody can have it any more.
+//! Not here: how it is found (`look`), what may have made it (`traces`).
+
+use base::Time;
+use route::Touches;
+
+/// What a session has that only this one server has.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Hold {
+    /// Of which kind.
+    pub kind: Kind,
+    /// Which one, in words.
+    pub what: Box<str>,
+    /// The mode of a lock, as `pg_locks` has it.
+    pub mode: Option<Box<str>>,
+}
+
+/// A hold with its story.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pin {
+    /// What is held.
+    pub hold: Hold,
+    /// Since when that is known.
+    pub since: Time,
+    /// The statement that did it, without its values; empty if nobody has read it.
+    pub statement: Box<str>,
+}
+
+/// The kinds of what is held.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// An advisory lock of the session.
+    Lock,
+    /// LISTEN.
+    Channel,
+    /// A temporary table, or what else stands in the temporary schema.
+    Temporary,
+    /// A cursor `WITH HOLD`.
+    Cursor,
+    /// A statement prepared by SQL.
+    Statement,
+    /// A library, by LOAD.
+    Library,
+    /// A temporary replication slot.
+    Slot,
+    /// A setting whose value cannot be carried to another server.
+    Setting,
+    /// Its state could not be read.
+    Unknown,
+}
+
+/// What is to be said of each kind.
+struct Words {
+    /// In logs and errors.
+    long: &'static str,
+    /// In tables and settings.
+    short: &'static str,
+    touches: Touches,
+    /// The SQL that ends it, beside a client's leaving; empty if there is none.
+    ends: &'static str,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Lock,
+        Self::Channel,
+        Self::Temporary,
+        Self::Cursor,
+        Self::Statement,
+        Self::Library,
+        Self::Slot,
+        Self::Setting,
+        Self::Unknown,
+    ];
+
+    fn words(self) -> &'static Words {
+        &WORDS[self as usize]
+    }
+
+    /// What touches it, so that a question about that tells whether it is there still; nothing for what no server can tell.
+    #[must_use]
+    pub fn touches(self) -> Touches {
+        self.words().touches
+    }
+
+    /// In the words of the log.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        self.words().long
+    }
+
+    /// In one word, for tables.
+    #[must_use]
+    pub fn short(self) -> &'static str {
+        self.words().short
+    }
+
+    /// The SQL that ends it; `disconnect` where only that does.
+    #[must_use]
+    pub fn ends_by(self) -> &'static str {
+        let ends = self.words().ends;
+        if ends.is_empty() { "disconnect" } else { ends }
+    }
+
+    /// Whether `DISCARD ALL` ends it.
+    #[must_use]
+    pub fn is_discarded(self) -> bool {
+        !matches!(self, Self::Library | Self::Slot | Self::Unknown)
+    }
+}
+
+const WORDS: [Words; Kind::ALL.len()] = [
+    Words {
+        long: "advisory lock",
+        short: "lock",
+        touches: Touches::LOCKS,
+        ends: "pg_advisory_unlock, pg_advisory_unlock_all",
+    },
+    Words { long: "LISTEN", short: "listen", touches: Touches::CHANNELS, ends: "UNLISTEN" },
+    Words { long: "temporary object", short: "temporary", touches: Touches::TEMPORARY, ends: "DROP, DISCARD TEMP" },
+    Words { long: "cursor WITH HOLD", short: "cursor", touches: Touches::CURSORS, ends: "CLOSE" },
+    Words { long: "statement prepared by SQL", short: "statement", touches: Touches::STATEMENTS, ends: "DEALLOCATE" },
+    Words { long: "library", short: "library", touches: Touches::NOTHING, ends: "" },
+    Words {
+        long: "temporary replication slot",
+        short: "slot",
+        touches: Touches::SLOTS,
+        ends: "pg_drop_replication_slot",
+    },
+    Words { long: "setting", short: "setting", touches: Touches::NOTHING, ends: "DISCARD ALL" },
+    Words { long: "unknown state", short: "unknown", touches: Touches::NOTHING, ends: "" },
+];
+
+impl Hold {
+    fn new(kind: Kind, what: &str) -> Self {
+        Self { kind, what: what.into(), mode: None }
+    }
+
+    pub(super) fn library() -> Self {
+        Self::new(Kind::Library, "LOAD")
+    }
+
+    pub(super) fn untold() -> Self {
+        Self::new(Kind::Setting, "set_config of a name that is no literal")
+    }
+
+    pub(super) fn uncounted() -> Self {
+        Self::new(Kind::Setting, "its database has more settings with a dot than are followed")
+    }
+
+    pub(super) fn foreign() -> Self {
+        Self::new(Kind::Setting, "a value beyond ASCII")
+    }
+
+    pub(super) fn unknown() -> Self {
+        Self::new(Kind::Unknown, "it cannot be read")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_words() {
+        for (place, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, place);
+            assert_eq!(Kind::ALL.iter().filter(|other| other.short() == kind.short()).count(), 1);
+        }
+        assert_eq!((Kind::Library.ends_by(), Kind::Library.short()), ("disconnect", "library"));
+        assert_eq!((Kind::Setting.ends_by(), Kind::Slot.touches()), ("DISCARD ALL", Touches::SLOTS));
+    }
+}

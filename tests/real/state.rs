@@ -17,6 +17,14 @@ fn follow(house: &House, database: &str, servers: u32) -> Pooler {
     house.pooler(database, &["pool_mode = transaction", "session_state = follow", &size])
 }
 
+/// Advisory locks in a database, of this key.
+fn locks(house: &House, database: &str, key: u32) -> String {
+    house.postgres.value(&format!(
+        "select count(*) from pg_locks l join pg_database d on d.oid = l.database
+         where locktype = 'advisory' and datname = '{database}' and objid = {key}"
+    ))
+}
+
 /// What a client sees of its session: settings of every kind, and who it is.
 const SHOWN: &str = "select coalesce(nullif(current_setting('app.tenant', true), ''), '-')
     || '|' || coalesce(nullif(current_setting('app.other', true), ''), '-') || '|' || current_setting('search_path')
@@ -106,7 +114,7 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
     }
     // Who leaves frees what it had.
     for (begin, left) in [
-        ("select pg_advisory_lock(43)", "select count(*) from pg_locks where locktype = 'advisory'"),
+        ("select pg_advisory_lock(43)", "select count(*) from pg_locks where locktype = 'advisory' and objid = 43"),
         ("create temp table gone (a int)", "select count(*) from pg_class where relname = 'gone'"),
     ] {
         let mut client = pooler.client("u", "state_pin");
@@ -242,6 +250,107 @@ pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(h
     assert_eq!(client.query("select 1").error().code, "08006", "its session is lost");
     direct.run("commit");
     assert_eq!(other.value("select 1"), "1");
+}
+
+pub(crate) fn what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_is_told(house: &House) {
+    let policy = "session_policy = lock=reject, listen=warn";
+    let pooler = house.pooler(
+        "state_policy",
+        &["pool_mode = transaction", "session_state = follow", policy, "max_prepared_statements = 9"],
+    );
+    let mut client = pooler.client("u", "state_policy");
+    client.run("create function hidden() returns void language sql as $$ select pg_advisory_lock(5) $$");
+    let refused = "session-level advisory locks are refused in this pool (session_policy)";
+    let check = |answer: &tests::client::Answer, status| {
+        let error = answer.error();
+        assert_eq!((&*error.code, &*error.text, &*error.severity), ("0A000", refused, "ERROR"), "{answer:?}");
+        assert_eq!(answer.status, status);
+    };
+    check(&client.query("select pg_advisory_lock(1)"), 'I');
+    client.run("begin; create table made_before (a int)");
+    check(&client.query("select pg_try_advisory_lock(1, 2)"), 'E');
+    client.run("rollback");
+    assert_eq!(client.value("select to_regclass('made_before') is null"), "t");
+    // In a pipeline, with values, by a name and without one: what stands before it is done, what stands behind it is not.
+    for name in ["", "named"] {
+        let pipeline = [
+            parse("", "select 'before'"),
+            bind("", "", &[]),
+            execute("", 0),
+            parse(name, "select pg_advisory_lock($1, $2)"),
+            bind("", name, &["1", "2"]),
+            execute("", 0),
+            parse("", "select 'behind'"),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ];
+        client.peer.send(&pipeline.concat());
+        let answer = client.answer();
+        check(&answer, 'I');
+        assert_eq!(answer.rows.len(), 1, "{answer:?}");
+    }
+    // To let go is no offence, and what ends with its transaction is none either.
+    client.run("select pg_advisory_unlock_all(); close all; unlisten *");
+    client.run("select pg_advisory_xact_lock(1)");
+    assert!(pooler.console("show locks").rows.is_empty());
+    // What no text says is refused when it is found, and that ends the session.
+    client.ask("select hidden()");
+    client.answer();
+    let lost = client.query("select 1");
+    assert_eq!((&*lost.error().code, &*lost.error().severity), ("0A000", "FATAL"), "{lost:?}");
+    wait_until("its lock is gone", Duration::from_secs(5), || locks(house, "state_policy", 5) == "0");
+    let mut client = pooler.client("u", "state_policy");
+    client.run("listen news");
+    let answer = client.query("select 1");
+    assert_eq!(answer.notices.len(), 1, "{answer:?}");
+    assert_eq!(answer.notices[0].text, "this session keeps its server: LISTEN news");
+    pooler.rewrite_raw(&pooler.ini_text().replace("lock=reject", "lok=reject"));
+    pooler.console("reload");
+    pooler.await_log("not \"lok\", but one of lock, listen, temporary");
+}
+
+pub(crate) fn servers_are_kept_by_as_many_clients_and_for_as_long_as_may_be(house: &House) {
+    let settings = ["pool_mode = transaction", "session_state = follow", "max_pinned_servers = 1"];
+    let pooler = house.pooler("state_limit", &settings);
+    let (mut first, mut second) = (pooler.client("u", "state_limit"), pooler.client("u", "state_limit"));
+    first.run("select pg_advisory_lock(1)");
+    first.run("select pg_advisory_lock(2)");
+    second.run("select pg_advisory_lock(3)");
+    let lost = second.query("select 1");
+    assert_eq!(lost.error().code, "53300", "{lost:?}");
+    assert!(lost.error().detail.contains("this one would keep one more: advisory lock 3"), "{lost:?}");
+    wait_until("its lock is gone", Duration::from_secs(5), || locks(house, "state_limit", 3) == "0");
+    pooler.rewrite_raw(&pooler.ini_text().replace("max_pinned_servers = 1", "pinned_server_timeout = 0.5"));
+    pooler.console("reload");
+    let lost = first.answer_within(Duration::from_secs(10));
+    assert_eq!(lost.error().code, "57P05", "{lost:?}");
+    assert!(lost.error().detail.contains("it has held: advisory lock 1"), "{lost:?}");
+    wait_until("its locks are gone", Duration::from_secs(5), || {
+        locks(house, "state_limit", 1) == "0" && locks(house, "state_limit", 2) == "0"
+    });
+    pooler.rewrite_raw(&pooler.ini_text().replace("pinned_server_timeout = 0.5", "client_idle_timeout = 1"));
+    pooler.console("reload");
+    let mut idle = pooler.client("u", "state_limit");
+    idle.run("select pg_advisory_lock(4)");
+    assert_eq!(idle.answer_within(Duration::from_secs(10)).error().text, "client_idle_timeout");
+}
+
+pub(crate) fn who_leaves_at_once_leaves_what_its_server_told(house: &House) {
+    let pooler = follow(house, "state_short", 1);
+    // Nothing is known yet, so the first of these has its server asked for everything, and does not wait for that.
+    let mut pids = BTreeSet::new();
+    for _ in 0..5 {
+        let mut client = pooler.client("u", "state_short");
+        pids.insert(client.value("select pg_backend_pid()"));
+    }
+    assert_eq!(pids.len(), 1, "one server was to be enough");
+    let mut client = pooler.client("u", "state_short");
+    client.run("set work_mem = '9MB'");
+    drop(client);
+    let mut client = pooler.client("u", "state_short");
+    assert_eq!(client.value("show work_mem"), "4MB");
+    assert!(!house.postgres.log().contains("statement: DISCARD ALL"), "nothing had to be discarded");
 }
 
 /// Random programs of several clients on two servers: each sees what it would see on a connection of its own.

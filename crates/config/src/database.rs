@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use pool::Mode;
 
-use crate::catalog::{SessionState, Words};
+use crate::catalog::{Policies, SessionState, Words};
 use crate::host::Host;
 use crate::mistake::Wrong;
-use crate::pairs::{count, limit, mode, pairs, port, time, unrecognized, word};
+use crate::pairs::{count, limit, mode, pairs, policies, port, time, unrecognized, word};
 
 /// A database as clients see it, and where its servers are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +49,12 @@ pub struct Database {
     pub pool_mode: Option<Mode>,
     /// What becomes of the state of a session; `None` is the setting of this name.
     pub session_state: Option<SessionState>,
+    /// What is done about what sessions hold; what it does not say is the setting of this name.
+    pub session_policy: Policies,
+    /// Servers of a pool that may be kept, 0 for any number; `None` is the setting of this name.
+    pub max_pinned_servers: Option<u32>,
+    /// For how long (`Some(None)` is for ever); `None` is the setting of this name.
+    pub pinned_server_timeout: Option<Option<Duration>>,
     /// Servers over all users, never 0; `None` is the setting of this name.
     pub max_db_connections: Option<u32>,
     /// Clients, never 0; `None` is the setting of this name.
@@ -132,6 +138,9 @@ impl Database {
             query_wait_timeout: None,
             pool_mode: None,
             session_state: None,
+            session_policy: Policies::default(),
+            max_pinned_servers: None,
+            pinned_server_timeout: None,
             max_db_connections: None,
             max_db_client_connections: None,
             load_balance_hosts: LoadBalance::default(),
@@ -184,6 +193,11 @@ impl Database {
             }
             "pool_mode" => self.pool_mode = Some(mode(value)?),
             "session_state" => self.session_state = Some(word(key, value)?),
+            "session_policy" => self.session_policy = policies(value)?,
+            "max_pinned_servers" => self.max_pinned_servers = count(key, value)?,
+            "pinned_server_timeout" => {
+                self.pinned_server_timeout = time(key, value)?.map(|limit| (!limit.is_zero()).then_some(limit));
+            }
             "max_db_connections" => self.max_db_connections = limit(key, value)?,
             "max_db_client_connections" => self.max_db_client_connections = limit(key, value)?,
             "load_balance_hosts" => self.load_balance_hosts = word(key, value)?,
@@ -267,6 +281,9 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "application_name",
     "replication_pool_size",
     "session_state",
+    "session_policy",
+    "max_pinned_servers",
+    "pinned_server_timeout",
 ];
 /// The name of the fallback.
 pub(crate) const FALLBACK: &str = "*";

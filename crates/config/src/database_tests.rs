@@ -25,6 +25,7 @@ fn every_documented_key_is_taken() {
             "pool_mode" => "statement",
             "load_balance_hosts" => "disable",
             "session_state" => "follow",
+            "session_policy" => "reject",
             _ => "7",
         };
         let text = format!("{key}={value}");

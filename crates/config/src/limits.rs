@@ -8,10 +8,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pool::{Limits, Mode, Reuse};
+use protocol::state::Kind as Holding;
 
-use crate::catalog::{CheckQuery, SessionState, Settings};
+use crate::catalog::{CheckQuery, Policy, SessionState, Settings};
 use crate::database::{Database, RESERVED};
 use crate::user::UserSettings;
+
+/// What clients of a pool may hold on its servers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PinRules {
+    policies: [Policy; Holding::ALL.len()],
+    /// So many servers may be kept together; `None` is any number.
+    pub servers_max: Option<u32>,
+    /// So long may one be kept; `None` is for ever.
+    pub age_max: Option<Duration>,
+}
+
+impl PinRules {
+    /// What is done about this kind.
+    #[must_use]
+    pub fn policy(&self, kind: Holding) -> Policy {
+        self.policies[kind as usize]
+    }
+
+    /// Whether anything is refused.
+    #[must_use]
+    pub fn has_refusals(&self) -> bool {
+        self.policies.contains(&Policy::Reject)
+    }
+}
 
 impl Settings {
     /// The database that a client means: one of that name, else one made from the fallback. The console is none.
@@ -64,6 +89,22 @@ impl Settings {
     pub fn follows_state(&self, database: &Database, user: &str) -> bool {
         let state = database.session_state.unwrap_or(self.session_state);
         state == SessionState::Follow && self.pool_mode(database, user) == Mode::Transaction
+    }
+
+    /// What clients of the pool of a database and a user may hold on servers.
+    #[must_use]
+    pub fn pin_rules(&self, database: &Database, user: &str) -> PinRules {
+        let user = self.users.get(database.user.as_deref().unwrap_or(user));
+        let of_user = |kind| user.and_then(|user| user.session_policy.of(kind));
+        let policy = |kind| {
+            let said = of_user(kind).or_else(|| database.session_policy.of(kind));
+            said.or_else(|| self.session_policy.of(kind)).unwrap_or(Policy::Pin)
+        };
+        PinRules {
+            policies: Holding::ALL.map(policy),
+            servers_max: above_zero(database.max_pinned_servers.unwrap_or(self.max_pinned_servers)),
+            age_max: database.pinned_server_timeout.unwrap_or(self.pinned_server_timeout),
+        }
     }
 
     /// How long a client of this login user may wait for a server; `None` is for ever.

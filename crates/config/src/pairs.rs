@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pool::Mode;
 
-use crate::catalog::{Kind, Word, Words, seconds};
+use crate::catalog::{Kind, Policies, Word, Words, seconds};
 use crate::mistake::{Wrong, did_you_mean};
 
 /// A key and its value without its quotes.
@@ -113,6 +113,13 @@ pub(crate) fn port(value: &str) -> Result<u16, Wrong> {
 pub(crate) fn word<T: Words>(what: &str, value: &str) -> Result<T, Wrong> {
     Word::<T>::parse(value, None).map_err(|misfit| {
         Wrong::new(format!("invalid {what}: {value} (expected {})", misfit.expected)).advise(misfit.advice)
+    })
+}
+
+/// What is done about what sessions hold.
+pub(crate) fn policies(value: &str) -> Result<Policies, Wrong> {
+    Policies::read(value).map_err(|misfit| {
+        Wrong::new(format!("invalid session_policy: {value} (expected {})", misfit.expected)).advise(misfit.advice)
     })
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use pool::Mode;
 
+use crate::catalog::Policies;
 use crate::mistake::Wrong;
-use crate::pairs::{count, limit, mode, pairs, time, unrecognized};
+use crate::pairs::{count, limit, mode, pairs, policies, time, unrecognized};
 
 /// What holds for one user instead of what holds for all.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +35,8 @@ pub struct UserSettings {
     pub transaction_timeout: Option<Duration>,
     /// How long a client may be silent outside a transaction, never zero.
     pub client_idle_timeout: Option<Duration>,
+    /// What is done about what sessions hold, in pools of this user.
+    pub session_policy: Policies,
     /// How long a client may wait for a server; `Some(None)` is for ever.
     pub query_wait_timeout: Option<Option<Duration>>,
 }
@@ -53,6 +56,7 @@ impl UserSettings {
             transaction_timeout: None,
             client_idle_timeout: None,
             query_wait_timeout: None,
+            session_policy: Policies::default(),
         }
     }
 
@@ -74,6 +78,7 @@ impl UserSettings {
         let timeout = || Ok::<_, Wrong>(time(key, value)?.filter(|time| !time.is_zero()));
         match key {
             "pool_mode" => self.pool_mode = Some(mode(value)?),
+            "session_policy" => self.session_policy = policies(value)?,
             "pool_size" => self.pool_size = count(key, value)?,
             "reserve_pool_size" => self.reserve_pool_size = count(key, value)?,
             "max_user_connections" => self.max_user_connections = limit(key, value)?,
@@ -103,6 +108,7 @@ pub(crate) const USER_KEYS: &[&str] = &[
     "transaction_timeout",
     "client_idle_timeout",
     "query_wait_timeout",
+    "session_policy",
 ];
 /// PgBouncer's limit, which is wider than PostgreSQL's, since not every user exists on a server.
 const USER_BYTES_MAX: usize = 127;
@@ -114,7 +120,11 @@ mod tests {
     #[test]
     fn every_documented_key_is_taken_and_others_get_a_neighbour() {
         for key in USER_KEYS {
-            let value = if *key == "pool_mode" { "statement" } else { "7" };
+            let value = match *key {
+                "pool_mode" => "statement",
+                "session_policy" => "reject",
+                _ => "7",
+            };
             let user = UserSettings::parse("joe", &format!("{key}={value}")).expect("a good line");
             assert_ne!(user, UserSettings::named("joe".into()), "{key}");
         }

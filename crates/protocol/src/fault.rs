@@ -103,6 +103,16 @@ impl Fault {
                 verdict.detail = Some(format!("It did not answer within {secs} seconds (server_mend_timeout)."));
                 verdict.hint = Some("Connect again. Somebody may have locked a catalog: look in pg_locks.".into());
             }
+            Self::HoldRefused { kind } => verdict.hint = Some(kind.instead().into()),
+            Self::PinsFull { limit, what } => {
+                let text =
+                    format!("Clients keep {limit} servers of this pool, and this one would keep one more: {what}.");
+                verdict.detail = Some(text);
+                verdict.hint = Some("Look at SHOW PINS on the console for who keeps them, and why.".into());
+            }
+            Self::PinnedTooLong { secs, what } => {
+                verdict.detail = Some(format!("For {secs} seconds it has held: {what}."));
+            }
             Self::StatementsLost | Self::StateLost => {
                 verdict.hint =
                     Some("Send the Sync that ends a COPY after its CopyDone, and wait for the answer.".into());
@@ -155,6 +165,8 @@ const ADMIN_SHUTDOWN: &str = "57P01";
 /// The server has its own.
 const SERVERS_OWN: &str = "";
 const CONNECTION_FAILURE: &str = "08006";
+const FEATURE_NOT_SUPPORTED: &str = "0A000";
+const IDLE_SESSION_TIMEOUT: &str = "57P05";
 const OUT_OF_MEMORY: &str = "53200";
 const TOO_MANY_CONNECTIONS: &str = "53300";
 const INVALID_PARAMETER_VALUE: &str = "22023";
@@ -208,7 +220,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 70] = [
+        let table: [(Fault, Blame, &str, &str); 73] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -287,6 +299,24 @@ mod tests {
             (Fault::StatementInUse { name: name() }, Client, "08P01", "prepared statement name is already in use"),
             (Fault::StateLost, Client, "08P01", "the session's settings cannot be followed through a failed COPY"),
             (Fault::StateUnread { secs: 5 }, Server, "08006", "the session's state could not be read from its server"),
+            (
+                Fault::HoldRefused { kind: crate::state::Kind::Lock },
+                Operator,
+                "0A000",
+                "session-level advisory locks are refused in this pool (session_policy)",
+            ),
+            (
+                Fault::PinsFull { limit: 1, what: name() },
+                Operator,
+                "53300",
+                "too many servers are kept by clients (max_pinned_servers)",
+            ),
+            (
+                Fault::PinnedTooLong { secs: 1, what: name() },
+                Operator,
+                "57P05",
+                "session has kept its server for too long (pinned_server_timeout)",
+            ),
             (Fault::StatementsLost, Client, "08P01", "prepared statements cannot be followed through a failed COPY"),
             (Fault::StatementsFull, Operator, "53200", "prepared statements take too much memory"),
             (Fault::ClientsFull { limit: 1 }, Operator, "08P01", "no more connections allowed (max_client_conn)"),

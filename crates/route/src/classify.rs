@@ -21,6 +21,8 @@ pub struct Class {
     pub touches: Touches,
     /// Settings with a dot in their names that the text mentions, if it touches anything.
     pub mentions: Box<[Box<str>]>,
+    /// What it plainly takes hold of, by its own words.
+    pub takes: Touches,
     /// The text without its values, if it touches anything: for people.
     pub shape: Box<str>,
 }
@@ -30,7 +32,7 @@ impl Class {
     #[must_use]
     pub fn unread() -> Self {
         let all = Act::Other { touches: Touches::ANYTHING, names: Box::default() };
-        Self { acts: [all].into(), touches: Touches::ANYTHING, mentions: Box::default(), shape: Box::default() }
+        Self { acts: [all].into(), touches: Touches::ANYTHING, ..Self::default() }
     }
 
     /// Whether nothing outlives its transaction.
@@ -129,23 +131,74 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         return Class { mentions: names.into_iter().collect(), shape, ..Class::unread() };
     }
     let reader = Reader { dialect, knowledge };
+    let mut takes = Touches::NOTHING;
     let mut acts = Vec::with_capacity(ends.len() + 1);
     let mut start = 0;
     for end in ends.into_iter().chain([tokens.len()]) {
         if start < end {
-            acts.push(reader.act(Words::new(text, &tokens[start..end], dialect.encoding)));
+            let words = Words::new(text, &tokens[start..end], dialect.encoding);
+            takes |= taken(&words);
+            acts.push(reader.act(words));
         }
         // Behind the semicolon.
         start = end + 1;
     }
     let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
-    let mut class = Class { acts: acts.into(), touches, ..Class::default() };
+    let mut class = Class { acts: acts.into(), touches, takes, ..Class::default() };
     if !touches.is_nothing() {
         mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
         (class.mentions, class.shape) = (names.into_iter().collect(), shape(text, &tokens));
     }
     class
 }
+
+/// What a statement takes hold of for its session. One that only lets go, as drivers do when they tidy up, takes nothing.
+fn taken(words: &Words<'_>) -> Touches {
+    let ends = words.end();
+    let has = |names: &[&str]| (0..ends).any(|at| words.is_one_of(at, names));
+    let first = |names: &[&str]| words.is_one_of(0, names);
+    match () {
+        () if first(&["listen"]) => Touches::CHANNELS,
+        () if first(&["load"]) => Touches::LIBRARIES,
+        () if first(&["prepare"]) && !words.is(1, "transaction") => Touches::STATEMENTS,
+        () if first(&["declare"]) => {
+            let query = (1..ends).find(|&at| words.is(at, "for")).unwrap_or(ends);
+            let is_held = (1..query).any(|at| words.are(at, &["with", "hold"]));
+            if is_held { Touches::CURSORS } else { Touches::NOTHING }
+        }
+        () if first(&["create"]) => {
+            let beside = |at: &usize| !words.is_one_of(*at, &["or", "replace", "global", "local"]);
+            let is_temporary = (1..ends).find(beside).is_some_and(|at| words.is_one_of(at, &["temp", "temporary"]));
+            let is_dropped = (1..ends).any(|at| words.are(at, &["on", "commit", "drop"]));
+            if is_temporary && !is_dropped { Touches::TEMPORARY } else { Touches::NOTHING }
+        }
+        () if first(&["select", "with", "values", "insert", "update", "delete", "call"])
+            || words.is_symbol(0, b"(") =>
+        {
+            let mut taken = Touches::NOTHING;
+            if has(&LOCKERS) {
+                taken |= Touches::LOCKS;
+            }
+            if (0..ends).any(|at| words.is(at, "into") && words.is_one_of(at + 1, &["temp", "temporary"])) {
+                taken |= Touches::TEMPORARY;
+            }
+            taken
+        }
+        () => Touches::NOTHING,
+    }
+}
+
+/// How many parameters a text has.
+#[must_use]
+pub fn parameters(text: &[u8], dialect: Dialect) -> u16 {
+    let tokens = Lexer::new(text, dialect).filter(|token| token.kind == Kind::Parameter);
+    let number = |token: Token| std::str::from_utf8(&text[token.range()][1..]).ok()?.parse().ok();
+    tokens.filter_map(number).max().unwrap_or(0)
+}
+
+/// Functions that take a lock of the session.
+const LOCKERS: [&str; 4] =
+    ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
 
 /// A text as a person may see it: without its values, which may be secrets, without comments, and short.
 fn shape(text: &[u8], tokens: &[Token]) -> Box<str> {

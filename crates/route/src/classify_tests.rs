@@ -219,7 +219,7 @@ fn a_semicolon_ends_a_statement_only_outside_of_parentheses() {
     assert_eq!(count("BEGIN; END"), 2);
     assert_eq!(count("CREATE FUNCTION begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT 3"), 2);
     let body = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; SELECT 3";
-    assert_eq!(class(body), Class::unread());
+    assert_eq!((class(body).acts, class(body).touches), (Class::unread().acts, Touches::ANYTHING));
 }
 
 #[test]
@@ -258,8 +258,34 @@ fn people_see_a_text_without_its_values() {
     let shape = |text: &str| class(text).shape;
     assert_eq!(&*shape("SELECT  pg_advisory_lock( 42 ) -- for 'x'"), "SELECT pg_advisory_lock( ? )");
     assert_eq!(&*shape("select set_config('app.key', E'secr\\'et', $1)"), "select set_config(?, ?, $1)");
-    assert_eq!(&*shape("DO $$ secret $$"), "DO ?");
-    assert_eq!(&*shape("LISTEN \"News\"; SET a.b = 'never ended"), "LISTEN \"News\"; SET a.b = ...");
+    assert_eq!(&*shape("DO $$ begin execute 'secret'; end $$"), "DO ?");
+    assert_eq!(&*shape("LISTEN \"News\"; SET a.b = 'never ended"), "LISTEN \"News\"; SET a.b =...");
     assert_eq!(&*shape("SELECT 1"), "", "of what keeps nothing there is no need");
     assert!(shape(&format!("LISTEN {}", "a, ".repeat(1000))).len() < 200);
+}
+
+#[test]
+fn what_plainly_takes_hold_is_told_from_what_lets_go() {
+    for (text, takes) in [
+        ("SELECT pg_advisory_lock(1)", Touches::LOCKS),
+        ("WITH x AS (SELECT pg_catalog.pg_try_advisory_lock_shared($1, 2)) SELECT * FROM x", Touches::LOCKS),
+        ("SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL", Touches::NOTHING),
+        ("SELECT pg_advisory_xact_lock(1)", Touches::NOTHING),
+        ("SELECT 'pg_advisory_lock'", Touches::NOTHING),
+        ("BEGIN; LISTEN a; COMMIT", Touches::CHANNELS),
+        ("CREATE GLOBAL TEMPORARY TABLE t ()", Touches::TEMPORARY),
+        ("CREATE TEMP TABLE t () ON COMMIT DROP", Touches::NOTHING),
+        ("CREATE TABLE temp ()", Touches::NOTHING),
+        ("SELECT 1 INTO TEMP t", Touches::TEMPORARY),
+        ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", Touches::CURSORS),
+        ("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1", Touches::NOTHING),
+        ("PREPARE p AS SELECT 1", Touches::STATEMENTS),
+        ("PREPARE TRANSACTION 'x'", Touches::NOTHING),
+        ("LOAD 'x'", Touches::LIBRARIES),
+    ] {
+        assert_eq!(class(text).takes, takes, "{text}");
+        // Whatever is known of functions.
+        assert_eq!(classify(text.as_bytes(), Dialect::default(), None).takes, takes, "{text}");
+    }
+    assert_eq!(parameters(b"SELECT $2, '$9', $1", Dialect::default()), 2);
 }

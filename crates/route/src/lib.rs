@@ -13,7 +13,7 @@ pub mod touch;
 mod words;
 
 pub use cache::Cache;
-pub use classify::{Act, Class, classify};
+pub use classify::{Act, Class, classify, parameters};
 pub use lexer::{Dialect, Encoding};
 pub use setting::{Change, Value};
 pub use touch::{Knowledge, Source, Touches};

@@ -115,6 +115,17 @@ pub fn query(out: &mut Vec<u8>, text: &str) {
     message(out, frontend::QUERY, |out| c_string(out, text));
 }
 
+/// Appends a Parse of a statement with parameters of these types.
+pub fn parse(out: &mut Vec<u8>, statement: &[u8], text: &str, types: impl ExactSizeIterator<Item = u32>) {
+    message(out, frontend::PARSE, |out| {
+        out.extend_from_slice(statement);
+        out.push(0);
+        c_string(out, text);
+        out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+        types.for_each(|oid| out.extend_from_slice(&oid.to_be_bytes()));
+    });
+}
+
 /// Appends a password message with a text.
 pub fn password(out: &mut Vec<u8>, text: &str) {
     message(out, frontend::PASSWORD, |out| c_string(out, text));

@@ -426,16 +426,26 @@ impl<I: Io> Worker<I> {
 
     /// Sends what a client says to its server, message by message counted and byte by byte uncopied.
     fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
+        let mut next = Some(chunk);
+        while let Some(chunk) = next {
+            next = self.forward_some(key, server_key, chunk);
+        }
+    }
+
+    /// The same, up to a message that something else takes the place of: that, and what comes behind it, is to be forwarded next.
+    fn forward_some(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) -> Option<Chunk> {
         let length_max = self.message_bytes_max();
         let is_query_refused = self.force.settings.disable_pqexec;
         let shared = self.servers.get(server_key).filter(|server| server.private.is_none());
         let max = shared.map_or(0, |server| self.statements_max(server.pool));
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Ready(ready) = &mut client.stage else { return };
-        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let client = self.clients.get_mut(key)?;
+        let Stage::Ready(ready) = &mut client.stage else { return None };
+        let server = self.servers.get_mut(server_key)?;
         let (library, tracked) = (&mut self.library, &self.force.tracked);
         let mut following = Following { max, library, tracked, tally: Tally::default(), unbound: None };
         let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
+        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        let rules = rules.filter(|rules| follows && rules.has_refusals()).cloned();
         let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];
         let learned = (learned, &mut self.places.scopes);
         let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked, self.now));
@@ -443,6 +453,7 @@ impl<I: Io> Worker<I> {
         let (mut start, mut at) = (0, 0);
         let mut fault = None;
         let mut leaves = false;
+        let mut instead: Option<Vec<u8>> = None;
         while at < bytes.len() {
             let piece = match ready.scanner.next(bytes, at, length_max) {
                 Step::Piece(piece) => piece,
@@ -457,6 +468,13 @@ impl<I: Io> Worker<I> {
                     break;
                 }
             };
+            if let (Some(rules), Some(reading)) = (&rules, &mut reading)
+                && let Some(mut message) = reading.refused(rules, ready, &piece, bytes)
+            {
+                message.extend_from_slice(&bytes[piece.range.end..]);
+                instead = Some(message);
+                break;
+            }
             if let Some(reading) = &mut reading {
                 reading.read(ready, following.library, &piece, bytes);
             }
@@ -512,7 +530,7 @@ impl<I: Io> Worker<I> {
             }
             at = piece.range.end;
         }
-        let end = if fault.is_some() || leaves { at } else { bytes.len() };
+        let end = if fault.is_some() || leaves || instead.is_some() { at } else { bytes.len() };
         following.end_of_chunk(ready, bytes);
         totals.add_statements(following.tally);
         let conn = server.conn;
@@ -528,10 +546,13 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &fault);
         } else if leaves {
             self.part_from_client(key, "client close request");
+        } else if let Some(instead) = instead {
+            return Some(instead.into());
         } else {
             self.mind_flow_to_server(key, server_key);
             self.end_loan_after(key, server_key);
         }
+        None
     }
 
     /// What the client has just said may be the rest of something that its server does not wait for any more, such as the

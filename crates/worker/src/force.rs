@@ -13,6 +13,7 @@ use reactor::Io;
 
 use crate::client::Stage;
 use crate::letters::Force;
+use crate::server::Server;
 use crate::turn::Worker;
 
 /// What becomes of a database under new settings.
@@ -121,6 +122,7 @@ impl<I: Io> Worker<I> {
             let follows = force.settings.follows_state(&entry, &user);
             if let Some(place) = self.places.pool_mut(pool) {
                 place.mode = limits.mode;
+                place.pin_rules = std::rc::Rc::new(force.settings.pin_rules(&entry, &user));
                 let did_follow = std::mem::replace(&mut place.follows, follows);
                 if did_follow != follows {
                     self.begin_anew(pool);
@@ -131,6 +133,9 @@ impl<I: Io> Worker<I> {
             self.queue(commands);
             self.settle();
         }
+        let is_kept = |server: &Server| server.client().is_some_and(|client| self.is_marked(client));
+        let kept: Vec<_> = self.servers.iter().filter(|(_, server)| is_kept(server)).map(|(key, _)| key).collect();
+        kept.into_iter().for_each(|key| self.arm_server(key));
         if self.places.has_idle_timeouts {
             for key in self.clients.keys() {
                 self.arm_client(key);

@@ -179,18 +179,24 @@ impl<I: Io> Worker<I> {
             return;
         }
         let is_forgotten = planted::is(Planted::StateLeftBehind);
+        let is_torn = ready.is_torn();
         if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
+            if server.look.is_some() && !is_torn && traces.is_all_told() {
+                traces.leave();
+                let before = ready.overrides.clone();
+                self.await_look(server_key, before);
+                return;
+            }
             let can_be_discarded = traces.pins().iter().all(|pin| pin.hold.kind.is_discarded());
             traces.leave();
             server.look = None;
-            let is_torn = ready.is_torn();
             match can_be_discarded {
                 true => self.mend_with(server_key, is_torn, Some(DISCARD_ALL)),
                 false => self.lose_server(server_key, "its client left what cannot be discarded"),
             }
             return;
         }
-        let is_clean = server.exchange.may_end() && server.exchange.is_proven() && !ready.is_torn();
+        let is_clean = server.exchange.may_end() && server.exchange.is_proven() && !is_torn;
         if planted::is(Planted::HeldBytesSentAfterAll)
             && let Some(mut held) = ready.held.take()
         {
@@ -202,7 +208,6 @@ impl<I: Io> Worker<I> {
             self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
             return;
         }
-        let is_torn = ready.is_torn();
         self.mend(server_key, is_torn);
     }
 

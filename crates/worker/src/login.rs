@@ -379,6 +379,7 @@ impl<I: Io> Worker<I> {
                 user_name,
                 mode: limits.mode,
                 follows: self.force.settings.follows_state(entry, on_server),
+                pin_rules: Rc::new(self.force.settings.pin_rules(entry, on_server)),
                 welcome: None,
                 keys: None,
                 salted: None,

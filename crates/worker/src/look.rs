@@ -10,18 +10,21 @@ use std::time::Duration;
 
 use base::Time;
 use base::planted::{self, Planted};
+use config::{PinRules, Policy};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::prepared::{Charge, Library};
 use protocol::state::{Kind, Overrides, Pin, Traces};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
-use route::{Cache, Class, Dialect, Encoding, Knowledge};
+use route::{Cache, Class, Dialect, Encoding, Knowledge, Touches};
 use wire::frame::Part;
+use wire::write::Says;
 use wire::{Piece, frontend, write};
 
 use crate::client::{Client, Ready, Stage as ClientStage};
 use crate::mend::UNPROVEN;
+use crate::server::Server;
 use crate::turn::Worker;
 
 /// What gives a server back as it was when it logged in.
@@ -152,6 +155,46 @@ impl<'a> Reading<'a> {
             backslashes: value("standard_conforming_strings") == Some("off"),
         };
         Self { texts, learned, dialect, now }
+    }
+
+    /// What stands in the place of a message that plainly takes hold of what these rules refuse: one that its server will refuse with
+    /// our words, whatever transaction or pipeline it stands in.
+    pub(crate) fn refused(
+        &mut self,
+        rules: &PinRules,
+        ready: &mut Ready,
+        piece: &Piece,
+        bytes: &[u8],
+    ) -> Option<Vec<u8>> {
+        if !piece.is_whole() {
+            return None;
+        }
+        let body = &bytes[piece.body.clone()];
+        let statement = match piece.kind {
+            frontend::QUERY => None,
+            frontend::PARSE => Some(name(body)?),
+            _ => return None,
+        };
+        let at = statement.map_or(0, |statement| statement.len() + 1);
+        let text = name_behind(body, at)?;
+        let takes = self.class(ready, Some(text)).takes;
+        if takes == Touches::NOTHING {
+            return None;
+        }
+        let kind = Kind::taken(takes).find(|kind| rules.policy(*kind) == Policy::Reject)?;
+        let mut out = Vec::new();
+        match statement {
+            None => write::query(&mut out, &kind.refusal()),
+            Some(statement) => {
+                // What is bound to it must fit, and anything is a `bytea`.
+                let declared = body.get(at + text.len() + 1..).and_then(|rest| rest.first_chunk());
+                let declared = declared.map_or(0, |count| u16::from_be_bytes(*count));
+                let count = declared.max(route::parameters(text, self.dialect));
+                let types = std::iter::repeat_n(BYTEA, usize::from(count));
+                write::parse(&mut out, statement, &kind.refusal(), types);
+            }
+        }
+        Some(out)
     }
 
     /// Takes note of what a message touches.
@@ -362,27 +405,104 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.tell_of_pins(server_key, client_key);
+        if let Some(fault) = self.refuses_pins(server_key, client_key) {
+            self.fail_client(client_key, &fault);
+            return;
+        }
         self.arm_server(server_key);
         self.forward_held(client_key);
+    }
+
+    /// Why a client may not keep its server, if it may not.
+    fn refuses_pins(&self, server: ServerKey, client: ClientKey) -> Option<Fault> {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return None };
+        let (pins, pool) = (ready.traces.as_ref()?.pins(), self.servers.get(server)?.pool);
+        let rules = &self.places.pool(pool)?.pin_rules;
+        let refused = pins.iter().map(|pin| pin.hold.kind).find(|kind| rules.policy(*kind) == Policy::Reject);
+        if let Some(kind) = refused {
+            return Some(Fault::HoldRefused { kind });
+        }
+        let is_new = pins.iter().all(|pin| pin.since == self.now);
+        let limit = rules.servers_max.filter(|_| is_new)?;
+        let is_kept = |client: &&Client| match &client.stage {
+            ClientStage::Ready(ready) if ready.pool == pool => {
+                ready.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
+            }
+            _ => false,
+        };
+        let kept = self.clients.iter().map(|(_, client)| client).filter(is_kept).count();
+        let is_over = kept > limit as usize;
+        is_over.then(|| Fault::PinsFull { limit, what: pins[0].hold.words() })
+    }
+
+    /// When a client has kept its server for too long, or has been idle for too long with it.
+    pub(crate) fn pin_due(&self, server: &Server) -> Option<(Time, Fault)> {
+        let Some(Client { stage: ClientStage::Ready(ready), asked, .. }) = self.clients.get(server.client()?) else {
+            return None;
+        };
+        let first = ready.traces.as_ref()?.pins().iter().min_by_key(|pin| pin.since)?;
+        let limit = self.places.pool(server.pool)?.pin_rules.age_max;
+        let too_long = limit.map(|limit| {
+            (first.since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
+        });
+        let is_idle = server.exchange.may_end();
+        let idle = self.places.users[ready.user as usize].client_idle_timeout.filter(|_| is_idle);
+        let idle = idle.map(|limit| (*asked + limit, Fault::ClientIdleTimeout));
+        too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
     }
 
     /// Who keeps its server, and why, is said once for each statement and kind.
     fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return };
         let (Some(traces), Some(server)) = (&ready.traces, self.servers.get(server)) else { return };
+        let Some(rules) = self.places.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
         let learned = &mut self.places.databases[server.database as usize].learned;
-        let mut texts = Vec::new();
+        let (mut texts, mut notices) = (Vec::new(), Vec::new());
         for Pin { hold, statement, .. } in traces.pins().iter().filter(|pin| pin.since == self.now) {
             learned.count_pin(hold.kind);
             if learned.is_news(hold.kind, statement) {
                 let by = if statement.is_empty() { "" } else { " by " };
-                texts.push(format!("keeps its server: {} {}{by}{statement}", hold.kind.word(), hold.what));
+                texts.push(format!("keeps its server: {}{by}{statement}", hold.words()));
             }
+            if rules.policy(hold.kind) == Policy::Warn {
+                let message = format!("this session keeps its server: {}", hold.words());
+                let says = Says {
+                    severity: "NOTICE",
+                    sqlstate: "00000",
+                    message: &message,
+                    detail: None,
+                    hint: Some(hold.kind.instead()),
+                };
+                write::notice(&mut notices, says);
+            }
+        }
+        if !notices.is_empty()
+            && let Some(client) = self.clients.get(client)
+        {
+            self.io.send(client.conn, notices.into());
         }
         let line = self.client_prefix(client);
         for text in texts {
             self.log.add(Level::Log, format_args!("{line}{text}"));
         }
+    }
+
+    /// A server whose client has gone meanwhile has told what its session has: settings that any client can be given, nothing, or
+    /// something that has to be discarded.
+    pub(crate) fn looked_behind(&mut self, key: ServerKey, before: Option<&Overrides>) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let seen = server.look.take().and_then(|look| look.end());
+        let is_clean = seen.as_ref().is_some_and(|seen| {
+            let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
+            is_known && seen.holds.is_empty()
+        });
+        if let Some(seen) = seen {
+            let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
+            let before = before.cloned().unwrap_or_default();
+            server.overrides = shared(seen.overrides(&before, &self.force.tracked, login));
+            self.learn(key, seen.knowledge);
+        }
+        self.end_look(key, is_clean);
     }
 
     fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
@@ -416,6 +536,8 @@ impl Ready {
     }
 }
 
+/// The number of the type `bytea` (`pg_type.dat`).
+const BYTEA: u32 = 17;
 /// So many settings with a dot are known of a database. If there are more, who touches any setting keeps its server.
 const CUSTOM_MAX: usize = 1000;
 /// So many statements that keep servers are remembered as told.

@@ -3,6 +3,7 @@
 //! Always true: a server that is not proven clean within its time is closed, never lent.
 //! Not here: what has to be said to a server to make it clean (`protocol::server::mend`).
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
@@ -10,9 +11,11 @@ use config::CheckQuery;
 use pool::{Event, Return, ServerKey};
 use protocol::exchange::Exchange;
 use protocol::server::mend::{Mend, Progress};
+use protocol::state::Overrides;
 use reactor::Io;
 use wire::write;
 
+use crate::look::DISCARD_ALL;
 use crate::server::Stage;
 use crate::turn::Worker;
 
@@ -38,6 +41,8 @@ enum Kind {
     Reset,
     /// The check query runs.
     Check,
+    /// Its client left it behind while it was asked what it has; what the client had set when that was last known.
+    Look(Option<Rc<Overrides>>),
     /// Its client left it behind.
     Mend(Mend),
     /// It is clean, but cancel requests at it have not come to their end.
@@ -54,14 +59,14 @@ impl Cleaning {
         match self.kind {
             Kind::Reset => "reset query failed",
             Kind::Check => "test query failed",
-            Kind::Mend(_) | Kind::AwaitCancels => "could not be made clean",
+            Kind::Look(_) | Kind::Mend(_) | Kind::AwaitCancels => "could not be made clean",
         }
     }
 
     /// In PgBouncer's words for the console.
     pub(crate) fn word(&self) -> &'static str {
         match self.kind {
-            Kind::Reset | Kind::Check => "tested",
+            Kind::Reset | Kind::Check | Kind::Look(_) => "tested",
             Kind::Mend(_) | Kind::AwaitCancels => "being_canceled",
         }
     }
@@ -134,6 +139,32 @@ impl<I: Io> Worker<I> {
         self.progressed(key, progress);
     }
 
+    /// A server is still to tell what its client has left on it, and that may be nothing that anybody must be kept from.
+    pub(crate) fn await_look(&mut self, key: ServerKey, before: Option<Rc<Overrides>>) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Look(before)));
+        (server.query_since, server.xact_since) = (None, None);
+        self.resume_server(key);
+        self.hear_server(key);
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
+        self.arm_server(key);
+    }
+
+    /// It has told that: it is clean, or has to discard everything.
+    pub(crate) fn end_look(&mut self, key: ServerKey, is_clean: bool) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if is_clean {
+            let progress = proven(&server.exchange);
+            return self.progressed(key, progress);
+        }
+        let mut out = Vec::new();
+        let (mend, progress) = Mend::begin(&mut server.exchange, false, Some(DISCARD_ALL), &mut out);
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Mend(mend)));
+        self.io.send(server.conn, out.into());
+        self.arm_server(key);
+        self.progressed(key, progress);
+    }
+
     /// A loan has ended well, but cancel requests at the server have not: nobody gets it before they have.
     pub(crate) fn hold_for_cancels(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -153,6 +184,11 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         let progress = match &mut cleaning.kind {
             Kind::Reset | Kind::Check | Kind::AwaitCancels => proven(&server.exchange),
+            Kind::Look(before) => {
+                let before = before.take();
+                self.looked_behind(key, before.as_deref());
+                return;
+            }
             Kind::Mend(mend) => mend.go_on(&mut server.exchange, &mut out),
         };
         if !out.is_empty() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
-use config::{Database, Settings};
+use config::{Database, PinRules, Settings};
 use pool::PoolKey;
 use protocol::vars::Vars;
 
@@ -92,6 +92,8 @@ pub(crate) struct PoolPlace {
     pub(crate) mode: pool::Mode,
     /// Whether the state of their sessions follows its clients.
     pub(crate) follows: bool,
+    /// What they may hold on its servers, then.
+    pub(crate) pin_rules: Rc<PinRules>,
     /// What clients are greeted with, once a server has told.
     pub(crate) welcome: Option<Rc<Welcome>>,
     /// The keys that a client's own login revealed.

@@ -12,6 +12,7 @@ use super::kinds::{
     Check, Count, FileMode, Flag, MillisOrOff, Names, Port, Seconds, SecondsOrOff, Span, Text, TextOrNone, Timeout,
     Word,
 };
+use super::policy::PolicyList;
 use super::shape::catalog;
 use super::words::{AuthType, IoBackend, SessionState, TlsMode};
 use pool::Mode;
@@ -236,4 +237,10 @@ catalog! {
     syslog_socket: Text = Some("/dev/log"), Live, Built;
     /// Whether what clients set in their sessions follows them in transaction pooling, or stays on the server as with PgBouncer.
     session_state: Word<SessionState> = Some("pgbouncer"), Live, Built;
+    /// What is done about what cannot follow a client and so keeps its server: `pin`, `warn` or `reject`, for all kinds or by kind.
+    session_policy: PolicyList = Some(""), Live, Built;
+    /// Servers of one pool that may be kept by clients for what they hold; who would keep one more is disconnected. 0 is unlimited.
+    max_pinned_servers: Count = Some("0"), Live, Built;
+    /// How long a server may be kept by a client for what that holds; 0 is for ever.
+    pinned_server_timeout: Timeout = Some("0"), Live, Built;
 }

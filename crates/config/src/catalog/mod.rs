@@ -6,11 +6,13 @@
 mod directory;
 mod entries;
 mod kinds;
+mod policy;
 mod shape;
 mod words;
 
 pub use entries::{CATALOG, Settings};
 pub use kinds::{CheckQuery, List};
+pub use policy::{Policies, Policy};
 pub use shape::{Entry, Reload, State};
 pub use words::{AuthType, FACILITY_DAEMON, IoBackend, SessionState, TlsMode, syslog_facility};
 

@@ -10,9 +10,10 @@ use wire::Request;
 
 use super::shape::faults;
 use super::{
-    ADMIN_SHUTDOWN, CONNECTION_FAILURE, INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN,
-    TOO_MANY_CONNECTIONS,
+    ADMIN_SHUTDOWN, CONNECTION_FAILURE, FEATURE_NOT_SUPPORTED, IDLE_SESSION_TIMEOUT, INVALID_PARAMETER_VALUE,
+    OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
 };
+use crate::state::Kind as Holding;
 
 faults! {
     /// The startup packet is of protocol 2, which PostgreSQL has not spoken since 14.
@@ -113,6 +114,15 @@ faults! {
     StateLost = Client, PROTOCOL_VIOLATION, "the session's settings cannot be followed through a failed COPY";
     /// The server did not say in time what a session has on it (`session_state = follow`).
     StateUnread { secs: u64 } = Server, CONNECTION_FAILURE, "the session's state could not be read from its server";
+    /// A session holds what `session_policy` refuses.
+    HoldRefused { kind: Holding } = Operator, FEATURE_NOT_SUPPORTED,
+        "{what} are refused in this pool (session_policy)", with what = kind.many();
+    /// The session would keep one server more than clients may.
+    PinsFull { limit: u32, what: Box<str> } = Operator, TOO_MANY_CONNECTIONS,
+        "too many servers are kept by clients (max_pinned_servers)";
+    /// The session has kept its server for too long.
+    PinnedTooLong { secs: u64, what: Box<str> } = Operator, IDLE_SESSION_TIMEOUT,
+        "session has kept its server for too long (pinned_server_timeout)";
     /// All clients of a worker have prepared more than it keeps.
     StatementsFull = Operator, OUT_OF_MEMORY, "prepared statements take too much memory";
     /// The process has `max_client_conn` clients.

@@ -71,7 +71,7 @@ fn an_answer_to_everything_forgets_what_is_not_in_it() {
 #[test]
 fn what_is_held_is_named() {
     let seen = seen(Touches::LOCKS, &[], &[[Some("l"), Some("42"), Some("ExclusiveLock"), None]]).expect("an answer");
-    assert_eq!(seen.holds, [Hold { kind: Kind::Lock, what: "42".into() }]);
+    assert_eq!(seen.holds, [Hold { kind: Kind::Lock, what: "42".into(), mode: Some("ExclusiveLock".into()) }]);
 }
 
 #[test]

@@ -6,6 +6,9 @@
 use base::Time;
 use route::Touches;
 
+use crate::fault::Fault;
+use crate::vars::push_literal;
+
 /// What a session has that only this one server has.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Hold {
@@ -58,6 +61,10 @@ struct Words {
     /// In tables and settings.
     short: &'static str,
     touches: Touches,
+    /// In errors, all of them.
+    many: &'static str,
+    /// What a program may use instead.
+    instead: &'static str,
     /// The SQL that ends it, beside a client's leaving; empty if there is none.
     ends: &'static str,
 }
@@ -98,6 +105,41 @@ impl Kind {
         self.words().short
     }
 
+    /// All of them, in the words of errors.
+    #[must_use]
+    pub fn many(self) -> &'static str {
+        self.words().many
+    }
+
+    /// What a program may use instead, for a hint.
+    #[must_use]
+    pub fn instead(self) -> &'static str {
+        self.words().instead
+    }
+
+    /// The kind that a statement takes hold of by its own words.
+    pub fn taken(takes: Touches) -> impl Iterator<Item = Self> {
+        let is_taken = move |kind: &Self| match kind {
+            Self::Library => takes.has(Touches::LIBRARIES),
+            kind => takes.meets(kind.touches()),
+        };
+        Self::ALL.into_iter().filter(is_taken)
+    }
+
+    /// SQL that fails with the words of [`Fault::HoldRefused`](crate::fault::Fault::HoldRefused), in the place of a statement.
+    #[must_use]
+    pub fn refusal(self) -> String {
+        let verdict = Fault::HoldRefused { kind: self }.verdict();
+        let mut sql = String::from("DO $$BEGIN RAISE EXCEPTION USING ERRCODE=");
+        push_literal(&mut sql, &verdict.sqlstate);
+        sql.push_str(",MESSAGE=");
+        push_literal(&mut sql, &verdict.text);
+        sql.push_str(",HINT=");
+        push_literal(&mut sql, &verdict.hint.unwrap_or_default());
+        sql.push_str(";END$$");
+        sql
+    }
+
     /// The SQL that ends it; `disconnect` where only that does.
     #[must_use]
     pub fn ends_by(self) -> &'static str {
@@ -115,26 +157,85 @@ impl Kind {
 const WORDS: [Words; Kind::ALL.len()] = [
     Words {
         long: "advisory lock",
+        many: "session-level advisory locks",
+        instead: "Use pg_advisory_xact_lock, which ends with its transaction.",
         short: "lock",
         touches: Touches::LOCKS,
         ends: "pg_advisory_unlock, pg_advisory_unlock_all",
     },
-    Words { long: "LISTEN", short: "listen", touches: Touches::CHANNELS, ends: "UNLISTEN" },
-    Words { long: "temporary object", short: "temporary", touches: Touches::TEMPORARY, ends: "DROP, DISCARD TEMP" },
-    Words { long: "cursor WITH HOLD", short: "cursor", touches: Touches::CURSORS, ends: "CLOSE" },
-    Words { long: "statement prepared by SQL", short: "statement", touches: Touches::STATEMENTS, ends: "DEALLOCATE" },
-    Words { long: "library", short: "library", touches: Touches::NOTHING, ends: "" },
+    Words {
+        long: "LISTEN",
+        many: "LISTEN",
+        instead: "Listen on a connection of session pooling, or directly.",
+        short: "listen",
+        touches: Touches::CHANNELS,
+        ends: "UNLISTEN",
+    },
+    Words {
+        long: "temporary object",
+        many: "temporary tables",
+        instead: "Create it with ON COMMIT DROP, within a transaction.",
+        short: "temporary",
+        touches: Touches::TEMPORARY,
+        ends: "DROP, DISCARD TEMP",
+    },
+    Words {
+        long: "cursor WITH HOLD",
+        many: "cursors WITH HOLD",
+        instead: "Read the cursor within its transaction.",
+        short: "cursor",
+        touches: Touches::CURSORS,
+        ends: "CLOSE",
+    },
+    Words {
+        long: "statement prepared by SQL",
+        many: "statements prepared by SQL",
+        instead: "Prepare by the protocol, as drivers do; that works here.",
+        short: "statement",
+        touches: Touches::STATEMENTS,
+        ends: "DEALLOCATE",
+    },
+    Words {
+        long: "library",
+        many: "LOAD",
+        instead: "Name the library in session_preload_libraries.",
+        short: "library",
+        touches: Touches::NOTHING,
+        ends: "",
+    },
     Words {
         long: "temporary replication slot",
+        many: "temporary replication slots",
+        instead: "Use a slot that is not temporary.",
         short: "slot",
         touches: Touches::SLOTS,
         ends: "pg_drop_replication_slot",
     },
-    Words { long: "setting", short: "setting", touches: Touches::NOTHING, ends: "DISCARD ALL" },
-    Words { long: "unknown state", short: "unknown", touches: Touches::NOTHING, ends: "" },
+    Words {
+        long: "setting",
+        many: "settings that cannot follow their client",
+        instead: "Name the setting in the text of the statement.",
+        short: "setting",
+        touches: Touches::NOTHING,
+        ends: "DISCARD ALL",
+    },
+    Words {
+        long: "unknown state",
+        many: "sessions whose state cannot be read",
+        instead: "Look in the log of the server for why it could not answer.",
+        short: "unknown",
+        touches: Touches::NOTHING,
+        ends: "",
+    },
 ];
 
 impl Hold {
+    /// In the words of logs and errors.
+    #[must_use]
+    pub fn words(&self) -> Box<str> {
+        format!("{} {}", self.kind.word(), self.what).into()
+    }
+
     fn new(kind: Kind, what: &str) -> Self {
         Self { kind, what: what.into(), mode: None }
     }

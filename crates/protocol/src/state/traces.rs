@@ -154,6 +154,12 @@ impl Traces {
         self.pins.push(Pin { hold, since: now, statement });
     }
 
+    /// Whether a server's answer will tell all that this client has on it.
+    #[must_use]
+    pub fn is_all_told(&self) -> bool {
+        self.pins.is_empty() && !self.touched.meets(Touches::LIBRARIES.with(Touches::UNTOLD))
+    }
+
     /// What was touched is known now, or of no interest any more.
     fn forget(&mut self) {
         self.touched = Touches::NOTHING;

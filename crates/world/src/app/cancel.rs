@@ -115,7 +115,8 @@ impl App {
             // It could not tell afterwards which TimeZone is in force, nor how much of a pipeline was hit.
             return;
         }
-        let first = self.next;
+        // What it asked before is not meant: it may still run for somebody who has left.
+        let first = self.next + 1;
         let pipelines = std::mem::take(&mut self.habits.pipelines);
         self.ask(net, witness);
         self.habits.pipelines = pipelines;

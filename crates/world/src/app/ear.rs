@@ -9,8 +9,8 @@ use wire::frontend;
 use wire::notice::Notice;
 use wire::write;
 
-use crate::app::App;
 use crate::app::speech::Expect;
+use crate::app::{App, NO_TRANSACTIONS};
 use crate::sql::{Nonce, row_text};
 use crate::witness::{Charge, Witness};
 
@@ -109,7 +109,8 @@ impl App {
         if is_cancelled {
             witness.count("requests cancelled");
             self.is_aborted = true;
-            self.refusal_due = None;
+            // A transaction in statement mode was never begun; for rude words it is refused all the same.
+            self.refusal_due = self.refusal_due.filter(|due| *due != NO_TRANSACTIONS);
             if let Some(request) = self.asked.front() {
                 self.belief.clone_from(&request.before);
             }

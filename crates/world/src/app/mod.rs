@@ -273,6 +273,8 @@ impl App {
                 self.waits_since = Some(witness.now);
                 witness.count("connections");
             }
+            // It has been rude, and waits for what it is told for that.
+            Stage::Ready if matches!(self.refusal_due, Some(due) if due == RUDE || due == RUDE_ON_THE_CONSOLE) => {}
             Stage::Ready if self.asked.is_empty() && self.rest.is_empty() => match self.cancel_end {
                 None => self.ask(net, witness),
                 Some(_) => self.hurry_off(net, witness),
@@ -325,7 +327,7 @@ impl App {
                 }
                 TxStatus::Idle if is_stubborn => {
                     self.is_uncountable = true;
-                    self.refusal_due = Some(&["transaction blocks not allowed in statement pooling mode"]);
+                    self.refusal_due = Some(NO_TRANSACTIONS);
                     speaker.word(Verb::Begin)
                 }
                 TxStatus::Idle => speaker.any(),
@@ -384,7 +386,7 @@ impl App {
         let mut bytes = Vec::new();
         let due: &[&str] = if self.person.is_operator() {
             write::bare(&mut bytes, self.dice.pick(&[frontend::PARSE, frontend::BIND, frontend::COPY_DONE, b'?']));
-            &["bad packet", "broken Parse packet", "broken Bind packet"]
+            RUDE_ON_THE_CONSOLE
         } else {
             match self.dice.among(0..=3) {
                 0 => bytes.extend(b"?\0\0\0\x04"),
@@ -392,7 +394,7 @@ impl App {
                 2 => bytes.extend(b"Q\x7f\0\0\0never comes"),
                 _ => bytes.extend(b"d\0\0\0\x01"),
             }
-            &["unknown pkt", "bad packet header"]
+            RUDE
         };
         self.refusal_due = Some(due);
         self.waits_since = Some(witness.now);
@@ -581,3 +583,9 @@ impl App {
 
 /// A TimeZone that no server knows.
 pub(crate) const NOWHERE: &str = "Nowhere";
+
+/// What whoever breaks the protocol is told, and on the console.
+const RUDE: &[&str] = &["unknown pkt", "bad packet header"];
+const RUDE_ON_THE_CONSOLE: &[&str] = &["bad packet", "broken Parse packet", "broken Bind packet"];
+/// What whoever begins a transaction in statement mode is told.
+pub(crate) const NO_TRANSACTIONS: &[&str] = &["transaction blocks not allowed in statement pooling mode"];

@@ -29,6 +29,7 @@ impl<'r> FromSql<'r> for Raw {
 pub(crate) fn a_driver_that_prepares_everything_asks_the_console(house: &House) {
     let pooler = house.pooler("drivers", &["admin_users = admin"]);
     pooler.client("u", "drivers").run("select 1");
+    pooler.await_pool("drivers", "sv_idle", "1");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let asks = async {
         let mut config = Config::new();

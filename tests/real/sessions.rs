@@ -121,6 +121,8 @@ pub(crate) fn the_mode_is_that_of_the_user_then_the_database_then_the_process(ho
     for client in [&mut of_process, &mut of_database, &mut of_user] {
         client.run("select 1");
     }
+    // It was asked what its session keeps.
+    pooler.await_pool("by_process", "sv_active", "0");
     assert_eq!(mode(&pooler, "by_process", "u"), ("transaction".into(), "0".into()));
     assert_eq!(mode(&pooler, "by_database", "u"), ("session".into(), "1".into()));
     assert_eq!(mode(&pooler, "by_database", "v"), ("statement".into(), "0".into()));

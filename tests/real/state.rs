@@ -1,4 +1,4 @@
-//! The state of a session follows its client (`session_state = follow`), or keeps its server.
+//! The state of a session follows its client, or keeps its server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::house::House;
 /// A pooler of a database with so many servers.
 fn follow(house: &House, database: &str, servers: u32) -> Pooler {
     let size = format!("default_pool_size = {servers}");
-    house.pooler(database, &["pool_mode = transaction", "session_state = follow", &size])
+    house.pooler(database, &["pool_mode = transaction", &size])
 }
 
 /// Advisory locks in a database, of this key.
@@ -167,7 +167,7 @@ pub(crate) fn an_operator_sees_who_keeps_which_server_and_why(house: &House) {
 
 pub(crate) fn what_a_function_does_is_known_before_it_is_first_called(house: &House) {
     // Nobody but the function says the name of the setting: it is asked for as soon as its text has been read.
-    let ini = house.ini("state_first", &["pool_mode = transaction", "session_state = follow", "default_pool_size = 1"]);
+    let ini = house.ini("state_first", &["pool_mode = transaction", "default_pool_size = 1"]);
     house.postgres.client("state_first").run(
         "create function deep() returns int language plpgsql as
                 $$ begin perform set_config('app.deep', 'secret', false); return 1; end $$;
@@ -217,14 +217,13 @@ pub(crate) fn what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves
 }
 
 pub(crate) fn sessions_begin_to_follow_with_a_reload_and_stop_with_another(house: &House) {
-    let pooler = house.pooler("state_reload", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "session_state = pgbouncer"];
+    let pooler = house.pooler("state_reload", &settings);
     let (mut one, mut two) = (pooler.client("u", "state_reload"), pooler.client("u", "state_reload"));
     one.run("set work_mem = '7MB'");
     assert_eq!(two.value("show work_mem"), "7MB", "without it a session is whose turn it is");
     let before = pooler.ini_text();
-    for (text, seen) in
-        [(before.replace("[pgbouncer]", "[pgbouncer]\nsession_state = follow"), "4MB"), (before.clone(), "8MB")]
-    {
+    for (text, seen) in [(before.replace("session_state = pgbouncer", ""), "4MB"), (before.clone(), "8MB")] {
         pooler.rewrite_raw(&text);
         pooler.console("reload");
         assert_eq!(two.value("show work_mem"), "4MB", "the server from before is not used again");
@@ -236,7 +235,7 @@ pub(crate) fn sessions_begin_to_follow_with_a_reload_and_stop_with_another(house
 }
 
 pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(house: &House) {
-    let settings = ["pool_mode = transaction", "session_state = follow", "server_mend_timeout = 1"];
+    let settings = ["pool_mode = transaction", "server_mend_timeout = 1"];
     let pooler = house.pooler("state_late", &settings);
     let mut direct = house.postgres.client("state_late");
     let (mut client, mut other) = (pooler.client("u", "state_late"), pooler.client("u", "state_late"));
@@ -254,10 +253,7 @@ pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(h
 
 pub(crate) fn what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_is_told(house: &House) {
     let policy = "session_policy = lock=reject, listen=warn";
-    let pooler = house.pooler(
-        "state_policy",
-        &["pool_mode = transaction", "session_state = follow", policy, "max_prepared_statements = 9"],
-    );
+    let pooler = house.pooler("state_policy", &["pool_mode = transaction", policy, "max_prepared_statements = 9"]);
     let mut client = pooler.client("u", "state_policy");
     client.run("create function hidden() returns void language sql as $$ select pg_advisory_lock(5) $$");
     let refused = "session-level advisory locks are refused in this pool (session_policy)";
@@ -311,7 +307,7 @@ pub(crate) fn what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_
 }
 
 pub(crate) fn servers_are_kept_by_as_many_clients_and_for_as_long_as_may_be(house: &House) {
-    let settings = ["pool_mode = transaction", "session_state = follow", "max_pinned_servers = 1"];
+    let settings = ["pool_mode = transaction", "max_pinned_servers = 1"];
     let pooler = house.pooler("state_limit", &settings);
     let (mut first, mut second) = (pooler.client("u", "state_limit"), pooler.client("u", "state_limit"));
     first.run("select pg_advisory_lock(1)");

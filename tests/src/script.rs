@@ -48,7 +48,11 @@ impl Script {
         listener.set_nonblocking(true).expect("a listener can be polled");
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let home = format!("host=127.0.0.1 port={port}");
-        let mut ini = Ini::new(&format!("d = {home}")).set("server_tls_sslmode = disable").set("workers = 1");
+        // Scripts say word for word what servers are asked.
+        let mut ini = Ini::new(&format!("d = {home}"))
+            .set("server_tls_sslmode = disable")
+            .set("workers = 1")
+            .set("session_state = pgbouncer");
         if !place.is_trunkline() {
             ini = Ini::new(&format!("d = {home}"));
         }

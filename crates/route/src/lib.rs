@@ -7,6 +7,7 @@
 mod body;
 pub mod cache;
 pub mod classify;
+mod condense;
 pub mod lexer;
 pub mod setting;
 pub mod touch;
@@ -14,6 +15,7 @@ mod words;
 
 pub use cache::Cache;
 pub use classify::{Act, Class, classify, parameters};
+pub use condense::condense;
 pub use lexer::{Dialect, Encoding};
 pub use setting::{Change, Value};
 pub use touch::{Knowledge, Source, Touches};

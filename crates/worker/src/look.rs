@@ -17,7 +17,7 @@ use protocol::prepared::{Charge, Library};
 use protocol::state::{Kind, Overrides, Pin, Traces};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
-use route::{Cache, Class, Dialect, Encoding, Knowledge, Touches};
+use route::{Cache, Class, Dialect, Encoding, Knowledge, Touches, condense};
 use wire::frame::Part;
 use wire::write::Says;
 use wire::{Piece, frontend, write};
@@ -35,6 +35,40 @@ pub(crate) const DISCARD_ALL: &str = "DISCARD ALL";
 pub(crate) struct Torn {
     bytes: Vec<u8>,
     charge: Charge,
+    /// When it is this long, its strings are left out.
+    condense_at: usize,
+    is_condensed: bool,
+}
+
+impl Torn {
+    fn new(library: &mut Library, body: &[u8]) -> Option<Box<Self>> {
+        let charge = library.charge(body.len())?;
+        Some(Box::new(Self { bytes: body.into(), charge, condense_at: TORN_BYTES_FEW, is_condensed: false }))
+    }
+
+    /// More of it has come. False if it cannot be kept.
+    fn push(&mut self, kind: u8, body: &[u8], dialect: Dialect) -> bool {
+        if !self.charge.grow(body.len()) {
+            return false;
+        }
+        self.bytes.extend_from_slice(body);
+        if self.bytes.len() < self.condense_at {
+            return true;
+        }
+        let text_at = if kind == frontend::PARSE { name(&self.bytes).map(|name| name.len() + 1) } else { Some(0) };
+        if let Some(at) = text_at
+            && matches!(kind, frontend::QUERY | frontend::PARSE)
+            && !self.bytes[at..].contains(&0)
+        {
+            let mut text = self.bytes.split_off(at);
+            condense(&mut text, dialect);
+            self.bytes.append(&mut text);
+            self.charge.shrink_to(self.bytes.len());
+            self.is_condensed = true;
+        }
+        self.condense_at = self.bytes.len() + TORN_BYTES_FEW;
+        self.bytes.len() <= TORN_BYTES_MAX
+    }
 }
 
 /// What is known of a database's texts and functions.
@@ -206,23 +240,33 @@ impl<'a> Reading<'a> {
             if is_enough(piece.kind, body) {
                 self.message(ready, piece.kind, body);
             } else if !planted::is(Planted::TornTextUnread) {
-                ready.torn_text =
-                    library.charge(body.len()).map(|charge| Box::new(Torn { bytes: body.into(), charge }));
+                ready.torn_text = Torn::new(library, body);
                 if ready.torn_text.is_none() {
                     traces(ready).unheard();
                 }
             }
         } else if let Some(mut torn) = ready.torn_text.take() {
-            if !torn.charge.grow(body.len()) {
+            if !torn.push(piece.kind, body, self.dialect) {
                 traces(ready).unheard();
-                return;
-            }
-            torn.bytes.extend_from_slice(body);
-            match piece.is_last() || is_enough(piece.kind, &torn.bytes) {
-                true => self.message(ready, piece.kind, &torn.bytes),
-                false => ready.torn_text = Some(torn),
+            } else if !piece.is_last() && !is_enough(piece.kind, &torn.bytes) {
+                ready.torn_text = Some(torn);
+            } else if !torn.is_condensed {
+                self.message(ready, piece.kind, &torn.bytes);
+            } else if !self.is_harmless(ready, piece.kind, &torn.bytes) {
+                // What its strings said is not known any more.
+                traces(ready).unheard();
             }
         }
+    }
+
+    /// Whether a Query or a Parse with strings left out does nothing.
+    fn is_harmless(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) -> bool {
+        let at = if kind == frontend::PARSE { name(body).map_or(0, |name| name.len() + 1) } else { 0 };
+        let class = self.class(ready, name_behind(body, at));
+        if let (frontend::PARSE, Some(statement), Some(traces)) = (kind, name(body), &mut ready.traces) {
+            traces.given(statement, &class);
+        }
+        class.is_harmless()
     }
 
     fn message(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
@@ -536,6 +580,10 @@ impl Ready {
     }
 }
 
+/// From this length on, the strings of a text that comes in parts are not kept,
+const TORN_BYTES_FEW: usize = 64 * 1024;
+/// and what is longer without them is not read: it may do anything.
+const TORN_BYTES_MAX: usize = 1024 * 1024;
 /// The number of the type `bytea` (`pg_type.dat`).
 const BYTEA: u32 = 17;
 /// So many settings with a dot are known of a database. If there are more, who touches any setting keeps its server.

@@ -11,6 +11,7 @@ impl Plan {
     pub(crate) fn draw_marks(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(250) {
+            self.shape.set("session_state", "pgbouncer");
             return;
         }
         self.shape.set("session_state", "follow");

@@ -201,7 +201,7 @@ impl Shape {
 
     /// Whether the state of sessions follows clients.
     pub(crate) fn follows_state(&self) -> bool {
-        self.settings.contains_key("session_state")
+        self.settings.get("session_state").is_some_and(|state| state == "follow")
     }
 
     /// The same limits, and time for everybody: in force when the faults are over.

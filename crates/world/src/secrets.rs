@@ -116,9 +116,11 @@ impl Archive {
         }
     }
 
-    /// Whether this refusal may come from a server that knows another secret by now than the one by which somebody came.
+    /// Whether this refusal may come from there being another secret by now than the one by which somebody came: whoever waits for
+    /// the only server, which somebody else keeps, may have waited for long.
     pub(crate) fn is_outdated(&self, text: &str, user: &str) -> bool {
-        text.contains("password authentication failed") && self.versions.contains_key(user)
+        let is_about_secrets = text.contains("password authentication failed") || text.starts_with("SASL");
+        is_about_secrets && self.versions.contains_key(user)
     }
 
     /// Whether every question has been answered.

@@ -236,7 +236,7 @@ catalog! {
     /// The unix socket at which syslog listens.
     syslog_socket: Text = Some("/dev/log"), Live, Built;
     /// Whether what clients set in their sessions follows them in transaction pooling, or stays on the server as with PgBouncer.
-    session_state: Word<SessionState> = Some("pgbouncer"), Live, Built;
+    session_state: Word<SessionState> = Some("follow"), Live, Built;
     /// What is done about what cannot follow a client and so keeps its server: `pin`, `warn` or `reject`, for all kinds or by kind.
     session_policy: PolicyList = Some(""), Live, Built;
     /// Servers of one pool that may be kept by clients for what they hold; who would keep one more is disconnected. 0 is unlimited.

@@ -77,6 +77,13 @@ impl Charge {
         self.bytes += bytes;
         true
     }
+
+    /// Gives back all but so many bytes.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let given = self.bytes.saturating_sub(bytes);
+        self.held.set(self.held.get() - given);
+        self.bytes -= given;
+    }
 }
 
 impl Drop for Charge {

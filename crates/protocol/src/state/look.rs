@@ -80,7 +80,8 @@ impl Look {
     /// The SQL, for one simple query.
     #[must_use]
     pub fn question(&self) -> String {
-        let mut sql = String::new();
+        // Whoever sees it in `pg_stat_activity` wants to know whose it is.
+        let mut sql = String::from("/* trunkline: what this session keeps */");
         let mut part = |is_asked: bool, text: &str| {
             if is_asked {
                 let _ = write!(sql, "SELECT {text};");

@@ -1,0 +1,134 @@
+//! Texts that are too long to be kept: their strings are left out as they come.
+//!
+//! Always true: what is left is as harmless as the whole, or less: a parameter stands where a string has stood, and of a parameter
+//! nobody knows what it says.
+//! Not here: who has such texts (`worker::look`).
+
+use crate::lexer::{Dialect, Encoding, Kind, Lexer, Token};
+
+/// Leaves long strings out of the beginning of a text, of which more is to come. One that has not ended yet stays open.
+pub fn condense(text: &mut Vec<u8>, dialect: Dialect) {
+    if dialect.encoding != Encoding::Safe {
+        // The last byte may be half a character.
+        return;
+    }
+    let tokens: Vec<Token> = Lexer::new(text, dialect).collect();
+    let (mut short, mut from) = (Vec::new(), 0);
+    for (place, token) in tokens.iter().enumerate() {
+        let (range, is_last) = (token.range(), place + 1 == tokens.len());
+        // The last one may go on.
+        let is_whole = matches!(token.kind, Kind::String | Kind::Dollar) && !is_last;
+        let is_open = token.kind == Kind::Broken && text[range.start] == b'\'' && !dialect.backslashes;
+        if is_whole && range.len() > STRING_BYTES_MAX {
+            short.extend_from_slice(&text[from..range.start]);
+            short.extend_from_slice(b" $0 ");
+            from = range.end;
+        } else if is_open {
+            short.extend_from_slice(&text[from..range.start]);
+            // What its end will be is not all of it.
+            short.extend_from_slice(b" $0 '");
+            from = text.len();
+        }
+    }
+    short.extend_from_slice(&text[from..]);
+    *text = short;
+}
+
+/// What is longer is left out.
+const STRING_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::classify;
+    use crate::touch::{Knowledge, Touches};
+
+    /// A text as it comes in pieces of this size.
+    fn told(text: &str, size: usize, dialect: Dialect) -> Vec<u8> {
+        let mut come = Vec::new();
+        for piece in text.as_bytes().chunks(size) {
+            come.extend_from_slice(piece);
+            condense(&mut come, dialect);
+        }
+        come
+    }
+
+    fn touches(text: &[u8], dialect: Dialect) -> Touches {
+        classify(text, dialect, Some(&Knowledge::default())).touches
+    }
+
+    #[test]
+    fn a_long_value_is_left_out_and_what_stands_beside_it_is_not() {
+        let long = "it''s; SET a = 1; ".repeat(1000);
+        for size in [1, 2, 3, 7, 100, 5000] {
+            let text = format!("INSERT INTO t VALUES ('{long}', 'short', $$ {long} $$); SELECT 1");
+            let short = told(&text, size, Dialect::default());
+            assert!(touches(&short, Dialect::default()).is_nothing(), "{size}");
+            assert!(size < 5 || short.len() < text.len() / 2, "{size}: {}", short.len());
+            let text = format!("INSERT INTO t VALUES ('{long}'); SET b = 2");
+            assert_eq!(
+                touches(&told(&text, size, Dialect::default()), Dialect::default()),
+                Touches::SETTINGS,
+                "{size}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_text_that_does_it_is_anything() {
+        let long = "x".repeat(1000);
+        for text in [
+            format!("DO 'begin /* {long} */ end'; SELECT 1"),
+            format!("DO $$ begin /* {long} */ end $$; SELECT 1"),
+            format!("SELECT set_config('{long}', 'x', false)"),
+        ] {
+            let touches = touches(&told(&text, 10, Dialect::default()), Dialect::default());
+            assert!(touches.has(Touches::ANY_SETTING), "{text}: {touches:?}");
+        }
+    }
+
+    /// Whatever is made of a text, nothing of it becomes harmless that was not.
+    #[test]
+    fn nothing_becomes_harmless() {
+        let parts = [
+            "'",
+            "''",
+            "'a'",
+            "\n",
+            " ",
+            "SET x = 1",
+            ";",
+            "$$",
+            "$a$",
+            "E'",
+            "\\",
+            "--",
+            "/*",
+            "*/",
+            "\"",
+            "SELECT",
+            "1",
+            "do",
+            "x'",
+            "U&'",
+        ];
+        let mut random = 1_u64;
+        let mut next = |count: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize % count
+        };
+        let mut harmful = 0;
+        for _ in 0..50_000 {
+            let filler = if next(2) == 0 { "y".repeat(300) } else { String::new() };
+            let count = next(9) + 1;
+            let text: String = (0..count).map(|_| [parts[next(parts.len())], &filler].concat()).collect();
+            let dialect = Dialect { backslashes: next(2) == 0, ..Dialect::default() };
+            let (short, size) = (|size| told(&text, size, dialect), next(400) + 1);
+            if !touches(text.as_bytes(), dialect).is_nothing() {
+                harmful += 1;
+                assert!(!touches(&short(size), dialect).is_nothing(), "{text:?} in pieces of {size}");
+            }
+        }
+        assert!(harmful > 10_000, "{harmful}");
+    }
+}

@@ -236,8 +236,9 @@ pub(crate) fn is_plain(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> 
         && tokens.all(|token| match token.kind {
             Kind::Word => {
                 let word = &text[token.range()];
-                let is_suspect = || Name::new(word, false).is_none_or(|name| knowledge.suspects(name.bytes()));
-                !may_matter(word[0], word.len()) && (lengths & 1 << (word.len() % 64) == 0 || !is_suspect())
+                let is_of_interest = may_matter(word[0], word.len()) || lengths & 1 << (word.len() % 64) != 0;
+                let is_suspect = |name: &[u8]| matters(name) || knowledge.suspects(name);
+                !is_of_interest || Name::new(word, false).is_some_and(|name| !is_suspect(name.bytes()))
             }
             Kind::Symbol => text[token.range().start] != b';' || token.range().end == text.len(),
             Kind::Quoted | Kind::QuotedUnicode | Kind::Broken => false,
@@ -535,6 +536,11 @@ fn may_matter(first: u8, length: usize) -> bool {
         (b's', 10) | (b'i', 4) | (b'p', 7..) | (b'q', 12..) | (b't', 7 | 10) => true,
         _ => length > NAME_BYTES_MAX,
     }
+}
+
+/// Whether it is one of these names, so that more than the name has to be looked at.
+fn matters(name: &[u8]) -> bool {
+    matches!(name, b"set_config" | b"into" | b"pg_settings") || !known_name(name).is_nothing()
 }
 
 /// What PostgreSQL's own functions and schemas of this name touch.

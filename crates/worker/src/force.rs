@@ -31,6 +31,7 @@ impl<I: Io> Worker<I> {
         self.io.log_to(force.log.clone());
         let is_demand_new = self.force.tls.demand_parts != force.tls.demand_parts;
         let old = std::mem::replace(&mut self.force, force);
+        self.texts.forget_parameters();
         if !planted::is(Planted::RememberedThroughReload) {
             self.remembered.clear();
         }

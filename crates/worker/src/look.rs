@@ -15,7 +15,7 @@ use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::prepared::{Charge, Library};
 use protocol::state::{Kind, Overrides, Pin, Traces};
-use protocol::vars::Tracked;
+use protocol::vars::{Tracked, Vars};
 use reactor::{Io, Level};
 use route::{Cache, Class, Dialect, Encoding, Knowledge, Touches, condense};
 use wire::frame::Part;
@@ -165,6 +165,36 @@ impl Learned {
     }
 }
 
+/// The texts that have been read, and how those of the last client were to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    cache: Cache,
+    /// Most clients have the same parameters, and then the very same.
+    last: Option<(Rc<Vars>, Dialect)>,
+}
+
+impl Texts {
+    /// The parameters that follow clients are others now.
+    pub(crate) fn forget_parameters(&mut self) {
+        self.last = None;
+    }
+
+    fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
+        if let Some((last, dialect)) = &self.last
+            && Rc::ptr_eq(last, vars)
+        {
+            return *dialect;
+        }
+        let value = |name| tracked.place(name).and_then(|place| vars.get(place));
+        let dialect = Dialect {
+            encoding: value("client_encoding").map_or(Encoding::Safe, Encoding::of),
+            backslashes: value("standard_conforming_strings") == Some("off"),
+        };
+        self.last = Some((vars.clone(), dialect));
+        dialect
+    }
+}
+
 /// Reads what one client says.
 pub(crate) struct Reading<'a> {
     texts: &'a mut Cache,
@@ -176,19 +206,15 @@ pub(crate) struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Of the texts of one database, of which `learned` is known; `scopes` is the last number of a scope.
     pub(crate) fn new(
-        texts: &'a mut Cache,
+        texts: &'a mut Texts,
         (learned, scopes): (&'a mut Learned, &mut u32),
         ready: &Ready,
         tracked: &Tracked,
         now: Time,
     ) -> Self {
         learned.forget_old(now, scopes);
-        let value = |name| tracked.place(name).and_then(|place| ready.vars.get(place));
-        let dialect = Dialect {
-            encoding: value("client_encoding").map_or(Encoding::Safe, Encoding::of),
-            backslashes: value("standard_conforming_strings") == Some("off"),
-        };
-        Self { texts, learned, dialect, now }
+        let dialect = texts.dialect(&ready.vars, tracked);
+        Self { texts: &mut texts.cache, learned, dialect, now }
     }
 
     /// What stands in the place of a message that plainly takes hold of what these rules refuse: one that its server will refuse with

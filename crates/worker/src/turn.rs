@@ -22,6 +22,7 @@ use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::lend::Lending;
 use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorker};
+use crate::look::Texts;
 use crate::peers::Forwards;
 use crate::places::Places;
 use crate::rest::Rest;
@@ -61,7 +62,7 @@ pub struct Worker<I: Io> {
     /// What clients have prepared.
     pub(crate) library: Library,
     /// What their texts do to their sessions.
-    pub(crate) texts: route::Cache,
+    pub(crate) texts: Texts,
     pub(crate) shutdown: Option<Shutdown>,
     pub(crate) is_drained: bool,
     /// The shutdown waits for no client any longer.
@@ -131,7 +132,7 @@ impl<I: Io> Worker<I> {
             log: Lines::default(),
             known_vars: Vec::new(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
-            texts: route::Cache::default(),
+            texts: Texts::default(),
             shutdown: None,
             is_drained: false,
             has_ended_clients: false,

@@ -28,8 +28,8 @@ use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
-use crate::look::{Reading, Torn};
 use crate::places::DatabasePlace;
+use crate::reading::{Reading, Torn};
 use crate::statements::{Collected, Following, Taken};
 use crate::turn::Worker;
 

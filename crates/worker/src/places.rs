@@ -15,8 +15,8 @@ use pool::PoolKey;
 use protocol::vars::Vars;
 
 use crate::beside::Beside;
+use crate::learned::Learned;
 use crate::letters::Totals;
-use crate::look::Learned;
 
 /// Everything with a name.
 #[derive(Debug, Default)]

@@ -1,0 +1,123 @@
+//! What is known of a database's functions and settings, for those whose sessions follow them.
+//!
+//! Always true: what is known has been told by a server no longer ago than [`KNOWLEDGE_AGE_MAX`]; what is not known is not assumed.
+//! Not here: what it means for a text (crate `route`), who asks (`look`).
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::Time;
+use protocol::state::Kind;
+use route::Knowledge;
+
+/// What is known of a database's texts and functions.
+#[derive(Debug)]
+pub(crate) struct Learned {
+    /// What its functions do to sessions, and since when that is known.
+    knowledge: Option<(Rc<Knowledge>, Time)>,
+    /// When they are to be read again: somebody else may have made others.
+    again_at: Time,
+    /// What tells its texts from those of others, and from those read with older knowledge.
+    scope: u32,
+    /// Settings with a dot in their names that anybody has set: there is no list of them to be had.
+    custom: BTreeSet<Box<str>>,
+    /// Which kind has been said to be held by which statement.
+    told: BTreeSet<(Kind, Box<str>)>,
+    /// How often something of each kind began to be held.
+    pins: [u64; Kind::ALL.len()],
+}
+
+impl Learned {
+    /// Nothing yet.
+    pub(crate) fn new(scope: u32) -> Self {
+        Self {
+            knowledge: None,
+            again_at: Time(0),
+            scope,
+            custom: BTreeSet::new(),
+            told: BTreeSet::new(),
+            pins: [0; Kind::ALL.len()],
+        }
+    }
+
+    /// What its functions do, if that is known.
+    pub(crate) fn knowledge(&self) -> Option<&Knowledge> {
+        self.knowledge.as_ref().map(|(knowledge, _)| &**knowledge)
+    }
+
+    /// What is known of texts is known in this scope.
+    pub(crate) fn scope(&self) -> u32 {
+        self.scope
+    }
+
+    /// A server has told what the functions do.
+    pub(crate) fn learn(&mut self, knowledge: Knowledge, now: Time, scope: u32) {
+        (self.knowledge, self.again_at) = (Some((Rc::new(knowledge), now)), now + KNOWLEDGE_FRESH);
+        self.scope = scope;
+    }
+
+    /// Forgets what is too old to be relied upon.
+    pub(crate) fn forget_old(&mut self, now: Time, scopes: &mut u32) {
+        if self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX) {
+            *scopes += 1;
+            (self.knowledge, self.scope) = (None, *scopes);
+        }
+    }
+
+    /// Whether the functions are to be read again, by who asks first.
+    pub(crate) fn is_to_be_read(&mut self, now: Time) -> bool {
+        let is_due = self.knowledge.is_some() && now >= self.again_at;
+        if is_due {
+            // Whoever it is may leave before it has been told.
+            self.again_at = now + KNOWLEDGE_FRESH / 3;
+        }
+        is_due
+    }
+
+    /// Something of this kind begins to be held.
+    pub(crate) fn count_pin(&mut self, kind: Kind) {
+        self.pins[kind as usize] += 1;
+    }
+
+    /// How often something of each kind began to be held.
+    pub(crate) fn pins(&self) -> impl Iterator<Item = (Kind, u64)> {
+        Kind::ALL.into_iter().zip(self.pins)
+    }
+
+    /// Whether nobody has been told yet that this statement holds something of this kind.
+    pub(crate) fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
+        if self.told.len() >= TOLD_MAX {
+            self.told.clear();
+        }
+        self.told.insert((kind, statement.into()))
+    }
+
+    /// Whether there are more settings with a dot than are known.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.custom.len() >= CUSTOM_MAX
+    }
+
+    /// The settings with a dot that somebody has mentioned.
+    pub(crate) fn custom(&self) -> impl Iterator<Item = &str> {
+        self.custom.iter().map(|name| &**name)
+    }
+
+    /// Somebody mentions settings.
+    pub(crate) fn mention<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        for name in names {
+            if self.custom.len() < CUSTOM_MAX && !self.custom.contains(name) {
+                self.custom.insert(name.into());
+            }
+        }
+    }
+}
+
+/// So many settings with a dot are known of a database. If there are more, who touches any setting keeps its server.
+const CUSTOM_MAX: usize = 1000;
+/// So many statements that keep servers are remembered as told.
+const TOLD_MAX: usize = 1000;
+/// Knowledge of a database's functions that is older is renewed by who comes next,
+const KNOWLEDGE_FRESH: Duration = Duration::from_secs(30);
+/// and when it is older than this it is none: somebody else may have made functions meanwhile.
+const KNOWLEDGE_AGE_MAX: Duration = Duration::from_secs(60);

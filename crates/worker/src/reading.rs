@@ -1,0 +1,284 @@
+//! What clients say is read, where their sessions follow them (`session_state`): what it may touch, and what is refused.
+//!
+//! Always true: every message that a client sends is read before its server has it, whole or in parts; what cannot be read may
+//! touch anything.
+//! Not here: what a text touches (crate `route`), what is done about it (`look`).
+
+use std::rc::Rc;
+
+use base::Time;
+use base::planted::{self, Planted};
+use config::{PinRules, Policy};
+use protocol::prepared::{Charge, Library};
+use protocol::state::{Kind, Traces};
+use protocol::vars::{Tracked, Vars};
+use route::{Cache, Class, Dialect, Encoding, Touches, condense};
+use wire::frame::Part;
+use wire::{Piece, frontend, write};
+
+use crate::client::Ready;
+use crate::learned::Learned;
+
+/// As much of a message as has come, of one that cannot be read by its beginning.
+#[derive(Debug)]
+pub(crate) struct Torn {
+    bytes: Vec<u8>,
+    charge: Charge,
+    /// When it is this long, its strings are left out.
+    condense_at: usize,
+    is_condensed: bool,
+}
+
+impl Torn {
+    fn new(library: &mut Library, body: &[u8]) -> Option<Box<Self>> {
+        let charge = library.charge(body.len())?;
+        Some(Box::new(Self { bytes: body.into(), charge, condense_at: TORN_BYTES_FEW, is_condensed: false }))
+    }
+
+    /// More of it has come. False if it cannot be kept.
+    fn push(&mut self, kind: u8, body: &[u8], dialect: Dialect) -> bool {
+        if !self.charge.grow(body.len()) {
+            return false;
+        }
+        self.bytes.extend_from_slice(body);
+        if self.bytes.len() < self.condense_at {
+            return true;
+        }
+        let text_at = if kind == frontend::PARSE { name(&self.bytes).map(|name| name.len() + 1) } else { Some(0) };
+        if let Some(at) = text_at
+            && matches!(kind, frontend::QUERY | frontend::PARSE)
+            && !self.bytes[at..].contains(&0)
+        {
+            let mut text = self.bytes.split_off(at);
+            condense(&mut text, dialect);
+            self.bytes.append(&mut text);
+            self.charge.shrink_to(self.bytes.len());
+            self.is_condensed = true;
+        }
+        self.condense_at = self.bytes.len() + TORN_BYTES_FEW;
+        self.bytes.len() <= TORN_BYTES_MAX
+    }
+}
+
+/// The texts that have been read, and how those of the last client were to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    cache: Cache,
+    /// Most clients have the same parameters, and then the very same.
+    last: Option<(Rc<Vars>, Dialect)>,
+}
+
+impl Texts {
+    /// The parameters that follow clients are others now.
+    pub(crate) fn forget_parameters(&mut self) {
+        self.last = None;
+    }
+
+    fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
+        if let Some((last, dialect)) = &self.last
+            && Rc::ptr_eq(last, vars)
+        {
+            return *dialect;
+        }
+        let value = |name| tracked.place(name).and_then(|place| vars.get(place));
+        let dialect = Dialect {
+            encoding: value("client_encoding").map_or(Encoding::Safe, Encoding::of),
+            backslashes: value("standard_conforming_strings") == Some("off"),
+        };
+        self.last = Some((vars.clone(), dialect));
+        dialect
+    }
+}
+
+/// Reads what one client says.
+pub(crate) struct Reading<'a> {
+    texts: &'a mut Cache,
+    learned: &'a mut Learned,
+    dialect: Dialect,
+    now: Time,
+}
+
+impl<'a> Reading<'a> {
+    /// Of the texts of one database, of which `learned` is known; `scopes` is the last number of a scope.
+    pub(crate) fn new(
+        texts: &'a mut Texts,
+        (learned, scopes): (&'a mut Learned, &mut u32),
+        ready: &Ready,
+        tracked: &Tracked,
+        now: Time,
+    ) -> Self {
+        learned.forget_old(now, scopes);
+        let dialect = texts.dialect(&ready.vars, tracked);
+        Self { texts: &mut texts.cache, learned, dialect, now }
+    }
+
+    /// What stands in the place of a message that plainly takes hold of what these rules refuse: one that its server will refuse with
+    /// our words, whatever transaction or pipeline it stands in.
+    pub(crate) fn refused(
+        &mut self,
+        rules: &PinRules,
+        ready: &mut Ready,
+        piece: &Piece,
+        bytes: &[u8],
+    ) -> Option<Vec<u8>> {
+        if !piece.is_whole() {
+            return None;
+        }
+        let body = &bytes[piece.body.clone()];
+        let statement = match piece.kind {
+            frontend::QUERY => None,
+            frontend::PARSE => Some(name(body)?),
+            _ => return None,
+        };
+        let at = statement.map_or(0, |statement| statement.len() + 1);
+        let text = name_behind(body, at)?;
+        let takes = self.class(ready, Some(text)).takes;
+        if takes == Touches::NOTHING {
+            return None;
+        }
+        let kind = Kind::taken(takes).find(|kind| rules.policy(*kind) == Policy::Reject)?;
+        let mut out = Vec::new();
+        match statement {
+            None => write::query(&mut out, &kind.refusal()),
+            Some(statement) => {
+                // What is bound to it must fit, and anything is a `bytea`.
+                let declared = body.get(at + text.len() + 1..).and_then(|rest| rest.first_chunk());
+                let declared = declared.map_or(0, |count| u16::from_be_bytes(*count));
+                let count = declared.max(route::parameters(text, self.dialect));
+                let types = std::iter::repeat_n(BYTEA, usize::from(count));
+                write::parse(&mut out, statement, &kind.refusal(), types);
+            }
+        }
+        Some(out)
+    }
+
+    /// Takes note of what a message touches.
+    pub(crate) fn read(&mut self, ready: &mut Ready, library: &mut Library, piece: &Piece, bytes: &[u8]) {
+        let body = &bytes[piece.body.clone()];
+        if piece.is_whole() {
+            self.message(ready, piece.kind, body);
+        } else if matches!(piece.part, Part::First { .. }) {
+            if is_enough(piece.kind, body) {
+                self.message(ready, piece.kind, body);
+            } else if !planted::is(Planted::TornTextUnread) {
+                ready.torn_text = Torn::new(library, body);
+                if ready.torn_text.is_none() {
+                    traces(ready).unheard();
+                }
+            }
+        } else if let Some(mut torn) = ready.torn_text.take() {
+            if !torn.push(piece.kind, body, self.dialect) {
+                traces(ready).unheard();
+            } else if !piece.is_last() && !is_enough(piece.kind, &torn.bytes) {
+                ready.torn_text = Some(torn);
+            } else if !torn.is_condensed {
+                self.message(ready, piece.kind, &torn.bytes);
+            } else if !self.is_harmless(ready, piece.kind, &torn.bytes) {
+                // What its strings said is not known any more.
+                traces(ready).unheard();
+            }
+        }
+    }
+
+    /// Whether a Query or a Parse with strings left out does nothing.
+    fn is_harmless(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) -> bool {
+        let at = if kind == frontend::PARSE { name(body).map_or(0, |name| name.len() + 1) } else { 0 };
+        let class = self.class(ready, name_behind(body, at));
+        if let (frontend::PARSE, Some(statement), Some(traces)) = (kind, name(body), &mut ready.traces) {
+            traces.given(statement, &class);
+        }
+        class.is_harmless()
+    }
+
+    fn message(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
+        match kind {
+            frontend::QUERY => {
+                let class = self.class(ready, name(body));
+                if !class.is_harmless() {
+                    traces(ready).said(&class);
+                }
+            }
+            frontend::PARSE => {
+                let statement = name(body);
+                let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
+                if !class.is_harmless() || ready.traces.is_some() {
+                    traces(ready).given(statement.unwrap_or_default(), &class);
+                }
+            }
+            // Without traces it has prepared nothing that matters.
+            frontend::BIND => {
+                let Some(traces) = &mut ready.traces else { return };
+                match bound(body) {
+                    Some(statement) => traces.bound(statement),
+                    // The server will say that this is none.
+                    None => traces.unheard(),
+                }
+            }
+            frontend::FUNCTION_CALL => match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
+                Some(oid) if route::touch::is_tame(oid) => {}
+                Some(oid) if oid >= route::touch::FIRST_MADE => traces(ready).dark(),
+                _ => traces(ready).unheard(),
+            },
+            _ => {}
+        }
+    }
+
+    fn class(&mut self, ready: &mut Ready, text: Option<&[u8]>) -> Rc<Class> {
+        if self.learned.is_to_be_read(self.now) {
+            traces(ready).wants_functions();
+        }
+        let is_in_doubt = ready.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
+        let Some(text) = text else { return Rc::new(Class::unread()) };
+        let class = self.texts.class(text, self.dialect, self.learned.scope(), self.learned.knowledge());
+        if !class.mentions.is_empty() {
+            self.learned.mention(class.mentions.iter().map(|name| &**name));
+        }
+        if is_in_doubt { Rc::new(Class::unread()) } else { class }
+    }
+}
+
+/// Whether so much of a message tells what it is about. The values of a Bind come behind that and may be long.
+fn is_enough(kind: u8, body: &[u8]) -> bool {
+    match kind {
+        frontend::QUERY | frontend::PARSE => false,
+        frontend::BIND => bound(body).is_some(),
+        frontend::FUNCTION_CALL => body.len() >= size_of::<u32>(),
+        _ => true,
+    }
+}
+
+/// The statement that a Bind is of.
+fn bound(body: &[u8]) -> Option<&[u8]> {
+    name_behind(body, name(body)?.len() + 1)
+}
+
+fn traces(ready: &mut Ready) -> &mut Traces {
+    ready.traces.get_or_insert_default()
+}
+
+/// The text up to its zero byte, which must be there.
+fn name(body: &[u8]) -> Option<&[u8]> {
+    Some(&body[..body.iter().position(|&byte| byte == 0)?])
+}
+
+fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
+    name(body.get(at..)?)
+}
+
+impl Ready {
+    /// Nobody has read what it has said so far, and where it has been torn nobody will.
+    pub(crate) fn begin_unread(&mut self) {
+        let mut traces = Traces::unread();
+        if self.scanner.is_in_body() {
+            traces.unheard();
+        }
+        self.traces = Some(Box::new(traces));
+    }
+}
+
+/// From this length on, the strings of a text that comes in parts are not kept,
+const TORN_BYTES_FEW: usize = 64 * 1024;
+/// and what is longer without them is not read: it may do anything.
+const TORN_BYTES_MAX: usize = 1024 * 1024;
+/// The number of the type `bytea` (`pg_type.dat`).
+const BYTEA: u32 = 17;

@@ -18,6 +18,8 @@ pub(crate) fn a_server_terminated_while_idle_is_not_noticed_by_clients(house: &H
     let pooler = house.pooler("loss_idle", &[]);
     let mut client = pooler.client("u", "loss_idle");
     let pid = client.server_pid();
+    // Until it has told what the session has, the server is not idle.
+    pooler.await_pool("loss_idle", "sv_idle", "1");
     terminate(house, &pid);
     pooler.await_pool("loss_idle", "sv_idle", "0");
     assert_ne!(client.server_pid(), pid);

@@ -190,6 +190,8 @@ pub(crate) fn a_password_is_changed_behind_clients_that_stay(house: &House) {
     let pooler = house.start(&ini);
     let mut stays = Client::login(pooler.address(), "moves", "secret_moves");
     assert_eq!(stays.value("select current_user"), "moves");
+    // Once this is answered, the server has told what the session has, and is idle.
+    assert_eq!(stays.value("select current_user"), "moves");
     postgres.run(&sql("two"));
     postgres.run("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'moves'");
     pooler.await_log("terminating connection due to administrator command");

@@ -349,6 +349,53 @@ pub(crate) fn who_leaves_at_once_leaves_what_its_server_told(house: &House) {
     assert!(!house.postgres.log().contains("statement: DISCARD ALL"), "nothing had to be discarded");
 }
 
+pub(crate) fn what_a_session_begins_with_is_what_it_goes_back_to(house: &House) {
+    let pooler = follow(house, "state_given", 1);
+    house.postgres.client("state_given").run("create schema tenant; create table tenant.t as select 'tenant' as whose");
+    let mut plain = pooler.client("u", "state_given");
+    let login = |parameters: &[(&str, &str)]| {
+        let all = [&[("user", "u"), ("database", "state_given")], parameters].concat();
+        Client::try_login(pooler.address(), &all)
+    };
+    let mut given = login(&[
+        ("search_path", "tenant"),
+        ("options", "-c work_mem=5MB --statement-timeout=70000 -capp.tenant=seven"),
+    ])
+    .expect("let in");
+    let shown =
+        "select current_setting('work_mem') || current_setting('statement_timeout') || current_setting('app.tenant')
+        || (select whose from t)";
+    for _ in 0..3 {
+        assert_eq!(given.value(shown), "5MB70sseventenant");
+        assert!(shown_is_plain(&mut plain));
+    }
+    given.run("set work_mem = '6MB'; set search_path = public");
+    assert!(shown_is_plain(&mut plain));
+    assert_eq!(given.value("select current_setting('work_mem') || current_setting('search_path')"), "6MBpublic");
+    for reset in ["reset work_mem; reset search_path", "set work_mem = '1MB'; reset all", "discard all"] {
+        given.run(reset);
+        assert!(shown_is_plain(&mut plain), "{reset}");
+        assert_eq!(given.value(shown), "5MB70sseventenant", "after {reset}");
+    }
+    // Also where it keeps its server.
+    given.run("listen x");
+    given.run("reset all");
+    assert_eq!(given.value("show work_mem"), "5MB");
+    drop(given);
+    let Err(wrong) = login(&[("options", "-d 5")]) else { panic!("let in") };
+    assert!(wrong.text.contains("only '-c config=val'"), "{wrong:?}");
+    let mut wrong = login(&[("no_such_setting", "1")]).expect("let in");
+    assert_eq!(wrong.query("select 1").error().text, "invalid server parameter");
+}
+
+fn shown_is_plain(client: &mut Client) -> bool {
+    let seen = client.value(
+        "select current_setting('work_mem') || coalesce(nullif(current_setting('app.tenant', true), ''), '-')
+            || current_setting('search_path') || current_setting('statement_timeout')",
+    );
+    seen == "4MB-\"$user\", public0"
+}
+
 /// Random programs of several clients on two servers: each sees what it would see on a connection of its own.
 pub(crate) fn random_settings_are_what_they_would_be_on_a_direct_connection(house: &House) {
     let pooler = follow(house, "state_random", 2);

@@ -235,8 +235,15 @@ impl Pool {
             Some(CloseReason::CloseNeeded) => self.expire(now, tables, server, CloseReason::Obsolete, out),
             Some(why) => self.expire(now, tables, server, why, out),
             None => {
+                // Where every loan begins with a check, what was mended gets one, too.
+                let is_always_checked = self.limits.check_after.is_some_and(|after| after.is_zero());
+                let is_unchecked = slot.state == State::Cleaning(Work::Mend) && is_always_checked;
                 self.shelf.shift(&mut tables.slots, server, Move::Clean, now);
-                self.lend_or_rest(now, tables, server, out);
+                if is_unchecked {
+                    self.rest(tables, server);
+                } else {
+                    self.lend_or_rest(now, tables, server, out);
+                }
             }
         }
     }

@@ -166,12 +166,24 @@ impl<I: Io> Worker<I> {
                 let ignored = &self.force.settings.ignore_startup_parameters;
                 let rules = StartupRules { tracked: &self.force.tracked, ignored };
                 match Request::read(minor, parameters, &rules) {
+                    Ok(Request { unsupported: Some(fault), ref user, ref database, ref replication, .. })
+                        if replication.is_some() || !self.would_follow(database, user) =>
+                    {
+                        self.fail_client(key, &fault);
+                    }
                     Ok(request) => self.go_home(key, request, early, since_wall),
                     Err(fault) => self.fail_client(key, &fault),
                 }
             }
             Opening::Bad(fault) => self.fail_client(key, &fault),
         }
+    }
+
+    /// Whether sessions of this user in this database follow their clients.
+    fn would_follow(&self, database: &str, user: &str) -> bool {
+        let settings = &self.force.settings;
+        let entry = settings.database(database);
+        entry.is_some_and(|entry| settings.follows_state(&entry, entry.user.as_deref().unwrap_or(user)))
     }
 
     /// Whether this client may have TLS: not by a unix socket, and not twice.

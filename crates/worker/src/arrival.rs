@@ -157,12 +157,14 @@ impl<I: Io> Worker<I> {
                 self.arm_client(key);
                 None
             }
-            PackedStage::Welcome { pool: name, user, vars, said, since: waits_since } => {
+            PackedStage::Welcome { pool: name, user, vars, settings, said, since: waits_since } => {
                 let request = Request {
                     user: user.into(),
                     database: name.database.clone().into(),
                     minor: 0,
                     vars: self.vars_of(&vars),
+                    settings,
+                    unsupported: None,
                     replication: None,
                     options: None,
                     unknown_options: Vec::new(),
@@ -199,6 +201,7 @@ impl<I: Io> Worker<I> {
         let nowhere = Key { index: u32::MAX, generation: 0 };
         let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
         ready.overrides = shared(packed.overrides);
+        ready.given = shared(packed.given);
         ready.scanner = packed.scanner;
         // What it has prepared, and what it has on a server, has been read by the other process only.
         if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {

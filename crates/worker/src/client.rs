@@ -100,6 +100,8 @@ pub(crate) struct Ready {
     pub(crate) unnamed: Unnamed,
     /// The beginning of a message that cannot be understood yet.
     pub(crate) collected: Option<Box<Collected>>,
+    /// What its session began with, where that follows it: what RESET goes back to.
+    pub(crate) given: Option<Rc<Overrides>>,
     /// What it has set in its session, where that follows it.
     pub(crate) overrides: Option<Rc<Overrides>>,
     /// What it may have changed in its session since that was last known.
@@ -185,6 +187,7 @@ impl Ready {
             collected: None,
             overrides: None,
             traces: None,
+            given: None,
             torn_text: None,
             is_paused: false,
             is_notified: false,
@@ -553,23 +556,6 @@ impl<I: Io> Worker<I> {
             self.end_loan_after(key, server_key);
         }
         None
-    }
-
-    /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
-    /// data of a COPY that has failed: then the loan is over now. Not while more is held, which may be the rest of a header.
-    fn end_loan_after(&mut self, key: Key, server_key: ServerKey) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.exchange.may_end());
-        if is_at_rest
-            && !ready.is_torn()
-            && !ready.is_collecting()
-            && ready.held.is_none()
-            && ready.has_loan_of(server_key)
-        {
-            self.end_loan_if_over(server_key, key);
-        } else {
-            self.arm_server(server_key);
-        }
     }
 
     /// The longest message that is taken from a client, by its length word.

@@ -181,6 +181,7 @@ impl<I: Io> Worker<I> {
                     pool: self.pool_name(pool)?,
                     user: login.request.user.to_string(),
                     vars: self.packed_vars(&login.request.vars),
+                    settings: login.request.settings.clone(),
                     said: login.said.as_slice().into(),
                     since: since.0,
                 }
@@ -190,6 +191,7 @@ impl<I: Io> Worker<I> {
                 user: self.places.users[ready.user as usize].name.to_string(),
                 vars: self.packed_vars(&ready.vars),
                 overrides: ready.overrides.as_deref().cloned().unwrap_or_default(),
+                given: ready.given.as_deref().cloned().unwrap_or_default(),
                 cancel_key: (&ready.cancel_key.bytes()[..]).into(),
                 scanner: ready.scanner.clone(),
                 fate: ready.fate,

@@ -46,6 +46,13 @@ impl<I: Io> Worker<I> {
         ready.link = Link::Loan(server_key);
         ready.unnamed.begin_loan();
         server.stock.begin_loan();
+        self.catch_up(server_key, client_key, since);
+    }
+
+    /// Tells a server what its client has set, if that differs, and then what the client says.
+    pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(server) = self.servers.get_mut(server_key) else { return };
         server.asked = self.now;
         let differs = !std::rc::Rc::ptr_eq(&ready.vars, &server.vars);
         let name = self.force.tracked.application_name();
@@ -135,6 +142,23 @@ impl<I: Io> Worker<I> {
             self.keep_or_look(server_key, client_key);
         } else {
             self.end_loan(server_key, client_key);
+        }
+    }
+
+    /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
+    /// data of a COPY that has failed: then the loan is over now. Not while more is held, which may be the rest of a header.
+    pub(crate) fn end_loan_after(&mut self, key: ClientKey, server_key: ServerKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.exchange.may_end());
+        if is_at_rest
+            && !ready.is_torn()
+            && !ready.is_collecting()
+            && ready.held.is_none()
+            && ready.has_loan_of(server_key)
+        {
+            self.end_loan_if_over(server_key, key);
+        } else {
+            self.arm_server(server_key);
         }
     }
 

@@ -24,6 +24,7 @@ use crate::applicant::{Proof, Waits};
 use crate::client::{Client, Link, Ready, Stage};
 use crate::console::CONSOLE;
 use crate::letters::{Inquirer, ToControl};
+use crate::look::shared;
 use crate::places::{Doubt, PoolPlace, Welcome};
 use crate::proof::{Demand, Entry};
 use crate::secrets::Again;
@@ -430,6 +431,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn let_in(&mut self, key: Key, pool: PoolKey, welcome: &Welcome, vars: Rc<Vars>, link: Link) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let (user_name, replication) = (login.request.user.clone(), login.request.replication);
+        let given = login.request.settings.clone();
+        if let Some(database) = self.places.pool(pool).map(|place| place.database) {
+            let learned = &mut self.places.databases[database as usize].learned;
+            learned.mention(given.iter().map(|(name, _)| name).filter(|name| name.contains('.')));
+        }
         let user = self.places.user(&user_name, &self.force.settings);
         let mut random = [0; KEY_BYTES];
         self.io.randomness(&mut random);
@@ -439,7 +445,10 @@ impl<I: Io> Worker<I> {
         let notice = self.force.settings.login_notify_message.as_deref();
         write_welcome(&mut out, &welcome.fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
-        let ready = Stage::Ready(Ready { link, replication, ..Ready::new(pool, user, vars, cancel_key) });
+        let given = shared(given);
+        let overrides = given.clone();
+        let ready = Ready { link, replication, given, overrides, ..Ready::new(pool, user, vars, cancel_key) };
+        let ready = Stage::Ready(ready);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
         if let Some((timer, _)) = client.timer.take() {
             self.timers.remove(timer);

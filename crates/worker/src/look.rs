@@ -36,6 +36,19 @@ pub(crate) fn changes(server: Option<&Overrides>, client: Option<&Overrides>) ->
     }
 }
 
+/// What a client is to have that was given settings to begin with: what it has reset is what they were.
+fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> Option<Rc<Overrides>> {
+    let is_set = |name: &str| overrides.as_ref().is_some_and(|overrides| overrides.get(name).is_some());
+    match given {
+        Some(given) if given.iter().any(|(name, _)| !is_set(name)) => {
+            let mut all = overrides.as_deref().cloned().unwrap_or_default();
+            given.iter().filter(|(name, _)| !is_set(name)).for_each(|(name, value)| all.set(name, value));
+            Some(Rc::new(all))
+        }
+        _ => overrides.clone(),
+    }
+}
+
 /// In the hands of everybody who has them; nothing where there are none.
 pub(crate) fn shared(overrides: Overrides) -> Option<Rc<Overrides>> {
     (!overrides.is_empty()).then(|| Rc::new(overrides))
@@ -113,7 +126,7 @@ impl<I: Io> Worker<I> {
                 }
                 let overrides = shared(overrides);
                 traces.seen(&seen, self.now);
-                ready.overrides.clone_from(&overrides);
+                ready.overrides = with_given(&overrides, ready.given.as_deref());
                 server.overrides = overrides;
                 self.learn(server_key, seen.knowledge);
             }
@@ -134,7 +147,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.arm_server(server_key);
-        self.forward_held(client_key);
+        self.catch_up(server_key, client_key, self.now);
     }
 
     /// Why a client may not keep its server, if it may not.
@@ -242,7 +255,7 @@ impl<I: Io> Worker<I> {
             if let ClientStage::Ready(ready) = &mut client.stage
                 && ready.pool == pool
             {
-                ready.overrides = None;
+                ready.overrides.clone_from(&ready.given);
                 ready.begin_unread();
             }
         }

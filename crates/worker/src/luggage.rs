@@ -132,8 +132,20 @@ pub struct PackedClient {
 /// What its conversation waits for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PackedStage {
-    Greeting { said: Packed, has_spoken: bool, since_wall: i64 },
-    Welcome { pool: PoolName, user: String, vars: PackedVars, said: Packed, since: u64 },
+    Greeting {
+        said: Packed,
+        has_spoken: bool,
+        since_wall: i64,
+    },
+    Welcome {
+        pool: PoolName,
+        user: String,
+        vars: PackedVars,
+        #[serde(default)]
+        settings: Overrides,
+        said: Packed,
+        since: u64,
+    },
     Ready(Box<PackedReady>),
 }
 
@@ -144,6 +156,8 @@ pub(crate) struct PackedReady {
     pub(crate) vars: PackedVars,
     #[serde(default)]
     pub(crate) overrides: Overrides,
+    #[serde(default)]
+    pub(crate) given: Overrides,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::client::Fate,

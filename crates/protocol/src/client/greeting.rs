@@ -9,6 +9,7 @@ use wire::write;
 
 use crate::fault::Fault;
 use crate::replication::Replication;
+use crate::state::Overrides;
 use crate::vars::{Tracked, Vars};
 
 /// What the first bytes of a client mean.
@@ -105,6 +106,10 @@ pub struct Request {
     pub minor: u16,
     /// The tracked parameters that it gave.
     pub vars: Vars,
+    /// The settings that it gave beside those, by themselves or as `options`: for sessions that follow their clients.
+    pub settings: Overrides,
+    /// Why it cannot be served where sessions do not follow their clients: the first of these settings.
+    pub unsupported: Option<Fault>,
     /// The stream that it wants, if it wants one instead of a session.
     pub replication: Option<Replication>,
     /// What it gave as `options`, if it has a server of its own that takes them as they are.
@@ -123,6 +128,7 @@ impl Request {
         let (mut user, mut database, mut options) = (None, None, None);
         let mut vars = Vars::new(rules.tracked);
         let mut unknown_options = Vec::new();
+        let mut given = Given { rules, vars: &mut vars, settings: Overrides::default(), unsupported: None };
         for (name, value) in parameters {
             if name == "user" {
                 user = Some(value);
@@ -135,20 +141,19 @@ impl Request {
             } else if name == "options" && replication.is_some() {
                 options = Some(value.into());
             } else if name == "options" {
-                read_options(&value, rules, &mut vars)?;
-            } else if let Some(place) = rules.tracked.place(&name) {
-                vars.set(place, &value);
-            } else if !rules.ignored.iter().any(|ignored| **ignored == *name) {
-                return Err(Fault::StartupParameter { name: name.into() });
+                given.read_options(&value)?;
+            } else {
+                given.set(&name, &value, false, |name| Fault::StartupParameter { name });
             }
         }
+        let (settings, unsupported) = (given.settings, given.unsupported);
         let user = user.filter(|user| !user.is_empty()).ok_or(Fault::NoUser)?;
         if user.len() > USER_BYTES_MAX {
             return Err(Fault::UserTooLong);
         }
         let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
         let (user, database) = (user.into(), database.into());
-        Ok(Self { user, database, minor, vars, replication, options, unknown_options })
+        Ok(Self { user, database, minor, vars, settings, unsupported, replication, options, unknown_options })
     }
 
     /// Appends the `NegotiateProtocolVersion` that the client is owed, if it asked for more than is spoken here.
@@ -168,26 +173,46 @@ fn wanted_stream(parameters: &[(String, String)]) -> Result<Option<Replication>,
     Ok(wanted)
 }
 
-/// Reads the startup parameter `options`: settings of a session as arguments of a command.
-fn read_options(text: &str, rules: &StartupRules<'_>, vars: &mut Vars) -> Result<(), Fault> {
-    let is_ignored = |name: &str| rules.ignored.iter().any(|ignored| **ignored == *name);
-    let mut words = split_options(text).into_iter();
-    while let Some(word) = words.next() {
-        let setting = if word == "-c" {
-            words.next().ok_or(Fault::OptionsFlag)?
-        } else if let Some(setting) = word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
-            setting.to_owned()
-        } else {
-            return Err(Fault::OptionsFlag);
-        };
-        let (name, value) = setting.split_once('=').ok_or(Fault::OptionsFlag)?;
-        if let Some(place) = rules.tracked.place(name) {
-            vars.set(place, value);
-        } else if !is_ignored(name) && !is_ignored("options") {
-            return Err(Fault::OptionsParameter { name: name.into() });
+/// The settings of a startup packet.
+struct Given<'a> {
+    rules: &'a StartupRules<'a>,
+    vars: &'a mut Vars,
+    settings: Overrides,
+    unsupported: Option<Fault>,
+}
+
+impl Given<'_> {
+    fn set(&mut self, name: &str, value: &str, are_ignored: bool, fault: impl FnOnce(Box<str>) -> Fault) {
+        if let Some(place) = self.rules.tracked.place(name) {
+            self.vars.set(place, value);
+        } else if !are_ignored && !self.is_ignored(name) {
+            self.unsupported.get_or_insert_with(|| fault(name.into()));
+            self.settings.set(&name.to_ascii_lowercase(), value);
         }
     }
-    Ok(())
+
+    fn is_ignored(&self, name: &str) -> bool {
+        self.rules.ignored.iter().any(|ignored| **ignored == *name)
+    }
+
+    /// Reads the startup parameter `options`: settings of a session as arguments of a command. In a name that follows two dashes, a dash is
+    /// an underscore, as for PostgreSQL (`ParseLongOption` in `guc.c`).
+    fn read_options(&mut self, text: &str) -> Result<(), Fault> {
+        let are_ignored = self.is_ignored("options");
+        let mut words = split_options(text).into_iter();
+        while let Some(word) = words.next() {
+            let setting = if word == "-c" {
+                words.next().ok_or(Fault::OptionsFlag)?
+            } else if let Some(setting) = word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
+                setting.to_owned()
+            } else {
+                return Err(Fault::OptionsFlag);
+            };
+            let (name, value) = setting.split_once('=').ok_or(Fault::OptionsFlag)?;
+            self.set(&name.replace('-', "_"), value, are_ignored, |name| Fault::OptionsParameter { name });
+        }
+        Ok(())
+    }
 }
 
 /// Splits at blanks; a backslash takes the next character as it is (`pg_split_opts` in PostgreSQL's `postinit.c`).
@@ -257,9 +282,11 @@ mod tests {
 
     #[test]
     fn a_parameter_that_cannot_be_served_is_named() {
-        let refused = Err(Fault::StartupParameter { name: "geqo".into() });
-        assert_eq!(read(&[("user", "ann"), ("geqo", "off")], &[]), refused);
-        assert!(read(&[("user", "ann"), ("geqo", "off")], &["geqo"]).is_ok());
+        let request = read(&[("user", "ann"), ("Geqo", "off"), ("a.b", "1")], &[]).expect("a request");
+        assert_eq!(request.unsupported, Some(Fault::StartupParameter { name: "Geqo".into() }));
+        assert_eq!(request.settings.iter().collect::<Vec<_>>(), [("a.b", "1"), ("geqo", "off")]);
+        let request = read(&[("user", "ann"), ("geqo", "off")], &["geqo"]).expect("a request");
+        assert_eq!((request.unsupported, request.settings.is_empty()), (None, true));
     }
 
     #[test]
@@ -273,8 +300,9 @@ mod tests {
         assert_eq!(value(r"-cdatestyle=ISO,\ DMY --timezone=UTC", &[], "DateStyle"), Ok(Some("ISO, DMY".into())));
         assert_eq!(value("-d 3", &[], "TimeZone"), Err(Fault::OptionsFlag));
         assert_eq!(value("-c", &[], "TimeZone"), Err(Fault::OptionsFlag));
-        let refused = Err(Fault::OptionsParameter { name: "enable_seqscan".into() });
-        assert_eq!(value("-c enable_seqscan=off", &[], "TimeZone"), refused);
+        let request = read(&[("user", "ann"), ("options", "--enable-seqscan=off -c x.y=2")], &[]).expect("a request");
+        assert_eq!(request.unsupported, Some(Fault::OptionsParameter { name: "enable_seqscan".into() }));
+        assert_eq!(request.settings.iter().collect::<Vec<_>>(), [("enable_seqscan", "off"), ("x.y", "2")]);
         assert_eq!(value("-c enable_seqscan=off -c timezone=UTC", &["options"], "TimeZone"), Ok(Some("UTC".into())));
     }
 

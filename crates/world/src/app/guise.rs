@@ -29,7 +29,7 @@ pub(crate) enum Guise {
     NoDatabase,
     /// It is no administrator and wants into the console.
     Curious,
-    /// It has a parameter that is not supported.
+    /// It has options that are not supported.
     OddParameter,
     /// It wants to replicate, in a word that means nothing.
     Replica,
@@ -99,7 +99,7 @@ impl Guise {
             Self::Impostor => &["unix socket login rejected"],
             Self::NoDatabase => &["no such database: "],
             Self::Curious => &["not allowed"],
-            Self::OddParameter => &["unsupported startup parameter: odd"],
+            Self::OddParameter => &["unsupported startup parameter: odd", "unsupported options startup parameter"],
             Self::Replica => &["invalid value for parameter \"replication\": \"perhaps\""],
             Self::Old => &["old V2 protocol not supported"],
             Self::Web => &["bad packet header", "invalid startup packet layout"],
@@ -119,7 +119,12 @@ impl Guise {
             Self::Nobody => identity.user = "nobody".into(),
             Self::NoDatabase => identity.database = "nowhere".into(),
             Self::Curious => identity.database = "pgbouncer".into(),
-            Self::OddParameter => identity.parameters.push(("odd".into(), "1".into())),
+            // Options are a stream's own affair, and other parameters are settings of a session that follows its client.
+            Self::OddParameter => {
+                let is_stream = identity.parameters.iter().any(|(name, _)| name == "replication");
+                let (name, value) = if is_stream { ("odd", "1") } else { ("options", "-d 5") };
+                identity.parameters.push((name.into(), value.into()));
+            }
             Self::Replica => identity.parameters.push(("replication".into(), "perhaps".into())),
             Self::Newer => identity.parameters.push(("_pq_.odd".into(), "1".into())),
             _ => {}

@@ -141,7 +141,8 @@ pub(crate) fn application_name_add_host_tells_where_a_client_came_from(house: &H
 }
 
 pub(crate) fn startup_parameters_are_refused_unless_ignored(house: &House) {
-    let pooler = house.pooler("session_startup", &["ignore_startup_parameters = extra_float_digits, search_path"]);
+    let settings = ["ignore_startup_parameters = extra_float_digits, search_path", "session_state = pgbouncer"];
+    let pooler = house.pooler("session_startup", &settings);
     let login = |name: &str| {
         Client::try_login(pooler.address(), &[("user", "u"), ("database", "session_startup"), (name, "1")])
     };

@@ -396,6 +396,79 @@ fn shown_is_plain(client: &mut Client) -> bool {
     seen == "4MB-\"$user\", public0"
 }
 
+/// Two tenants and more on few servers: row-level security by a setting, and a schema by `search_path`. Nobody ever reads a foreign row.
+/// `TRUNKLINE_TEST_READS` says how many reads; few by default.
+pub(crate) fn no_tenant_reads_what_is_another_ones(house: &House) {
+    const TENANTS: usize = 8;
+    let reads: usize = std::env::var("TRUNKLINE_TEST_READS").map_or(8_000, |reads| reads.parse().expect("a number"));
+    let settings = ["pool_mode = transaction", "default_pool_size = 3", "max_prepared_statements = 20"];
+    let pooler = house.start(&house.ini("state_tenants", &settings).secret("tenant_app", "x"));
+    let mut setup = house.postgres.client("state_tenants");
+    setup.run(
+        "create role tenant_app login;
+         create table items as select 't' || t as tenant, i from generate_series(0, 7) t, generate_series(1, 3) i;
+         alter table items enable row level security; grant select on items to tenant_app;
+         create policy own on items using (tenant = current_setting('app.tenant', true));
+         create function enter(text) returns void language plpgsql as
+             $$ begin perform set_config('app.tenant', $1, false); end $$",
+    );
+    for tenant in 0..TENANTS {
+        setup.run(&format!(
+            "create schema t{tenant}; grant usage on schema t{tenant} to tenant_app;
+             create table t{tenant}.whose as select 't{tenant}' as tenant; grant select on t{tenant}.whose to tenant_app"
+        ));
+    }
+    std::thread::scope(|scope| {
+        for tenant in 0..TENANTS {
+            let pooler = &pooler;
+            scope.spawn(move || {
+                let mut random = Random::new(tenant as u64);
+                let mut client = pooler.client("tenant_app", "state_tenants");
+                let mut left = reads / TENANTS;
+                while left > 0 {
+                    let own = format!("t{tenant}");
+                    match random.below(6) {
+                        0 => client.run(&format!("set app.tenant = '{own}'")),
+                        1 => client.run(&format!("select set_config('app.tenant', '{own}', false)")),
+                        2 => client.run(&format!("select enter('{own}')")),
+                        3 => {
+                            client.run(&format!("do $$ begin perform set_config('app.tenant', '{own}', false); end $$"))
+                        }
+                        4 => {
+                            let bound = [
+                                parse("", "select set_config('app.tenant', $1, false)"),
+                                bind("", "", &[&own]),
+                                execute("", 0),
+                                sync(),
+                            ];
+                            client.peer.send(&bound.concat());
+                            assert!(client.answer().errors.is_empty());
+                        }
+                        _ => {
+                            // What is rolled back, and what fails, changes nothing.
+                            client.run(&format!("set app.tenant = '{own}'"));
+                            client.query("begin; set app.tenant = 'nobody'; select 1 / 0");
+                            client.run("rollback");
+                        }
+                    }
+                    client.run(&format!("set search_path = t{tenant}, public"));
+                    for _ in 0..random.below(20) + 1 {
+                        let seen = client.query("select tenant from items union all select tenant from whose");
+                        let rows: Vec<_> = seen.rows.iter().map(|row| row[0].as_deref()).collect();
+                        assert_eq!(rows, [Some(&*own); 4], "{seen:?}");
+                        left = left.saturating_sub(1);
+                    }
+                    if random.below(10) == 0 {
+                        client = pooler.client("tenant_app", "state_tenants");
+                        let seen = client.query("select tenant from items");
+                        assert!(seen.rows.is_empty(), "who is nobody yet sees {seen:?}");
+                    }
+                }
+            });
+        }
+    });
+}
+
 /// Random programs of several clients on two servers: each sees what it would see on a connection of its own.
 pub(crate) fn random_settings_are_what_they_would_be_on_a_direct_connection(house: &House) {
     let pooler = follow(house, "state_random", 2);

@@ -182,8 +182,7 @@ impl<I: Io> Worker<I> {
     /// Whether sessions of this user in this database follow their clients.
     fn would_follow(&self, database: &str, user: &str) -> bool {
         let settings = &self.force.settings;
-        let entry = settings.database(database);
-        entry.is_some_and(|entry| settings.follows_state(&entry, entry.user.as_deref().unwrap_or(user)))
+        settings.database(database).is_some_and(|entry| settings.follows_state(&entry, user))
     }
 
     /// Whether this client may have TLS: not by a unix socket, and not twice.

@@ -173,21 +173,22 @@ impl<'a> Reading<'a> {
                 ready.torn_text = Some(torn);
             } else if !torn.is_condensed {
                 self.message(ready, piece.kind, &torn.bytes);
-            } else if !self.is_harmless(ready, piece.kind, &torn.bytes) {
-                // What its strings said is not known any more.
-                traces(ready).unheard();
+            } else {
+                self.condensed(ready, piece.kind, &torn.bytes);
             }
         }
     }
 
-    /// Whether a Query or a Parse with strings left out does nothing.
-    fn is_harmless(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) -> bool {
-        let at = if kind == frontend::PARSE { name(body).map_or(0, |name| name.len() + 1) } else { 0 };
-        let class = self.class(ready, name_behind(body, at));
-        if let (frontend::PARSE, Some(statement), Some(traces)) = (kind, name(body), &mut ready.traces) {
+    /// The same for a Query or a Parse with strings left out: unless it does nothing, nobody knows any more what they said.
+    fn condensed(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
+        let statement = name(body).filter(|_| kind == frontend::PARSE);
+        let class = self.class(ready, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
+        if !class.is_harmless() {
+            traces(ready).unheard();
+        }
+        if let (Some(statement), Some(traces)) = (statement, &mut ready.traces) {
             traces.given(statement, &class);
         }
-        class.is_harmless()
     }
 
     fn message(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {

@@ -167,6 +167,11 @@ impl Server {
         self.scanner.is_in_body() && self.fate == Fate::Forward
     }
 
+    /// The process that serves it, as its key for cancel requests has it; 0 before it is logged in.
+    pub(crate) fn pid(&self) -> u32 {
+        self.cancel_key.first_chunk().map_or(0, |pid| u32::from_be_bytes(*pid))
+    }
+
     /// Whether the rows that it answers us are read.
     fn is_told_rows(&self) -> bool {
         self.look.is_some() || !self.collected.is_empty()

@@ -162,7 +162,7 @@ impl<I: Io> Worker<I> {
             port: client.port,
             client: client.id,
             server: server.id,
-            remote_pid: server.cancel_key.first_chunk::<4>().map_or(0, |pid| u32::from_be_bytes(*pid)),
+            remote_pid: server.pid(),
             pin: pin.clone(),
             age: self.now.since(pin.since),
             since: self.wall_of(pin.since),
@@ -181,7 +181,6 @@ impl<I: Io> Worker<I> {
         };
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
         let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
-        let pid = server.cancel_key.first_chunk::<4>().map_or(0, |pid| u32::from_be_bytes(*pid));
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
@@ -197,7 +196,7 @@ impl<I: Io> Worker<I> {
             close_needed: self.pools.is_obsolete(key),
             id: server.id,
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
-            remote_pid: pid,
+            remote_pid: server.pid(),
             tls: said(server.security.as_deref()),
             application_name: server.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
             held: 0,

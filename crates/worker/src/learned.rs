@@ -121,3 +121,43 @@ const TOLD_MAX: usize = 1000;
 const KNOWLEDGE_FRESH: Duration = Duration::from_secs(30);
 /// and when it is older than this it is none: somebody else may have made functions meanwhile.
 const KNOWLEDGE_AGE_MAX: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knowledge_is_renewed_by_one_and_forgotten_when_nobody_has_renewed_it() {
+        let (mut learned, mut scopes) = (Learned::new(1), 2);
+        let at = Time::from_secs;
+        assert!(!learned.is_to_be_read(at(100)), "who knows nothing is asked anyway");
+        learned.learn(Knowledge::default(), at(100), 2);
+        assert!(!learned.is_to_be_read(at(129)));
+        assert!(learned.is_to_be_read(at(130)) && !learned.is_to_be_read(at(130)), "one is enough");
+        assert!(learned.is_to_be_read(at(140)), "that one may have left");
+        learned.forget_old(at(160), &mut scopes);
+        assert!(learned.knowledge().is_some() && learned.scope() == 2);
+        learned.forget_old(at(161), &mut scopes);
+        assert!(learned.knowledge().is_none());
+        assert_ne!(learned.scope(), 2, "what was read with it is read anew");
+    }
+
+    #[test]
+    fn settings_are_counted_once_and_not_without_end() {
+        let mut learned = Learned::new(1);
+        let names: Vec<String> = (0..CUSTOM_MAX - 1).map(|number| format!("a.b{number}")).collect();
+        for _ in 0..2 {
+            learned.mention(names.iter().map(String::as_str));
+            assert!(!learned.is_overfull());
+        }
+        learned.mention(["x.y", "x.z"].into_iter());
+        assert!(learned.is_overfull() && learned.custom().count() == CUSTOM_MAX);
+    }
+
+    #[test]
+    fn each_pair_of_kind_and_statement_is_news_once() {
+        let mut learned = Learned::new(1);
+        assert!(learned.is_news(Kind::Lock, "a") && learned.is_news(Kind::Channel, "a"));
+        assert!(!learned.is_news(Kind::Lock, "a"));
+    }
+}

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use config::{Host, Settings};
+use config::{Host, Policy, Settings};
 use pool::{Limits, Mode, Reuse};
+use protocol::state::Kind;
 
 use crate::settings;
 
@@ -124,4 +125,23 @@ fn an_unknown_database_is_made_from_the_fallback_and_the_console_is_not() {
         assert!(settings.database(name).is_none(), "{name}");
     }
     assert!(crate::settings("[pgbouncer]\n[databases]\na =\n").database("zoo").is_none());
+}
+
+#[test]
+fn what_sessions_may_hold_is_said_by_the_user_the_database_or_for_all_and_kind_by_kind() {
+    let text = "[pgbouncer]\nauth_type=any\nsession_policy = warn\nmax_pinned_servers = 3\npinned_server_timeout = 60\n\
+                [databases]\nplain =\n\
+                own = session_policy='lock=reject,listen=pin' max_pinned_servers=0 pinned_server_timeout=0\n\
+                [users]\njoe = session_policy=listen=reject\n";
+    let settings = settings(text);
+    let of = |database: &str, user: &str| {
+        let rules = settings.pin_rules(&settings.database(database).expect("a known database"), user);
+        let policies = [Kind::Lock, Kind::Channel, Kind::Cursor].map(|kind| rules.policy(kind));
+        (policies, rules.servers_max, rules.age_max, rules.has_refusals())
+    };
+    let minute = Some(Duration::from_secs(60));
+    assert_eq!(of("plain", "ann"), ([Policy::Warn; 3], Some(3), minute, false));
+    assert_eq!(of("own", "ann"), ([Policy::Reject, Policy::Pin, Policy::Warn], None, None, true));
+    assert_eq!(of("plain", "joe"), ([Policy::Warn, Policy::Reject, Policy::Warn], Some(3), minute, true));
+    assert_eq!(of("own", "joe"), ([Policy::Reject, Policy::Reject, Policy::Warn], None, None, true));
 }

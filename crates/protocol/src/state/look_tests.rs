@@ -94,3 +94,19 @@ fn functions_are_told_by_their_text() {
     assert!(!knowledge.suspects(b"tame") && knowledge.suspects(b"locks") && knowledge.suspects(b"snake"));
     assert!(!knowledge.is_hidden());
 }
+
+#[test]
+fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
+    for (touched, is_complete, is_kept) in [
+        (Touches::ANY_SETTING, false, true),
+        (Touches::ANY_SETTING, true, false),
+        // Who has named what it sets is asked for just that.
+        (Touches::SETTINGS, false, false),
+    ] {
+        let mut look = Look::new(touched, std::iter::empty());
+        look.add_custom(["a.b"].into_iter(), is_complete);
+        let mut traces = crate::state::Traces::default();
+        traces.seen(&look.end().expect("an answer"), base::Time(0));
+        assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
+    }
+}

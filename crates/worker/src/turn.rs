@@ -35,6 +35,8 @@ pub struct Worker<I: Io> {
     pub(crate) id: WorkerId,
     pub(crate) io: I,
     inbox: Receiver<ToWorker<I::Socket>>,
+    /// Letters that were taken out to find what is in force among them; empty between two turns.
+    post: VecDeque<ToWorker<I::Socket>>,
     pub(crate) posts: Posts<I::Socket>,
     pub(crate) force: Arc<Force>,
     /// The time of this turn.
@@ -115,6 +117,7 @@ impl<I: Io> Worker<I> {
             id,
             io,
             inbox,
+            post: VecDeque::new(),
             posts,
             now,
             clients: Slab::with_capacity(CONNECTIONS_MAX),
@@ -192,12 +195,11 @@ impl<I: Io> Worker<I> {
         let until = self.next_deadline();
         self.io.turn(until, done);
         self.now = self.io.now();
-        let mut has_post = false;
-        for completion in done.drain(..) {
-            if matches!(completion, Completion::Woken) {
-                has_post = true;
-                continue;
-            }
+        let has_post = done.iter().any(|completion| matches!(completion, Completion::Woken));
+        if has_post && self.rest.is_none() {
+            self.read_what_is_in_force();
+        }
+        for completion in done.drain(..).filter(|completion| !matches!(completion, Completion::Woken)) {
             let completion = match self.rest {
                 None => Some(completion),
                 Some(_) => self.keep(completion),
@@ -346,8 +348,21 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn read_letters(&mut self) {
+    /// Reads what is in force from now on before anything else that has come: an operator who has been told that it is finds it so.
+    fn read_what_is_in_force(&mut self) {
         while let Ok(letter) = self.inbox.try_recv() {
+            match letter {
+                ToWorker::Force(force) => {
+                    self.come_into_force(force);
+                    self.settle();
+                }
+                other => self.post.push_back(other),
+            }
+        }
+    }
+
+    fn read_letters(&mut self) {
+        while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
             let letter = match &mut self.rest {
                 None => Some(letter),
                 Some(rest) => rest.keep_letter(letter),

@@ -102,6 +102,7 @@ fn list() -> Vec<Entry> {
         state::who_leaves_at_once_leaves_what_its_server_told,
         state::what_a_session_begins_with_is_what_it_goes_back_to,
         state::no_tenant_reads_what_is_another_ones,
+        state::what_is_set_goes_along_with_the_request,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
         state::random_settings_are_what_they_would_be_on_a_direct_connection,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,

@@ -81,6 +81,56 @@ pub(crate) fn what_is_set_in_any_way_follows_its_client(house: &House) {
     assert_eq!(two.value("select pg_backend_pid()"), pid, "the server was to be the same all the time");
 }
 
+/// Settings that go along with a request are a transaction of their own, and a request whose settings are not there is not run.
+pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 9"];
+    let pooler = house.pooler("state_along", &settings);
+    let mut direct = house.postgres.client("state_along");
+    direct.run("create table done (what text); create text search configuration mine (copy = simple)");
+    let (mut one, mut two) = (pooler.client("u", "state_along"), pooler.client("u", "state_along"));
+    one.run("set app.who = 'one'");
+    two.run("set app.who = 'two'");
+    two.run("set work_mem = '7MB'");
+    let extended = |sql: &str| [parse("", sql), bind("", "", &[]), execute("", 0), sync()].concat();
+    for round in 0..3 {
+        // What fails does not take its settings along, and what must stand alone does.
+        for sql in ["select 1/0", "vacuum done", "begin; rollback", "select 1; select 1/0"] {
+            assert_eq!(one.value("show app.who"), "one");
+            two.ask(sql);
+            assert_eq!(two.answer().errors.len(), usize::from(sql.contains('0')), "{sql}");
+            assert_eq!(one.value("show app.who"), "one", "round {round}, after {sql}");
+            two.run("begin");
+            assert_eq!(two.value("select current_setting('app.who') || current_setting('work_mem')"), "two7MB");
+            two.run("rollback");
+        }
+        for sql in ["vacuum done", "select 1/0"] {
+            assert_eq!(one.value("show work_mem"), "4MB");
+            two.peer.send(&extended(sql));
+            assert_eq!(two.answer().errors.len(), usize::from(sql.contains('0')), "{sql}");
+            assert_eq!(two.value("show app.who"), "two");
+        }
+        one.run("discard all");
+        one.run("set app.who = 'one'");
+        two.run("do $$ begin execute 'deallocate all'; end $$");
+    }
+    for insert in ["simple", "extended"] {
+        let mut lost = pooler.client("u", "state_along");
+        lost.run("set default_text_search_config = 'public.mine'");
+        assert_eq!(one.value("show app.who"), "one");
+        direct.run("alter text search configuration mine rename to gone");
+        let sql = format!("insert into done values ('{insert}')");
+        match insert {
+            "simple" => lost.ask(&sql),
+            _ => lost.peer.send(&extended(&sql)),
+        }
+        let answer = lost.answer();
+        assert_eq!(answer.error().text, "invalid server parameter", "{answer:?}");
+        direct.run("alter text search configuration gone rename to mine");
+        assert_eq!(direct.value("select count(*) from done"), "0", "{insert}: it was run without its settings");
+        assert_eq!(one.value("show app.who"), "one");
+    }
+}
+
 pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: &House) {
     let pooler = follow(house, "state_pin", 2);
     let mut direct = house.postgres.client("state_pin");

@@ -186,6 +186,8 @@ pub enum Planted {
     OldClientsUncounted,
     /// A server is taken to have what its client has set, whatever it has.
     StateOfAnother,
+    /// A request goes along with what its server is told first, and is run whether or not the server has taken that.
+    AlongUnguarded,
     /// A server is given back although its client has a lock on it.
     PinForgotten,
     /// A client leaves a server with what it has set and locked, and nobody cleans it.
@@ -227,7 +229,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 70] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -293,6 +295,7 @@ impl Planted {
         Self::ClientLimitOffByOne,
         Self::OldClientsUncounted,
         Self::StateOfAnother,
+        Self::AlongUnguarded,
         Self::PinForgotten,
         Self::StateLeftBehind,
         Self::TornTextUnread,
@@ -368,6 +371,7 @@ impl Planted {
             Self::ClientLimitOffByOne => "client-limit-off-by-one",
             Self::OldClientsUncounted => "old-clients-uncounted",
             Self::StateOfAnother => "state-of-another",
+            Self::AlongUnguarded => "along-unguarded",
             Self::PinForgotten => "pin-forgotten",
             Self::StateLeftBehind => "state-left-behind",
             Self::TornTextUnread => "torn-text-unread",

@@ -67,12 +67,20 @@ enum Owed {
     Sync,
     /// A `ReadyForQuery` for a Query of our own, whose answers no client sees.
     Ours,
+    /// So many answers to messages of ours in the extended protocol, which no client sees. Stands before a request of the client and
+    /// has no Sync of its own.
+    OursAlong { answers: u32 },
     /// Nothing. Here the client has sent the end of a COPY that the server had not begun: if what stands before begins one,
     /// it reads up to here; otherwise the server drops it. Never the first in the queue.
     CopyEnd,
 }
 
 impl Owed {
+    /// Whether no client sees what is answered.
+    fn is_ours(&self) -> bool {
+        matches!(self, Self::Ours | Self::OursAlong { .. })
+    }
+
     /// Whether nothing is owed for it.
     fn is_paid(&self) -> bool {
         matches!(self, Self::Batch { answers: 0 } | Self::CopyEnd)
@@ -256,12 +264,18 @@ impl Exchange {
         self.owed.push_back(Owed::Ours);
     }
 
+    /// We send messages of our own in the extended protocol, which are answered by so many, and behind them goes a request of the
+    /// client. Only between two exchanges of the client's.
+    pub fn asks_ours_along(&mut self, answers: u32) {
+        self.owed.push_back(Owed::OursAlong { answers });
+    }
+
     /// The server says a message of this kind. `body` is looked at for a `ReadyForQuery` only.
     ///
     /// # Errors
     /// The server does not owe it.
     pub fn answered(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
-        if self.owed.front() == Some(&Owed::Ours) {
+        if self.is_ours() {
             return self.answered_ours(kind, body);
         }
         let heard = match kind {
@@ -289,6 +303,16 @@ impl Exchange {
     fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
         match kind {
             backend::NOTIFICATION_RESPONSE => return Ok(Answered::Forward),
+            backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE | backend::COMMAND_COMPLETE
+                if let Some(Owed::OursAlong { answers }) = self.owed.front_mut() =>
+            {
+                *answers -= 1;
+                if *answers == 0 {
+                    self.owed.pop_front();
+                    self.give_due();
+                }
+            }
+            backend::READY_FOR_QUERY if self.owed.front() != Some(&Owed::Ours) => return Err(Surprise { kind }),
             backend::READY_FOR_QUERY => {
                 self.status = TxStatus::parse(body).ok_or(Surprise { kind })?;
                 self.owed.pop_front();
@@ -515,6 +539,12 @@ impl Exchange {
         self.owed.is_empty() && !self.is_skipping && !self.is_copying_in
     }
 
+    /// Whether nothing is owed to the client: every message of its own has been answered, if not yet every one of ours.
+    #[must_use]
+    pub fn owes_client_nothing(&self) -> bool {
+        self.owed.iter().all(Owed::is_ours) && !self.is_skipping && !self.is_copying_in
+    }
+
     /// Whether nothing that was sent can still cause an answer. False after a failed COPY whose Syncs may or may not have been
     /// ignored, until an answer to something later settles it, and for good after a COPY into which something else was sent: a
     /// server whose loan ends like this is closed rather than lent.
@@ -533,13 +563,14 @@ impl Exchange {
     #[must_use]
     pub fn is_running(&self) -> bool {
         let oldest = self.owed.iter().find(|owed| !owed.is_paid());
-        self.count == Count::Lost || !matches!(oldest, None | Some(Owed::Ours))
+        // Behind what is told along stands a request.
+        self.count == Count::Lost || oldest.is_some_and(|oldest| *oldest != Owed::Ours)
     }
 
     /// Whether the next answers are to a query of our own.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        self.owed.front() == Some(&Owed::Ours)
+        self.owed.front().is_some_and(Owed::is_ours)
     }
 
     /// Whether a COPY reads from the client.

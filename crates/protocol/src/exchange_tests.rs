@@ -297,6 +297,39 @@ fn answers_to_our_own_query_are_swallowed() {
 }
 
 #[test]
+fn what_is_told_along_is_answered_before_the_request_and_without_a_ready() {
+    for (asked, answers) in [("Q", "TDC"), ("PBES", "12C"), ("S", "")] {
+        let mut exchange = Exchange::default();
+        exchange.asks_ours_along(3);
+        assert!(exchange.owes_client_nothing());
+        asked.bytes().for_each(|kind| assert_eq!(exchange.asked(kind), Asked::Forward));
+        assert!(!exchange.owes_client_nothing() && exchange.is_running());
+        for kind in *b"12DSC" {
+            assert!(exchange.is_ours());
+            assert_eq!(exchange.answered(kind, b""), Ok(Answered::Ours));
+        }
+        assert!(!exchange.is_ours());
+        answers.bytes().for_each(|kind| assert_eq!(exchange.answered(kind, b""), Ok(Answered::Forward)));
+        assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Forward));
+        assert!(exchange.may_end());
+    }
+    // It has no ReadyForQuery, and after an error it stays where it is: nothing behind it is answered.
+    let mut exchange = Exchange::default();
+    exchange.asks_ours_along(3);
+    assert_eq!(exchange.asked(b'Q'), Asked::Forward);
+    assert!(exchange.answered(b'Z', b"I").is_err());
+    assert_eq!(exchange.answered(b'E', b""), Ok(Answered::Ours));
+    assert!(exchange.is_ours());
+    // An answer that we give ourselves is due when what stands before it is answered.
+    let mut exchange = Exchange::default();
+    exchange.asks_ours_along(1);
+    exchange.asked_step(Step::Given(b'1'));
+    assert_eq!(exchange.due(), None);
+    assert_eq!(exchange.answered(b'C', b""), Ok(Answered::Ours));
+    assert_eq!(exchange.due(), Some(b'1'));
+}
+
+#[test]
 fn a_client_that_leaves_a_batch_open_wants_a_sync() {
     assert!(play(">PBE").wants_sync());
     assert!(play(">PBE <12C").wants_sync());

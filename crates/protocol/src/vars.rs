@@ -131,6 +131,13 @@ impl Vars {
         (!sql.is_empty()).then_some(sql)
     }
 
+    /// Whether statements are read alike with both: they differ in the `application_name` at most.
+    #[must_use]
+    pub fn read_alike(&self, other: &Self, tracked: &Tracked) -> bool {
+        let pairs = self.values.iter().zip(&other.values).enumerate();
+        pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| mine == theirs)
+    }
+
     /// What decides how the text of a statement is read: every value but the `application_name`.
     #[must_use]
     pub fn dialect(&self, tracked: &Tracked) -> Vec<u8> {

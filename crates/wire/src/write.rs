@@ -126,6 +126,30 @@ pub fn parse(out: &mut Vec<u8>, statement: &[u8], text: &str, types: impl ExactS
     });
 }
 
+/// Appends a Bind of a statement to the portal without a name, with these values as texts; the answer will be in text too.
+pub fn bind<V: AsRef<[u8]>>(out: &mut Vec<u8>, statement: &str, values: impl ExactSizeIterator<Item = Option<V>>) {
+    message(out, frontend::BIND, |out| {
+        out.push(0);
+        c_string(out, statement);
+        out.extend_from_slice(&[0; 2]);
+        push_values(out, values);
+        out.extend_from_slice(&[0; 2]);
+    });
+}
+
+/// Appends a Close of a prepared statement.
+pub fn close(out: &mut Vec<u8>, statement: &str) {
+    message(out, frontend::CLOSE, |out| {
+        out.push(b'S');
+        c_string(out, statement);
+    });
+}
+
+/// Appends an Execute of the portal without a name, for all its rows.
+pub fn execute(out: &mut Vec<u8>) {
+    message(out, frontend::EXECUTE, |out| out.extend_from_slice(&[0; 5]));
+}
+
 /// Appends a password message with a text.
 pub fn password(out: &mut Vec<u8>, text: &str) {
     message(out, frontend::PASSWORD, |out| c_string(out, text));
@@ -206,17 +230,22 @@ pub fn row_description(out: &mut Vec<u8>, columns: &[Column<'_>]) {
 /// Appends a `DataRow`; `None` is SQL's NULL.
 pub fn data_row<V: AsRef<[u8]>>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<V>>) {
     message(out, backend::DATA_ROW, |out| {
-        out.extend_from_slice(&(values.len() as u16).to_be_bytes());
-        for value in values {
-            match value.as_ref().map(AsRef::as_ref) {
-                Some(bytes) => {
-                    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-                    out.extend_from_slice(bytes);
-                }
-                None => out.extend_from_slice(&(-1_i32).to_be_bytes()),
-            }
-        }
+        push_values(out, values);
     });
+}
+
+/// Appends how many values there are, and each with its length.
+fn push_values<V: AsRef<[u8]>>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<V>>) {
+    out.extend_from_slice(&(values.len() as u16).to_be_bytes());
+    for value in values {
+        match value.as_ref().map(AsRef::as_ref) {
+            Some(bytes) => {
+                out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+                out.extend_from_slice(bytes);
+            }
+            None => out.extend_from_slice(&(-1_i32).to_be_bytes()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -316,6 +316,7 @@ impl<I: Io> Worker<I> {
             server.stock = stock;
         }
         server.overrides = shared(packed.overrides);
+        server.told_by = packed.told_by;
         server.cancel_key = packed.cancel_key.0.into();
         server.scanner = packed.scanner;
         server.fate = packed.fate;

@@ -318,17 +318,9 @@ impl<I: Io> Worker<I> {
         ready.link = Link::None;
         let (conn, pool, rest) = (*conn, ready.pool, ready.held.take());
         let mut out = Vec::new();
-        let says = write::Says {
-            severity: "ERROR",
-            sqlstate: "57014",
-            message: "canceling statement due to user request",
-            detail: Some("The request was waiting for a server connection."),
-            hint: None,
-        };
         // A Sync alone, such as the rest of a COPY that has failed, is nothing to cancel: it has its answer.
         (0..syncs).for_each(|_| write::ready_for_query(&mut out, TxStatus::Idle));
-        write::error(&mut out, says);
-        write::ready_for_query(&mut out, TxStatus::Idle);
+        write_cancelled(&mut out, "The request was waiting for a server connection.");
         self.io.send(conn, out.into());
         self.tell_pools(Event::Left { pool, client: key });
         // What it has said beyond that is looked at as if it had just come.
@@ -336,6 +328,17 @@ impl<I: Io> Worker<I> {
         self.resume_client(key);
     }
 }
+
+/// The answer to a request that was cancelled before a server had begun with it.
+pub(crate) fn write_cancelled(out: &mut Vec<u8>, detail: &str) {
+    let message = "canceling statement due to user request";
+    let says = write::Says { severity: "ERROR", sqlstate: QUERY_CANCELED, message, detail: Some(detail), hint: None };
+    write::error(out, says);
+    write::ready_for_query(out, TxStatus::Idle);
+}
+
+/// `query_canceled` (`errcodes.txt`).
+pub(crate) const QUERY_CANCELED: &str = "57014";
 
 /// The first request of a client that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

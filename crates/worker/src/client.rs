@@ -25,6 +25,7 @@ use wire::frame::Part;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
+use crate::ahead;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
@@ -160,6 +161,11 @@ impl Held {
         Some(chunk)
     }
 
+    /// The bytes, if they have come in one piece.
+    pub(crate) fn in_one_piece(&self) -> Option<&[u8]> {
+        self.first.as_ref().filter(|_| self.rest.is_empty()).map(Chunk::bytes)
+    }
+
     /// How many bytes there are.
     pub(crate) fn len(&self) -> usize {
         self.bytes
@@ -197,7 +203,7 @@ impl Ready {
     }
 
     /// The first bytes that are held.
-    fn pop_held(&mut self) -> Option<Chunk> {
+    pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
         let held = self.held.as_mut()?;
         let chunk = held.pop();
         if held.first.is_none() {
@@ -230,6 +236,13 @@ impl Ready {
     /// Whether a message is half forwarded, so that its server cannot be taken away.
     pub(crate) fn is_torn(&self) -> bool {
         self.scanner.is_in_body() && self.fate == Fate::Forward && !planted::is(Planted::HalfMessageLeftBehind)
+    }
+
+    /// Whether what it has said is one request, which may go along with what its server is told first.
+    pub(crate) fn says_one_request(&self) -> bool {
+        let is_between_messages = !self.scanner.is_in_body() && self.scanner.torn_header().is_empty();
+        let held = self.held.as_ref().and_then(|held| held.in_one_piece());
+        is_between_messages && !self.is_collecting() && held.is_some_and(ahead::is_one_request)
     }
 
     /// Whether a message has begun of which its server has heard nothing yet.
@@ -428,7 +441,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Sends what a client says to its server, message by message counted and byte by byte uncopied.
-    fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
+    pub(crate) fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
         let mut next = Some(chunk);
         while let Some(chunk) = next {
             next = self.forward_some(key, server_key, chunk);
@@ -481,11 +494,11 @@ impl<I: Io> Worker<I> {
             if let Some(reading) = &mut reading {
                 reading.read(ready, following.library, &piece, bytes);
             }
-            let was_at_rest = server.exchange.owes_nothing();
+            let was_at_rest = server.exchange.owes_client_nothing();
             let taken = following.take(&mut self.io, ready, server, &chunk, start, &piece);
             if let Taken::UpTo(here) = taken {
                 (start, at) = (here, piece.range.end);
-                if was_at_rest && !server.exchange.owes_nothing() {
+                if was_at_rest && !server.exchange.owes_client_nothing() {
                     server.query_begins(self.now, totals);
                 }
                 continue;
@@ -515,7 +528,7 @@ impl<I: Io> Worker<I> {
                         break;
                     }
                 };
-                if was_at_rest && !server.exchange.owes_nothing() {
+                if was_at_rest && !server.exchange.owes_client_nothing() {
                     server.query_begins(self.now, totals);
                 } else if planted::is(Planted::QueriesCountedTwice) {
                     totals.query_count += 1;

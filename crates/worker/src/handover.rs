@@ -233,6 +233,7 @@ impl<I: Io> Worker<I> {
             stock: server.stock.pack(gathered),
             vars: self.packed_vars(&server.vars),
             overrides: server.overrides.as_deref().cloned().unwrap_or_default(),
+            told_by: server.told_by,
             cancel_key: (&*server.cancel_key).into(),
             scanner: server.scanner.clone(),
             fate: server.fate,

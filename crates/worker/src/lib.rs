@@ -7,6 +7,7 @@
 //! Not here: signals, files, names, the console's commands (`control`).
 
 mod accept;
+mod ahead;
 mod applicant;
 mod arrival;
 mod beside;
@@ -27,6 +28,7 @@ pub mod letters;
 mod loan;
 mod login;
 mod look;
+mod loss;
 mod luggage;
 mod mend;
 mod names;

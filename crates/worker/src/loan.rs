@@ -4,20 +4,55 @@
 //! way to it and no cancel request is; otherwise it is mended first or closed.
 //! Not here: who gets which server (crate `pool`), how a server is made clean (`mend`).
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Mode, Return, ServerKey};
 use protocol::fault::Fault;
+use protocol::state::Overrides;
+use protocol::vars::Tracked;
 use reactor::{Io, Level};
 use wire::write;
 
-use crate::client::{Client, Link, Stage as ClientStage};
-use crate::look::{DISCARD_ALL, changes};
+use crate::cancel::{QUERY_CANCELED, write_cancelled};
+use crate::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::look::DISCARD_ALL;
 use crate::mend::UNPROVEN;
-use crate::server::Stage;
+use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
+
+/// Whether a client has set something else than its server has.
+fn differ(server: &Server, ready: &Ready) -> bool {
+    match (&server.overrides, &ready.overrides) {
+        (Some(theirs), Some(ours)) => !Rc::ptr_eq(theirs, ours) && theirs != ours,
+        (theirs, ours) => theirs.is_some() != ours.is_some(),
+    }
+}
+
+/// The SQL that brings a server to what its client has set.
+fn changes(server: &Server, ready: &Ready) -> Option<String> {
+    let none = Overrides::default();
+    server.overrides.as_deref().unwrap_or(&none).changes_to(ready.overrides.as_deref().unwrap_or(&none))
+}
+
+/// Writes what tells a server in its client's packet what that has set; how many answers it will have. `None` where that cannot be:
+/// what a statement is worth that was prepared under other parameters is not known before they are in force.
+fn tell_along(server: &mut Server, ready: &Ready, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
+    if !server.vars.read_alike(&ready.vars, tracked) {
+        return None;
+    }
+    let none = Overrides::default();
+    let (theirs, ours) = (server.overrides.as_deref(), ready.overrides.as_deref());
+    let mut settings = theirs.unwrap_or(&none).differences(ours.unwrap_or(&none))?;
+    let name = tracked.application_name();
+    let renamed = ready.vars.get(name).filter(|ours| server.vars.get(name).is_some_and(|theirs| theirs != *ours));
+    settings.extend(renamed.map(|name| ("application_name", Some(name))));
+    let answers = server.told_by.tell(&settings, out)?;
+    server.is_renamed = renamed.is_some();
+    Some(answers)
+}
 
 impl<I: Io> Worker<I> {
     /// Lends a server to a client.
@@ -49,38 +84,55 @@ impl<I: Io> Worker<I> {
         self.catch_up(server_key, client_key, since);
     }
 
-    /// Tells a server what its client has set, if that differs, and then what the client says.
+    /// Tells a server what its client has set, if that differs, and then what the client says: in the same packet, if that can be.
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         server.asked = self.now;
-        let differs = !std::rc::Rc::ptr_eq(&ready.vars, &server.vars);
-        let name = self.force.tracked.application_name();
+        let tracked = &self.force.tracked;
+        let differs = !Rc::ptr_eq(&ready.vars, &server.vars);
+        let name = tracked.application_name();
         let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == ready.vars.get(name);
-        let sql = (differs && !is_namesake).then(|| server.vars.catch_up(&ready.vars, &self.force.tracked)).flatten();
-        // What is set is sent by itself: its text may be in the encoding that the parameters bring.
-        let overrides = changes(server.overrides.as_deref(), ready.overrides.as_deref());
-        let overrides = overrides.filter(|_| !planted::is(Planted::StateOfAnother));
+        let vars_differ = differs && !is_namesake;
+        let overrides_differ = differ(server, ready) && !planted::is(Planted::StateOfAnother);
+        let mut out = Vec::new();
+        let answers = match overrides_differ && ready.says_one_request() {
+            true => tell_along(server, ready, tracked, &mut out),
+            false => None,
+        };
+        let mut told = Vec::new();
+        let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
+        if let Some(answers) = answers.filter(|_| !is_careless) {
+            server.exchange.asks_ours_along(answers);
+        } else {
+            out.clear();
+            // What is set is sent by itself: its text may be in the encoding that the parameters bring.
+            told.extend(vars_differ.then(|| server.vars.catch_up(&ready.vars, tracked)).flatten());
+            told.extend(overrides_differ.then(|| changes(server, ready)).flatten());
+            for sql in &told {
+                write::query(&mut out, sql);
+                server.exchange.asks_ours();
+            }
+        }
         // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
         server.overrides.clone_from(&ready.overrides);
-        let ours: Vec<String> = sql.into_iter().chain(overrides).collect();
-        let catching_up = (!ours.is_empty()).then_some(since);
-        server.stage = Stage::Lent { client: client_key, catching_up };
-        let mut out = Vec::new();
-        for sql in &ours {
-            write::query(&mut out, sql);
-            server.exchange.asks_ours();
-        }
-        if ours.is_empty() {
+        if out.is_empty() {
+            server.stage = Stage::Lent { client: client_key, catching_up: None };
             self.forward_held(client_key);
             return;
         }
+        let catching_up = if answers.is_some() { CatchingUp::Along } else { CatchingUp::Before(since) };
+        server.stage = Stage::Lent { client: client_key, catching_up: Some(catching_up) };
         self.io.send(server.conn, out.into());
+        let along = if answers.is_some() { ready.pop_held() } else { None };
         if self.force.settings.verbose > 0 {
             let line = self.server_prefix(server_key);
-            for sql in &ours {
+            for sql in &told {
                 self.log.add(Level::Debug, format_args!("{line}varcache_apply: {sql}"));
             }
+        }
+        if let Some(along) = along {
+            self.forward(client_key, server_key, along);
         }
         self.arm_server(server_key);
     }
@@ -88,7 +140,7 @@ impl<I: Io> Worker<I> {
     /// The server has taken over the client's parameters.
     pub(crate) fn caught_up(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        if !server.exchange.owes_nothing() {
+        if server.exchange.is_ours() {
             return;
         }
         server.stage = Stage::Lent { client: client_key, catching_up: None };
@@ -111,6 +163,8 @@ impl<I: Io> Worker<I> {
             }
         }
         self.forward_held(client_key);
+        // Other limits hold for what went along.
+        self.arm_server(server_key);
     }
 
     /// Whether bytes of the client may go to this server now.
@@ -241,10 +295,33 @@ impl<I: Io> Worker<I> {
         self.want_again(client, since);
     }
 
+    /// What a server was told along with a request was cancelled, and the request with it: what its client had wanted.
+    fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey) {
+        self.uncount(server);
+        self.lose_server(server, "what it was told has been cancelled");
+        let Some(client) = self.clients.get(client_key) else { return };
+        let mut out = Vec::new();
+        write_cancelled(&mut out, "The server was being told the settings of the session.");
+        self.io.send(client.conn, out.into());
+        self.forward_held(client_key);
+        self.resume_client(client_key);
+    }
+
+    /// The request of a loan was counted when it was sent, and has never begun.
+    fn uncount(&mut self, server: ServerKey) {
+        let Some(server) = self.servers.get(server) else { return };
+        let totals = &mut self.places.databases[server.database as usize].totals;
+        totals.query_count -= u64::from(server.query_since.is_some());
+        totals.xact_count -= u64::from(server.xact_since.is_some());
+    }
+
     /// A query of our own failed.
-    pub(crate) fn ours_failed(&mut self, key: ServerKey) {
+    pub(crate) fn ours_failed(&mut self, key: ServerKey, sqlstate: &str) {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
+            Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if sqlstate == QUERY_CANCELED => {
+                self.cancelled_along(key, client);
+            }
             // The rest of its answer is waited for.
             Stage::Lent { .. } if server.look.is_some() => {
                 if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
@@ -252,6 +329,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             Stage::Lent { client, catching_up: Some(_) } if !planted::is(Planted::FailedSetIgnored) => {
+                self.uncount(key);
                 self.lose_server(key, "invalid server parameter");
                 self.fail_client(client, &Fault::InvalidServerParameter);
             }

@@ -13,7 +13,7 @@ use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Overrides, Pin};
 use reactor::{Io, Level};
-use route::Knowledge;
+use route::{Knowledge, Touches};
 use wire::write::{self, Says};
 
 use crate::client::{Client, Stage as ClientStage};
@@ -23,18 +23,6 @@ use crate::turn::Worker;
 
 /// What gives a server back as it was when it logged in.
 pub(crate) const DISCARD_ALL: &str = "DISCARD ALL";
-
-/// The SQL that brings a server to what its client has set.
-pub(crate) fn changes(server: Option<&Overrides>, client: Option<&Overrides>) -> Option<String> {
-    match (server, client) {
-        (None, None) => None,
-        (Some(server), Some(client)) if std::ptr::eq(server, client) => None,
-        (server, client) => {
-            let none = Overrides::default();
-            server.unwrap_or(&none).changes_to(client.unwrap_or(&none))
-        }
-    }
-}
 
 /// What a client is to have that was given settings to begin with: what it has reset is what they were.
 fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> Option<Rc<Overrides>> {
@@ -126,6 +114,9 @@ impl<I: Io> Worker<I> {
                 }
                 let overrides = shared(overrides);
                 traces.seen(&seen, self.now);
+                if seen.asked.has(Touches::STATEMENTS) {
+                    server.told_by.doubt();
+                }
                 ready.overrides = with_given(&overrides, ready.given.as_deref());
                 server.overrides = overrides;
                 self.learn(server_key, seen.knowledge);
@@ -234,6 +225,7 @@ impl<I: Io> Worker<I> {
             is_known && seen.holds.is_empty()
         });
         if let Some(seen) = seen {
+            server.told_by.doubt();
             let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
             let before = before.cloned().unwrap_or_default();
             server.overrides = shared(seen.overrides(&before, &self.force.tracked, login));

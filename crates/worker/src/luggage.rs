@@ -14,7 +14,7 @@ use protocol::cancel::CancelKey;
 use protocol::exchange::Exchange;
 use protocol::pack::Packed;
 use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
-use protocol::state::Overrides;
+use protocol::state::{Overrides, Prepared};
 use reactor::Address;
 use serde::{Deserialize, Serialize};
 use wire::Scanner;
@@ -196,6 +196,8 @@ pub struct PackedServer {
     pub(crate) vars: PackedVars,
     #[serde(default)]
     pub(crate) overrides: Overrides,
+    #[serde(default)]
+    pub(crate) told_by: Prepared,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::server::Fate,

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use base::Time;
 use base::planted::{self, Planted};
-use pool::{ClientKey, Event, PoolKey, ServerKey};
+use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::exchange::{Answered, Exchange};
 use protocol::fault::Fault;
 use protocol::prepared::Stock;
 use protocol::server::login::ServerLogin;
-use protocol::state::{Look, Overrides};
+use protocol::state::{Look, Overrides, Prepared};
 use protocol::vars::Vars;
 use reactor::tls::Security;
-use reactor::{Address, Chunk, Conn, End, Io, Level, TimerId};
+use reactor::{Address, Chunk, Conn, Io, Level, TimerId};
 use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
 use wire::frame::Part;
@@ -55,6 +55,10 @@ pub(crate) struct Server {
     pub(crate) vars: Rc<Vars>,
     /// What is set in its session, where that follows clients.
     pub(crate) overrides: Option<Rc<Overrides>>,
+    /// The statements by which it is told that.
+    pub(crate) told_by: Prepared,
+    /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
+    pub(crate) is_renamed: bool,
     /// It is asked what its session has.
     pub(crate) look: Option<Box<Look>>,
     /// Process id and secret, for cancel requests.
@@ -97,11 +101,20 @@ pub(crate) enum Stage {
     Lent {
         /// To whom.
         client: ClientKey,
-        /// Since when that client has waited, while the server first takes over its parameters.
-        catching_up: Option<Time>,
+        /// While the server first takes over that client's parameters.
+        catching_up: Option<CatchingUp>,
     },
     /// It is made clean.
     Cleaning(Cleaning),
+}
+
+/// Where the request is for which a server takes over parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CatchingUp {
+    /// It waits for that, since then.
+    Before(Time),
+    /// The server has it already.
+    Along,
 }
 
 /// How far TLS with a server is.
@@ -138,6 +151,8 @@ impl Server {
             stock: Stock::default(),
             vars,
             overrides: None,
+            told_by: Prepared::default(),
+            is_renamed: false,
             look: None,
             cancel_key: Box::default(),
             scanner: Scanner::default(),
@@ -261,6 +276,7 @@ impl<I: Io> Worker<I> {
                     self.settle_statements(key);
                 }
             }
+            let has_caught_up = was_ours && self.servers.get(key).is_some_and(|server| !server.exchange.is_ours());
             let Some(server) = self.servers.get_mut(key) else { return };
             if server.exchange.has_lost_steps() && server.client().is_some() {
                 self.give_client(key, &chunk, start..piece.range.start);
@@ -274,7 +290,10 @@ impl<I: Io> Worker<I> {
                     && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
                 let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
-                let is_withheld = is_ours || is_hidden || is_torn_ready || server.client().is_none();
+                let is_echo = piece.kind == backend::PARAMETER_STATUS
+                    && server.is_renamed
+                    && chunk.bytes()[piece.body.clone()].starts_with(b"application_name\0");
+                let is_withheld = is_ours || is_hidden || is_torn_ready || is_echo || server.client().is_none();
                 let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
                 server.fate = fate;
                 if fate == Fate::Forward
@@ -331,6 +350,11 @@ impl<I: Io> Worker<I> {
                 // A row of which a part has been collected is collected to its end, even if nobody looks any more.
                 backend::DATA_ROW if was_ours && self.servers.get(key).is_some_and(Server::is_told_rows) => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
+                }
+                backend::COMMAND_COMPLETE if has_caught_up => {
+                    if let Some(client) = self.servers.get(key).and_then(Server::client) {
+                        self.caught_up(key, client);
+                    }
                 }
                 backend::COMMAND_COMPLETE if self.may_drop_statements(key, &piece) => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
@@ -449,7 +473,7 @@ impl<I: Io> Worker<I> {
             // Not our query failed, but the server.
             self.server_gone(key);
         } else if is_ours {
-            self.ours_failed(key);
+            self.ours_failed(key, &notice.sqlstate);
         }
     }
 
@@ -484,6 +508,7 @@ impl<I: Io> Worker<I> {
     fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if !was_ours {
+            server.is_renamed = false;
             let totals = &mut self.places.databases[server.database as usize].totals;
             server.count_ends(self.now, totals);
         }
@@ -503,94 +528,6 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key).filter(is_shared_loan) else { return false };
         let is_statement = self.places.pool(server.pool).is_some_and(|place| place.mode == pool::Mode::Statement);
         is_statement && server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle
-    }
-
-    /// A server says goodbye while nobody uses it: an administrator ended it, or PostgreSQL shuts down. `body` is `None` when
-    /// the message has not come whole; it is not waited for, since the server must not be lent meanwhile.
-    fn farewell(&mut self, key: ServerKey, body: Option<&[u8]>) {
-        let line = self.server_prefix(key);
-        match body.map(Notice::parse) {
-            Some(Notice { severity, message, .. }) => {
-                self.log.add(Level::Warning, format_args!("{line}server said: {severity}: {message}"));
-            }
-            None => self.log.add(Level::Warning, format_args!("{line}server said an error that has not come whole")),
-        }
-        self.lose_server(key, "idle server got dirty");
-    }
-
-    /// The server has said what nobody can explain. Neither side of the pair can go on.
-    pub(crate) fn surprised(&mut self, key: ServerKey, kind: u8, what: &str) {
-        self.protocol_surprises += 1;
-        let line = self.server_prefix(key);
-        let shown = kind.escape_ascii();
-        self.log.add(Level::Error, format_args!("{line}protocol surprise: {what}, message kind '{shown}'"));
-        let Some(server) = self.servers.get(key) else { return };
-        match server.stage {
-            Stage::Idle | Stage::Cleaning(_) => self.lose_server(key, what),
-            Stage::Lent { client, .. } => {
-                self.lose_server(key, what);
-                self.fail_client(client, &Fault::ServerSurprise);
-            }
-            // Whoever was to have it is told so, or gets another one.
-            _ => self.dial_failed(key, pool::Failure::unreachable(what)),
-        }
-    }
-
-    /// A server has closed its connection, or it broke.
-    pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
-        if let End::Insecure(why) = end {
-            let line = self.server_prefix(key);
-            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
-        }
-        let Some(server) = self.servers.get(key) else { return };
-        match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
-                let text: Arc<str> = match end {
-                    End::Eof | End::Insecure(_) => "server conn crashed?".into(),
-                    End::Broken(error) => format!("server conn crashed? ({error})").into(),
-                };
-                self.dial_failed(key, pool::Failure::unreachable(text));
-            }
-            _ => self.server_gone(key),
-        }
-    }
-
-    /// A server that was logged in is there no more.
-    fn server_gone(&mut self, key: ServerKey) {
-        let why = "server conn crashed?";
-        match self.servers.get(key).map(|server| &server.stage) {
-            Some(&Stage::Lent { client, catching_up: Some(since) }) => self.lose_before_use(key, client, since, why),
-            Some(&Stage::Lent { client, .. }) if self.has_said_its_last(key) => {
-                self.lose_server(key, "server closed the stream");
-                self.part_from_client(client, "server closed the stream");
-            }
-            Some(&Stage::Lent { client, .. }) => {
-                self.lose_server(key, why);
-                self.fail_client(client, &Fault::ServerCrashed);
-            }
-            Some(Stage::Introducing) => self.dial_failed(key, pool::Failure::unreachable(why)),
-            _ => self.lose_server(key, why),
-        }
-    }
-
-    /// Closes a server that cannot be used any more, and tells its pool.
-    pub(crate) fn lose_server(&mut self, key: ServerKey, why: &str) {
-        self.unlink_from_client(key);
-        self.drop_server(key, why);
-        self.tell_pools(Event::Lost { server: key });
-    }
-}
-
-impl<I: Io> Worker<I> {
-    /// A server goes: its client, if it has one, has none any more.
-    pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get(key) else { return };
-        if let Some(client) = server.client()
-            && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
-        {
-            ready.link = crate::client::Link::None;
-            ready.is_answer_torn = server.is_in_message();
-        }
     }
 }
 

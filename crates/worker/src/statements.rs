@@ -328,6 +328,7 @@ impl<I: Io> Worker<I> {
     /// The server has said that all its statements are gone.
     pub(crate) fn statements_dropped(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
+        server.told_by.doubt();
         let client = server.client().filter(|_| !server.exchange.is_ours());
         let client = client.and_then(|client| self.clients.get_mut(client));
         server.stock.drop_all(client.and_then(names));

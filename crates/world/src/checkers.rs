@@ -468,10 +468,10 @@ const REASONS: &[&str] = &[
     "server DNS lookup failed",
     "query timeout",
     "var change failed",
-    "invalid server parameter",
 ];
 /// Why a server may be closed at any time.
-const CALM_REASONS: [&str; 7] = [
+const CALM_REASONS: [&str; 8] = [
+    "invalid server parameter",
     "its session could not be read in time",
     "replication client was closed",
     "server idle timeout",

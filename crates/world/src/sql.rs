@@ -25,6 +25,11 @@ impl Nonce {
         let (app, number) = word.split_once('.')?;
         Some(Self { app: app.parse().ok()?, number: number.parse().ok()? })
     }
+
+    /// Whether this is a mark that a server has only if it was set there by a MARK: the pooler cannot give it to another.
+    pub(crate) fn is_refused_mark(self) -> bool {
+        self.number % 40 == 7
+    }
 }
 
 /// What a statement does.

@@ -4,11 +4,13 @@
 //! the server is asked before anybody else gets it.
 //! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::look`).
 
+mod along;
 mod look;
 mod overrides;
 mod pins;
 mod traces;
 
+pub use along::Prepared;
 pub use look::{Look, Seen};
 pub use overrides::Overrides;
 pub use pins::{Hold, Kind, Pin};

@@ -77,6 +77,18 @@ impl Overrides {
         (!sql.is_empty()).then_some(sql)
     }
 
+    /// What a server that has these must be told to have those of `client`: each setting with its value, or without one where it is
+    /// what the session began with. `None` where who the session is has a part in it, which takes more than that.
+    #[must_use]
+    pub fn differences<'a>(&'a self, client: &'a Self) -> Option<Vec<(&'a str, Option<&'a str>)>> {
+        if IDENTITY.iter().any(|name| self.get(name).is_some() || client.get(name).is_some()) {
+            return None;
+        }
+        let gone = self.iter().filter(|(name, _)| client.get(name).is_none()).map(|(name, _)| (name, None));
+        let changed = client.iter().filter(|(name, value)| self.get(name) != Some(value));
+        Some(gone.chain(changed.map(|(name, value)| (name, Some(value)))).collect())
+    }
+
     fn others(&self) -> impl Iterator<Item = (&str, &str)> {
         self.iter().filter(|(name, _)| !IDENTITY.contains(name))
     }
@@ -114,6 +126,15 @@ mod tests {
             "RESET \"work_mem\";SELECT pg_catalog.set_config('a.b','2',false),pg_catalog.set_config('z', E'it''s \\\\',false)"
         );
         assert_eq!(changes(&[("a.b", "1")], &[]), "RESET \"a\".\"b\";");
+    }
+
+    #[test]
+    fn what_differs_can_be_told_one_by_one_unless_it_is_who_it_is() {
+        let (server, client) = (overrides(&[("a.b", "1"), ("x", "y")]), overrides(&[("a.b", "2"), ("z", "")]));
+        assert_eq!(server.differences(&client), Some(vec![("x", None), ("a.b", Some("2")), ("z", Some(""))]));
+        assert_eq!(client.differences(&client), Some(vec![]));
+        assert_eq!(server.differences(&overrides(&[("role", "ann")])), None);
+        assert_eq!(overrides(&[("role", "ann")]).differences(&server), None);
     }
 
     #[test]

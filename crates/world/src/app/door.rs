@@ -118,7 +118,7 @@ impl App {
     }
 
     /// Its `application_name`.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         if self.habits.is_plain { "app".to_owned() } else { format!("app{}", self.number) }
     }
 

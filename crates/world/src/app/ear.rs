@@ -69,6 +69,12 @@ impl App {
             self.belief.told = value.to_owned();
             return Heard::Nothing;
         }
+        // A server that was given it along with a request may say so in two parts.
+        let own = self.name();
+        if name == "application_name" && (*value == *own || value.starts_with(&format!("{own} - "))) {
+            witness.count("told its name again");
+            return Heard::Nothing;
+        }
         if name == "TimeZone" || name == "application_name" {
             // Its own settings are changed by nobody else, and it is told only of changes.
             self.accuse(witness, Charge::LeftOver, &format!("{name} has become {value} by itself"));

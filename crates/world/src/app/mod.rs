@@ -482,7 +482,10 @@ impl App {
         // However long it has waited for the server that does not know its TimeZone.
         // What it asks for may be another one.
         let before = self.asked.front().is_some_and(|request| request.before.zone == NOWHERE);
-        let is_lost = before || self.belief.zone == NOWHERE;
+        let is_refused = |mark: &str| Nonce::read(mark).is_some_and(Nonce::is_refused_mark);
+        let is_marked_so = is_refused(&self.belief.mark) || is_refused(&self.belief.mark_before);
+        let marked_before = self.asked.front().is_some_and(|request| is_refused(&request.before.mark));
+        let is_lost = before || self.belief.zone == NOWHERE || is_marked_so || marked_before;
         // Who goes on speaking when it is refused may lose the words to the reset of its connection, as on a real network.
         let was_wanted = self.has_left_by_itself || due.is_some();
         let words = self.last_words.take();

@@ -10,6 +10,7 @@ mod door;
 mod named;
 mod run;
 mod secrets;
+mod told;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -74,6 +75,7 @@ pub(crate) struct Session {
     copy: Option<Copy>,
     parsed: Option<Statement>,
     named: named::Named,
+    told_by: told::Told,
     portal: Option<Portal>,
     /// What it is asked of a user.
     about: Option<About>,
@@ -188,6 +190,7 @@ impl Session {
             copy: None,
             parsed: None,
             named: named::Named::new(),
+            told_by: told::Told::default(),
             portal: None,
             about: None,
             work: None,
@@ -360,6 +363,12 @@ impl Session {
             return;
         }
         self.mind_batch(kind, witness);
+        if self.is_failed_by_another()
+            && matches!(kind, frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE)
+        {
+            self.fail("25P02", "current transaction is aborted", true);
+            return;
+        }
         match kind {
             frontend::QUERY => {
                 let text = String::from_utf8_lossy(&body[..body.len() - 1]).into_owned();
@@ -377,6 +386,7 @@ impl Session {
                 _ => write::bare(&mut self.out, backend::NO_DATA),
             },
             // Nobody here opens a portal with a name.
+            frontend::EXECUTE if self.execute_told(witness) => {}
             frontend::EXECUTE if body.first() != Some(&0) => self.fail("34000", "portal does not exist", true),
             frontend::EXECUTE => {
                 let rows_max = body.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
@@ -387,6 +397,7 @@ impl Session {
                     self.parsed = None;
                 } else if body.first() == Some(&b'S') {
                     self.named.remove(&string(&body[1..]));
+                    self.told_by.drop_one(&string(&body[1..]));
                 }
                 write::bare(&mut self.out, backend::CLOSE_COMPLETE);
             }
@@ -408,6 +419,10 @@ impl Session {
 
     fn parse(&mut self, body: &[u8]) {
         let text = body.split(|&byte| byte == 0).nth(1).unwrap_or_default();
+        if told::is_of(&string(body)) {
+            self.parse_told(&string(body), &String::from_utf8_lossy(text));
+            return;
+        }
         if body.first() != Some(&0) {
             self.parse_named(&string(body), &String::from_utf8_lossy(text));
             return;
@@ -427,6 +442,9 @@ impl Session {
 
     fn bind(&mut self, body: &[u8], witness: &mut Witness) {
         let name = string(body.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default());
+        if told::is_of(&name) {
+            return self.bind_told(&name, body);
+        }
         if !name.is_empty() {
             let values = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();
             self.bind_named(&name, first_value(values).unwrap_or_default(), witness);
@@ -471,32 +489,6 @@ impl Session {
         if self.tx == TxStatus::Idle {
             self.owner = None;
             self.before = None;
-        }
-    }
-
-    /// From here on parameters fall back if it goes wrong.
-    fn transaction_begins(&mut self) {
-        if self.before.is_none() {
-            self.before = Some(self.vars.clone());
-        }
-    }
-
-    fn roll_back(&mut self) {
-        if let Some(before) = self.before.take() {
-            self.vars = before;
-        }
-    }
-
-    fn fail(&mut self, sqlstate: &str, message: &str, is_extended: bool) {
-        write::error(&mut self.out, write::Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
-        if self.tx == TxStatus::Open {
-            self.tx = TxStatus::Failed;
-        }
-        self.roll_back();
-        self.is_skipping = is_extended;
-        if is_extended {
-            self.portal = None;
-            self.is_flushed = true;
         }
     }
 

@@ -75,6 +75,11 @@ impl Session {
             write::bare(&mut self.out, backend::EMPTY_QUERY_RESPONSE);
         }
         while let Some(text) = rest.pop_front() {
+            let is_end = matches!(&*text, "ROLLBACK" | "COMMIT");
+            if self.is_failed_by_another() && !is_end {
+                self.fail("25P02", "current transaction is aborted", false);
+                break;
+            }
             let Some(statement) = Statement::read(&text) else {
                 if !self.run_own(&text, witness) {
                     break;
@@ -109,6 +114,32 @@ impl Session {
             }
         }
         self.ready();
+    }
+
+    /// From here on parameters fall back if it goes wrong.
+    pub(super) fn transaction_begins(&mut self) {
+        if self.before.is_none() {
+            self.before = Some(self.vars.clone());
+        }
+    }
+
+    pub(super) fn roll_back(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.vars = before;
+        }
+    }
+
+    pub(super) fn fail(&mut self, sqlstate: &str, message: &str, is_extended: bool) {
+        write::error(&mut self.out, write::Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
+        if self.tx == TxStatus::Open {
+            self.tx = TxStatus::Failed;
+        }
+        self.roll_back();
+        self.is_skipping = is_extended;
+        if is_extended {
+            self.portal = None;
+            self.is_flushed = true;
+        }
     }
 
     pub(super) fn execute(&mut self, rows_max: u32, witness: &mut Witness) {
@@ -235,6 +266,7 @@ impl Session {
                     self.held = None;
                 }
                 self.named.clear();
+                self.told_by.drop_all();
                 write::command_complete(&mut self.out, drop_tag(*is_discard));
                 return Some(sent);
             }
@@ -242,6 +274,11 @@ impl Session {
         }
         self.complete(nonce);
         Some(sent)
+    }
+
+    /// Whether it stands in a transaction that has failed and that no application has begun: whatever is said does nothing.
+    pub(super) fn is_failed_by_another(&self) -> bool {
+        self.tx == TxStatus::Failed && self.owner.is_none()
     }
 
     pub(super) fn complete(&mut self, nonce: Nonce) {
@@ -279,11 +316,17 @@ impl Session {
             self.dirty = None;
             self.held = None;
             self.named.clear();
+            self.told_by.drop_all();
             self.vars.clone_from(&self.started);
             write::command_complete(&mut self.out, drop_tag(true));
             return true;
         } else if let Some(mark) = text.strip_prefix("SELECT pg_catalog.set_config('app.mark','") {
-            self.vars.mark = mark.trim_end_matches("',false)").to_owned();
+            let mark = mark.trim_end_matches("',false)");
+            if Nonce::read(mark).is_some_and(Nonce::is_refused_mark) {
+                self.fail("22023", "invalid value for parameter", false);
+                return false;
+            }
+            self.vars.mark = mark.to_owned();
         } else if text == "RESET \"app\".\"mark\"" {
             self.vars.mark.clear();
         } else if text.starts_with("SELECT 's',n,") && text.contains("'app.mark'") && !self.vars.mark.is_empty() {

@@ -1,0 +1,139 @@
+//! How a server is told settings in the same packet as a client's request, and answers both at once.
+//!
+//! Always true: they are set whole or not at all, and stay set whatever becomes of the request, for they are a transaction of their
+//! own; if it fails, the server skips all that stands behind it up to a Sync (`ignore_till_sync` in `tcop/postgres.c`), and so the
+//! request.
+//! Not here: which request may stand behind it (`worker::ahead`), who waits for what (`exchange`).
+
+use serde::{Deserialize, Serialize};
+use wire::write;
+
+/// The statements for this that a server has prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Prepared {
+    /// One bit for each.
+    known: u32,
+    /// Those that may have been dropped.
+    doubted: u32,
+}
+
+impl Prepared {
+    /// Appends the messages that set these, each to its value or to what the session began with, if they are not too many; how many
+    /// answers they will have.
+    pub fn tell(&mut self, settings: &[(&str, Option<&str>)], out: &mut Vec<u8>) -> Option<u32> {
+        let count = settings.len();
+        if count == 0 || count > SETTINGS_MAX {
+            return None;
+        }
+        let mut answers = 0;
+        let mut step = |place: usize, sql: &dyn Fn() -> String, values: &[(&str, Option<&str>)]| {
+            let name = NAMES[place];
+            if self.known & 1 << place == 0 {
+                if self.doubted & 1 << place != 0 {
+                    // To close what is not there is no error.
+                    write::close(out, name);
+                    answers += 1;
+                }
+                write::parse(out, name.as_bytes(), &sql(), std::iter::empty());
+                self.known |= 1 << place;
+                answers += 1;
+            }
+            let value = |at: usize| if at.is_multiple_of(2) { Some(values[at / 2].0) } else { values[at / 2].1 };
+            write::bind(out, name, (0..2 * values.len()).map(value));
+            write::execute(out);
+            answers += 2;
+        };
+        step(0, &|| "BEGIN".into(), &[]);
+        step(count, &|| set(count), settings);
+        step(SETTINGS_MAX + 1, &|| "COMMIT".into(), &[]);
+        Some(answers)
+    }
+
+    /// The server has dropped all that was prepared, or may have.
+    pub fn doubt(&mut self) {
+        self.doubted |= self.known;
+        self.known = 0;
+    }
+}
+
+/// The statement that sets so many.
+fn set(count: usize) -> String {
+    let each = |place: usize| format!("pg_catalog.set_config(${},${},false)", 2 * place + 1, 2 * place + 2);
+    format!("SELECT {}", (0..count).map(each).collect::<Vec<_>>().join(","))
+}
+
+/// More than so many are told by themselves.
+const SETTINGS_MAX: usize = 10;
+/// The names of the statements: that which begins, those that set so many, and that which ends.
+const NAMES: [&str; SETTINGS_MAX + 2] = [
+    "TRUNKLINE_STATE_BEGIN",
+    "TRUNKLINE_STATE_1",
+    "TRUNKLINE_STATE_2",
+    "TRUNKLINE_STATE_3",
+    "TRUNKLINE_STATE_4",
+    "TRUNKLINE_STATE_5",
+    "TRUNKLINE_STATE_6",
+    "TRUNKLINE_STATE_7",
+    "TRUNKLINE_STATE_8",
+    "TRUNKLINE_STATE_9",
+    "TRUNKLINE_STATE_10",
+    "TRUNKLINE_STATE_COMMIT",
+];
+
+#[cfg(test)]
+mod tests {
+    use wire::frame::{Scanner, Step};
+
+    use super::*;
+
+    fn kinds(bytes: &[u8]) -> String {
+        let (mut scanner, mut at, mut kinds) = (Scanner::default(), 0, String::new());
+        while let Step::Piece(piece) = scanner.next(bytes, at, u32::MAX) {
+            kinds.push(char::from(piece.kind));
+            at = piece.range.end;
+        }
+        kinds
+    }
+
+    #[test]
+    fn what_is_prepared_is_prepared_once() {
+        let mut prepared = Prepared::default();
+        let mut tell = |settings: &[(&str, Option<&str>)]| {
+            let mut out = Vec::new();
+            let answers = prepared.tell(settings, &mut out);
+            (answers, kinds(&out), String::from_utf8_lossy(&out).into_owned())
+        };
+        let (answers, kinds, text) = tell(&[("a.b", Some("1")), ("work_mem", None)]);
+        assert_eq!((answers, &*kinds), (Some(9), "PBEPBEPBE"));
+        assert!(
+            text.contains("SELECT pg_catalog.set_config($1,$2,false),pg_catalog.set_config($3,$4,false)"),
+            "{text}"
+        );
+        let (answers, kinds, _) = tell(&[("a.b", Some("2")), ("work_mem", Some("1MB"))]);
+        assert_eq!((answers, &*kinds), (Some(6), "BEBEBE"));
+        let (answers, kinds, _) = tell(&[("a.b", None)]);
+        assert_eq!((answers, &*kinds), (Some(7), "BEPBEBE"));
+    }
+
+    #[test]
+    fn what_may_have_been_dropped_is_prepared_again_whether_or_not_it_was() {
+        let (mut prepared, mut out) = (Prepared::default(), Vec::new());
+        prepared.tell(&[("a.b", None)], &mut out);
+        prepared.doubt();
+        for expected in ["CPBECPBECPBE", "BEBEBE"] {
+            out.clear();
+            let answers = prepared.tell(&[("a.b", None)], &mut out);
+            assert_eq!((answers, &*kinds(&out)), (Some(expected.len() as u32), expected));
+        }
+    }
+
+    #[test]
+    fn what_is_too_much_is_not_told() {
+        let many = [("a.b", Some("1")); SETTINGS_MAX + 1];
+        let mut out = Vec::new();
+        assert_eq!(Prepared::default().tell(&many, &mut out), None);
+        assert_eq!(Prepared::default().tell(&[], &mut out), None);
+        assert!(out.is_empty());
+        assert!(Prepared::default().tell(&many[1..], &mut out).is_some());
+    }
+}

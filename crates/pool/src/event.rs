@@ -6,6 +6,11 @@ use base::Time;
 
 use crate::{ClientKey, Failure, Need, PoolKey, ServerKey};
 
+/// What is set in a session, in one number: with a server of its own likeness a client need not be told anything, and nobody is
+/// wrong if two are alike by chance. 0 is that of a session in which nothing is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Likeness(pub u32);
+
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -16,6 +21,8 @@ pub enum Event {
         pool: PoolKey,
         /// Who.
         client: ClientKey,
+        /// What it has set in its session.
+        likeness: Likeness,
     },
     /// The client needs another server, for the one that it got was lost before it was asked anything: it takes the place in
     /// the queue that it had.
@@ -26,6 +33,8 @@ pub enum Event {
         client: ClientKey,
         /// Since when it has waited in all.
         since: Time,
+        /// What it has set in its session.
+        likeness: Likeness,
     },
     /// The client waits for the parameters of a first login, which it is greeted with.
     Greets {
@@ -69,6 +78,8 @@ pub enum Event {
         server: ServerKey,
         /// In which condition.
         as_: Return,
+        /// What is set in its session.
+        likeness: Likeness,
     },
     /// What was ordered by [`crate::Command::Reset`] or [`crate::Command::Check`], or begun with [`Return::Mending`], has
     /// succeeded.

@@ -31,7 +31,7 @@ mod snapshot;
 
 pub use arrival::Arrival;
 pub use command::{CloseReason, Command, Need, Note, Refusal};
-pub use event::{Event, Return};
+pub use event::{Event, Likeness, Return};
 pub use failure::{Failure, FailureKind};
 pub use ledger::{Answer, Ledger, LedgerKey, LedgerKind, Letter, Patience};
 pub use limits::{Limits, Mode, Reuse};

@@ -13,6 +13,11 @@ pub(crate) struct Links {
 }
 
 impl Links {
+    /// The key of the row that came next.
+    pub(crate) fn newer(&self) -> Option<Key> {
+        self.newer
+    }
+
     /// The neighbour that came before.
     pub(crate) fn older(&self) -> Option<Key> {
         self.older

@@ -2,14 +2,14 @@
 //!
 //! Always true: a server that has been idle for `check_after` is only chosen when no fresher one is there, and then to
 //! be checked; among the others the one returned last goes first, so that the rest may age out, or the one returned
-//! first if the operator wants all of them kept in use.
+//! first if the operator wants all of them kept in use. A server in which what the client has set is set already goes before both.
 //! Not here: whether the client may have one at all (`pool`), or when to dial another (`dial`).
 
 use base::{Slab, Time};
 
-use crate::list::List;
+use crate::list::{Linked, List};
 use crate::slot::Slot;
-use crate::{Limits, Reuse, ServerKey};
+use crate::{Likeness, Limits, Reuse, ServerKey};
 
 /// An idle server, and whether it can be lent as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,11 +20,18 @@ pub(crate) enum Pick {
     Aged(ServerKey),
 }
 
-/// Chooses among the idle servers of a pool. Costs the same however many there are, except that the oldest fresh one is
+/// Chooses among the idle servers of a pool, for a client of this likeness. Costs the same however many there are, except that the oldest fresh one is
 /// looked for behind the aged ones: these are many only when there is little to do.
-pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, now: Time) -> Option<Pick> {
+pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, wanted: Likeness, now: Time) -> Option<Pick> {
     let newest = idle.newest()?;
-    if is_aged(slots.get(newest)?, limits, now) {
+    let slot = slots.get(newest)?;
+    if limits.reuse == Reuse::Newest
+        && slot.likeness != wanted
+        && let Some(alike) = alike(idle, slots, wanted).filter(|(_, slot)| !is_aged(slot, limits, now))
+    {
+        return Some(Pick::Fresh(alike.0));
+    }
+    if is_aged(slot, limits, now) {
         return Some(Pick::Aged(match limits.reuse {
             Reuse::Newest => newest,
             Reuse::Oldest => idle.oldest()?,
@@ -37,6 +44,23 @@ pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, now: Time) 
         }
     }
 }
+
+/// The last returned of this likeness, among the last that were returned.
+fn alike<'a>(idle: &List, slots: &'a Slab<Slot>, wanted: Likeness) -> Option<(ServerKey, &'a Slot)> {
+    let mut next = idle.newest();
+    for _ in 0..LAST_RETURNED {
+        let key = next?;
+        let slot = slots.get(key)?;
+        if slot.likeness == wanted {
+            return Some((key, slot));
+        }
+        next = slot.links().older();
+    }
+    None
+}
+
+/// So many idle servers are looked at for one that is like a client.
+const LAST_RETURNED: usize = 32;
 
 /// Whether an idle server has to be checked before it is lent.
 pub(crate) fn is_aged(slot: &Slot, limits: &Limits, now: Time) -> bool {
@@ -69,41 +93,57 @@ mod tests {
     #[test]
     fn the_last_returned_is_lent_first() {
         let (slots, list, keys) = idle(&[1, 2, 3]);
-        let picked = pick(&list, &slots, &limits(Reuse::Newest, None), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, None), Likeness(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Fresh(keys[2])));
+    }
+
+    #[test]
+    fn one_that_is_like_the_client_is_lent_first() {
+        let (mut slots, list, keys) = idle(&[1, 2, 3]);
+        slots.get_mut(keys[0]).expect("a server").likeness = Likeness(7);
+        let at = Time::from_secs(9);
+        let picked = |limits: &Limits, wanted| pick(&list, &slots, limits, Likeness(wanted), at);
+        assert_eq!(picked(&limits(Reuse::Newest, None), 7), Some(Pick::Fresh(keys[0])));
+        assert_eq!(picked(&limits(Reuse::Newest, None), 8), Some(Pick::Fresh(keys[2])));
+        assert_eq!(
+            picked(&limits(Reuse::Newest, Some(7)), 7),
+            Some(Pick::Fresh(keys[2])),
+            "it would have to be checked"
+        );
+        assert_eq!(picked(&limits(Reuse::Oldest, None), 0), Some(Pick::Fresh(keys[0])), "it is its turn");
     }
 
     #[test]
     fn round_robin_lends_the_first_returned() {
         let (slots, list, keys) = idle(&[1, 2, 3]);
-        let picked = pick(&list, &slots, &limits(Reuse::Oldest, None), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Oldest, None), Likeness(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Fresh(keys[0])));
     }
 
     #[test]
     fn round_robin_passes_over_those_that_must_be_checked() {
         let (slots, list, keys) = idle(&[1, 5, 6]);
-        let picked = pick(&list, &slots, &limits(Reuse::Oldest, Some(5)), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Oldest, Some(5)), Likeness(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Fresh(keys[1])));
     }
 
     #[test]
     fn when_all_are_aged_one_is_checked() {
         let (slots, list, keys) = idle(&[1, 2]);
-        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(5)), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(5)), Likeness(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Aged(keys[1])));
     }
 
     #[test]
     fn a_delay_of_nothing_checks_always() {
         let (slots, list, keys) = idle(&[9]);
-        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(0)), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(0)), Likeness(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Aged(keys[0])));
     }
 
     #[test]
     fn nothing_is_picked_from_nothing() {
         let (slots, list, _) = idle(&[]);
-        assert_eq!(pick(&list, &slots, &limits(Reuse::Newest, None), Time::from_secs(9)), None);
+        assert_eq!(pick(&list, &slots, &limits(Reuse::Newest, None), Likeness(0), Time::from_secs(9)), None);
     }
 }

@@ -12,12 +12,12 @@ use base::{Random, Slab, Time};
 use crate::bank::Hunger;
 use crate::dial::Logins;
 use crate::pick::{Pick, pick};
-use crate::queue::{Queue, Seats, Wish};
+use crate::queue::{Queue, Seat, Seats, Wish};
 use crate::shelf::Shelf;
 use crate::slot::{Move, Slot, State, Work};
 use crate::{
-    ClientKey, CloseReason, Command, Failure, FailureKind, Limits, Need, Note, PoolKey, Refusal, Return, ServerKey,
-    Snapshot,
+    ClientKey, CloseReason, Command, Failure, FailureKind, Likeness, Limits, Need, Note, PoolKey, Refusal, Return,
+    ServerKey, Snapshot,
 };
 
 /// The rows of all pools of a worker.
@@ -115,28 +115,21 @@ impl Pool {
         }
     }
 
-    /// A client needs a server, and has needed it `since` then. It must not wait anywhere.
-    pub(crate) fn wants(
-        &mut self,
-        now: Time,
-        tables: &mut Tables,
-        client: ClientKey,
-        since: Time,
-        out: &mut Vec<Command>,
-    ) {
-        if let Some(why) = self.refusal(now, tables) {
-            out.push(Command::Refuse { client, why });
-            return;
+    /// A client needs a server. It must not wait anywhere.
+    pub(crate) fn wants(&mut self, now: Time, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
+        match self.refusal(now, tables) {
+            Some(why) => out.push(Command::Refuse { client: seat.client, why }),
+            None => self.waiting.join(&mut tables.seats, seat),
         }
-        self.waiting.join(&mut tables.seats, client, self.key, Wish::Server, since);
     }
 
     /// A client waits to be greeted. It must not wait anywhere.
-    pub(crate) fn greets(&mut self, now: Time, tables: &mut Tables, client: ClientKey, out: &mut Vec<Command>) {
+    pub(crate) fn greets(&mut self, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
+        let client = seat.client;
         match self.life {
             Life::Closed => out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved }),
             Life::Open if self.logins.is_welcomed() => out.push(Command::Welcome { client }),
-            Life::Open => self.greeting.join(&mut tables.seats, client, self.key, Wish::Welcome, now),
+            Life::Open => self.greeting.join(&mut tables.seats, seat),
         }
     }
 
@@ -207,9 +200,12 @@ impl Pool {
         now: Time,
         tables: &mut Tables,
         server: ServerKey,
-        as_: Return,
+        (as_, likeness): (Return, Likeness),
         out: &mut Vec<Command>,
     ) {
+        if let Some(slot) = tables.slots.get_mut(server) {
+            slot.likeness = likeness;
+        }
         if as_ == Return::Mending {
             self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Mend), now);
             return;
@@ -319,7 +315,8 @@ impl Pool {
     pub(crate) fn serve(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.make_room(now, tables, out);
         while !self.waiting.is_empty() {
-            match pick(self.shelf.list(State::Idle), &tables.slots, &self.limits, now) {
+            let wanted = self.waiting.first(&tables.seats).map(|seat| seat.likeness).unwrap_or_default();
+            match pick(self.shelf.list(State::Idle), &tables.slots, &self.limits, wanted, now) {
                 Some(Pick::Fresh(server)) => self.attach(now, tables, server, out),
                 Some(Pick::Aged(server)) if self.waiting.len() > self.shelf.coming() => {
                     self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Check), now);
@@ -452,7 +449,8 @@ impl Pool {
     }
 
     fn attach(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
-        let Some(seat) = self.waiting.pop(&mut tables.seats) else { return };
+        let likeness = tables.slots.get(server).map(|slot| slot.likeness).unwrap_or_default();
+        let Some(seat) = self.waiting.pop_alike(&mut tables.seats, likeness) else { return };
         let is_lent = self.shelf.shift(&mut tables.slots, server, Move::Attach, now);
         assert!(is_lent, "only an idle server is lent");
         out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });

@@ -13,9 +13,9 @@ use crate::arrival::Arrival;
 use crate::bank::Bank;
 use crate::pick::is_aged;
 use crate::pool::{Pool, Tables};
-use crate::queue::{Seats, Wish};
+use crate::queue::{Seat, Seats, Wish};
 use crate::slot::Move;
-use crate::{ClientKey, Command, Event, Failure, Limits, PoolKey, Refusal, ServerKey, Snapshot, State};
+use crate::{ClientKey, Command, Event, Failure, Likeness, Limits, PoolKey, Refusal, ServerKey, Snapshot, State};
 
 /// All pools of one worker.
 #[derive(Debug)]
@@ -120,15 +120,23 @@ impl Pools {
     /// The world tells the pools something; the pools say what must be done about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
         match event {
-            Event::Wants { pool, client } => self.wishes(now, pool, client, Wish::Server, now, out),
-            Event::WantsAgain { pool, client, since } => self.wishes(now, pool, client, Wish::Server, since, out),
-            Event::WantsPrivate { pool, client, since } => self.wishes(now, pool, client, Wish::Private, since, out),
-            Event::Greets { pool, client } => self.wishes(now, pool, client, Wish::Welcome, now, out),
+            Event::Wants { pool, client, likeness } => {
+                self.wishes(now, Seat::new(client, pool, Wish::Server, now, likeness), out);
+            }
+            Event::WantsAgain { pool, client, since, likeness } => {
+                self.wishes(now, Seat::new(client, pool, Wish::Server, since, likeness), out);
+            }
+            Event::WantsPrivate { pool, client, since } => {
+                self.wishes(now, Seat::new(client, pool, Wish::Private, since, Likeness::default()), out);
+            }
+            Event::Greets { pool, client } => {
+                self.wishes(now, Seat::new(client, pool, Wish::Welcome, now, Likeness::default()), out);
+            }
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
             Event::DialFailed { server, failure } => self.dial_failed(now, server, failure, out),
-            Event::Returned { server, as_ } => {
-                self.with_pool_of(server, |pool, tables| pool.returned(now, tables, server, as_, out));
+            Event::Returned { server, as_, likeness } => {
+                self.with_pool_of(server, |pool, tables| pool.returned(now, tables, server, (as_, likeness), out));
             }
             Event::Cleaned { server } => {
                 self.with_pool_of(server, |pool, tables| pool.cleaned(now, tables, server, out))
@@ -202,7 +210,8 @@ impl Pools {
     }
 
     /// A client waits for something. It waits in one place only, the latest.
-    fn wishes(&mut self, now: Time, key: PoolKey, client: ClientKey, wish: Wish, since: Time, out: &mut Vec<Command>) {
+    fn wishes(&mut self, now: Time, wished: Seat, out: &mut Vec<Command>) {
+        let Seat { client, pool: key, wish, .. } = wished;
         if let Some(seat) = self.tables.seats.at(client) {
             if (seat.client, seat.pool, seat.wish) == (client, key, wish) {
                 return;
@@ -214,9 +223,9 @@ impl Pools {
             return;
         }
         self.with(key, |pool, tables| match wish {
-            Wish::Server => pool.wants(now, tables, client, since, out),
-            Wish::Welcome => pool.greets(now, tables, client, out),
-            Wish::Private => pool.wants_private(tables, client, since, out),
+            Wish::Server => pool.wants(now, tables, wished, out),
+            Wish::Welcome => pool.greets(tables, wished, out),
+            Wish::Private => pool.wants_private(tables, wished, out),
         });
     }
 

@@ -10,22 +10,16 @@ use base::planted::{self, Planted};
 
 use crate::bank::Hunger;
 use crate::pool::{Life, Pool, Source, Tables, first_since};
-use crate::queue::Wish;
+use crate::queue::{Seat, Wish};
 use crate::slot::{Move, Owner, State};
-use crate::{ClientKey, CloseReason, Command, Failure, FailureKind, Refusal, ServerKey};
+use crate::{CloseReason, Command, Failure, FailureKind, Likeness, Refusal, ServerKey};
 
 impl Pool {
     /// A client needs a server for itself alone. It must not wait anywhere.
-    pub(crate) fn wants_private(
-        &mut self,
-        tables: &mut Tables,
-        client: ClientKey,
-        since: Time,
-        out: &mut Vec<Command>,
-    ) {
+    pub(crate) fn wants_private(&mut self, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
         match self.life {
-            Life::Closed => out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved }),
-            Life::Open => self.private.join(&mut tables.seats, client, self.key, Wish::Private, since),
+            Life::Closed => out.push(Command::Refuse { client: seat.client, why: Refusal::DatabaseRemoved }),
+            Life::Open => self.private.join(&mut tables.seats, seat),
         }
     }
 
@@ -139,6 +133,7 @@ impl Pool {
         if planted::is(Planted::PrivateWaiterForgotten) {
             return;
         }
-        self.private.join(&mut tables.seats, owner.client, self.key, Wish::Private, owner.since);
+        let seat = Seat::new(owner.client, self.key, Wish::Private, owner.since, Likeness::default());
+        self.private.join(&mut tables.seats, seat);
     }
 }

@@ -8,7 +8,7 @@ use base::planted::{self, Planted};
 use base::{Key, Slab, Time};
 
 use crate::list::{Linked, Links, List};
-use crate::{ClientKey, PoolKey};
+use crate::{ClientKey, Likeness, PoolKey};
 
 /// What a client waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,17 @@ pub(crate) struct Seat {
     pub(crate) pool: PoolKey,
     pub(crate) wish: Wish,
     pub(crate) since: Time,
+    /// What it has set in its session.
+    pub(crate) likeness: Likeness,
+    /// How often somebody behind it got a server that was more like that one.
+    passed_over: u32,
     links: Links,
+}
+
+impl Seat {
+    pub(crate) fn new(client: ClientKey, pool: PoolKey, wish: Wish, since: Time, likeness: Likeness) -> Self {
+        Self { client, pool, wish, since, likeness, passed_over: 0, links: Links::default() }
+    }
 }
 
 impl Linked for Seat {
@@ -75,8 +85,8 @@ pub(crate) struct Queue {
 impl Queue {
     /// Lets a client wait behind all who have waited as long or longer: behind all others, unless it had its turn already and
     /// got nothing of it. It must not wait anywhere.
-    pub(crate) fn join(&mut self, seats: &mut Seats, client: ClientKey, pool: PoolKey, wish: Wish, since: Time) {
-        let seat = Seat { client, pool, wish, since, links: Links::default() };
+    pub(crate) fn join(&mut self, seats: &mut Seats, seat: Seat) {
+        let (client, since) = (seat.client, seat.since);
         let key = seats.rows.insert(seat).expect("the table of seats is as large as keys can count");
         let mut behind = self.list.newest();
         while let Some(seat) = behind.and_then(|behind| seats.rows.get(behind)).filter(|seat| seat.since > since) {
@@ -113,6 +123,29 @@ impl Queue {
         Some(seat)
     }
 
+    /// Lets the first go that is like this, of those in front; the very first, if nobody is, or if that would pass over somebody
+    /// once too often.
+    pub(crate) fn pop_alike(&mut self, seats: &mut Seats, likeness: Likeness) -> Option<Seat> {
+        let first = self.first(seats)?;
+        if first.likeness == likeness || planted::is(Planted::LastComeFirstServed) {
+            return self.pop(seats);
+        }
+        let in_front =
+            self.list.iter(&seats.rows).take(IN_FRONT).take_while(|(_, seat)| seat.passed_over < PASSED_OVER_MAX);
+        let Some(place) = in_front.map(|(_, seat)| seat).position(|seat| seat.likeness == likeness) else {
+            return self.pop(seats);
+        };
+        let mut key = self.list.oldest()?;
+        for _ in 0..place {
+            let seat = seats.rows.get_mut(key)?;
+            seat.passed_over += 1;
+            key = seat.links.newer()?;
+        }
+        let seat = seats.rows.get(key).copied()?;
+        self.leave(seats, seat.client);
+        Some(seat)
+    }
+
     /// How many wait.
     pub(crate) fn len(&self) -> u32 {
         self.list.len()
@@ -124,6 +157,11 @@ impl Queue {
     }
 }
 
+/// So many of those who wait are looked at for one that is like a server.
+const IN_FRONT: usize = 32;
+/// So often somebody who waits may be passed over for that.
+const PASSED_OVER_MAX: u32 = 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,17 +172,22 @@ mod tests {
         Key { index, generation: 1 }
     }
 
+    fn join(seats: &mut Seats, queue: &mut Queue, index: u32, since: u64, likeness: u32) {
+        let seat = Seat::new(client(index), POOL, Wish::Server, Time(since), Likeness(likeness));
+        queue.join(seats, seat);
+    }
+
     fn crowd(size: u32) -> (Seats, Queue) {
         let (mut seats, mut queue) = (Seats::new(), Queue::default());
-        (0..size).for_each(|index| queue.join(&mut seats, client(index), POOL, Wish::Server, Time(u64::from(index))));
+        (0..size).for_each(|index| join(&mut seats, &mut queue, index, u64::from(index), 0));
         (seats, queue)
     }
 
     #[test]
     fn who_has_waited_before_does_not_begin_anew() {
         let (mut seats, mut queue) = crowd(3);
-        queue.join(&mut seats, client(7), POOL, Wish::Server, Time(1));
-        queue.join(&mut seats, client(8), POOL, Wish::Server, Time(0));
+        join(&mut seats, &mut queue, 7, 1, 0);
+        join(&mut seats, &mut queue, 8, 0, 0);
         let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
         assert_eq!(order, [0, 8, 1, 7, 2]);
     }
@@ -154,6 +197,20 @@ mod tests {
         let (mut seats, mut queue) = crowd(3);
         let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
         assert_eq!(order, [0, 1, 2]);
+    }
+
+    #[test]
+    fn who_is_like_the_server_goes_first_until_somebody_has_been_passed_over_often() {
+        let (mut seats, mut queue) = (Seats::new(), Queue::default());
+        join(&mut seats, &mut queue, 0, 0, 1);
+        (1..=PASSED_OVER_MAX + 5).for_each(|index| join(&mut seats, &mut queue, index, u64::from(index), 2));
+        let mut pop = |likeness| queue.pop_alike(&mut seats, Likeness(likeness)).map(|seat| seat.client.index);
+        for index in 1..=PASSED_OVER_MAX {
+            assert_eq!(pop(2), Some(index));
+        }
+        assert_eq!(pop(2), Some(0), "it has been passed over often enough");
+        assert_eq!(pop(3), Some(PASSED_OVER_MAX + 1), "nobody is like that");
+        assert_eq!(pop(2), Some(PASSED_OVER_MAX + 2));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use base::Time;
 use base::planted::{self, Planted};
 
 use crate::list::{Linked, Links};
-use crate::{ClientKey, PoolKey};
+use crate::{ClientKey, Likeness, PoolKey};
 
 /// Where a server stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,14 +114,26 @@ pub(crate) struct Slot {
     pub(crate) is_granted: bool,
     /// For whom alone it is.
     pub(crate) owner: Option<Owner>,
+    /// What is set in its session, as far as is known.
+    pub(crate) likeness: Likeness,
     links: Links,
 }
 
 impl Slot {
     /// A free slot of a pool, from now on.
     pub(crate) fn new(pool: PoolKey, now: Time, era: u32, is_granted: bool) -> Self {
-        let owner = None;
-        Self { pool, state: State::Free, since: now, born: now, era, is_granted, owner, links: Links::default() }
+        let (owner, likeness) = (None, Likeness::default());
+        Self {
+            pool,
+            state: State::Free,
+            since: now,
+            born: now,
+            era,
+            is_granted,
+            owner,
+            likeness,
+            links: Links::default(),
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use crate::ahead;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
+use crate::look::likeness;
 use crate::places::DatabasePlace;
 use crate::reading::{Reading, Torn};
 use crate::statements::{Collected, Following, Taken};
@@ -382,15 +383,15 @@ impl<I: Io> Worker<I> {
             return;
         }
         ready.is_notified = false;
-        let pool = ready.pool;
-        self.want(key, self.now, Event::Wants { pool, client: key });
+        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref()));
+        self.want(key, self.now, Event::Wants { pool, client: key, likeness });
     }
 
     /// The client's server was lost before it was asked anything: what is held is for another one.
     pub(crate) fn want_again(&mut self, key: Key, since: Time) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let pool = ready.pool;
-        self.want(key, since, Event::WantsAgain { pool, client: key, since });
+        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref()));
+        self.want(key, since, Event::WantsAgain { pool, client: key, since, likeness });
     }
 
     fn want(&mut self, key: Key, since: Time, event: Event) {

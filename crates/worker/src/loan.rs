@@ -18,7 +18,7 @@ use wire::write;
 
 use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::look::DISCARD_ALL;
+use crate::look::{DISCARD_ALL, likeness};
 use crate::mend::UNPROVEN;
 use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
             Some(Client { stage: ClientStage::Ready(ready), .. }) if matches!(ready.link, Link::Waiting(_)) => ready,
             _ => {
                 // It has gone in this very turn, or wants nothing any more; the server has heard nothing of it.
-                self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
+                self.give_back(server_key);
                 return;
             }
         };
@@ -236,7 +236,7 @@ impl<I: Io> Worker<I> {
         } else {
             server.stage = Stage::Idle;
             self.unlink_flow(client_key, server_key);
-            self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
+            self.give_back(server_key);
         }
         // What the client said meanwhile begins its next request, if it has taken most of its answers.
         if !self.is_behind(client_key) {
@@ -245,6 +245,13 @@ impl<I: Io> Worker<I> {
         if self.places.has_idle_timeouts {
             self.arm_client(client_key);
         }
+    }
+
+    /// A server that is clean goes back to its pool.
+    fn give_back(&mut self, server: ServerKey) {
+        let overrides = self.servers.get(server).and_then(|server| server.overrides.as_deref());
+        let likeness = likeness(overrides);
+        self.tell_pools(Event::Returned { server, as_: Return::Clean, likeness });
     }
 
     /// A client leaves its server, in whatever state.
@@ -283,7 +290,7 @@ impl<I: Io> Worker<I> {
         if is_clean && server.cancels_sent == 0 {
             server.stage = Stage::Idle;
             self.resume_server(server_key);
-            self.tell_pools(Event::Returned { server: server_key, as_: Return::Clean });
+            self.give_back(server_key);
             return;
         }
         self.mend(server_key, is_torn);

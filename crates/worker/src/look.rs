@@ -9,7 +9,7 @@ use std::rc::Rc;
 use base::Time;
 use base::planted::{self, Planted};
 use config::Policy;
-use pool::{ClientKey, PoolKey, ServerKey};
+use pool::{ClientKey, Likeness, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Overrides, Pin};
 use reactor::{Io, Level};
@@ -35,6 +35,11 @@ fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> O
         }
         _ => overrides.clone(),
     }
+}
+
+/// What is set in a session, in one number.
+pub(crate) fn likeness(overrides: Option<&Overrides>) -> Likeness {
+    Likeness(overrides.map_or(0, Overrides::likeness))
 }
 
 /// In the hands of everybody who has them; nothing where there are none.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Time;
 use config::CheckQuery;
-use pool::{Event, Return, ServerKey};
+use pool::{Event, Likeness, Return, ServerKey};
 use protocol::exchange::Exchange;
 use protocol::server::mend::{Mend, Progress};
 use protocol::state::Overrides;
@@ -131,7 +131,7 @@ impl<I: Io> Worker<I> {
         }
         self.resume_server(key);
         self.hear_server(key);
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, likeness: Likeness::default() });
         self.arm_server(key);
         if progress == Progress::WantsCancel {
             self.cancel_server(key, None);
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, likeness: Likeness::default() });
         self.arm_server(key);
     }
 
@@ -169,7 +169,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn hold_for_cancels(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::AwaitCancels));
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending });
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, likeness: Likeness::default() });
         self.arm_server(key);
     }
 

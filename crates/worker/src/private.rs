@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
-use pool::{ClientKey, Event, PoolKey, Return, ServerKey};
+use pool::{ClientKey, Event, Likeness, PoolKey, Return, ServerKey};
 use protocol::replication::Replication;
 use protocol::server::login::Identity;
 use reactor::Io;
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
         let is_at_rest = server.exchange.may_end();
         if is_at_rest && planted::is(Planted::PrivateServerReturned) {
             server.stage = Stage::Idle;
-            self.tell_pools(Event::Returned { server: key, as_: Return::Clean });
+            self.tell_pools(Event::Returned { server: key, as_: Return::Clean, likeness: Likeness::default() });
             return;
         }
         let why = if is_at_rest { "replication client was closed" } else { CLIENT_GONE_IN_THE_MIDDLE };

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{Key, Time};
-use pool::{Arrival, Command, Event, Failure, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey, State};
+use pool::{
+    Arrival, Command, Event, Failure, Likeness, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey, State,
+};
 
 /// The pools and what has come out of them.
 pub(crate) struct Stage {
@@ -85,10 +87,15 @@ impl Stage {
 
     fn event(&mut self, words: &[&str]) -> Event {
         match words {
-            ["wants", who, pool @ ..] => Event::Wants { client: client(who), pool: self.pool(pool) },
+            ["wants", who, "like", likeness, pool @ ..] => {
+                Event::Wants { client: client(who), pool: self.pool(pool), likeness: like(likeness) }
+            }
+            ["wants", who, pool @ ..] => {
+                Event::Wants { client: client(who), pool: self.pool(pool), likeness: Likeness::default() }
+            }
             ["wants-again", who, since, pool @ ..] => {
                 let since = Time::from_secs(since.parse().expect("seconds"));
-                Event::WantsAgain { client: client(who), pool: self.pool(pool), since }
+                Event::WantsAgain { client: client(who), pool: self.pool(pool), since, likeness: Likeness::default() }
             }
             ["wants-private", who, pool @ ..] => {
                 Event::WantsPrivate { client: client(who), pool: self.pool(pool), since: self.now }
@@ -99,8 +106,15 @@ impl Stage {
             ["failed", server, kind, text @ ..] => {
                 Event::DialFailed { server: self.server(server), failure: failure(kind, &text.join(" ")) }
             }
-            ["returned", server] => Event::Returned { server: self.server(server), as_: Return::Clean },
-            ["returned", server, "mending"] => Event::Returned { server: self.server(server), as_: Return::Mending },
+            ["returned", server] => {
+                Event::Returned { server: self.server(server), as_: Return::Clean, likeness: Likeness::default() }
+            }
+            ["returned", server, "like", likeness] => {
+                Event::Returned { server: self.server(server), as_: Return::Clean, likeness: like(likeness) }
+            }
+            ["returned", server, "mending"] => {
+                Event::Returned { server: self.server(server), as_: Return::Mending, likeness: Likeness::default() }
+            }
             ["cleaned", server] => Event::Cleaned { server: self.server(server) },
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },
@@ -312,6 +326,10 @@ fn need(word: &str) -> Need {
         "minimum" => Need::Minimum,
         _ => panic!("there is no need {word}"),
     }
+}
+
+fn like(number: &str) -> Likeness {
+    Likeness(number.parse().expect("a number"))
 }
 
 fn client(name: &str) -> Key {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,34 +14,61 @@ use crate::vars::push_literal;
 
 /// Settings by their names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Overrides(BTreeMap<Box<str>, Box<str>>);
+#[serde(from = "BTreeMap<Box<str>, Box<str>>", into = "BTreeMap<Box<str>, Box<str>>")]
+pub struct Overrides {
+    settings: BTreeMap<Box<str>, Box<str>>,
+    likeness: u32,
+}
+
+impl From<BTreeMap<Box<str>, Box<str>>> for Overrides {
+    fn from(settings: BTreeMap<Box<str>, Box<str>>) -> Self {
+        let likeness = settings.iter().fold(0, |all, (name, value)| all ^ hash(name, value));
+        Self { settings, likeness }
+    }
+}
+
+impl From<Overrides> for BTreeMap<Box<str>, Box<str>> {
+    fn from(overrides: Overrides) -> Self {
+        overrides.settings
+    }
+}
 
 impl Overrides {
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.settings.is_empty()
     }
 
     /// Each with its value, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        self.settings.iter().map(|(name, value)| (&**name, &**value))
     }
 
     /// The value of one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(|value| &**value)
+        self.settings.get(name).map(|value| &**value)
     }
 
     /// Sets one.
     pub fn set(&mut self, name: &str, value: &str) {
-        self.0.insert(name.into(), value.into());
+        self.reset(name);
+        self.settings.insert(name.into(), value.into());
+        self.likeness ^= hash(name, value);
     }
 
     /// Forgets one: it is what the session began with.
     pub fn reset(&mut self, name: &str) {
-        self.0.remove(name);
+        if let Some(value) = self.settings.remove(name) {
+            self.likeness ^= hash(name, &value);
+        }
+    }
+
+    /// A number that is the same for the same settings, and seldom for others; 0 where there is none.
+    #[must_use]
+    pub fn likeness(&self) -> u32 {
+        self.likeness
     }
 
     /// The SQL by which a server that has these gets those of `client`; nothing where they agree. Who the session is changes last:
@@ -94,6 +122,13 @@ impl Overrides {
     }
 }
 
+/// The same everywhere and at all times.
+fn hash(name: &str, value: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (name, value).hash(&mut hasher);
+    hasher.finish() as u32
+}
+
 /// Who the session is, in the order in which it becomes that: a new session authorization is no role.
 pub(super) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
@@ -109,6 +144,21 @@ mod tests {
 
     fn changes(from: &[(&str, &str)], to: &[(&str, &str)]) -> String {
         overrides(from).changes_to(&overrides(to)).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_same_settings_have_the_same_likeness_however_they_came_to_be() {
+        let (one, mut other) =
+            (overrides(&[("a.b", "1"), ("x", "y")]), overrides(&[("x", "z"), ("q", "r"), ("x", "y")]));
+        assert_ne!(one.likeness(), other.likeness());
+        other.reset("q");
+        other.reset("not.there");
+        other.set("a.b", "1");
+        assert_eq!((one.likeness(), &one), (other.likeness(), &other));
+        let settings: BTreeMap<_, _> = one.clone().into();
+        assert_eq!(Overrides::from(settings), one, "it is what it was in another process");
+        assert_eq!(Overrides::default().likeness(), 0);
+        assert_eq!(overrides(&[("x", "y"), ("x", "z")]).likeness(), overrides(&[("x", "z")]).likeness());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod house;
 mod inis;
 mod judges;
 mod limits;
+mod listen;
 mod logins;
 mod lookups;
 mod losses;
@@ -91,6 +92,10 @@ fn list() -> Vec<Entry> {
         traffic::psql_gets_its_rows,
         traffic::pgbench_runs_in_each_protocol_mode_that_applies,
         traffic::pgbench_with_prepared_statements_runs_in_session_mode,
+        listen::a_thousand_clients_listen_on_one_server,
+        listen::notifications_come_as_on_a_direct_connection,
+        listen::who_may_have_missed_something_is_told,
+        listen::where_nobody_may_listen_for_all_each_keeps_its_server,
         state::what_is_set_in_any_way_follows_its_client,
         state::what_a_function_does_is_known_before_it_is_first_called,
         state::what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves,

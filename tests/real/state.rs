@@ -132,7 +132,8 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
 }
 
 pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: &House) {
-    let pooler = follow(house, "state_pin", 2);
+    let pooler =
+        house.pooler("state_pin", &["pool_mode = transaction", "default_pool_size = 2", "session_policy = listen=pin"]);
     let mut direct = house.postgres.client("state_pin");
     let mut other = pooler.client("u", "state_pin");
     for (begin, end) in [

@@ -3,7 +3,7 @@
 //! Always true: it expects what it was asked to expect, and panics with what came instead.
 //! Not here: passwords. Tests of those drive psql, which is what people use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct Client {
     /// The key of BackendKeyData.
     pub key: (u32, Vec<u8>),
     address: Option<SocketAddr>,
+    /// What it has been told by NotificationResponse and nobody has asked for: `channel payload`.
+    heard: VecDeque<String>,
 }
 
 /// Everything that answers one Query, or all up to one ReadyForQuery.
@@ -132,7 +134,7 @@ impl Client {
                 b'S' => note_parameter(&mut parameters, &frame),
                 b'K' => key = read_key(&frame),
                 b'E' => return Ok(Err(Complaint::read(&frame))),
-                b'Z' => return Ok(Ok(Self { peer, parameters, key, address: None })),
+                b'Z' => return Ok(Ok(Self { peer, parameters, key, address: None, heard: VecDeque::new() })),
                 b'N' | b'v' => {}
                 other => panic!("unexpected {:?} in a login", other as char),
             }
@@ -199,6 +201,7 @@ impl Client {
                 b'E' => answer.errors.push(Complaint::read(&frame)),
                 b'N' => answer.notices.push(Complaint::read(&frame)),
                 b'S' => note_parameter(&mut self.parameters, &frame),
+                b'A' => self.heard.push_back(message::read_strings(&frame.body[4..], 2).0.join(" ")),
                 b'Z' => {
                     answer.status = frame.body.first().map_or(' ', |status| *status as char);
                     return answer;
@@ -206,6 +209,21 @@ impl Client {
                 _ => {}
             }
         }
+    }
+
+    /// The next notifications, each as `channel payload`.
+    ///
+    /// # Panics
+    /// When they do not come in time, or something else does.
+    pub fn heard(&mut self, count: usize) -> Vec<String> {
+        while self.heard.len() < count {
+            let frame = self.peer.frame_within(LIMIT).unwrap_or_else(|lost| panic!("{lost}, after {:?}", self.heard));
+            match frame.tag {
+                b'A' => self.heard.push_back(message::read_strings(&frame.body[4..], 2).0.join(" ")),
+                other => panic!("{} came where a notification was due", char::from(other)),
+            }
+        }
+        self.heard.drain(..count).collect()
     }
 
     /// Sends a CancelRequest with this client's key over a new connection, and waits until that is closed.

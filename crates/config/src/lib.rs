@@ -23,8 +23,8 @@ mod text;
 mod user;
 
 pub use catalog::{
-    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, Policies, Policy, Reload, SessionState,
-    Settings, Shown, State, TlsMode, reference, syslog_facility,
+    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, NotifyLost, Policies, Policy, Reload,
+    SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use database::{Database, LoadBalance, Password};
 pub use homes::Homes;

@@ -98,7 +98,8 @@ impl Settings {
         let of_user = |kind| user.and_then(|user| user.session_policy.of(kind));
         let policy = |kind| {
             let said = of_user(kind).or_else(|| database.session_policy.of(kind));
-            said.or_else(|| self.session_policy.of(kind)).unwrap_or(Policy::Pin)
+            let otherwise = if kind == Holding::Channel { Policy::Virtualize } else { Policy::Pin };
+            said.or_else(|| self.session_policy.of(kind)).unwrap_or(otherwise)
         };
         PinRules {
             policies: Holding::ALL.map(policy),

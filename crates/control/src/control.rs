@@ -26,6 +26,7 @@ use crate::ending::Ending;
 use crate::handover::Handover;
 use crate::history::{self, History};
 use crate::judges;
+use crate::listeners::{self, Errand};
 use crate::names::Names;
 use crate::orders::Waiter;
 use crate::secrets::Questions;
@@ -88,6 +89,13 @@ pub enum Event {
         /// The answer.
         told: Told,
     },
+    /// Something has become of a session that listens for all.
+    Listener {
+        /// Of which database.
+        database: Arc<str>,
+        /// What.
+        news: listeners::News,
+    },
     /// It is known who a user of the system is, or that nobody knows.
     SystemUser {
         /// Who asked.
@@ -137,6 +145,8 @@ pub struct Control<S> {
     pub(crate) name_servers: Option<Arc<NameServers>>,
     questions: Questions,
     judged: judges::Questions,
+    /// What sessions that listen for all are to do.
+    errands: listeners::Errands,
     /// The clients of the console that have said something.
     sessions: BTreeMap<Asker, Session>,
     surveys: Surveys<Purpose>,
@@ -208,6 +218,7 @@ impl<S> Control<S> {
             zones,
             name_servers: None,
             questions: Questions::default(),
+            errands: listeners::Errands::new(),
             judged: judges::Questions::default(),
             sessions: BTreeMap::new(),
             surveys: Surveys::default(),
@@ -248,6 +259,15 @@ impl<S> Control<S> {
                 self.judged.answered(&judge, from, client);
                 self.post(from, ToWorker::Judged { client, verdict });
             }
+            Event::Letter(ToControl::Listen { database, user, channel, .. }) => {
+                let order = listeners::Order::Listen(channel);
+                self.errands.push_back(Errand { database, user: Some(user), order });
+            }
+            Event::Letter(ToControl::Unlisten { database, channel }) => {
+                let order = listeners::Order::Unlisten(channel);
+                self.errands.push_back(Errand { database, user: None, order });
+            }
+            Event::Listener { database, news } => self.listener_tells(&database, news),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
                 self.system_users.push_back((from, client, uid));
             }
@@ -308,9 +328,19 @@ impl<S> Control<S> {
         self.force.settings.client_login_timeout.map_or(QUESTION_MAX, |limit| limit + AFTER_THE_LOGIN)
     }
 
+    /// What a session that listens for all is to do next.
+    pub fn next_errand(&mut self) -> Option<Errand> {
+        self.errands.pop_front()
+    }
+
     /// Hands one end of a connection to ourselves to the worker on which a database lives.
     pub fn connect_own(&self, database: &str, socket: S) {
         self.post(self.force.homes.home_of(database), ToWorker::Own(socket));
+    }
+
+    /// The same for a session that listens for all.
+    pub fn connect_listener(&self, database: &str, socket: S) {
+        self.post(self.force.homes.home_of(database), ToWorker::Listener(socket));
     }
 
     /// When [`Event::Tick`] is due.
@@ -560,7 +590,7 @@ impl<S> Control<S> {
         self.post_all(|| ToWorker::Show { question, what });
     }
 
-    fn post(&self, to: WorkerId, letter: ToWorker<S>) {
+    pub(crate) fn post(&self, to: WorkerId, letter: ToWorker<S>) {
         if let Some(post) = self.workers.get(usize::from(to.0)) {
             post(letter);
         }

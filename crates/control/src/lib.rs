@@ -12,6 +12,7 @@ mod ending;
 mod handover;
 mod history;
 mod judges;
+mod listeners;
 mod names;
 mod orders;
 mod reload;

@@ -3,6 +3,7 @@
 //! Always true: nothing that takes long is waited for in here; whatever happens meanwhile is heard.
 //! Not here: what an event means (`control`).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use worker::letters::{Found, ToControl, Told};
 
 use crate::control::{Control, Event, Moment, Signal};
 use crate::courier::News;
+use crate::listeners::Errand;
 use crate::resolver::{Desk, Resolver};
 use crate::secrets;
 use crate::zones::Serial;
-use crate::{judges, names, source};
+use crate::{judges, listeners, names, source};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -115,6 +117,9 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let (reporter, mut reports) = mpsc::unbounded_channel();
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
+    let (teller, mut told) = mpsc::unbounded_channel::<(Arc<str>, listeners::News)>();
+    let mut listening = JoinSet::new();
+    let mut sessions: BTreeMap<Arc<str>, mpsc::UnboundedSender<listeners::Order>> = BTreeMap::new();
     let pam = judges::Library::default();
     let system_users = Arc::new(Semaphore::new(names::SYSTEM_USERS_MAX));
     let mut desk = Desk::default();
@@ -126,6 +131,13 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some(Ok((name, found))) = lookups.join_next() => Event::Found { name, found },
             Some(Ok(told)) = questions.join_next() => told,
             Some((handover, news)) = reports.recv() => Event::News { handover, news },
+            Some((database, news)) = told.recv() => match news {
+                listeners::News::Comes(far) => {
+                    control.connect_listener(&database, far.into());
+                    continue;
+                }
+                news => Event::Listener { database, news },
+            },
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
@@ -145,6 +157,20 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
                     let told = Told::Unanswered(format!("cannot ask auth_query: {error}"));
                     control.handle(clock.now(), Event::Told { from, inquirer, database, told });
                 }
+            }
+        }
+        while let Some(Errand { database, user, order }) = control.next_errand() {
+            let is_there = sessions.get(&database).is_some_and(|orders| !orders.is_closed());
+            if let Some(user) = user.filter(|_| !is_there) {
+                let (orders, taken) = mpsc::unbounded_channel();
+                let (limit, name, teller) = (control.question_limit(), Arc::clone(&database), teller.clone());
+                listening.spawn(listeners::listen((Arc::clone(&database), user), taken, limit, move |news| {
+                    let _ = teller.send((Arc::clone(&name), news));
+                }));
+                sessions.insert(Arc::clone(&database), orders);
+            }
+            if let Some(orders) = sessions.get(&database) {
+                let _ = orders.send(order);
             }
         }
         while let Some((from, client, uid)) = control.next_system_user() {

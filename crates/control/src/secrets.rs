@@ -135,7 +135,7 @@ fn failed(error: &tokio_postgres::Error) -> Told {
 }
 
 /// An error and its cause, which the library prints apart.
-fn words(error: &tokio_postgres::Error) -> String {
+pub(crate) fn words(error: &tokio_postgres::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 

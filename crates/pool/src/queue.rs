@@ -127,7 +127,7 @@ impl Queue {
     /// once too often.
     pub(crate) fn pop_alike(&mut self, seats: &mut Seats, likeness: Likeness) -> Option<Seat> {
         let first = self.first(seats)?;
-        if first.likeness == likeness || planted::is(Planted::LastComeFirstServed) {
+        if first.likeness == likeness {
             return self.pop(seats);
         }
         let in_front =

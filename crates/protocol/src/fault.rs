@@ -103,6 +103,11 @@ impl Fault {
                 verdict.detail = Some(format!("It did not answer within {secs} seconds (server_mend_timeout)."));
                 verdict.hint = Some("Connect again. Somebody may have locked a catalog: look in pg_locks.".into());
             }
+            Self::NotificationsLost => {
+                verdict.detail = Some("The connection that listens for all has ended, or too many waited.".into());
+                verdict.hint =
+                    Some("Connect again, LISTEN, and look again at what the notifications are about.".into());
+            }
             Self::HoldRefused { kind } => verdict.hint = Some(kind.instead().into()),
             Self::PinsFull { limit, what } => {
                 let text =
@@ -220,7 +225,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 73] = [
+        let table: [(Fault, Blame, &str, &str); 74] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -299,6 +304,7 @@ mod tests {
             (Fault::StatementInUse { name: name() }, Client, "08P01", "prepared statement name is already in use"),
             (Fault::StateLost, Client, "08P01", "the session's settings cannot be followed through a failed COPY"),
             (Fault::StateUnread { secs: 5 }, Server, "08006", "the session's state could not be read from its server"),
+            (Fault::NotificationsLost, Server, "08006", "notifications may have been lost"),
             (
                 Fault::HoldRefused { kind: crate::state::Kind::Lock },
                 Operator,

@@ -35,6 +35,13 @@ impl Class {
         Self { acts: [all].into(), touches: Touches::ANYTHING, ..Self::default() }
     }
 
+    /// Whether it takes back what was done in a transaction.
+    #[must_use]
+    pub fn takes_back(&self) -> bool {
+        let is_so = |act: &Act| matches!(act, Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)));
+        self.acts.iter().any(is_so)
+    }
+
     /// Whether nothing outlives its transaction.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
@@ -64,6 +71,11 @@ pub enum Act {
     Execute {
         /// Whose.
         name: Box<str>,
+    },
+    /// `UNLISTEN name`, or of all.
+    Unlisten {
+        /// Of which channel; `None` for all.
+        channel: Option<Box<str>>,
     },
     /// Anything else.
     Other {
@@ -258,6 +270,7 @@ impl Act {
             Self::Prepare { .. } => Touches::STATEMENTS,
             // What the statement does is known to who has seen it prepared.
             Self::Execute { .. } => Touches::STATEMENTS,
+            Self::Unlisten { .. } => Touches::CHANNELS,
             Self::Other { touches, .. } => *touches,
         }
     }
@@ -305,7 +318,12 @@ impl Reader<'_> {
             b"discard" if words.is(1, "all") => Act::DiscardAll,
             b"discard" if words.is_one_of(1, &["temp", "temporary"]) => Act::other(Touches::TEMPORARY),
             b"discard" => Act::nothing(),
-            b"listen" | b"unlisten" => Act::other(Touches::CHANNELS),
+            b"unlisten" if words.is_symbol(1, b"*") => Act::Unlisten { channel: None },
+            b"unlisten" => match words.unquoted(1) {
+                Some(name) if words.is_name(1) => Act::Unlisten { channel: Some(name.into()) },
+                _ => Act::other(Touches::CHANNELS),
+            },
+            b"listen" => Act::other(Touches::CHANNELS),
             b"load" => Act::other(Touches::LIBRARIES),
             b"declare" => self.declare(words),
             b"close" => Act::other(Touches::CURSORS),

@@ -14,7 +14,7 @@ pub mod touch;
 mod words;
 
 pub use cache::Cache;
-pub use classify::{Act, Class, classify, parameters};
+pub use classify::{Act, Class, Control, classify, parameters};
 pub use condense::condense;
 pub use lexer::{Dialect, Encoding};
 pub use setting::{Change, Value};

@@ -64,12 +64,13 @@ impl<I: Io> Worker<I> {
     }
 
     /// The control thread comes as a client.
-    pub(crate) fn receive_own(&mut self, socket: I::Socket) {
+    pub(crate) fn receive_own(&mut self, socket: I::Socket, is_listener: bool) {
         let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
         let stage = Stage::Greeting(Box::new(Greeting::new(since_wall)));
         let Some(key) = self.take_client(socket, peer, 0, self.now, stage) else { return };
         self.mark_own(key, true);
-        if let Some(client) = self.clients.get(key) {
+        if let Some(client) = self.clients.get_mut(key) {
+            client.is_listener = is_listener;
             self.io.receive(client.conn, Receive::Once);
         }
         self.arm_client(key);
@@ -90,8 +91,9 @@ impl<I: Io> Worker<I> {
         stage: Stage,
     ) -> Option<Key> {
         let conn = base::Key { index: u32::MAX, generation: 0 };
-        let (timer, seat, is_own) = (None, Seat::default(), false);
-        let client = Client { conn, id, peer, security: None, since, asked: self.now, timer, seat, is_own, stage };
+        let (timer, seat, is_own, is_listener) = (None, Seat::default(), false, false);
+        let client =
+            Client { conn, id, peer, security: None, since, asked: self.now, timer, seat, is_own, is_listener, stage };
         let Ok(key) = self.clients.insert(client) else {
             self.log.add(Level::Error, format_args!("no room for another client"));
             return None;

@@ -21,7 +21,8 @@ use reactor::{Address, Io};
 
 use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
-use crate::client::{Client, Held, Link, Ready, Stage as ClientStage};
+use crate::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::held::Held;
 use crate::look::shared;
 use crate::luggage::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
@@ -240,6 +241,7 @@ impl<I: Io> Worker<I> {
             return None;
         }
         self.count_arrival(key, pool);
+        self.comes_listening(key, packed.channels);
         if let Some(waits_since) = packed.waits_since {
             self.want_again(key, Time(waits_since));
         }

@@ -4,7 +4,6 @@
 //! its server are not copied; nothing is taken for a client whose connection does not take its answers.
 //! Not here: how it came in (`accept`, `login`), how a loan begins and ends (`loan`).
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use protocol::exchange::Asked;
 use protocol::fault::Fault;
 use protocol::prepared::{Names, Tally, Unnamed};
 use protocol::replication::Replication;
-use protocol::state::{Overrides, Traces};
+use protocol::state::{Ear, Overrides, Traces};
 use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
@@ -29,6 +28,7 @@ use crate::ahead;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
+use crate::held::Held;
 use crate::look::likeness;
 use crate::places::DatabasePlace;
 use crate::reading::{Reading, Torn};
@@ -53,6 +53,8 @@ pub(crate) struct Client {
     pub(crate) seat: Seat,
     /// It is the control thread: nobody sees it, no limit counts it.
     pub(crate) is_own: bool,
+    /// It is the control thread that listens for all: what it is told is for them.
+    pub(crate) is_listener: bool,
     pub(crate) stage: Stage,
 }
 
@@ -106,6 +108,8 @@ pub(crate) struct Ready {
     pub(crate) given: Option<Rc<Overrides>>,
     /// What it has set in its session, where that follows it.
     pub(crate) overrides: Option<Rc<Overrides>>,
+    /// What it listens to, where somebody does that for all.
+    pub(crate) ear: Option<Box<Ear>>,
     /// What it may have changed in its session since that was last known.
     pub(crate) traces: Option<Box<Traces>>,
     /// A text that it is saying, if that has to be read.
@@ -137,47 +141,6 @@ pub(crate) enum Fate {
     Collect,
 }
 
-/// Bytes in waiting.
-#[derive(Debug, Default)]
-pub(crate) struct Held {
-    first: Option<Chunk>,
-    rest: VecDeque<Chunk>,
-    bytes: usize,
-}
-
-impl Held {
-    pub(crate) fn push(&mut self, chunk: Chunk) {
-        self.bytes += chunk.len();
-        if self.first.is_none() {
-            self.first = Some(chunk);
-        } else {
-            self.rest.push_back(chunk);
-        }
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Chunk> {
-        let chunk = self.first.take()?;
-        self.first = self.rest.pop_front();
-        self.bytes -= chunk.len();
-        Some(chunk)
-    }
-
-    /// The bytes, if they have come in one piece.
-    pub(crate) fn in_one_piece(&self) -> Option<&[u8]> {
-        self.first.as_ref().filter(|_| self.rest.is_empty()).map(Chunk::bytes)
-    }
-
-    /// How many bytes there are.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// The bytes in order.
-    pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> {
-        self.first.iter().chain(&self.rest).flat_map(|chunk| chunk.bytes().iter().copied())
-    }
-}
-
 impl Ready {
     pub(crate) fn new(pool: PoolKey, user: u32, vars: Rc<Vars>, cancel_key: CancelKey) -> Self {
         Self {
@@ -194,6 +157,7 @@ impl Ready {
             collected: None,
             overrides: None,
             traces: None,
+            ear: None,
             given: None,
             torn_text: None,
             is_paused: false,
@@ -207,7 +171,7 @@ impl Ready {
     pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
         let held = self.held.as_mut()?;
         let chunk = held.pop();
-        if held.first.is_none() {
+        if held.is_empty() {
             self.held = None;
         }
         chunk
@@ -296,7 +260,7 @@ impl<I: Io> Worker<I> {
                 let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
                 let held = ready.held.get_or_insert_default();
                 held.push(chunk);
-                let is_full = held.bytes > HELD_BYTES_MAX;
+                let is_full = held.len() > HELD_BYTES_MAX;
                 if ready.link == Link::None {
                     self.want_when_whole(key);
                 } else if is_full {
@@ -378,7 +342,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &fault);
             return;
         }
-        let here = ready.scanner.torn_header().len() + held.bytes;
+        let here = ready.scanner.torn_header().len() + held.len();
         if here <= length as usize && here < COLLECTED_BYTES_MAX {
             return;
         }
@@ -406,7 +370,9 @@ impl<I: Io> Worker<I> {
             return;
         }
         ready.link = Link::Waiting(since);
-        self.tell_pools(event);
+        if !self.find_for_listener(key) {
+            self.tell_pools(event);
+        }
         self.arm_client(key);
     }
 

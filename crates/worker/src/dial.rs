@@ -11,8 +11,10 @@ use auth::{Password, Secret};
 use config::{Database, Host, LoadBalance};
 use pool::{ClientKey, Event, Failure, FailureKind, PoolKey, ServerKey};
 use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step as LoginStep};
+use protocol::state::Look;
 use protocol::vars::Vars;
 use reactor::{Address, Chunk, Conn, Io, Level, Receive};
+use route::Touches;
 use wire::{Step, write};
 
 use crate::letters::Shutdown;
@@ -297,15 +299,37 @@ impl<I: Io> Worker<I> {
                 write::query(&mut out, &query);
                 self.io.send(server.conn, out.into());
             }
-            None => self.dialed(key),
+            None => self.ask_of_functions(key),
         }
     }
 
-    /// `connect_query` has been answered.
-    pub(crate) fn introduced(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get(key) else { return };
-        if server.exchange.may_end() {
+    /// What the functions of a database may do is asked before the first client comes, if that matters there; then it does not wait.
+    fn ask_of_functions(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
+        if !follows || self.places.databases[server.database as usize].learned.knowledge().is_some() {
             self.dialed(key);
+            return;
+        }
+        let mut look = Look::new(Touches::NOTHING, std::iter::empty());
+        look.add_functions();
+        let mut out = Vec::new();
+        write::query(&mut out, &look.question());
+        server.stage = Stage::Introducing;
+        server.exchange.asks_ours();
+        server.look = Some(Box::new(look));
+        self.io.send(server.conn, out.into());
+    }
+
+    /// `connect_query` has been answered, or what the functions of its database may do.
+    pub(crate) fn introduced(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if let Some(look) = server.look.take() {
+            // Where it cannot tell, the first client is told so.
+            self.learn(key, look.end().and_then(|seen| seen.knowledge));
+            self.dialed(key);
+        } else if server.exchange.may_end() {
+            self.ask_of_functions(key);
         } else if server.exchange.owes_nothing() {
             self.dial_failed(key, Failure::unreachable("exec_on_connect query failed"));
         }

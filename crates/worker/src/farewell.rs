@@ -85,6 +85,7 @@ impl<I: Io> Worker<I> {
 
     /// Takes a client out of whatever it waits for or has.
     fn let_go(&mut self, key: Key) {
+        self.stop_listening(key);
         let Some(client) = self.clients.get(key) else { return };
         match &client.stage {
             ClientStage::Ready(ready) => match ready.link {

@@ -137,6 +137,22 @@ pub enum ToWorker<S> {
     /// The control thread itself comes as a client, with a question to a server: nobody asks it who it is, and no limit counts
     /// it.
     Own(S),
+    /// The same, to listen for all clients of a database.
+    Listener(S),
+    /// The session that listens for all listens to a channel now, or cannot.
+    Heard {
+        /// In which database.
+        database: Arc<str>,
+        /// To which.
+        channel: Box<str>,
+        /// Why it cannot.
+        error: Option<String>,
+    },
+    /// That session has ended: it listens to nothing until it is there again.
+    ListenerLost {
+        /// In which database.
+        database: Arc<str>,
+    },
     /// Somebody wants a query of one of our clients cancelled.
     Cancel {
         /// Whose query.
@@ -395,6 +411,24 @@ pub enum ToControl {
         /// Which it was.
         client: ClientKey,
     },
+    /// A client listens to a channel that nobody listened to before: somebody is to do that for all.
+    Listen {
+        /// Who asks.
+        from: WorkerId,
+        /// In which database.
+        database: Arc<str>,
+        /// As whom.
+        user: Arc<str>,
+        /// To which.
+        channel: Box<str>,
+    },
+    /// Nobody listens to it any more.
+    Unlisten {
+        /// In which database.
+        database: Arc<str>,
+        /// To which.
+        channel: Box<str>,
+    },
     /// A client of the console no longer wants what it waits for.
     ConsoleCancel {
         /// Where the client is.
@@ -457,8 +491,21 @@ pub struct Parts {
     pub logins: bool,
     /// [`Snapshot::hosts`].
     pub hosts: bool,
-    /// [`Snapshot::pins`] and [`Snapshot::pin_totals`].
+    /// [`Snapshot::pins`], [`Snapshot::pin_totals`] and [`Snapshot::channels`].
     pub pins: bool,
+}
+
+/// A channel to which clients listen.
+#[derive(Clone, Debug)]
+pub struct ChannelRow {
+    /// In which database.
+    pub database: Arc<str>,
+    /// Its name.
+    pub channel: Box<str>,
+    /// How many clients listen to it.
+    pub clients: usize,
+    /// Whether one server listens for all of them now.
+    pub is_heard: bool,
 }
 
 /// One worker at one moment.
@@ -488,6 +535,8 @@ pub struct Snapshot {
     pub pins: Vec<PinRow>,
     /// How often that has begun.
     pub pin_totals: Vec<PinTotal>,
+    /// The channels that clients listen to, where one server does that for all.
+    pub channels: Vec<ChannelRow>,
     /// Clients that are logging in.
     pub login_clients: u32,
     /// Names whose addresses are remembered.

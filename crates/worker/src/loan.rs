@@ -330,7 +330,7 @@ impl<I: Io> Worker<I> {
                 self.cancelled_along(key, client);
             }
             // The rest of its answer is waited for.
-            Stage::Lent { .. } if server.look.is_some() => {
+            Stage::Lent { .. } | Stage::Introducing if server.look.is_some() => {
                 if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
                     look.break_off();
                 }

@@ -314,15 +314,23 @@ impl<I: Io> Worker<I> {
 
     /// The control thread comes with a question of its own.
     fn admit_own(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        // It takes a server as it comes: no parameter is set for it.
-        login.request.vars = Vars::new(&self.force.tracked);
+        let Some(Client { stage: Stage::Login(login), is_listener, .. }) = self.clients.get_mut(key) else { return };
+        let is_listener = *is_listener;
+        if !is_listener {
+            // It takes a server as it comes: no parameter is set for it.
+            login.request.vars = Vars::new(&self.force.tracked);
+        }
         let (user, name) = (login.request.user.clone(), login.request.database.clone());
         match self.force.settings.database(&name) {
             Some(entry) => {
-                // As itself, also where clients share one user: what they leave on their servers must not answer.
+                // As itself, also where clients share one user: what they leave on their servers must not answer. Who listens for them is
+                // one of them.
+                let shared = entry.user.clone().filter(|_| is_listener);
                 let database = self.places.database(&entry.name, Some(entry.clone()));
-                self.enter_pool(key, database, &entry, &user, None);
+                if is_listener {
+                    self.listener_comes(key, database);
+                }
+                self.enter_pool(key, database, &entry, shared.as_deref().unwrap_or(&user), None);
             }
             None => self.fail_client(key, &Fault::NoSuchDatabase { name }),
         }

@@ -11,7 +11,7 @@ use base::planted::{self, Planted};
 use config::Policy;
 use pool::{ClientKey, Likeness, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Overrides, Pin};
+use protocol::state::{Kind, Overrides, Pin};
 use reactor::{Io, Level};
 use route::{Knowledge, Touches};
 use wire::write::{self, Says};
@@ -60,6 +60,19 @@ impl<I: Io> Worker<I> {
 
     /// A loan could end, but its client may have something on the server: that is asked, or it is known and stays.
     pub(crate) fn keep_or_look(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let is_known = match self.clients.get(client_key) {
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => {
+                ready.traces.as_ref().is_some_and(|traces| !traces.is_asked_for())
+            }
+            _ => false,
+        };
+        if !is_known || !self.move_channels(server_key, client_key) {
+            self.look_at(server_key, client_key, false);
+        }
+    }
+
+    /// Asks a server what its session has, if that is not known; it may leave its channels at once.
+    pub(crate) fn look_at(&mut self, server_key: ServerKey, client_key: ClientKey, unlistens: bool) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if !self.places.pool(server.pool).is_some_and(|place| place.follows) {
@@ -87,6 +100,9 @@ impl<I: Io> Worker<I> {
         look.add_custom(learned.custom().chain(own).chain(of_functions), !learned.is_overfull());
         if learned.knowledge().is_none() {
             look.add_functions();
+        }
+        if unlistens {
+            look.unlisten();
         }
         let mut out = Vec::new();
         write::query(&mut out, &look.question());
@@ -124,7 +140,19 @@ impl<I: Io> Worker<I> {
                 }
                 ready.overrides = with_given(&overrides, ready.given.as_deref());
                 server.overrides = overrides;
+                if seen.has_left_channels
+                    && let Some(ear) = &mut ready.ear
+                {
+                    ear.has_moved();
+                }
+                let (asks_channels, database) = (seen.asked.has(Touches::CHANNELS), server.database);
                 self.learn(server_key, seen.knowledge);
+                if asks_channels {
+                    self.leave_channels(client_key, database);
+                    if self.move_channels(server_key, client_key) {
+                        return;
+                    }
+                }
             }
             None => traces.unseen(self.now),
         }
@@ -148,7 +176,9 @@ impl<I: Io> Worker<I> {
 
     /// Why a client may not keep its server, if it may not.
     fn refuses_pins(&self, server: ServerKey, client: ClientKey) -> Option<Fault> {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return None };
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
+            return None;
+        };
         let (pins, pool) = (ready.traces.as_ref()?.pins(), self.servers.get(server)?.pool);
         let rules = &self.places.pool(pool)?.pin_rules;
         let refused = pins.iter().map(|pin| pin.hold.kind).find(|kind| rules.policy(*kind) == Policy::Reject);
@@ -158,7 +188,7 @@ impl<I: Io> Worker<I> {
         let is_new = pins.iter().all(|pin| pin.since == self.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
         let is_kept = |client: &&Client| match &client.stage {
-            ClientStage::Ready(ready) if ready.pool == pool => {
+            ClientStage::Ready(ready) if ready.pool == pool && !client.is_own => {
                 ready.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
             }
             _ => false,
@@ -170,7 +200,9 @@ impl<I: Io> Worker<I> {
 
     /// When a client has kept its server for too long, or has been idle for too long with it.
     pub(crate) fn pin_due(&self, server: &Server) -> Option<(Time, Fault)> {
-        let Some(Client { stage: ClientStage::Ready(ready), asked, .. }) = self.clients.get(server.client()?) else {
+        let Some(Client { stage: ClientStage::Ready(ready), asked, is_own: false, .. }) =
+            self.clients.get(server.client()?)
+        else {
             return None;
         };
         let first = ready.traces.as_ref()?.pins().iter().min_by_key(|pin| pin.since)?;
@@ -186,12 +218,15 @@ impl<I: Io> Worker<I> {
 
     /// Who keeps its server, and why, is said once for each statement and kind.
     fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
+        let listens_for_all = self.listens_for_all(server, client);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return };
         let (Some(traces), Some(server)) = (&ready.traces, self.servers.get(server)) else { return };
         let Some(rules) = self.places.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
         let learned = &mut self.places.databases[server.database as usize].learned;
         let (mut texts, mut notices) = (Vec::new(), Vec::new());
-        for Pin { hold, statement, .. } in traces.pins().iter().filter(|pin| pin.since == self.now) {
+        let is_passing = |pin: &&Pin| pin.hold.kind == Kind::Channel && listens_for_all;
+        let news = traces.pins().iter().filter(|pin| pin.since == self.now && !is_passing(pin));
+        for Pin { hold, statement, .. } in news {
             learned.count_pin(hold.kind);
             if learned.is_news(hold.kind, statement) {
                 let by = if statement.is_empty() { "" } else { " by " };
@@ -239,7 +274,7 @@ impl<I: Io> Worker<I> {
         self.end_look(key, is_clean);
     }
 
-    fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
+    pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
         let (Some(server), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
         self.places.scopes += 1;
         self.places.databases[server.database as usize].learned.learn(knowledge, self.now, self.places.scopes);

@@ -158,6 +158,9 @@ pub(crate) struct PackedReady {
     pub(crate) overrides: Overrides,
     #[serde(default)]
     pub(crate) given: Overrides,
+    /// What it listens to where somebody does that for all.
+    #[serde(default)]
+    pub(crate) channels: Vec<Box<str>>,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::client::Fate,

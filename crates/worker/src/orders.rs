@@ -175,6 +175,7 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
         self.close_obsolete_sessions();
+        self.renew_listener(database);
     }
 
     /// Sessions whose servers are obsolete end as soon as they stand outside a transaction, if the operator wants that
@@ -226,8 +227,12 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.places.pool_mut(pool) else { return };
         let is_paused = is_ending || self.force.standing.pauses(&place.database_name);
         if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {
+            let database = place.database;
             self.tell_pools(if is_paused { Event::Pause { pool } } else { Event::Resume { pool } });
             self.settle();
+            if is_paused {
+                self.renew_listener(database);
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use protocol::vars::Vars;
 use crate::beside::Beside;
 use crate::learned::Learned;
 use crate::letters::Totals;
+use crate::listen::Listening;
 
 /// Everything with a name.
 #[derive(Debug, Default)]
@@ -53,6 +54,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) host: usize,
     /// What its texts and functions do to sessions, where that is of interest.
     pub(crate) learned: Learned,
+    /// The channels that its clients listen to, where somebody does that for all.
+    pub(crate) listening: Listening,
 }
 
 /// A user in use: of clients, of servers or both.
@@ -143,6 +146,7 @@ impl Places {
             unused_since: None,
             host,
             learned: Learned::new(self.scopes),
+            listening: Listening::default(),
         };
         let number = match self.free_databases.pop() {
             Some(number) => {

@@ -195,7 +195,8 @@ impl<'a> Reading<'a> {
         match kind {
             frontend::QUERY => {
                 let class = self.class(ready, name(body));
-                if !class.is_harmless() {
+                let matters = ready.traces.as_ref().is_some_and(|traces| traces.has_left_channels());
+                if !class.is_harmless() || matters {
                     traces(ready).said(&class);
                 }
             }
@@ -203,6 +204,9 @@ impl<'a> Reading<'a> {
                 let statement = name(body);
                 let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
                 if !class.is_harmless() || ready.traces.is_some() {
+                    if traces(ready).has_left_channels() && class.takes_back() {
+                        traces(ready).taken_back();
+                    }
                     traces(ready).given(statement.unwrap_or_default(), &class);
                 }
             }

@@ -26,6 +26,7 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 
 use crate::client::Client;
 use crate::letters::Totals;
+use crate::listen::has_ear;
 use crate::mend::Cleaning;
 use crate::private::Private;
 use crate::turn::Worker;
@@ -293,7 +294,10 @@ impl<I: Io> Worker<I> {
                 let is_echo = piece.kind == backend::PARAMETER_STATUS
                     && server.is_renamed
                     && chunk.bytes()[piece.body.clone()].starts_with(b"application_name\0");
-                let is_withheld = is_ours || is_hidden || is_torn_ready || is_echo || server.client().is_none();
+                let is_heard = piece.kind == backend::NOTIFICATION_RESPONSE
+                    && server.client().is_some_and(|client| has_ear(&self.clients, client));
+                let is_withheld =
+                    is_heard || is_ours || is_hidden || is_torn_ready || is_echo || server.client().is_none();
                 let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
                 server.fate = fate;
                 if fate == Fate::Forward
@@ -349,6 +353,11 @@ impl<I: Io> Worker<I> {
                 }
                 // A row of which a part has been collected is collected to its end, even if nobody looks any more.
                 backend::DATA_ROW if was_ours && self.servers.get(key).is_some_and(Server::is_told_rows) => {
+                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
+                }
+                backend::NOTIFICATION_RESPONSE
+                    if self.servers.get(key).is_some_and(|server| server.fate == Fate::Swallow) =>
+                {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
                 backend::COMMAND_COMPLETE if has_caught_up => {
@@ -425,6 +434,10 @@ impl<I: Io> Worker<I> {
             self.parameter_told(key, body);
             return;
         }
+        if kind == backend::NOTIFICATION_RESPONSE {
+            self.notified(key, body);
+            return;
+        }
         if kind == backend::DATA_ROW {
             if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
                 look.row(body);
@@ -454,13 +467,18 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
         let is_ours = server.exchange.is_ours();
-        if !is_ours && server.client().is_some() {
+        if let Some(client) = server.client().filter(|_| !is_ours) {
+            if let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+                && let Some(traces) = &mut ready.traces
+            {
+                traces.taken_back();
+            }
             return;
         }
         let notice = Notice::parse(body);
         let line = self.server_prefix(key);
         let what = match (&server.stage, is_ours) {
-            (Stage::Introducing, true) => "error while executing exec_on_query",
+            (Stage::Introducing, true) if server.look.is_none() => "error while executing exec_on_query",
             (_, true) => "error in a query of our own",
             (_, false) => "server said",
         };
@@ -512,6 +530,7 @@ impl<I: Io> Worker<I> {
             let totals = &mut self.places.databases[server.database as usize].totals;
             server.count_ends(self.now, totals);
         }
+        let listens = server.client().filter(|client| has_ear(&self.clients, *client));
         match server.stage {
             Stage::Lent { client, catching_up: Some(_) } => self.caught_up(key, client),
             Stage::Lent { client, .. } if server.look.is_some() => self.looked(key, client),
@@ -519,6 +538,9 @@ impl<I: Io> Worker<I> {
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Introducing => self.introduced(key),
             Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) => {}
+        }
+        if let Some(client) = listens {
+            self.tell_news(client);
         }
     }
 

@@ -17,6 +17,7 @@ use reactor::{Io, Peer};
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
 use crate::letters::{DatabaseRow, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow};
+use crate::places::DatabasePlace;
 use crate::server::{Server, Stage};
 use crate::turn::Worker;
 
@@ -64,6 +65,7 @@ impl<I: Io> Worker<I> {
                 databases.flat_map(|place| place.learned.pins().map(|(kind, total)| (&place.name, kind, total)));
             let row = |(database, kind, total): (&Arc<str>, _, _)| PinTotal { database: database.clone(), kind, total };
             snapshot.pin_totals = totals.filter(|(_, _, total)| *total > 0).map(row).collect();
+            snapshot.channels = self.places.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
         }
         if what.memory {
             snapshot.tables = self.table_rows();

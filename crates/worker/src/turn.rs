@@ -377,7 +377,10 @@ impl<I: Io> Worker<I> {
     /// Reads one letter.
     pub(crate) fn hear_letter(&mut self, letter: ToWorker<I::Socket>) {
         match letter {
-            ToWorker::Own(socket) => self.receive_own(socket),
+            ToWorker::Own(socket) => self.receive_own(socket, false),
+            ToWorker::Listener(socket) => self.receive_own(socket, true),
+            ToWorker::Heard { database, channel, error } => self.heard(&database, &channel, error.as_deref()),
+            ToWorker::ListenerLost { database } => self.listener_lost(&database),
             ToWorker::Client(traveller) => self.receive_traveller(*traveller),
             ToWorker::Cancel { key, requester, since } => self.cancel(key, requester, since),
             ToWorker::PassOn { peer, key, requester, since } => self.pass_on(peer, key, requester, since),

@@ -14,7 +14,7 @@ use super::kinds::{
 };
 use super::policy::PolicyList;
 use super::shape::catalog;
-use super::words::{AuthType, IoBackend, SessionState, TlsMode};
+use super::words::{AuthType, IoBackend, NotifyLost, SessionState, TlsMode};
 use pool::Mode;
 
 catalog! {
@@ -243,4 +243,10 @@ catalog! {
     max_pinned_servers: Count = Some("0"), Live, Built;
     /// How long a server may be kept by a client for what that holds; 0 is for ever.
     pinned_server_timeout: Timeout = Some("0"), Live, Built;
+    /// How clients that listen are told that notifications may have been lost: `disconnect`, `notice`, or `notify` on `notify_lost_channel`.
+    notify_lost: Word<NotifyLost> = Some("disconnect"), Live, Built;
+    /// The channel on which clients are told that notifications may have been lost, where `notify_lost = notify`.
+    notify_lost_channel: Text = Some("trunkline_lost"), Live, Built;
+    /// Notifications that wait for one client, which is in a transaction or does not read; more are lost, and it is told so.
+    notify_queue_size: Count = Some("1048576"), Live, Built;
 }

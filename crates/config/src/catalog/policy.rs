@@ -1,6 +1,7 @@
 //! `session_policy`: what is done about what only one server can have.
 //!
-//! Always true: what a line does not say is inherited; what nobody says is kept (`pin`).
+//! Always true: what a line does not say is inherited; what nobody says is kept (`pin`), but for
+//! LISTEN, which is done for all (`virtualize`).
 //! Not here: doing it (`worker::look`).
 
 use protocol::state::Kind as Holding;
@@ -15,6 +16,8 @@ pub enum Policy {
     Pin,
     /// The same, and it is told.
     Warn,
+    /// It keeps the server only until somebody else does it for all.
+    Virtualize,
     /// It is refused.
     Reject,
 }
@@ -62,6 +65,7 @@ fn policy(word: &str, kind: Option<Holding>) -> Result<Policy, Misfit> {
         () if is("reject") => Ok(Policy::Reject),
         // They follow their client wherever they can; what is here is about those that cannot.
         () if is("virtualize") && kind == Some(Holding::Setting) => Ok(Policy::Pin),
+        () if is("virtualize") && kind == Some(Holding::Channel) => Ok(Policy::Virtualize),
         () => Err(misfit(word, ["pin", "warn", "reject"].into_iter())),
     }
 }
@@ -96,6 +100,10 @@ mod tests {
     #[test]
     fn each_kind_may_have_its_own_policy_and_all_may_have_one() {
         let policies = Policies::read("warn, lock=reject,LISTEN = Pin, setting=virtualize").expect("good");
+        assert_eq!(
+            Policies::read("pin,listen=virtualize").expect("good").of(Holding::Channel),
+            Some(Policy::Virtualize)
+        );
         assert_eq!(policies.of(Holding::Lock), Some(Policy::Reject));
         assert_eq!(policies.of(Holding::Channel), Some(Policy::Pin));
         assert_eq!(policies.of(Holding::Setting), Some(Policy::Pin));
@@ -112,7 +120,7 @@ mod tests {
         for (text, named, advice) in [
             ("lok=reject", "lok", Some("did you mean \"lock\"?")),
             ("lock=rejekt", "rejekt", Some("did you mean \"reject\"?")),
-            ("listen=virtualize", "virtualize", None),
+            ("lock=virtualize", "virtualize", None),
             ("lock=", "", None),
         ] {
             let misfit = Policies::read(text).expect_err(text);

@@ -62,6 +62,17 @@ pub enum SessionState {
     Follow,
 }
 
+/// How clients that listen are told that notifications may have been lost (`notify_lost`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotifyLost {
+    /// They are disconnected, as they would be without a pooler.
+    Disconnect,
+    /// By a NOTICE.
+    Notice,
+    /// By a notification on the channel `notify_lost_channel`.
+    Notify,
+}
+
 /// How much TLS is wanted (`client_tls_sslmode`, `server_tls_sslmode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
@@ -139,6 +150,11 @@ impl Words for TlsMode {
         ("verify-ca", Self::VerifyCa),
         ("verify-full", Self::VerifyFull),
     ];
+}
+
+impl Words for NotifyLost {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("disconnect", Self::Disconnect), ("notice", Self::Notice), ("notify", Self::Notify)];
 }
 
 impl Words for SessionState {

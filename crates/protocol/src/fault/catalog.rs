@@ -114,6 +114,8 @@ faults! {
     StateLost = Client, PROTOCOL_VIOLATION, "the session's settings cannot be followed through a failed COPY";
     /// The server did not say in time what a session has on it (`session_state = follow`).
     StateUnread { secs: u64 } = Server, CONNECTION_FAILURE, "the session's state could not be read from its server";
+    /// Nobody has listened for a client for a while, or it did not take what it was told (`notify_lost = disconnect`).
+    NotificationsLost = Server, CONNECTION_FAILURE, "notifications may have been lost";
     /// A session holds what `session_policy` refuses.
     HoldRefused { kind: Holding } = Operator, FEATURE_NOT_SUPPORTED,
         "{what} are refused in this pool (session_policy)", with what = kind.many();

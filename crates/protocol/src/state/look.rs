@@ -23,6 +23,7 @@ pub struct Look {
     rows: Vec<Row>,
     misses_settings: bool,
     is_broken: bool,
+    unlistens: bool,
 }
 
 /// A row of the answer: what it is about, and three texts.
@@ -41,6 +42,8 @@ pub struct Seen {
     pub holds: Vec<Hold>,
     /// What the functions of its database may do, if it was asked.
     pub knowledge: Option<Knowledge>,
+    /// Whether it has left all channels that it listened to.
+    pub has_left_channels: bool,
     settings: Vec<(Box<str>, Box<str>)>,
     custom: Vec<Box<str>>,
     named: Vec<Box<str>>,
@@ -56,7 +59,15 @@ impl Look {
             let side = if name.contains('.') || IDENTITY.contains(&name) { &mut custom } else { &mut named };
             side.push(name.into());
         }
-        Self { asked: touched, custom, named, rows: Vec::new(), misses_settings: false, is_broken: false }
+        Self {
+            asked: touched,
+            custom,
+            named,
+            rows: Vec::new(),
+            misses_settings: false,
+            is_broken: false,
+            unlistens: false,
+        }
     }
 
     /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot. These may not be all.
@@ -70,6 +81,11 @@ impl Look {
                 self.custom.push(name.into());
             }
         }
+    }
+
+    /// Has the server leave all channels, which it then does not have.
+    pub fn unlisten(&mut self) {
+        self.unlistens = true;
     }
 
     /// Asks what the functions of the database may do.
@@ -107,12 +123,15 @@ impl Look {
             }
         };
         part(asked(Touches::LOCKS), LOCKS);
-        part(asked(Touches::CHANNELS), CHANNELS);
+        part(asked(Touches::CHANNELS) && !self.unlistens, CHANNELS);
         part(asked(Touches::TEMPORARY), TEMPORARY);
         part(asked(Touches::CURSORS), CURSORS);
         part(asked(Touches::STATEMENTS), STATEMENTS);
         part(asked(Touches::SLOTS), SLOTS);
         part(asked(Touches::FUNCTIONS), FUNCTIONS);
+        if self.unlistens {
+            sql.push_str("UNLISTEN *;");
+        }
         sql
     }
 
@@ -139,6 +158,7 @@ impl Look {
             asked: self.asked,
             holds: Vec::new(),
             knowledge: None,
+            has_left_channels: self.unlistens,
             settings: Vec::new(),
             custom: self.custom,
             named: self.named,

@@ -5,12 +5,14 @@
 //! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::look`).
 
 mod along;
+mod ear;
 mod look;
 mod overrides;
 mod pins;
 mod traces;
 
 pub use along::Prepared;
+pub use ear::{Ear, channel_of};
 pub use look::{Look, Seen};
 pub use overrides::Overrides;
 pub use pins::{Hold, Kind, Pin};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use base::Time;
-use route::{Act, Class, Touches};
+use route::{Act, Class, Control, Touches};
 
 use super::look::{Look, Seen};
 use super::pins::{Hold, Kind, Pin};
@@ -25,6 +25,10 @@ pub struct Traces {
     prepared: Touches,
     /// Nobody has read what it has prepared: what is bound may be anything.
     is_unread: bool,
+    /// The channels that it says it leaves, in order; `None` is all of them.
+    left: Vec<Option<Box<str>>>,
+    /// Something has gone wrong since, or was taken back: nobody knows whether it has left them.
+    is_left_in_doubt: bool,
     /// The texts that have done that, the latest last.
     causes: Vec<Rc<Class>>,
     /// What it has on its server that can be had on no other.
@@ -54,11 +58,50 @@ impl Traces {
                 act => self.touched |= act.touches(),
             }
             match act {
+                Act::Unlisten { channel } => self.left.push(channel.clone()),
+                Act::DiscardAll => self.left.push(None),
+                Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)) => self.taken_back(),
+                _ => {}
+            }
+            match act {
                 Act::Set(changes) => self.names.extend(changes.iter().map(|change| change.name.clone())),
                 Act::Other { names, .. } => self.names.extend(names.iter().cloned()),
                 _ => {}
             }
         }
+    }
+
+    /// Whether its server has to be asked before anything is known of what it has.
+    #[must_use]
+    pub fn is_asked_for(&self) -> bool {
+        !self.touched.is_nothing()
+    }
+
+    /// Whether it has said that it leaves channels, and nobody knows yet what has become of that.
+    #[must_use]
+    pub fn has_left_channels(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    /// What it has done may not be so: an error, or a ROLLBACK.
+    pub fn taken_back(&mut self) {
+        self.is_left_in_doubt = true;
+    }
+
+    /// The channels that it has left since that was last asked; `None` is all of them. Those in doubt are not among them.
+    pub fn left_channels(&mut self) -> Vec<Option<Box<str>>> {
+        let left = std::mem::take(&mut self.left);
+        if std::mem::take(&mut self.is_left_in_doubt) { Vec::new() } else { left }
+    }
+
+    /// The channels that its own server listens to for it.
+    pub fn channels(&self) -> impl Iterator<Item = &str> {
+        self.pins.iter().filter(|pin| pin.hold.kind == Kind::Channel).map(|pin| &*pin.hold.what)
+    }
+
+    /// Somebody else listens to all of them: its server is to leave them.
+    pub fn wants_to_leave(&mut self) {
+        self.touched |= Touches::CHANNELS;
     }
 
     /// It gives a statement this text, in a Parse.

@@ -85,6 +85,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &peers::PEER_POOLS,
     &pins::PINS,
     &pins::PIN_TOTALS,
+    &pins::CHANNELS,
     &pins::LOCKS,
     &hosts::DNS_HOSTS,
     &hosts::DNS_ZONES,
@@ -313,6 +314,12 @@ pub(crate) mod tests {
             stats: vec![("d".into(), worker::letters::Totals::default())],
             peers: vec![worker::letters::PeerRow { peer: 1, active: 0, waiting: 0, dialing: 0 }],
             pins: vec![pin(protocol::state::Kind::Lock, "42")],
+            channels: vec![worker::letters::ChannelRow {
+                database: "d".into(),
+                channel: "news".into(),
+                clients: 1,
+                is_heard: true,
+            }],
             pin_totals: vec![worker::letters::PinTotal {
                 database: "d".into(),
                 kind: protocol::state::Kind::Lock,

@@ -1,9 +1,10 @@
-//! `SHOW PINS`, `SHOW PIN_TOTALS` and `SHOW LOCKS`: what keeps servers for single clients in transaction pooling.
+//! `SHOW PINS`, `SHOW PIN_TOTALS`, `SHOW LOCKS` and `SHOW CHANNELS`: what keeps servers for single clients in transaction pooling, and
+//! what one server does for all.
 
 use std::collections::BTreeMap;
 
 use protocol::state::Kind;
-use worker::letters::{Parts, PinRow};
+use worker::letters::{ChannelRow, Parts, PinRow};
 
 use super::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, number, text};
@@ -62,6 +63,14 @@ pub(super) const LOCKS: Subject = Subject {
     rows: locks,
 };
 
+pub(super) const CHANNELS: Subject = Subject {
+    name: "CHANNELS",
+    doc: "The channels that clients LISTEN to, where one server listens for all of a database.",
+    parts: PINS_PART,
+    columns: &[Column::text("database"), Column::text("channel"), Column::int("clients"), Column::text("state")],
+    rows: channels,
+};
+
 /// The oldest first: that is what an operator looks for.
 fn rows<'v>(view: &View<'v>) -> Vec<&'v PinRow> {
     let mut rows: Vec<&PinRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.pins).collect();
@@ -107,6 +116,15 @@ fn totals(view: &View<'_>) -> Vec<Vec<Cell>> {
         vec![text(database), text(kind.short()), number(now), number(total)]
     };
     sums.into_iter().map(cells).collect()
+}
+
+fn channels(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let rows = view.snapshots.iter().flat_map(|snapshot| &snapshot.channels);
+    let cells = |row: &ChannelRow| {
+        let state = if row.is_heard { "shared" } else { "waiting" };
+        vec![text(&*row.database), text(&*row.channel), number(row.clients), text(state)]
+    };
+    rows.map(cells).collect()
 }
 
 fn locks(view: &View<'_>) -> Vec<Vec<Cell>> {
@@ -165,6 +183,15 @@ mod tests {
         assert!(pins[0].ends_with("|90|UNLISTEN") && pins[1].contains("|lock|42|") && pins.len() == 2, "{pins:?}");
         let locks = lines(&table_of("LOCKS", &settings, "", &snapshots));
         assert!(locks[0].starts_with("d|42|ExclusiveLock|u|app|10.0.0.7|5000|C-0x12|S-0x13|77|"), "{locks:?}");
+        let row = |channel: &str, clients, is_heard| ChannelRow {
+            database: "d".into(),
+            channel: channel.into(),
+            clients,
+            is_heard,
+        };
+        let channels = vec![row("news", 1000, true), row("new", 1, false)];
+        let listening = [Snapshot { channels, ..Snapshot::default() }];
+        assert_eq!(lines(&table_of("CHANNELS", &settings, "", &listening)), ["d|news|1000|shared", "d|new|1|waiting"]);
         assert_eq!(lines(&table_of("PIN_TOTALS", &settings, "", &snapshots)), ["d|lock|1|9", "d|listen|1|0"]);
     }
 }

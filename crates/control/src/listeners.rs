@@ -1,0 +1,225 @@
+//! Sessions that listen for all clients of a database (LISTEN): clients of our own workers, as any.
+//!
+//! Always true: every channel that a client waits for is answered, whatever comes; a session that was there and has ended is told of,
+//! and comes again as long as somebody listens.
+//! Not here: who listens, and what a notification means to whom (`worker::listen`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config, NoTls};
+
+use crate::secrets;
+
+/// What a session is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// To listen to a channel.
+    Listen(Box<str>),
+    /// To leave it.
+    Unlisten(Box<str>),
+}
+
+/// What becomes of a session.
+#[derive(Debug)]
+pub enum News {
+    /// It is here, as a connection to ourselves.
+    Comes(OwnedFd),
+    /// It listens to a channel, or cannot.
+    Heard {
+        /// Which.
+        channel: Box<str>,
+        /// Why it cannot.
+        error: Option<String>,
+    },
+    /// It has ended.
+    Lost,
+}
+
+/// An order on its way to the session of a database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Errand {
+    /// Of which database.
+    pub database: Arc<str>,
+    /// As whom the session logs in, if it is not there yet.
+    pub user: Option<Arc<str>>,
+    /// What it is to do.
+    pub order: Order,
+}
+
+/// Orders that have not been given yet.
+pub(crate) type Errands = VecDeque<Errand>;
+
+/// The channels of a session, and whether it has listened to each of them before.
+type Channels = BTreeMap<Box<str>, bool>;
+
+/// Listens as long as there may be orders. A login or a command takes no longer than `limit`.
+pub(crate) async fn listen(
+    (database, user): (Arc<str>, Arc<str>),
+    mut orders: UnboundedReceiver<Order>,
+    limit: Duration,
+    tell: impl Fn(News),
+) {
+    let mut channels = Channels::new();
+    loop {
+        while channels.is_empty() {
+            match orders.recv().await {
+                Some(order) => note(&mut channels, order),
+                None => return,
+            }
+        }
+        let session = tokio::time::timeout(limit, connect(&database, &user, &tell)).await;
+        match session.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+            Ok((client, connection)) => {
+                let has_ended = attend(&client, connection, &mut channels, &mut orders, limit, &tell).await;
+                tell(News::Lost);
+                if has_ended {
+                    return;
+                }
+            }
+            Err(error) => refuse_new(&mut channels, &error, &tell),
+        }
+        // What was listened to once is listened to again, but in no haste: the server may be starting.
+        let pause = tokio::time::sleep(PAUSE);
+        tokio::pin!(pause);
+        while !channels.is_empty() {
+            tokio::select! {
+                () = &mut pause => break,
+                order = orders.recv() => match order {
+                    Some(order) => note(&mut channels, order),
+                    None => return,
+                },
+            }
+        }
+    }
+}
+
+/// One session from its login to its end. Whether there will be no more orders.
+async fn attend(
+    client: &Client,
+    mut connection: JoinHandle<()>,
+    channels: &mut Channels,
+    orders: &mut UnboundedReceiver<Order>,
+    limit: Duration,
+    tell: &impl Fn(News),
+) -> bool {
+    let names: Vec<Box<str>> = channels.keys().cloned().collect();
+    for name in names {
+        if !listen_to(client, &name, channels, limit, tell).await {
+            connection.abort();
+            return false;
+        }
+    }
+    loop {
+        tokio::select! {
+            _ = &mut connection => return false,
+            order = orders.recv() => {
+                let Some(order) = order else {
+                    connection.abort();
+                    return true;
+                };
+                note(channels, order.clone());
+                let is_there = match order {
+                    Order::Listen(name) => listen_to(client, &name, channels, limit, tell).await,
+                    Order::Unlisten(name) => {
+                        let sql = format!("UNLISTEN {}", quoted(&name));
+                        matches!(tokio::time::timeout(limit, client.batch_execute(&sql)).await, Ok(Ok(())))
+                    }
+                };
+                if !is_there {
+                    connection.abort();
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+/// Whether the session is still of use.
+async fn listen_to(
+    client: &Client,
+    name: &str,
+    channels: &mut Channels,
+    limit: Duration,
+    tell: &impl Fn(News),
+) -> bool {
+    let sql = format!("LISTEN {}", quoted(name));
+    let error = match tokio::time::timeout(limit, client.batch_execute(&sql)).await {
+        Ok(Ok(())) => {
+            channels.insert(name.into(), true);
+            tell(News::Heard { channel: name.into(), error: None });
+            return true;
+        }
+        Ok(Err(error)) => secrets::words(&error),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    refuse_new(channels, &error, tell);
+    false
+}
+
+/// Those that nobody has listened to yet have their own servers, and keep them.
+fn refuse_new(channels: &mut Channels, error: &str, tell: &impl Fn(News)) {
+    channels.retain(|name, was_heard| {
+        if !*was_heard {
+            tell(News::Heard { channel: name.clone(), error: Some(error.to_owned()) });
+        }
+        *was_heard
+    });
+}
+
+fn note(channels: &mut Channels, order: Order) {
+    match order {
+        Order::Listen(name) => drop(channels.entry(name).or_insert(false)),
+        Order::Unlisten(name) => drop(channels.remove(&name)),
+    }
+}
+
+async fn connect(database: &str, user: &str, tell: &impl Fn(News)) -> Result<(Client, JoinHandle<()>), String> {
+    let (near, far) = secrets::pair().map_err(|error| error.to_string())?;
+    tell(News::Comes(far));
+    let mut config = Config::new();
+    config.user(user).dbname(database).application_name("trunkline listens");
+    let (client, connection) = config.connect_raw(near, NoTls).await.map_err(|error| secrets::words(&error))?;
+    let connection = tokio::spawn(async move {
+        // Its end is all that is of interest; why it has ended is in the log.
+        let _ = connection.await;
+    });
+    Ok((client, connection))
+}
+
+/// An identifier in quotes.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Between two logins.
+const PAUSE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_whatever_they_are() {
+        assert_eq!(quoted("news"), "\"news\"");
+        assert_eq!(quoted("a\"; drop table t; --"), "\"a\"\"; drop table t; --\"");
+    }
+
+    #[test]
+    fn only_who_has_never_been_heard_is_refused() {
+        let mut channels = Channels::new();
+        note(&mut channels, Order::Listen("new".into()));
+        channels.insert("old".into(), true);
+        note(&mut channels, Order::Listen("old".into()));
+        let told = std::cell::RefCell::new(Vec::new());
+        refuse_new(&mut channels, "no", &|news| told.borrow_mut().push(format!("{news:?}")));
+        assert_eq!(told.take(), ["Heard { channel: \"new\", error: Some(\"no\") }"]);
+        assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["old"]);
+        note(&mut channels, Order::Unlisten("old".into()));
+        assert!(channels.is_empty());
+    }
+}

@@ -1,0 +1,408 @@
+//! Listening for many: one session per database listens to every channel that any of its clients listens to.
+//!
+//! Always true: a client's own server leaves its channels only after the session for all listens to them; a client whose
+//! notifications may have been lost is told so, or disconnected (`notify_lost`).
+//! Not here: what one client has heard (`protocol::state::Ear`), the session that listens for all (`control::listeners`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::{Key, Slab};
+use config::{NotifyLost, Policy};
+use pool::{ClientKey, Event, ServerKey};
+use protocol::fault::Fault;
+use protocol::state::{Ear, Kind, channel_of};
+use reactor::{Io, Level};
+use wire::backend::{self, TxStatus};
+use wire::write::{self, Says};
+
+use crate::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::letters::{ChannelRow, ToControl};
+use crate::places::DatabasePlace;
+use crate::turn::Worker;
+
+/// The channels of one database.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    channels: BTreeMap<Box<str>, Channel>,
+    /// The client that listens for all, if it is there.
+    session: Option<Key>,
+}
+
+/// Who listens to one.
+#[derive(Debug, Default)]
+struct Channel {
+    clients: BTreeSet<Key>,
+    /// The session for all listens to it.
+    is_heard: bool,
+}
+
+impl DatabasePlace {
+    /// The channels of its clients.
+    pub(crate) fn channel_rows(&self) -> impl Iterator<Item = ChannelRow> {
+        self.listening.channels.iter().map(|(name, channel)| ChannelRow {
+            database: self.name.clone(),
+            channel: name.clone(),
+            clients: channel.clients.len(),
+            is_heard: channel.is_heard,
+        })
+    }
+}
+
+impl Ready {
+    fn ear(&mut self) -> &mut Ear {
+        self.ear.get_or_insert_default()
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// The server of a client listens for it: somebody else is to do that for all. Whether the server is being told to leave now.
+    pub(crate) fn move_channels(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        let Some(server) = self.servers.get(server_key) else { return false };
+        let number = server.database;
+        let is_shared = self.listens_for_all(server_key, client_key);
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let Some(traces) = ready.traces.as_ref().filter(|_| is_shared) else { return false };
+        let channels: Vec<Box<str>> = traces.channels().map(Box::from).collect();
+        if channels.is_empty() {
+            return false;
+        }
+        let names = || channels.iter().map(|name| &**name);
+        let news = ready.ear().listens(names());
+        for channel in news {
+            self.subscribe(client_key, number, channel);
+        }
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        if !ready.ear().may_move(names()) {
+            return self.give_to_listener(server_key, client_key);
+        }
+        if let Some(traces) = &mut ready.traces {
+            traces.wants_to_leave();
+        }
+        self.look_at(server_key, client_key, true);
+        true
+    }
+
+    /// The session for all is there.
+    pub(crate) fn listener_comes(&mut self, listener: ClientKey, database: u32) {
+        self.places.databases[database as usize].listening.session = Some(listener);
+    }
+
+    /// The session for all wants a server: it gets one that listens already, so that nothing has to be taken over, and no pool is
+    /// ever so full of those who wait for it that it does not come. Whether there is one.
+    pub(crate) fn find_for_listener(&mut self, listener: ClientKey) -> bool {
+        let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get(listener)
+        else {
+            return false;
+        };
+        let Some(place) = self.places.pool(ready.pool) else { return false };
+        let channels = self.places.databases[place.database as usize].listening.channels.values();
+        let clients: BTreeSet<Key> = channels.flat_map(|channel| channel.clients.iter().copied()).collect();
+        clients.into_iter().any(|client| match self.clients.get(client).map(|client| &client.stage) {
+            Some(ClientStage::Ready(Ready { link: Link::Loan(server), .. })) => {
+                let server = *server;
+                self.give_to_listener(server, client)
+            }
+            _ => false,
+        })
+    }
+
+    /// A server that does nothing but listen for one client becomes that of the session for all, if that waits for one.
+    fn give_to_listener(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        if !self.listens_for_all(server_key, client_key) || !self.may_forward(server_key) {
+            return false;
+        }
+        let Some(server) = self.servers.get(server_key) else { return false };
+        let (pool, number) = (server.pool, server.database);
+        let is_at_rest = server.exchange.may_end() && server.exchange.is_proven() && server.cancels_sent == 0;
+        let Some(listener) = self.places.databases[number as usize].listening.session else { return false };
+        let since = match self.clients.get(listener).map(|client| &client.stage) {
+            Some(ClientStage::Ready(Ready { link: Link::Waiting(since), pool: its, .. })) if *its == pool => *since,
+            _ => return false,
+        };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let only_listens = ready.traces.as_ref().is_some_and(|traces| {
+            !traces.is_asked_for() && traces.pins().iter().all(|pin| pin.hold.kind == Kind::Channel)
+        });
+        if !is_at_rest || !only_listens || ready.is_torn() || ready.is_collecting() {
+            return false;
+        }
+        if let (Some(traces), Some(ear)) = (&mut ready.traces, &mut ready.ear) {
+            traces.channels().for_each(|channel| ear.is_heard(channel));
+            ear.has_moved();
+            traces.leave();
+        }
+        ready.link = Link::None;
+        self.unlink_flow(client_key, server_key);
+        self.tell_pools(Event::Left { pool, client: listener });
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
+            ready.link = Link::Loan(server_key);
+        }
+        self.catch_up(server_key, listener, since);
+        self.forward_held(client_key);
+        true
+    }
+
+    /// Whether LISTEN of this client is done for all (`session_policy`): it must read the encoding that they are told in.
+    pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
+        let Some(server) = self.servers.get(server).filter(|server| server.private.is_none()) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
+            return false;
+        };
+        let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.vars.get(place));
+        let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
+        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        is_read && rules.is_some_and(|rules| rules.policy(Kind::Channel) == Policy::Virtualize)
+    }
+
+    /// A client listens to a channel.
+    pub(crate) fn subscribe(&mut self, client: ClientKey, database: u32, channel: Box<str>) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let place = &mut self.places.databases[database as usize];
+        let entry = place.listening.channels.entry(channel.clone()).or_default();
+        let is_first = entry.clients.is_empty();
+        entry.clients.insert(client);
+        if entry.is_heard {
+            ready.ear().is_heard(&channel);
+        } else if is_first {
+            let user = self.places.users[ready.user as usize].name.clone();
+            let database = place.name.clone();
+            (self.posts.control)(ToControl::Listen { from: self.id, database, user, channel });
+        }
+    }
+
+    /// A client no longer listens to these channels.
+    fn unsubscribe(&mut self, client: ClientKey, database: u32, channels: &[Box<str>]) {
+        let place = &mut self.places.databases[database as usize];
+        for channel in channels {
+            let Some(entry) = place.listening.channels.get_mut(channel) else { continue };
+            entry.clients.remove(&client);
+            if entry.clients.is_empty() {
+                place.listening.channels.remove(channel);
+                let (database, channel) = (place.name.clone(), channel.clone());
+                (self.posts.control)(ToControl::Unlisten { database, channel });
+            }
+        }
+    }
+
+    /// A client has said that it leaves channels, and its server has told that this is so as far as that goes.
+    pub(crate) fn leave_channels(&mut self, client: ClientKey, database: u32) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let left = ready.traces.as_mut().map(|traces| traces.left_channels()).unwrap_or_default();
+        let Some(ear) = &mut ready.ear else { return };
+        let gone: Vec<_> = left.iter().flat_map(|channel| ear.leaves(channel.as_deref())).collect();
+        if ear.is_idle() {
+            ready.ear = None;
+        }
+        self.unsubscribe(client, database, &gone);
+    }
+
+    /// A client goes, or is not followed any more.
+    pub(crate) fn stop_listening(&mut self, client: ClientKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let Some(mut ear) = ready.ear.take() else { return };
+        let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
+        self.unsubscribe(client, database, &ear.leaves(None));
+    }
+
+    /// The session for all listens to a channel now, or cannot.
+    pub(crate) fn heard(&mut self, database: &str, channel: &str, error: Option<&str>) {
+        let Some(number) = self.places.known_database(database) else { return };
+        let place = &mut self.places.databases[number as usize];
+        let Some(entry) = place.listening.channels.get_mut(channel) else { return };
+        entry.is_heard = error.is_none();
+        let clients: Vec<Key> = entry.clients.iter().copied().collect();
+        if let Some(error) = error {
+            place.listening.channels.remove(channel);
+            let line =
+                format_args!("nobody can listen for all clients of {database}, they keep their servers: {error}");
+            self.log.add(Level::Warning, line);
+        }
+        for client in clients {
+            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            match error {
+                None => ready.ear().is_heard(channel),
+                Some(_) => ready.ear().is_unheard(channel),
+            }
+            let link = ready.link;
+            if let Link::Loan(server) = link
+                && self.servers.get(server).is_some_and(|server| server.exchange.may_end() && server.look.is_none())
+            {
+                self.end_loan_if_over(server, client);
+                self.settle();
+            }
+            self.tell_news(client);
+        }
+    }
+
+    /// The session for all has ended, and listens to nothing until it is there again.
+    pub(crate) fn listener_lost(&mut self, database: &str) {
+        let Some(number) = self.places.known_database(database) else { return };
+        let mut clients = BTreeSet::new();
+        for channel in self.places.databases[number as usize].listening.channels.values_mut() {
+            channel.is_heard = false;
+            clients.extend(channel.clients.iter().copied());
+        }
+        for client in clients {
+            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            if ready.ear().is_cut_off() {
+                self.tell_of_loss(client, true);
+            }
+            self.settle();
+        }
+    }
+
+    /// The session for all has a server that is to be given up: it ends, and comes again with another.
+    pub(crate) fn renew_listener(&mut self, database: u32) {
+        let is_of = |client: &Client| match &client.stage {
+            ClientStage::Ready(ready) if client.is_listener => {
+                self.places.pool(ready.pool).is_some_and(|place| place.database == database)
+            }
+            _ => false,
+        };
+        let listeners: Vec<Key> = self.clients.iter().filter(|(_, client)| is_of(client)).map(|(key, _)| key).collect();
+        for listener in listeners {
+            self.drop_client(listener, "the server that listens for all is given up");
+            self.settle();
+        }
+    }
+
+    /// A client comes from another process, which has listened for it. Until somebody does here it hears nothing.
+    pub(crate) fn comes_listening(&mut self, client: ClientKey, channels: Vec<Box<str>>) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let database = self.places.pool(ready.pool).map(|place| place.database);
+        let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
+        ready.ear().comes_with(channels.iter().cloned());
+        for channel in channels {
+            self.subscribe(client, database, channel);
+        }
+        self.tell_of_loss(client, true);
+    }
+
+    /// Notifications for a client may have been lost. It is told when it can be sure to hear what comes: not yet, if nobody listens.
+    fn tell_of_loss(&mut self, client: ClientKey, is_cut_off: bool) {
+        match self.force.settings.notify_lost {
+            NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
+            NotifyLost::Notice | NotifyLost::Notify => {
+                if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) {
+                    ready.ear().owes_word();
+                }
+                if !is_cut_off {
+                    self.tell_news(client);
+                }
+            }
+        }
+    }
+
+    /// A server tells of a notification, whole.
+    pub(crate) fn notified(&mut self, server_key: ServerKey, body: &[u8]) {
+        let Some(server) = self.servers.get(server_key) else { return };
+        let (Some(client_key), number) = (server.client(), server.database) else { return };
+        let Some(client) = self.clients.get_mut(client_key) else { return };
+        if client.is_listener {
+            self.spread(number, body);
+        } else if let ClientStage::Ready(Ready { ear: Some(ear), .. }) = &mut client.stage
+            && ear.own(body)
+        {
+            self.give_client_own(server_key, notification(body));
+        }
+    }
+
+    /// Passes a notification on to all whom it concerns.
+    fn spread(&mut self, database: u32, body: &[u8]) {
+        let listening = &self.places.databases[database as usize].listening;
+        let Some(channel) = channel_of(body).and_then(|name| listening.channels.get(name)) else { return };
+        let clients: Vec<Key> = channel.clients.iter().copied().collect();
+        for client in clients {
+            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            ready.ear().shared(body);
+            self.tell_news(client);
+            self.settle();
+        }
+    }
+
+    /// Tells a client what it is owed, if it stands outside a transaction and between two messages, as PostgreSQL does.
+    pub(crate) fn tell_news(&mut self, client_key: ClientKey) {
+        let queue_max = self.force.settings.notify_queue_size as usize;
+        let force = Arc::clone(&self.force);
+        let Some(client) = self.clients.get_mut(client_key) else { return };
+        let conn = client.conn;
+        let ClientStage::Ready(ready) = &mut client.stage else { return };
+        let is_outside = match ready.link {
+            Link::None | Link::Waiting(_) => true,
+            Link::Loan(server) => self.servers.get(server).is_some_and(|server| {
+                let exchange = &server.exchange;
+                exchange.owes_client_nothing() && exchange.status() == TxStatus::Idle && !server.is_in_message()
+            }),
+        };
+        let is_answer_torn = ready.is_answer_torn;
+        let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
+        let Some(ear) = ready.ear.as_mut() else { return };
+        let unsent = self.io.unsent(conn);
+        if ear.kept_bytes() + unsent > queue_max && ear.kept_bytes() > 0 {
+            ear.drop_kept();
+            if ear.is_owed_word() {
+                return;
+            }
+            let line = self.client_prefix(client_key);
+            let what =
+                format_args!("{line}more notifications wait for it than notify_queue_size allows: they are lost");
+            self.log.add(Level::Warning, what);
+            self.tell_of_loss(client_key, false);
+            return;
+        }
+        if !is_outside || is_answer_torn || unsent > queue_max {
+            return;
+        }
+        let mut out = Vec::new();
+        let channels = &self.places.databases[number as usize].listening.channels;
+        let is_heard = |channel: &str| channels.get(channel).is_some_and(|entry| entry.is_heard);
+        if ear.channels().all(is_heard) && ear.takes_word() {
+            match force.settings.notify_lost {
+                NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
+                _ => write_loss(&mut out),
+            }
+        }
+        while let Some(body) = ear.take_kept() {
+            write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(&body));
+        }
+        if !out.is_empty() {
+            self.io.send(conn, out.into());
+        }
+    }
+}
+
+/// Whether a client's notifications are looked at.
+pub(crate) fn has_ear(clients: &Slab<Client>, client: ClientKey) -> bool {
+    let Some(client) = clients.get(client) else { return false };
+    client.is_listener || matches!(&client.stage, ClientStage::Ready(Ready { ear: Some(_), .. }))
+}
+
+fn notification(body: &[u8]) -> Box<[u8]> {
+    let mut out = Vec::new();
+    write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(body));
+    out.into()
+}
+
+/// A notification of our own, of no server's process.
+fn write_notification(out: &mut Vec<u8>, channel: &str) {
+    write::message(out, backend::NOTIFICATION_RESPONSE, |out| {
+        out.extend_from_slice(&[0; 4]);
+        write::c_string(out, channel);
+        write::c_string(out, "");
+    });
+}
+
+fn write_loss(out: &mut Vec<u8>) {
+    let verdict = Fault::NotificationsLost.verdict();
+    let (sqlstate, hint) =
+        ("01000", "Look again at what the notifications are about: what comes from now on is heard.");
+    let says = Says { severity: "NOTICE", sqlstate, message: &verdict.text, detail: None, hint: Some(hint) };
+    write::notice(out, says);
+}

@@ -1,0 +1,172 @@
+//! LISTEN in transaction pooling: one server listens for all clients of a database.
+
+use std::time::Duration;
+
+use tests::client::Client;
+use tests::message::{bind, execute, parse, sync};
+use tests::pooler::Pooler;
+use tests::wait::wait_until;
+
+use crate::house::House;
+
+/// How many servers are in use, and by whom.
+fn kept(pooler: &Pooler) -> usize {
+    let servers = pooler.console("show servers");
+    (0..servers.rows.len()).filter(|row| servers.named(*row)["state"] == "active").count()
+}
+
+/// Waits until nobody but the session that listens for all keeps a server.
+fn await_moved(house: &House, pooler: &Pooler, database: &str) {
+    wait_until("one server is left in use, and listens for all", Duration::from_secs(20), || {
+        !listener(house, database).is_empty() && kept(pooler) == 1
+    });
+}
+
+fn listener(house: &House, database: &str) -> String {
+    house.postgres.value(&format!(
+        "select coalesce(max(pid::text), '') from pg_stat_activity
+         where application_name = 'trunkline listens' and datname = '{database}'"
+    ))
+}
+
+pub(crate) fn a_thousand_clients_listen_on_one_server(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 3", "max_client_conn = 2000"];
+    let pooler = house.pooler("listen_many", &settings);
+    let mut clients: Vec<Client> = (0..1000).map(|_| pooler.client("u", "listen_many")).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.run(&format!("listen everybody; listen group_{}", number % 7));
+    }
+    await_moved(house, &pooler, "listen_many");
+    let channels = pooler.console("show channels");
+    let everybody = (0..channels.rows.len()).map(|row| channels.named(row)).find(|row| row["channel"] == "everybody");
+    let everybody = everybody.expect("the channel of everybody");
+    assert_eq!((&*everybody["clients"], &*everybody["state"]), ("1000", "shared"));
+    let mut direct = house.postgres.client("listen_many");
+    direct.run("notify everybody, 'one'; notify everybody, 'two'; notify everybody, 'one'; notify group_3, 'three'");
+    for (number, client) in clients.iter_mut().enumerate() {
+        let mut expected = vec!["everybody one", "everybody two"];
+        expected.extend((number % 7 == 3).then_some("group_3 three"));
+        assert_eq!(client.heard(expected.len()), expected);
+    }
+    // Everybody has a server as before.
+    clients.iter_mut().take(20).for_each(|client| assert_eq!(client.value("select 1"), "1"));
+}
+
+pub(crate) fn notifications_come_as_on_a_direct_connection(house: &House) {
+    let pooler = house.pooler("listen_rules", &["pool_mode = transaction", "default_pool_size = 2"]);
+    let mut direct = house.postgres.client("listen_rules");
+    direct.run(
+        "create function hark(text) returns void language plpgsql as $$ begin execute format('listen %I', $1); end $$",
+    );
+    let mut one = pooler.client("u", "listen_rules");
+    let mut two = pooler.client("u", "listen_rules");
+    // In whatever way it is said.
+    for (number, sql) in ["listen c0", "begin; listen c1; commit", "select hark('c2')", "LISTEN \"C3 \"\"x\"\"\""]
+        .into_iter()
+        .enumerate()
+    {
+        one.run(sql);
+        let channel = if number == 3 { "\"C3 \"\"x\"\"\"".to_owned() } else { format!("c{number}") };
+        direct.run(&format!("notify {channel}, 'before'"));
+        assert_eq!(one.heard(1)[0].split(' ').next_back(), Some("before"), "{sql}");
+        await_moved(house, &pooler, "listen_rules");
+        direct.run(&format!("notify {channel}, 'after'"));
+        assert_eq!(one.heard(1)[0].split(' ').next_back(), Some("after"), "{sql}");
+    }
+    one.peer.send(&[parse("s", "listen c4"), bind("", "s", &[]), execute("", 0), sync()].concat());
+    assert!(one.answer().errors.is_empty());
+    await_moved(house, &pooler, "listen_rules");
+    // Its own, and somebody else's, in the order of their commits; nothing within a transaction.
+    two.run("listen c4");
+    await_moved(house, &pooler, "listen_rules");
+    one.run("begin; notify c4, 'mine'");
+    direct.run("notify c4, 'first'");
+    assert_eq!(two.heard(1), ["c4 first"]);
+    assert_eq!(one.value("select 1"), "1");
+    one.run("commit");
+    assert_eq!(one.heard(2), ["c4 first", "c4 mine"]);
+    assert_eq!(two.heard(1), ["c4 mine"]);
+    // What was rolled back was never said.
+    two.run("begin; unlisten c4; rollback");
+    two.run("begin; listen c5; rollback");
+    direct.run("notify c5, 'nobody'; notify c4, 'still'");
+    assert_eq!(two.heard(1), ["c4 still"]);
+    assert_eq!(one.heard(1), ["c4 still"]);
+    two.run("unlisten c4");
+    one.run("unlisten *; listen c0");
+    await_moved(house, &pooler, "listen_rules");
+    direct.run("notify c4, 'nobody'; notify c0, 'one'");
+    assert_eq!(one.heard(1), ["c0 one"]);
+    one.run("discard all");
+    two.run("listen c0");
+    await_moved(house, &pooler, "listen_rules");
+    direct.run("notify c0, 'two'");
+    assert_eq!(two.heard(1), ["c0 two"]);
+    direct.run("notify c4, 'nobody'; notify c0, 'two again'");
+    assert_eq!(two.heard(1), ["c0 two again"]);
+    assert_eq!(one.query("select 1").errors.len(), 0);
+    drop(two);
+    wait_until("nobody listens any more", Duration::from_secs(10), || kept(&pooler) == 0);
+}
+
+pub(crate) fn who_may_have_missed_something_is_told(house: &House) {
+    for (way, database) in [("disconnect", "listen_gone"), ("notice", "listen_noted"), ("notify", "listen_told")] {
+        let way_set = format!("notify_lost = {way}");
+        let settings = ["pool_mode = transaction", "default_pool_size = 2", &way_set, "notify_queue_size = 1000"];
+        let pooler = house.pooler(database, &settings);
+        let mut client = pooler.client("u", database);
+        let mut direct = house.postgres.client(database);
+        client.run("listen news");
+        await_moved(house, &pooler, database);
+        let is_told = |client: &mut Client| match way {
+            "disconnect" => {
+                let answer = client.answer();
+                assert_eq!(
+                    (&*answer.error().code, &*answer.error().text),
+                    ("08006", "notifications may have been lost")
+                );
+                *client = pooler.client("u", database);
+                client.run("listen news");
+                await_moved(house, &pooler, database);
+            }
+            "notice" => {
+                let frame = client.peer.frame_within(Duration::from_secs(10)).expect("a notice");
+                assert_eq!(frame.tag, b'N', "{frame:?}");
+            }
+            _ => assert_eq!(client.heard(1), ["trunkline_lost "]),
+        };
+        let pid = listener(house, database);
+        direct.run(&format!("select pg_terminate_backend({pid})"));
+        is_told(&mut client);
+        wait_until("another one listens", Duration::from_secs(10), || {
+            let now = listener(house, database);
+            !now.is_empty() && now != pid
+        });
+        direct.run("notify news, 'again'");
+        assert_eq!(client.heard(1), ["news again"]);
+        // Too many for who is in a transaction.
+        client.run("begin");
+        direct.run("select pg_notify('news', repeat('x', 90) || i) from generate_series(1, 50) i");
+        pooler.await_log("more notifications wait for it than notify_queue_size allows");
+        if way == "disconnect" {
+            is_told(&mut client);
+        } else {
+            client.run("commit");
+            is_told(&mut client);
+        }
+        direct.run("notify news, 'well'");
+        while client.heard(1)[0] != "news well" {}
+    }
+}
+
+pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 3", "session_policy = listen=pin"];
+    let pooler = house.pooler("listen_pinned", &settings);
+    let (mut one, mut two) = (pooler.client("u", "listen_pinned"), pooler.client("u", "listen_pinned"));
+    one.run("listen news");
+    two.run("listen news");
+    pooler.await_log("keeps its server: LISTEN news");
+    wait_until("both keep a server", Duration::from_secs(10), || kept(&pooler) == 2);
+    house.postgres.client("listen_pinned").run("notify news, 'x'");
+    assert_eq!((one.heard(1), two.heard(1)), (vec!["news x".to_owned()], vec!["news x".to_owned()]));
+}

@@ -168,7 +168,7 @@ pub(crate) fn scram_keys_and_statements_go_along(house: &House) {
     writeln!(stdin, "select 'before';").expect("psql listens");
     stdin.flush().expect("psql listens");
     // One that is there may not have answered yet.
-    let has_answered = "select count(*) from pg_stat_activity where datname = 'take_scram' and state = 'idle' and query like '%trunkline%'";
+    let has_answered = "select count(*) from pg_stat_activity where datname = 'take_scram' and state = 'idle' and query like '%before%'";
     wait_until("the first answer", LIMIT, || house.postgres.value(has_answered) == "1");
     // The next one is logged in to with what the client's own login revealed.
     house.postgres.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'take_scram'");

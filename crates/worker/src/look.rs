@@ -185,7 +185,9 @@ impl<I: Io> Worker<I> {
         if let Some(kind) = refused {
             return Some(Fault::HoldRefused { kind });
         }
-        let is_new = pins.iter().all(|pin| pin.since == self.now);
+        // Who listens keeps its server only until somebody else does that for all.
+        let is_passing = pins.iter().all(|pin| pin.hold.kind == Kind::Channel) && self.listens_for_all(server, client);
+        let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
         let is_kept = |client: &&Client| match &client.stage {
             ClientStage::Ready(ready) if ready.pool == pool && !client.is_own => {

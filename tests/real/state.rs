@@ -135,12 +135,14 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
     let pooler =
         house.pooler("state_pin", &["pool_mode = transaction", "default_pool_size = 2", "session_policy = listen=pin"]);
     let mut direct = house.postgres.client("state_pin");
+    direct.run("create table made (a int, b int); alter table made owner to u");
     let mut other = pooler.client("u", "state_pin");
     for (begin, end) in [
         ("select pg_advisory_lock(42)", "select pg_advisory_unlock(42)"),
         ("select pg_try_advisory_lock_shared(1, 2)", "select pg_advisory_unlock_all()"),
         ("create temp table t as select 7 as seven", "drop table t"),
         ("begin; create temp table t (a int) on commit preserve rows; commit", "discard temp"),
+        ("create statistics pg_temp.s on a, b from made", "drop statistics pg_temp.s"),
         ("begin; declare c cursor with hold for select 1; commit", "close c"),
         ("listen news", "unlisten news"),
         ("prepare p as select 1", "deallocate p"),
@@ -182,7 +184,8 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
 }
 
 pub(crate) fn an_operator_sees_who_keeps_which_server_and_why(house: &House) {
-    let pooler = follow(house, "state_show", 3);
+    let settings = ["pool_mode = transaction", "default_pool_size = 3", "session_policy = listen=pin"];
+    let pooler = house.pooler("state_show", &settings);
     let mut client = pooler.client("u", "state_show");
     client.run("set application_name = 'migrator'");
     client.run("select pg_advisory_lock(7, 8); select pg_advisory_lock_shared(-1) /* secret */");
@@ -428,8 +431,20 @@ pub(crate) fn what_a_session_begins_with_is_what_it_goes_back_to(house: &House) 
         assert!(shown_is_plain(&mut plain), "{reset}");
         assert_eq!(given.value(shown), "5MB70sseventenant", "after {reset}");
     }
+    // Also what servers tell of by themselves.
+    let mut styled = login(&[("datestyle", "Postgres, MDY"), ("timezone", "Asia/Tokyo")]).expect("let in");
+    let style = "select current_setting('datestyle') || current_setting('timezone')";
+    for reset in ["reset datestyle; reset timezone", "reset all", "discard all", "begin; reset all; commit"] {
+        styled.run("set datestyle = 'German'; set timezone = 'UTC'");
+        assert!(shown_is_plain(&mut plain));
+        styled.run(reset);
+        assert_eq!(styled.value(style), "Postgres, MDYAsia/Tokyo", "after {reset}");
+        assert_eq!(styled.parameters["DateStyle"], "Postgres, MDY", "after {reset}");
+        assert!(plain.value(style).starts_with("ISO"));
+    }
+    drop(styled);
     // Also where it keeps its server.
-    given.run("listen x");
+    given.run("create temporary table keeps (a int)");
     given.run("reset all");
     assert_eq!(given.value("show work_mem"), "5MB");
     drop(given);

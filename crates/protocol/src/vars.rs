@@ -74,6 +74,22 @@ impl Vars {
         }
     }
 
+    /// With what the session began with, where that was reset: the server has gone back to what *its* session began with. Nothing if
+    /// that is the same.
+    #[must_use]
+    pub fn reset(&self, began: &Self, tracked: &Tracked, was_reset: impl Fn(&str) -> bool) -> Option<Self> {
+        let mut vars = self.clone();
+        let mut differs = false;
+        for (place, name) in tracked.names().enumerate() {
+            if let Some(value) = began.get(place).filter(|value| self.get(place) != Some(value))
+                && was_reset(name)
+            {
+                differs |= vars.set(place, value);
+            }
+        }
+        differs.then_some(vars)
+    }
+
     /// Takes from `other` what is not known here.
     pub fn fill_from(&mut self, other: &Self) {
         for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
@@ -198,6 +214,19 @@ mod tests {
             vars.set(tracked.place(name).expect("a tracked name"), value);
         }
         vars
+    }
+
+    #[test]
+    fn what_was_reset_is_what_the_session_began_with() {
+        let began = vars(&[("DateStyle", "Postgres, MDY"), ("TimeZone", "UTC")]);
+        let now = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "Asia/Tokyo"), ("client_encoding", "UTF8")]);
+        let reset = now.reset(&began, &tracked(), |name| name == "DateStyle").expect("a change");
+        assert_eq!(
+            reset,
+            vars(&[("DateStyle", "Postgres, MDY"), ("TimeZone", "Asia/Tokyo"), ("client_encoding", "UTF8")])
+        );
+        assert_eq!(now.reset(&began, &tracked(), |_| false), None);
+        assert_eq!(began.reset(&began, &tracked(), |_| true), None);
     }
 
     #[test]

@@ -198,11 +198,16 @@ impl<I: Io> Worker<I> {
         let user = self.places.user(&packed.user, &self.force.settings);
         let vars = self.vars_of(&packed.vars);
         let vars = self.share_vars(vars);
+        let began = packed.began.map(|began| self.vars_of(&began));
+        let began = began.map(|began| self.share_vars(began));
         let cancel_key = CancelKey::parse(&packed.cancel_key.0)?;
         let nowhere = Key { index: u32::MAX, generation: 0 };
         let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
         ready.overrides = shared(packed.overrides);
         ready.given = shared(packed.given);
+        if let Some(began) = began {
+            ready.began = began;
+        }
         ready.scanner = packed.scanner;
         // What it has prepared, and what it has on a server, has been read by the other process only.
         if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {

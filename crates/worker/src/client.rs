@@ -93,6 +93,8 @@ pub(crate) struct Ready {
     /// The stream that its server is for, which is its alone.
     pub(crate) replication: Option<Replication>,
     pub(crate) vars: Rc<Vars>,
+    /// The parameters that its session began with.
+    pub(crate) began: Rc<Vars>,
     pub(crate) cancel_key: CancelKey,
     pub(crate) scanner: Scanner,
     pub(crate) link: Link,
@@ -147,6 +149,7 @@ impl Ready {
             pool,
             user,
             replication: None,
+            began: vars.clone(),
             vars,
             cancel_key,
             scanner: Scanner::default(),

@@ -192,6 +192,7 @@ impl<I: Io> Worker<I> {
                 vars: self.packed_vars(&ready.vars),
                 overrides: ready.overrides.as_deref().cloned().unwrap_or_default(),
                 given: ready.given.as_deref().cloned().unwrap_or_default(),
+                began: (ready.began != ready.vars).then(|| self.packed_vars(&ready.began)),
                 channels: ready.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
                 cancel_key: (&ready.cancel_key.bytes()[..]).into(),
                 scanner: ready.scanner.clone(),

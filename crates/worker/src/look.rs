@@ -12,6 +12,7 @@ use config::Policy;
 use pool::{ClientKey, Likeness, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Kind, Overrides, Pin};
+use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches};
 use wire::write::{self, Says};
@@ -140,11 +141,17 @@ impl<I: Io> Worker<I> {
                 }
                 ready.overrides = with_given(&overrides, ready.given.as_deref());
                 server.overrides = overrides;
+                let is_first = |name: &str| seen.is_first(name) == Some(true);
+                let reset = ready.vars.reset(&ready.began, &self.force.tracked, is_first);
                 if seen.has_left_channels
                     && let Some(ear) = &mut ready.ear
                 {
                     ear.has_moved();
                 }
+                if let Some(vars) = reset {
+                    self.go_back(client_key, vars);
+                }
+                let Some(server) = self.servers.get(server_key) else { return };
                 let (asks_channels, database) = (seen.asked.has(Touches::CHANNELS), server.database);
                 self.learn(server_key, seen.knowledge);
                 if asks_channels {
@@ -172,6 +179,21 @@ impl<I: Io> Worker<I> {
         }
         self.arm_server(server_key);
         self.catch_up(server_key, client_key, self.now);
+    }
+
+    /// A client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself.
+    fn go_back(&mut self, client: ClientKey, vars: Vars) {
+        let vars = self.share_vars(vars);
+        let Some(client) = self.clients.get_mut(client) else { return };
+        let ClientStage::Ready(ready) = &mut client.stage else { return };
+        let before = std::mem::replace(&mut ready.vars, vars);
+        let mut out = Vec::new();
+        let changed = ready.vars.known(&self.force.tracked).filter(|(name, value)| {
+            let place = self.force.tracked.place(name);
+            place.and_then(|place| before.get(place)) != Some(value)
+        });
+        changed.for_each(|(name, value)| write::parameter_status(&mut out, name, value));
+        self.io.send(client.conn, out.into());
     }
 
     /// Why a client may not keep its server, if it may not.
@@ -221,7 +243,9 @@ impl<I: Io> Worker<I> {
     /// Who keeps its server, and why, is said once for each statement and kind.
     fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
         let listens_for_all = self.listens_for_all(server, client);
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
+            return;
+        };
         let (Some(traces), Some(server)) = (&ready.traces, self.servers.get(server)) else { return };
         let Some(rules) = self.places.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
         let learned = &mut self.places.databases[server.database as usize].learned;

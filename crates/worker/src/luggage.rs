@@ -158,6 +158,9 @@ pub(crate) struct PackedReady {
     pub(crate) overrides: Overrides,
     #[serde(default)]
     pub(crate) given: Overrides,
+    /// The parameters that its session began with, if they are others now.
+    #[serde(default)]
+    pub(crate) began: Option<PackedVars>,
     /// What it listens to where somebody does that for all.
     #[serde(default)]
     pub(crate) channels: Vec<Box<str>>,

@@ -221,6 +221,14 @@ impl Seen {
         overrides
     }
 
+    /// Whether this setting is what a session on its server begins with; `None` if it was not asked about that.
+    #[must_use]
+    pub fn is_first(&self, name: &str) -> Option<bool> {
+        let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+        let is_asked = self.asked.has(Touches::ANY_SETTING) || self.named.iter().any(|known| is_it(known));
+        is_asked.then(|| !self.settings.iter().any(|(known, _)| is_it(known)))
+    }
+
     /// Whether functions mention settings that were not asked for, where any may have been touched.
     #[must_use]
     pub fn has_learned_settings(&self) -> bool {
@@ -287,7 +295,14 @@ const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.
     UNION ALL SELECT 't',typname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_type \
     WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
     AND typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
-    AND typrelid OPERATOR(pg_catalog.=) 0 AND typelem OPERATOR(pg_catalog.=) 0";
+    AND typrelid OPERATOR(pg_catalog.=) 0 AND typelem OPERATOR(pg_catalog.=) 0 \
+    UNION ALL SELECT 't',pg_catalog.pg_describe_object(classid,objid,0),NULL,NULL FROM pg_catalog.pg_depend \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass \
+    AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_class'::pg_catalog.regclass \
+    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_type'::pg_catalog.regclass";
 const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable";
 const STATEMENTS: &str = "'p',name,NULL,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql";
 const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \

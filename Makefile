@@ -18,6 +18,9 @@ soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="
 differential: ## random programs, directly and through the pooler (ARGS="--programs 100000")
 	cargo xtask differential $(ARGS)
 
+regress: ## PostgreSQL's own regression tests, directly and through the pooler (ARGS="--servers 5")
+	cargo xtask regress $(ARGS)
+
 drivers: ## drivers of many languages, directly and through the pooler (ARGS="pgx --case copy_in")
 	cargo xtask drivers $(ARGS)
 
@@ -42,4 +45,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak differential drivers fuzz oracle coverage bench check build
+.PHONY: help setup demo test world soak differential regress drivers fuzz oracle coverage bench check build

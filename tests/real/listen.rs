@@ -92,6 +92,7 @@ pub(crate) fn notifications_come_as_on_a_direct_connection(house: &House) {
     direct.run("notify c5, 'nobody'; notify c4, 'still'");
     assert_eq!(two.heard(1), ["c4 still"]);
     assert_eq!(one.heard(1), ["c4 still"]);
+    assert_eq!(two.query("select 1/0").errors.len(), 1);
     two.run("unlisten c4");
     one.run("unlisten *; listen c0");
     await_moved(house, &pooler, "listen_rules");
@@ -169,4 +170,13 @@ pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &Hous
     wait_until("both keep a server", Duration::from_secs(10), || kept(&pooler) == 2);
     house.postgres.client("listen_pinned").run("notify news, 'x'");
     assert_eq!((one.heard(1), two.heard(1)), (vec!["news x".to_owned()], vec!["news x".to_owned()]));
+    // Nor where there is only one server, which would do nothing else.
+    let pooler = house.pooler("listen_alone", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut client = pooler.client("u", "listen_alone");
+    client.run("listen news");
+    assert_eq!(client.value("select 1"), "1");
+    house.postgres.client("listen_alone").run("notify news, 'y'");
+    assert_eq!(client.heard(1), ["news y"]);
+    client.run("unlisten news");
+    assert_eq!(pooler.client("u", "listen_alone").value("select 1"), "1");
 }

@@ -1,18 +1,23 @@
-//! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask soak`.
+//! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask soak`, `cargo xtask regress`.
 //!
 //! Always true: they run around the pooler as it ships; what is asked for goes to them as it is; their exit code is the
 //! chore's.
-//! Not here: what they do and check (`tests/drivers`, `tests/soak`).
+//! Not here: what they do and check (`tests/drivers`, `tests/soak`, `tests/regress`).
 
 use std::ffi::OsString;
 
 use crate::house::House;
+use crate::oracle::regression_tests;
 use crate::setup::{self, Purpose};
 
 pub(crate) fn run(house: &House, name: &str, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;
     let program = house.build_release()?;
     let mut command = house.cargo_command();
+    if name == "regress" {
+        setup::run(&[Purpose::Regress])?;
+        command.env("TRUNKLINE_REGRESS", regression_tests(&house.target().join("oracle"))?);
+    }
     command.args(["test", "--quiet", "--package", "tests", "--test", name, "--"]).args(arguments);
     let status =
         command.env("TRUNKLINE_BIN", program).status().map_err(|error| format!("cannot start cargo: {error}"))?;

@@ -48,7 +48,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
         "demo" => demo(&house, &rest),
         "test" => suite::run(&house, &rest),
-        "soak" | "drivers" => asked::run(&house, &chore, &rest),
+        "soak" | "drivers" | "regress" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
@@ -88,6 +88,7 @@ usage: cargo xtask CHORE
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
+  regress [--servers COUNT] run PostgreSQL's own regression tests, directly and through a pool of so few servers (10)
   oracle [ARGUMENTS]        build, then hold what we read in SQL against PostgreSQL's own parser ([FOLDER], --mutations, --seed)
   world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known)
   coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)

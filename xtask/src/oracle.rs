@@ -25,7 +25,7 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
 }
 
 /// PostgreSQL's own regression tests (`src/test/regress`), fetched once.
-fn regression_tests(target: &Path) -> Result<PathBuf, String> {
+pub(crate) fn regression_tests(target: &Path) -> Result<PathBuf, String> {
     let home = target.join("postgresql");
     if let Some(found) = find_tests(&home) {
         return Ok(found);

@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Demo,
     Test,
     Bench,
+    /// To run PostgreSQL's regression tests.
+    Regress,
     /// To build PostgreSQL's parser; nobody gets that without asking for it.
     Oracle,
 }
@@ -128,12 +130,24 @@ fn has_psycopg() -> bool {
     Path::new("/usr/lib/python3/dist-packages/psycopg2/__init__.py").is_file()
 }
 
-const NEEDS: [Need; 4] = [
+/// What runs PostgreSQL's regression tests, beside the headers for their library.
+fn has_pg_regress() -> bool {
+    let mut folders = postgres_folders().into_iter();
+    folders.any(|bin| bin.join("../lib/pgxs/src/test/regress/pg_regress").is_file())
+}
+
+const NEEDS: [Need; 5] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
         purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench, Purpose::Oracle],
         is_there: has_postgres,
+    },
+    Need {
+        what: "pg_regress",
+        package: "postgresql-server-dev-all",
+        purposes: &[Purpose::Regress],
+        is_there: has_pg_regress,
     },
     Need { what: "libclang", package: "libclang-14-dev", purposes: &[Purpose::Oracle], is_there: has_libclang },
     Need { what: "pgbouncer", package: "pgbouncer", purposes: &[Purpose::Bench], is_there: has_pgbouncer },

@@ -157,8 +157,16 @@ impl<I: Io> Worker<I> {
         };
         let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
-        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
-        is_read && rules.is_some_and(|rules| rules.policy(Kind::Channel) == Policy::Virtualize)
+        let Some(place) = self.places.pool(server.pool) else { return false };
+        // The only server that there may be cannot do nothing but listen.
+        let settings = &self.force.settings;
+        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        let limits = [
+            self.pools.limits(server.pool).map(|limits| limits.servers_max),
+            entry.and_then(|entry| settings.max_db_connections(entry)),
+            settings.max_user_connections(&place.user_name),
+        ];
+        is_read && !limits.contains(&Some(1)) && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
     }
 
     /// A client listens to a channel.

@@ -85,7 +85,7 @@ impl Traces {
 
     /// What it has done may not be so: an error, or a ROLLBACK.
     pub fn taken_back(&mut self) {
-        self.is_left_in_doubt = true;
+        self.is_left_in_doubt |= !self.left.is_empty();
     }
 
     /// The channels that it has left since that was last asked; `None` is all of them. Those in doubt are not among them.

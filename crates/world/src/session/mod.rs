@@ -104,6 +104,8 @@ pub(crate) enum Life {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Vars {
     zone: String,
+    /// It was set in the session, whatever to.
+    is_zone_set: bool,
     application_name: String,
     /// A setting that it does not tell of.
     mark: String,

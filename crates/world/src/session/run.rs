@@ -255,7 +255,10 @@ impl Session {
                     write::Says { severity: "NOTICE", sqlstate: "00000", message: &message, detail: None, hint: None };
                 write::notice(&mut self.out, says);
             }
-            Verb::Zone { value } => self.vars.zone.clone_from(value),
+            Verb::Zone { value } => {
+                self.vars.zone.clone_from(value);
+                self.vars.is_zone_set = true;
+            }
             Verb::Dirty => self.dirty = self.is_session_mode.then_some(nonce.app),
             Verb::Mark => self.vars.mark = nonce.to_string(),
             Verb::Hold => self.held = Some(nonce.app),
@@ -300,6 +303,7 @@ impl Session {
                 "TimeZone" if value == "Nowhere" => false,
                 "TimeZone" => {
                     self.vars.zone = value.to_owned();
+                    self.vars.is_zone_set = true;
                     true
                 }
                 "application_name" => {
@@ -329,6 +333,8 @@ impl Session {
             self.vars.mark = mark.to_owned();
         } else if text == "RESET \"app\".\"mark\"" {
             self.vars.mark.clear();
+        } else if text.contains("SELECT 's',name,") && self.vars.is_zone_set {
+            write::data_row(&mut self.out, [Some("s"), Some("timezone"), Some(&*self.vars.zone), None].into_iter());
         } else if text.starts_with("SELECT 's',n,") && text.contains("'app.mark'") && !self.vars.mark.is_empty() {
             write::data_row(&mut self.out, [Some("s"), Some("app.mark"), Some(&*self.vars.mark), None].into_iter());
         } else if text.starts_with("SELECT 'l',") && self.held.is_some() {

@@ -113,6 +113,21 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         one.run("set app.who = 'one'");
         two.run("do $$ begin execute 'deallocate all'; end $$");
     }
+    // A name that goes along is not told again, and one that the request sets is.
+    let named = |name: &str| {
+        let all = [("user", "u"), ("database", "state_along"), ("application_name", name)];
+        let mut client = Client::try_login(pooler.address(), &all).expect("let in");
+        client.run(&format!("set app.who = '{name}'"));
+        client
+    };
+    let (mut ann, mut bob) = (named("ann"), named("bob"));
+    for name in ["bee", "bea"] {
+        assert_eq!(ann.value("show application_name"), "ann");
+        bob.run(&format!("set application_name = '{name}'"));
+        assert_eq!(bob.parameters["application_name"], name);
+    }
+    assert_eq!(ann.parameters["application_name"], "ann");
+    drop((ann, bob));
     for insert in ["simple", "extended"] {
         let mut lost = pooler.client("u", "state_along");
         lost.run("set default_text_search_config = 'public.mine'");

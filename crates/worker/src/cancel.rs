@@ -320,7 +320,8 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         // A Sync alone, such as the rest of a COPY that has failed, is nothing to cancel: it has its answer.
         (0..syncs).for_each(|_| write::ready_for_query(&mut out, TxStatus::Idle));
-        write_cancelled(&mut out, "The request was waiting for a server connection.");
+        let detail = "The request was waiting for a server connection.";
+        write_cancelled(&mut out, "canceling statement due to user request", detail);
         self.io.send(conn, out.into());
         self.tell_pools(Event::Left { pool, client: key });
         // What it has said beyond that is looked at as if it had just come.
@@ -330,8 +331,7 @@ impl<I: Io> Worker<I> {
 }
 
 /// The answer to a request that was cancelled before a server had begun with it.
-pub(crate) fn write_cancelled(out: &mut Vec<u8>, detail: &str) {
-    let message = "canceling statement due to user request";
+pub(crate) fn write_cancelled(out: &mut Vec<u8>, message: &str, detail: &str) {
     let says = write::Says { severity: "ERROR", sqlstate: QUERY_CANCELED, message, detail: Some(detail), hint: None };
     write::error(out, says);
     write::ready_for_query(out, TxStatus::Idle);

@@ -16,12 +16,12 @@ use protocol::fault::Fault;
 use protocol::prepared::{Names, Tally, Unnamed};
 use protocol::replication::Replication;
 use protocol::state::{Ear, Overrides, Traces};
-use protocol::vars::Vars;
+use protocol::vars::{Tracked, Vars};
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
 use serde::{Deserialize, Serialize};
 use wire::frame::Part;
-use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
+use wire::{MESSAGE_BYTES_MAX, Scanner, Step, backend, frontend};
 
 use crate::accept::Greeting;
 use crate::ahead;
@@ -141,6 +141,19 @@ pub(crate) enum Fate {
     Drop,
     /// It is kept until it is known which statement it concerns.
     Collect,
+}
+
+impl Client {
+    /// Whether this `ParameterStatus` tells it the `application_name` that it has.
+    pub(crate) fn has_name(&self, tracked: &Tracked, status: &[u8]) -> bool {
+        let place = tracked.application_name();
+        match (backend::parameter_status(status), &self.stage) {
+            (Some((name, value)), Stage::Ready(ready)) => {
+                tracked.place(name) == Some(place) && ready.vars.get(place) == Some(value)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Ready {

@@ -14,6 +14,7 @@ use protocol::fault::Fault;
 use protocol::state::Overrides;
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
+use wire::notice::Notice;
 use wire::write;
 
 use crate::cancel::{QUERY_CANCELED, write_cancelled};
@@ -302,13 +303,13 @@ impl<I: Io> Worker<I> {
         self.want_again(client, since);
     }
 
-    /// What a server was told along with a request was cancelled, and the request with it: what its client had wanted.
-    fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey) {
+    /// What a server was told along with a request was cancelled, and the request with it: its client is told so in the server's words.
+    fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey, message: &str) {
         self.uncount(server);
         self.lose_server(server, "what it was told has been cancelled");
         let Some(client) = self.clients.get(client_key) else { return };
         let mut out = Vec::new();
-        write_cancelled(&mut out, "The server was being told the settings of the session.");
+        write_cancelled(&mut out, message, "The server was being told the settings of the session.");
         self.io.send(client.conn, out.into());
         self.forward_held(client_key);
         self.resume_client(client_key);
@@ -323,11 +324,11 @@ impl<I: Io> Worker<I> {
     }
 
     /// A query of our own failed.
-    pub(crate) fn ours_failed(&mut self, key: ServerKey, sqlstate: &str) {
+    pub(crate) fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if sqlstate == QUERY_CANCELED => {
-                self.cancelled_along(key, client);
+            Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {
+                self.cancelled_along(key, client, &notice.message);
             }
             // The rest of its answer is waited for.
             Stage::Lent { .. } | Stage::Introducing if server.look.is_some() => {

@@ -291,9 +291,13 @@ impl<I: Io> Worker<I> {
                     && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
                 let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
-                let is_echo = piece.kind == backend::PARAMETER_STATUS
-                    && server.is_renamed
-                    && chunk.bytes()[piece.body.clone()].starts_with(b"application_name\0");
+                let is_echo = server.is_renamed
+                    && piece.kind == backend::PARAMETER_STATUS
+                    && piece.is_whole()
+                    && server
+                        .client()
+                        .and_then(|client| self.clients.get(client))
+                        .is_some_and(|client| client.has_name(&self.force.tracked, &chunk.bytes()[piece.body.clone()]));
                 let is_heard = piece.kind == backend::NOTIFICATION_RESPONSE
                     && server.client().is_some_and(|client| has_ear(&self.clients, client));
                 let is_withheld =
@@ -491,7 +495,7 @@ impl<I: Io> Worker<I> {
             // Not our query failed, but the server.
             self.server_gone(key);
         } else if is_ours {
-            self.ours_failed(key, &notice.sqlstate);
+            self.ours_failed(key, &notice);
         }
     }
 

@@ -93,8 +93,8 @@ pub enum Event {
     Listener {
         /// Of which database.
         database: Arc<str>,
-        /// What.
-        news: listeners::News,
+        /// What it says.
+        report: listeners::Report,
     },
     /// It is known who a user of the system is, or that nobody knows.
     SystemUser {
@@ -259,15 +259,15 @@ impl<S> Control<S> {
                 self.judged.answered(&judge, from, client);
                 self.post(from, ToWorker::Judged { client, verdict });
             }
-            Event::Letter(ToControl::Listen { database, user, channel, .. }) => {
-                let order = listeners::Order::Listen(channel);
+            Event::Letter(ToControl::Listen { database, user, channel, number }) => {
+                let order = listeners::Order::Listen(channel, number);
                 self.errands.push_back(Errand { database, user: Some(user), order });
             }
             Event::Letter(ToControl::Unlisten { database, channel }) => {
                 let order = listeners::Order::Unlisten(channel);
                 self.errands.push_back(Errand { database, user: None, order });
             }
-            Event::Listener { database, news } => self.listener_tells(&database, news),
+            Event::Listener { database, report } => self.listener_says(database, report),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
                 self.system_users.push_back((from, client, uid));
             }

@@ -13,26 +13,38 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, NoTls};
 
+use worker::letters::ToWorker;
+
+use crate::control::Control;
 use crate::secrets;
 
 /// What a session is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// To listen to a channel.
-    Listen(Box<str>),
+    /// To listen to a channel; the answer has this number.
+    Listen(Box<str>, u64),
     /// To leave it.
     Unlisten(Box<str>),
 }
 
 /// What becomes of a session.
 #[derive(Debug)]
-pub enum News {
+pub(crate) enum News {
     /// It is here, as a connection to ourselves.
     Comes(OwnedFd),
+    /// It says something to the worker on which its database lives.
+    Says(Report),
+}
+
+/// What a session says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Report {
     /// It listens to a channel, or cannot.
     Heard {
         /// Which.
         channel: Box<str>,
+        /// The number of the order.
+        number: u64,
         /// Why it cannot.
         error: Option<String>,
     },
@@ -54,8 +66,30 @@ pub struct Errand {
 /// Orders that have not been given yet.
 pub(crate) type Errands = VecDeque<Errand>;
 
-/// The channels of a session, and whether it has listened to each of them before.
-type Channels = BTreeMap<Box<str>, bool>;
+/// The channels of a session.
+type Channels = BTreeMap<Box<str>, Channel>;
+
+/// One of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Channel {
+    /// The number of its order.
+    number: u64,
+    /// It has been listened to before.
+    was_heard: bool,
+}
+
+impl<S> Control<S> {
+    /// Something has become of a session that listens for all: the worker on which its database lives is told.
+    pub(crate) fn listener_says(&mut self, database: Arc<str>, report: Report) {
+        let home = self.force.homes.home_of(&database);
+        match report {
+            Report::Heard { channel, number, error } => {
+                self.post(home, ToWorker::Heard { database, channel, number, error });
+            }
+            Report::Lost => self.post(home, ToWorker::ListenerLost { database }),
+        }
+    }
+}
 
 /// Listens as long as there may be orders. A login or a command takes no longer than `limit`.
 pub(crate) async fn listen(
@@ -76,7 +110,7 @@ pub(crate) async fn listen(
         match session.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
             Ok((client, connection)) => {
                 let has_ended = attend(&client, connection, &mut channels, &mut orders, limit, &tell).await;
-                tell(News::Lost);
+                tell(News::Says(Report::Lost));
                 if has_ended {
                     return;
                 }
@@ -124,13 +158,14 @@ async fn attend(
                 };
                 note(channels, order.clone());
                 let is_there = match order {
-                    Order::Listen(name) => listen_to(client, &name, channels, limit, tell).await,
+                    Order::Listen(name, _) => listen_to(client, &name, channels, limit, tell).await,
                     Order::Unlisten(name) => {
                         let sql = format!("UNLISTEN {}", quoted(&name));
                         matches!(tokio::time::timeout(limit, client.batch_execute(&sql)).await, Ok(Ok(())))
                     }
                 };
-                if !is_there {
+                // Who has nothing to listen to needs no server, and keeps no database in use.
+                if !is_there || channels.is_empty() {
                     connection.abort();
                     return false;
                 }
@@ -150,8 +185,10 @@ async fn listen_to(
     let sql = format!("LISTEN {}", quoted(name));
     let error = match tokio::time::timeout(limit, client.batch_execute(&sql)).await {
         Ok(Ok(())) => {
-            channels.insert(name.into(), true);
-            tell(News::Heard { channel: name.into(), error: None });
+            if let Some(channel) = channels.get_mut(name) {
+                channel.was_heard = true;
+                tell(News::Says(Report::Heard { channel: name.into(), number: channel.number, error: None }));
+            }
             return true;
         }
         Ok(Err(error)) => secrets::words(&error),
@@ -163,17 +200,18 @@ async fn listen_to(
 
 /// Those that nobody has listened to yet have their own servers, and keep them.
 fn refuse_new(channels: &mut Channels, error: &str, tell: &impl Fn(News)) {
-    channels.retain(|name, was_heard| {
-        if !*was_heard {
-            tell(News::Heard { channel: name.clone(), error: Some(error.to_owned()) });
+    channels.retain(|name, &mut Channel { number, was_heard }| {
+        if !was_heard {
+            let error = Some(error.to_owned());
+            tell(News::Says(Report::Heard { channel: name.clone(), number, error }));
         }
-        *was_heard
+        was_heard
     });
 }
 
 fn note(channels: &mut Channels, order: Order) {
     match order {
-        Order::Listen(name) => drop(channels.entry(name).or_insert(false)),
+        Order::Listen(name, number) => drop(channels.insert(name, Channel { number, was_heard: false })),
         Order::Unlisten(name) => drop(channels.remove(&name)),
     }
 }
@@ -212,12 +250,11 @@ mod tests {
     #[test]
     fn only_who_has_never_been_heard_is_refused() {
         let mut channels = Channels::new();
-        note(&mut channels, Order::Listen("new".into()));
-        channels.insert("old".into(), true);
-        note(&mut channels, Order::Listen("old".into()));
+        note(&mut channels, Order::Listen("new".into(), 2));
+        channels.insert("old".into(), Channel { number: 1, was_heard: true });
         let told = std::cell::RefCell::new(Vec::new());
         refuse_new(&mut channels, "no", &|news| told.borrow_mut().push(format!("{news:?}")));
-        assert_eq!(told.take(), ["Heard { channel: \"new\", error: Some(\"no\") }"]);
+        assert_eq!(told.take(), ["Says(Heard { channel: \"new\", number: 2, error: Some(\"no\") })"]);
         assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["old"]);
         note(&mut channels, Order::Unlisten("old".into()));
         assert!(channels.is_empty());

@@ -17,7 +17,6 @@ use worker::letters::{Force, Order as Task, Parts, Shutdown, Snapshot, Standing,
 use crate::console::show::CONSOLE;
 use crate::console::{Answer, Order, Refusal};
 use crate::control::{Asker, Control, Purpose};
-use crate::listeners::News;
 use crate::waits::Obeyed;
 
 /// Who waits for the workers to obey.
@@ -258,18 +257,6 @@ impl<S> Control<S> {
     pub(crate) fn give(&mut self, task: &Task, waiter: Waiter) {
         let question = self.waits.open(waiter);
         self.post_all(|| ToWorker::Order { question, order: task.clone() });
-    }
-
-    /// Something has become of a session that listens for all: the worker on which its database lives is told.
-    pub(crate) fn listener_tells(&mut self, database: &Arc<str>, news: News) {
-        let database = Arc::clone(database);
-        let home = self.force.homes.home_of(&database);
-        match news {
-            News::Heard { channel, error } => self.post(home, ToWorker::Heard { database, channel, error }),
-            News::Lost => self.post(home, ToWorker::ListenerLost { database }),
-            // It is brought there by hand.
-            News::Comes(_) => {}
-        }
     }
 
     /// A worker has carried out an order.

@@ -136,7 +136,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
                     control.connect_listener(&database, far.into());
                     continue;
                 }
-                news => Event::Listener { database, news },
+                listeners::News::Says(report) => Event::Listener { database, report },
             },
             () = clock.reaches(deadline) => Event::Tick,
         };

@@ -145,6 +145,8 @@ pub enum ToWorker<S> {
         database: Arc<str>,
         /// To which.
         channel: Box<str>,
+        /// The worker's number for the question.
+        number: u64,
         /// Why it cannot.
         error: Option<String>,
     },
@@ -413,14 +415,14 @@ pub enum ToControl {
     },
     /// A client listens to a channel that nobody listened to before: somebody is to do that for all.
     Listen {
-        /// Who asks.
-        from: WorkerId,
         /// In which database.
         database: Arc<str>,
         /// As whom.
         user: Arc<str>,
         /// To which.
         channel: Box<str>,
+        /// The worker's number for the question; later ones are greater.
+        number: u64,
     },
     /// Nobody listens to it any more.
     Unlisten {

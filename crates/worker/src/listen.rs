@@ -27,12 +27,16 @@ pub(crate) struct Listening {
     channels: BTreeMap<Box<str>, Channel>,
     /// The client that listens for all, if it is there.
     session: Option<Key>,
+    /// How many questions have been asked.
+    asked: u64,
 }
 
 /// Who listens to one.
 #[derive(Debug, Default)]
 struct Channel {
     clients: BTreeSet<Key>,
+    /// The number of the question whether somebody listens to it for all.
+    number: u64,
     /// The session for all listens to it.
     is_heard: bool,
 }
@@ -173,15 +177,18 @@ impl<I: Io> Worker<I> {
     pub(crate) fn subscribe(&mut self, client: ClientKey, database: u32, channel: Box<str>) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let place = &mut self.places.databases[database as usize];
-        let entry = place.listening.channels.entry(channel.clone()).or_default();
+        let Listening { channels, asked, .. } = &mut place.listening;
+        let entry = channels.entry(channel.clone()).or_default();
         let is_first = entry.clients.is_empty();
         entry.clients.insert(client);
         if entry.is_heard {
             ready.ear().is_heard(&channel);
         } else if is_first {
+            *asked += 1;
+            entry.number = *asked;
+            let (database, number) = (place.name.clone(), *asked);
             let user = self.places.users[ready.user as usize].name.clone();
-            let database = place.name.clone();
-            (self.posts.control)(ToControl::Listen { from: self.id, database, user, channel });
+            (self.posts.control)(ToControl::Listen { database, user, channel, number });
         }
     }
 
@@ -219,27 +226,31 @@ impl<I: Io> Worker<I> {
         self.unsubscribe(client, database, &ear.leaves(None));
     }
 
-    /// The session for all listens to a channel now, or cannot.
-    pub(crate) fn heard(&mut self, database: &str, channel: &str, error: Option<&str>) {
-        let Some(number) = self.places.known_database(database) else { return };
-        let place = &mut self.places.databases[number as usize];
-        let Some(entry) = place.listening.channels.get_mut(channel) else { return };
+    /// The session for all listens to a channel now, or cannot. `number` is that of the question: one that was asked before everybody
+    /// had left the channel says nothing of who has come since.
+    pub(crate) fn heard(&mut self, database: &str, channel: &str, number: u64, error: Option<&str>) {
+        let Some(place) = self.places.known_database(database) else { return };
+        let channels = &mut self.places.databases[place as usize].listening.channels;
+        let Some(entry) = channels.get_mut(channel).filter(|entry| entry.number == number) else { return };
         entry.is_heard = error.is_none();
         let clients: Vec<Key> = entry.clients.iter().copied().collect();
         if let Some(error) = error {
-            place.listening.channels.remove(channel);
+            channels.remove(channel);
             let line =
                 format_args!("nobody can listen for all clients of {database}, they keep their servers: {error}");
             self.log.add(Level::Warning, line);
         }
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            match error {
-                None => ready.ear().is_heard(channel),
-                Some(_) => ready.ear().is_unheard(channel),
+            if error.is_none() {
+                ready.ear().is_heard(channel);
+            } else if ready.ear().is_unheard(channel) {
+                // There is no way to tell it more gently: it will hear nothing, whatever it is told.
+                self.fail_client(client, &Fault::NotificationsLost);
+                self.settle();
+                continue;
             }
-            let link = ready.link;
-            if let Link::Loan(server) = link
+            if let Link::Loan(server) = ready.link
                 && self.servers.get(server).is_some_and(|server| server.exchange.may_end() && server.look.is_none())
             {
                 self.end_loan_if_over(server, client);
@@ -294,7 +305,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Notifications for a client may have been lost. It is told when it can be sure to hear what comes: not yet, if nobody listens.
-    fn tell_of_loss(&mut self, client: ClientKey, is_cut_off: bool) {
+    pub(crate) fn tell_of_loss(&mut self, client: ClientKey, is_cut_off: bool) {
         match self.force.settings.notify_lost {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
@@ -331,7 +342,6 @@ impl<I: Io> Worker<I> {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             ready.ear().shared(body);
             self.tell_news(client);
-            self.settle();
         }
     }
 

@@ -143,17 +143,16 @@ impl<I: Io> Worker<I> {
                 server.overrides = overrides;
                 let is_first = |name: &str| seen.is_first(name) == Some(true);
                 let reset = ready.vars.reset(&ready.began, &self.force.tracked, is_first);
-                if seen.has_left_channels
-                    && let Some(ear) = &mut ready.ear
-                {
-                    ear.has_moved();
-                }
+                let is_cut_off = seen.has_left_channels && ready.ear.as_mut().is_some_and(|ear| ear.has_moved());
                 if let Some(vars) = reset {
                     self.go_back(client_key, vars);
                 }
                 let Some(server) = self.servers.get(server_key) else { return };
                 let (asks_channels, database) = (seen.asked.has(Touches::CHANNELS), server.database);
                 self.learn(server_key, seen.knowledge);
+                if is_cut_off {
+                    self.tell_of_loss(client_key, true);
+                }
                 if asks_channels {
                     self.leave_channels(client_key, database);
                     if self.move_channels(server_key, client_key) {

@@ -379,7 +379,9 @@ impl<I: Io> Worker<I> {
         match letter {
             ToWorker::Own(socket) => self.receive_own(socket, false),
             ToWorker::Listener(socket) => self.receive_own(socket, true),
-            ToWorker::Heard { database, channel, error } => self.heard(&database, &channel, error.as_deref()),
+            ToWorker::Heard { database, channel, number, error } => {
+                self.heard(&database, &channel, number, error.as_deref());
+            }
             ToWorker::ListenerLost { database } => self.listener_lost(&database),
             ToWorker::Client(traveller) => self.receive_traveller(*traveller),
             ToWorker::Cancel { key, requester, since } => self.cancel(key, requester, since),

@@ -53,12 +53,11 @@ impl Ear {
         }
     }
 
-    /// The one for all cannot listen to a channel: its own server goes on.
-    pub fn is_unheard(&mut self, channel: &str) {
-        if self.channels.get(channel) == Some(&Hearing::Own) {
-            self.channels.remove(channel);
-            self.settle();
-        }
+    /// The one for all cannot listen to a channel: its own server goes on. Whether nobody listens to it then.
+    pub fn is_unheard(&mut self, channel: &str) -> bool {
+        let hearing = self.channels.remove(channel);
+        self.settle();
+        hearing == Some(Hearing::Shared)
     }
 
     /// Whether the one for all listens to these.
@@ -66,12 +65,13 @@ impl Ear {
         channels.all(|channel| matches!(self.channels.get(channel), Some(Hearing::Both | Hearing::Shared)))
     }
 
-    /// Its own server does not listen any more. What that has not told is kept.
-    pub fn has_moved(&mut self) {
-        for hearing in self.channels.values_mut().filter(|hearing| **hearing == Hearing::Both) {
-            *hearing = Hearing::Shared;
-        }
+    /// Its own server does not listen any more. What that has not told is kept. Whether something may have been lost, since the one
+    /// for all has gone in the meantime.
+    pub fn has_moved(&mut self) -> bool {
+        let is_lost = self.channels.values().any(|hearing| *hearing == Hearing::Own);
+        self.channels.values_mut().for_each(|hearing| *hearing = Hearing::Shared);
         self.settle();
+        is_lost
     }
 
     /// If nothing is being taken over any more, what has not been told is kept.
@@ -279,11 +279,29 @@ mod tests {
         assert!(!ear.is_cut_off() && !ear.may_move(["a"].into_iter()));
         assert!(ear.own(&news("a", "1")));
         ear.is_heard("a");
-        ear.has_moved();
+        assert!(!ear.has_moved());
         assert!(told(&mut ear).is_empty(), "it was told by its own");
         assert!(ear.is_cut_off());
         ear.owes_word();
         assert!(ear.takes_word() && !ear.takes_word());
+    }
+
+    #[test]
+    fn who_is_cut_off_while_its_own_server_leaves_may_have_lost_something() {
+        let mut ear = Ear::default();
+        ear.listens(["a"].into_iter());
+        ear.is_heard("a");
+        // The server is told to leave here, and the one for all ends before it has.
+        assert!(!ear.is_cut_off());
+        assert!(ear.has_moved() && ear.is_shared());
+    }
+
+    #[test]
+    fn who_has_nobody_else_is_left_alone_with_a_channel_that_cannot_be_heard() {
+        let mut ear = Ear::default();
+        ear.comes_with([Box::from("a")].into_iter());
+        ear.listens(["b"].into_iter());
+        assert!(ear.is_unheard("a") && !ear.is_unheard("b") && ear.is_idle());
     }
 
     #[test]

@@ -398,7 +398,7 @@ impl Pool {
 
     fn starves_from(&self, tables: &Tables) -> Option<Time> {
         let is_in_line = matches!(self.hunger, Hunger::Room { .. }) && self.shelf.staying() == 0;
-        let since = first_since([&self.waiting, &self.private], tables).filter(|_| is_in_line)?;
+        let since = first_since([&self.waiting, &self.greeting, &self.private], tables).filter(|_| is_in_line)?;
         Some(since + STARVING)
     }
 

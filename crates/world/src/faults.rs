@@ -197,19 +197,17 @@ impl World {
                     net.wake(worker, now);
                 }
             }
-            // Nothing is reloaded while an online restart is in progress.
-            What::Reload { .. } if self.operator.handover.is_some() => {}
-            What::Reload { dice } => {
-                let mut dice = Dice::new(dice, 1);
-                let mut shape = self.plan.shape.redrawn(&mut dice);
-                shape.redraw_peers(&self.plan.group, &mut dice);
-                self.reload(&shape);
-            }
             What::FewBuffers { worker } => net.desk(self.of_the_crew(worker)).buffers_max = 2,
             What::NoDescriptors => net.descriptors_max = net.descriptors,
             What::TinyPieces { worker, bytes } => net.desk(self.of_the_crew(worker)).piece_max = bytes,
             What::NoNames => self.are_names_known = false,
-            What::Show | What::Order(_) | What::Secrets { .. } | What::AuthType { .. } | What::Gate(_) => {}
+            // See `begin_order`.
+            What::Show
+            | What::Reload { .. }
+            | What::Order(_)
+            | What::Secrets { .. }
+            | What::AuthType { .. }
+            | What::Gate(_) => {}
             What::SlowServers { factor } => {
                 for host in &mut self.postgres.hosts {
                     host.manner.work.1 = self.plan.manner.work.1 * factor;
@@ -225,7 +223,7 @@ impl World {
 
     fn begin_order(&mut self, what: &What) {
         if self.operator.handover.is_some() && !matches!(what, What::Order(Command::KillClient(_))) {
-            // Nothing is ordered while an online restart is in progress.
+            // Nothing is reloaded or ordered while an online restart is in progress.
             return;
         }
         match what {
@@ -241,6 +239,12 @@ impl World {
             What::Order(Command::KillClient(id)) => self.seek_client(*id),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
             What::Gate(trouble) => self.begin_trouble(trouble),
+            What::Reload { dice } => {
+                let mut dice = Dice::new(*dice, 1);
+                let mut shape = self.plan.shape.redrawn(&mut dice);
+                shape.redraw_peers(&self.plan.group, &mut dice);
+                self.reload(&shape);
+            }
             What::AuthType { to } => {
                 let mut shape = self.plan.shape.clone();
                 shape.set("auth_type", to);

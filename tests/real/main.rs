@@ -6,6 +6,7 @@
 
 mod called_off;
 mod cancels;
+mod carried;
 mod console;
 mod crowds;
 mod differential;
@@ -96,6 +97,9 @@ fn list() -> Vec<Entry> {
         listen::notifications_come_as_on_a_direct_connection,
         listen::who_may_have_missed_something_is_told,
         listen::where_nobody_may_listen_for_all_each_keeps_its_server,
+        carried::statements_prepared_by_sql_follow_their_client,
+        carried::statements_that_cannot_be_carried_keep_their_server,
+        carried::a_policy_has_statements_prepared_by_sql_kept_or_refused,
         state::what_is_set_in_any_way_follows_its_client,
         state::what_a_function_does_is_known_before_it_is_first_called,
         state::what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves,

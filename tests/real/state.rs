@@ -160,7 +160,7 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
         ("create statistics pg_temp.s on a, b from made", "drop statistics pg_temp.s"),
         ("begin; declare c cursor with hold for select 1; commit", "close c"),
         ("listen news", "unlisten news"),
-        ("prepare p as select 1", "deallocate p"),
+        (r"prepare p as select '\d'", "deallocate p"),
         ("select 1 as a into temp t", "discard all"),
     ] {
         let mut client = pooler.client("u", "state_pin");

@@ -98,7 +98,10 @@ impl Settings {
         let of_user = |kind| user.and_then(|user| user.session_policy.of(kind));
         let policy = |kind| {
             let said = of_user(kind).or_else(|| database.session_policy.of(kind));
-            let otherwise = if kind == Holding::Channel { Policy::Virtualize } else { Policy::Pin };
+            let otherwise = match kind {
+                Holding::Channel | Holding::Statement => Policy::Virtualize,
+                _ => Policy::Pin,
+            };
             said.or_else(|| self.session_policy.of(kind)).unwrap_or(otherwise)
         };
         PinRules {

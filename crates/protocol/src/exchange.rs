@@ -573,6 +573,12 @@ impl Exchange {
         self.owed.front().is_some_and(Owed::is_ours)
     }
 
+    /// How many queries of our own are to be answered before anything else.
+    #[must_use]
+    pub fn ours(&self) -> usize {
+        self.owed.iter().take_while(|owed| owed.is_ours()).count()
+    }
+
     /// Whether a COPY reads from the client.
     #[must_use]
     pub fn is_copying_in(&self) -> bool {

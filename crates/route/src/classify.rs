@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use crate::body::{is_dark, mentions};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::setting::{self, Change, Meaning, canonical};
+use crate::split::Split;
 use crate::touch::{Knowledge, Touches};
 use crate::words::{NAME_BYTES_MAX, Name, Words};
 
@@ -112,54 +113,27 @@ pub enum Control {
 /// Reads a text. Without knowledge of the database's functions every call may touch anything.
 #[must_use]
 pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) -> Class {
-    let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / 4 + 4);
-    // Where statements end; a rule may do several things, in parentheses.
-    let (mut ends, mut depth) = (Vec::new(), 0_i32);
-    let mut is_dark = false;
-    for token in Lexer::new(text, dialect) {
-        match token.kind {
-            Kind::Symbol => match text[token.range().start] {
-                b'(' => depth += 1,
-                b')' => depth -= 1,
-                b';' if depth <= 0 => {
-                    ends.push(tokens.len());
-                    depth = 0;
-                }
-                _ => {}
-            },
-            // The body of a function may be a row of statements, `BEGIN ATOMIC`. Where it ends takes more than a look at words.
-            Kind::Word if token.range().len() == 6 && text[token.range()].eq_ignore_ascii_case(b"atomic") => {
-                is_dark = true
-            }
-            Kind::Broken | Kind::QuotedUnicode => is_dark = true,
-            _ => {}
-        }
-        tokens.push(token);
-    }
+    let split = Split::of(text, dialect);
+    let tokens = &split.tokens;
     let mut names = BTreeSet::new();
-    if is_dark {
-        mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
-        let shape = shape(text, &tokens);
+    if split.is_dark {
+        mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
+        let shape = shape(text, tokens);
         return Class { mentions: names.into_iter().collect(), shape, ..Class::unread() };
     }
     let reader = Reader { dialect, knowledge };
     let mut takes = Touches::NOTHING;
-    let mut acts = Vec::with_capacity(ends.len() + 1);
-    let mut start = 0;
-    for end in ends.into_iter().chain([tokens.len()]) {
-        if start < end {
-            let words = Words::new(text, &tokens[start..end], dialect.encoding);
-            takes |= taken(&words);
-            acts.push(reader.act(words));
-        }
-        // Behind the semicolon.
-        start = end + 1;
+    let mut acts = Vec::new();
+    for range in split.statements() {
+        let words = Words::new(text, &tokens[range], dialect.encoding);
+        takes |= taken(&words);
+        acts.push(reader.act(words));
     }
     let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
     let mut class = Class { acts: acts.into(), touches, takes, ..Class::default() };
     if !touches.is_nothing() {
-        mentions(&Words::new(text, &tokens, dialect.encoding), dialect, &mut names);
-        (class.mentions, class.shape) = (names.into_iter().collect(), shape(text, &tokens));
+        mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
+        (class.mentions, class.shape) = (names.into_iter().collect(), shape(text, tokens));
     }
     class
 }

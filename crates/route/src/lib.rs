@@ -9,7 +9,9 @@ pub mod cache;
 pub mod classify;
 mod condense;
 pub mod lexer;
+mod prepare;
 pub mod setting;
+mod split;
 pub mod touch;
 mod words;
 
@@ -17,5 +19,6 @@ pub use cache::Cache;
 pub use classify::{Act, Class, Control, classify, parameters};
 pub use condense::condense;
 pub use lexer::{Dialect, Encoding};
+pub use prepare::prepared;
 pub use setting::{Change, Value};
 pub use touch::{Knowledge, Source, Touches};

@@ -11,7 +11,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Mode, Return, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::Overrides;
+use protocol::state::{Overrides, Preparation};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
 use wire::notice::Notice;
@@ -32,10 +32,11 @@ fn differ(server: &Server, ready: &Ready) -> bool {
     }
 }
 
-/// The SQL that brings a server to what its client has set.
-fn changes(server: &Server, ready: &Ready) -> Option<String> {
+/// The SQL that brings a server to what its client has set, and has prepared.
+fn changes(server: &Server, ready: &Ready) -> (Option<String>, Vec<Preparation>) {
     let none = Overrides::default();
-    server.overrides.as_deref().unwrap_or(&none).changes_to(ready.overrides.as_deref().unwrap_or(&none))
+    let (theirs, ours) = (server.overrides.as_deref().unwrap_or(&none), ready.overrides.as_deref().unwrap_or(&none));
+    (theirs.changes_to(ours), theirs.preparations_to(ours))
 }
 
 /// Writes what tells a server in its client's packet what that has set; how many answers it will have. `None` where that cannot be:
@@ -109,11 +110,13 @@ impl<I: Io> Worker<I> {
             out.clear();
             // What is set is sent by itself: its text may be in the encoding that the parameters bring.
             told.extend(vars_differ.then(|| server.vars.catch_up(&ready.vars, tracked)).flatten());
-            told.extend(overrides_differ.then(|| changes(server, ready)).flatten());
-            for sql in &told {
+            let (settings, statements) = if overrides_differ { changes(server, ready) } else { Default::default() };
+            told.extend(settings);
+            for sql in told.iter().map(|sql| &**sql).chain(statements.iter().map(|statement| &*statement.sql)) {
                 write::query(&mut out, sql);
                 server.exchange.asks_ours();
             }
+            server.preparing = statements.into_iter().map(|statement| statement.name).collect();
         }
         // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
         server.overrides.clone_from(&ready.overrides);
@@ -323,8 +326,29 @@ impl<I: Io> Worker<I> {
         totals.xact_count -= u64::from(server.xact_since.is_some());
     }
 
+    /// Whether a server was told just now to have a statement of its client's, or no more to have one, which has failed: then its client
+    /// does not have it here, as far as anybody can tell, but all else.
+    fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
+        let Some(server) = self.servers.get_mut(key) else { return false };
+        if !matches!(server.stage, Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. }) {
+            return false;
+        }
+        let place = server.preparing.len().checked_sub(server.exchange.ours());
+        let Some(name) = place.and_then(|place| server.preparing.get(place)).cloned() else { return false };
+        if let (Some(name), Some(overrides)) = (name, &mut server.overrides) {
+            Rc::make_mut(overrides).deallocate(&name);
+            let line = self.server_prefix(key);
+            let text = format_args!("{line}cannot prepare statement \"{name}\" of its client here: {}", notice.message);
+            self.log.add(Level::Log, text);
+        }
+        true
+    }
+
     /// A query of our own failed.
     pub(crate) fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
+        if self.cannot_prepare(key, notice) {
+            return;
+        }
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {

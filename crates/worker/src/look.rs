@@ -105,6 +105,10 @@ impl<I: Io> Worker<I> {
         if unlistens {
             look.unlisten();
         }
+        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        if rules.is_some_and(|rules| rules.policy(Kind::Statement) == Policy::Virtualize) {
+            look.carry_statements();
+        }
         let mut out = Vec::new();
         write::query(&mut out, &look.question());
         server.exchange.asks_ours();

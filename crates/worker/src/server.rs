@@ -58,6 +58,8 @@ pub(crate) struct Server {
     pub(crate) overrides: Option<Rc<Overrides>>,
     /// The statements by which it is told that.
     pub(crate) told_by: Prepared,
+    /// The names of those that it is told last before a loan to prepare by SQL; none for one that it is told to drop.
+    pub(crate) preparing: Box<[Option<Box<str>>]>,
     /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
     pub(crate) is_renamed: bool,
     /// It is asked what its session has.
@@ -153,6 +155,7 @@ impl Server {
             vars,
             overrides: None,
             told_by: Prepared::default(),
+            preparing: Box::default(),
             is_renamed: false,
             look: None,
             cancel_key: Box::default(),

@@ -237,7 +237,7 @@ catalog! {
     syslog_socket: Text = Some("/dev/log"), Live, Built;
     /// Whether what clients set in their sessions follows them in transaction pooling, or stays on the server as with PgBouncer.
     session_state: Word<SessionState> = Some("follow"), Live, Built;
-    /// What is done about what cannot follow a client and so keeps its server: `pin`, `warn` or `reject`, for all kinds or by kind.
+    /// What is done about what cannot follow a client and keeps its server: `pin`, `warn`, `reject`, for all kinds or by kind (`virtualize`: listen, statement).
     session_policy: PolicyList = Some(""), Live, Built;
     /// Servers of one pool that may be kept by clients for what they hold; who would keep one more is disconnected. 0 is unlimited.
     max_pinned_servers: Count = Some("0"), Live, Built;

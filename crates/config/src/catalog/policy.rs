@@ -1,7 +1,7 @@
 //! `session_policy`: what is done about what only one server can have.
 //!
-//! Always true: what a line does not say is inherited; what nobody says is kept (`pin`), but for
-//! LISTEN, which is done for all (`virtualize`).
+//! Always true: what a line does not say is inherited; what nobody says is kept (`pin`), but for LISTEN, which one server does for
+//! all, and statements prepared by SQL, which follow their client (`virtualize`).
 //! Not here: doing it (`worker::look`).
 
 use protocol::state::Kind as Holding;
@@ -16,7 +16,8 @@ pub enum Policy {
     Pin,
     /// The same, and it is told.
     Warn,
-    /// It keeps the server only until somebody else does it for all.
+    /// It does not keep the server, wherever that is possible: one server listens for all; statements are prepared where their client
+    /// goes.
     Virtualize,
     /// It is refused.
     Reject,
@@ -65,7 +66,7 @@ fn policy(word: &str, kind: Option<Holding>) -> Result<Policy, Misfit> {
         () if is("reject") => Ok(Policy::Reject),
         // They follow their client wherever they can; what is here is about those that cannot.
         () if is("virtualize") && kind == Some(Holding::Setting) => Ok(Policy::Pin),
-        () if is("virtualize") && kind == Some(Holding::Channel) => Ok(Policy::Virtualize),
+        () if is("virtualize") && matches!(kind, Some(Holding::Channel | Holding::Statement)) => Ok(Policy::Virtualize),
         () => Err(misfit(word, ["pin", "warn", "reject"].into_iter())),
     }
 }
@@ -100,10 +101,10 @@ mod tests {
     #[test]
     fn each_kind_may_have_its_own_policy_and_all_may_have_one() {
         let policies = Policies::read("warn, lock=reject,LISTEN = Pin, setting=virtualize").expect("good");
-        assert_eq!(
-            Policies::read("pin,listen=virtualize").expect("good").of(Holding::Channel),
-            Some(Policy::Virtualize)
-        );
+        for kind in [Holding::Channel, Holding::Statement] {
+            let policies = Policies::read(&format!("pin,{}=virtualize", kind.short())).expect("good");
+            assert_eq!(policies.of(kind), Some(Policy::Virtualize));
+        }
         assert_eq!(policies.of(Holding::Lock), Some(Policy::Reject));
         assert_eq!(policies.of(Holding::Channel), Some(Policy::Pin));
         assert_eq!(policies.of(Holding::Setting), Some(Policy::Pin));

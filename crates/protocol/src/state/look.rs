@@ -24,6 +24,7 @@ pub struct Look {
     misses_settings: bool,
     is_broken: bool,
     unlistens: bool,
+    carries_statements: bool,
 }
 
 /// A row of the answer: what it is about, and three texts.
@@ -48,6 +49,8 @@ pub struct Seen {
     custom: Vec<Box<str>>,
     named: Vec<Box<str>>,
     misses_settings: bool,
+    /// The statements prepared by SQL that any server can be given.
+    statements: Vec<(Box<str>, Box<str>)>,
 }
 
 impl Look {
@@ -67,6 +70,7 @@ impl Look {
             misses_settings: false,
             is_broken: false,
             unlistens: false,
+            carries_statements: false,
         }
     }
 
@@ -86,6 +90,11 @@ impl Look {
     /// Has the server leave all channels, which it then does not have.
     pub fn unlisten(&mut self) {
         self.unlistens = true;
+    }
+
+    /// Statements prepared by SQL are not held, as far as they can be prepared elsewhere, too.
+    pub fn carry_statements(&mut self) {
+        self.carries_statements = true;
     }
 
     /// Asks what the functions of the database may do.
@@ -163,7 +172,9 @@ impl Look {
             custom: self.custom,
             named: self.named,
             misses_settings: self.misses_settings,
+            statements: Vec::new(),
         };
+        let mut room = if self.carries_statements { STATEMENT_BYTES_MAX } else { 0 };
         let mut functions = Vec::new();
         for Row { about, texts: [first, second, third] } in self.rows {
             let first = first?;
@@ -176,11 +187,22 @@ impl Look {
                     functions.push((first, second.unwrap_or_default(), third.unwrap_or_default()));
                     continue;
                 }
+                b'p' => {
+                    let sql = second.as_deref().and_then(|text| route::prepared(text, &first));
+                    let sql = sql.filter(|sql| sql.len() + first.len() <= room && first.is_ascii());
+                    match sql {
+                        Some(sql) => {
+                            room -= sql.len() + first.len();
+                            seen.statements.push((first, sql.into()));
+                        }
+                        None => seen.holds.push(Hold { kind: Kind::Statement, what: first, mode: None }),
+                    }
+                    continue;
+                }
                 b'l' => Kind::Lock,
                 b'n' => Kind::Channel,
                 b't' => Kind::Temporary,
                 b'h' => Kind::Cursor,
-                b'p' => Kind::Statement,
                 b'r' => Kind::Slot,
                 _ => return None,
             };
@@ -205,7 +227,14 @@ impl Seen {
     #[must_use]
     pub fn overrides(&self, before: &Overrides, tracked: &Tracked, login: &str) -> Overrides {
         let is_all = self.asked.has(Touches::ANY_SETTING);
-        let mut overrides = if is_all { Overrides::default() } else { before.clone() };
+        let mut overrides = before.clone();
+        if is_all {
+            overrides.forget_settings();
+        }
+        if self.asked.has(Touches::STATEMENTS) {
+            overrides.forget_statements();
+            self.statements.iter().for_each(|(name, sql)| overrides.prepare(name, sql));
+        }
         self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));
         for (name, value) in &self.settings {
             let is_asked = is_all || self.named.contains(name) || self.custom.contains(name);
@@ -219,6 +248,12 @@ impl Seen {
             }
         }
         overrides
+    }
+
+    /// The statements prepared by SQL that there are, by their names, whether or not they can be carried.
+    pub fn statements(&self) -> impl Iterator<Item = &str> {
+        let held = self.holds.iter().filter(|hold| hold.kind == Kind::Statement).map(|hold| &*hold.what);
+        held.chain(self.statements.iter().map(|(name, _)| &**name))
     }
 
     /// Whether this setting is what a session on its server begins with; `None` if it was not asked about that.
@@ -304,7 +339,10 @@ const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_type'::pg_catalog.regclass";
 const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable";
-const STATEMENTS: &str = "'p',name,NULL,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql";
+const STATEMENTS: &str = "'p',name,CASE WHEN pg_catalog.octet_length(statement) OPERATOR(pg_catalog.<) 20000 THEN statement END,NULL \
+    FROM pg_catalog.pg_prepared_statements WHERE from_sql";
+/// Of the statements that a session has prepared by SQL so much is carried; who has more keeps its server.
+const STATEMENT_BYTES_MAX: usize = 64 * 1024;
 const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
     WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
 /// Functions that people made, with their text where it is text of a kind that can be read and no longer than what is kept of an

@@ -53,6 +53,38 @@ fn settings_are_those_of_the_session() {
 }
 
 #[test]
+fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
+    let text = "prepare a as select 1; prepare b as select '\\d'";
+    let long = format!("prepare c as select '{}'", "x".repeat(STATEMENT_BYTES_MAX - 100));
+    let rows = [("a", Some(text)), ("b", Some(text)), ("c", Some(&*long)), ("d", None)];
+    let mut before = Overrides::default();
+    before.set("work_mem", "1MB");
+    before.prepare("old", "prepare old as select 1");
+    for (carries, carried, held) in [(true, "a c", "b d"), (false, "", "a b c d")] {
+        let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
+        if carries {
+            look.carry_statements();
+        }
+        rows.iter().for_each(|(name, text)| look.row(&row(&[Some("p"), Some(name), *text, None])));
+        let seen = look.end().expect("an answer");
+        let names: Vec<_> = seen.holds.iter().map(|hold| &*hold.what).collect();
+        assert_eq!(names.join(" "), held);
+        let overrides = seen.overrides(&before, &tracked(), "ann");
+        let names: Vec<_> = overrides.statements().map(|(name, _)| name).collect();
+        assert_eq!(names.join(" "), carried);
+        assert_eq!((overrides.get("work_mem"), seen.statements().count()), (Some("1MB"), 4));
+    }
+    // Who has more than that keeps its server for the rest.
+    let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
+    look.carry_statements();
+    for name in ["c", "e"] {
+        let text = long.replace("prepare c", &format!("prepare {name}"));
+        look.row(&row(&[Some("p"), Some(name), Some(&text), None]));
+    }
+    assert_eq!(look.end().expect("an answer").holds.len(), 1);
+}
+
+#[test]
 fn an_answer_to_everything_forgets_what_is_not_in_it() {
     let mut before = Overrides::default();
     before.set("app.tenant", "7");

@@ -14,6 +14,6 @@ mod traces;
 pub use along::Prepared;
 pub use ear::{Ear, channel_of};
 pub use look::{Look, Seen};
-pub use overrides::Overrides;
+pub use overrides::{Overrides, Preparation};
 pub use pins::{Hold, Kind, Pin};
 pub use traces::Traces;

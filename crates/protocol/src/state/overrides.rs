@@ -1,8 +1,8 @@
-//! The settings of a session that are not what it began with.
+//! What a session has that it did not begin with, and any server can be given: settings, and statements prepared by SQL.
 //!
 //! Always true: names are in small letters and each is there once; a value is as the server spells it; the SQL that brings one server
 //! to what another has cannot be left by any value.
-//! Not here: parameters that servers report by themselves (`vars`).
+//! Not here: parameters that servers report by themselves (`vars`), which statements can be carried (`route::prepared`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,35 +12,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::vars::push_literal;
 
-/// Settings by their names.
+/// Settings and statements by their names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "BTreeMap<Box<str>, Box<str>>", into = "BTreeMap<Box<str>, Box<str>>")]
+#[serde(from = "Written", into = "Written")]
 pub struct Overrides {
     settings: BTreeMap<Box<str>, Box<str>>,
+    /// The `PREPARE` of each statement.
+    statements: BTreeMap<Box<str>, Box<str>>,
     likeness: u32,
 }
 
-impl From<BTreeMap<Box<str>, Box<str>>> for Overrides {
-    fn from(settings: BTreeMap<Box<str>, Box<str>>) -> Self {
+/// The same without what follows from it.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    settings: BTreeMap<Box<str>, Box<str>>,
+    #[serde(default)]
+    statements: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl From<Written> for Overrides {
+    fn from(Written { settings, statements }: Written) -> Self {
         let likeness = settings.iter().fold(0, |all, (name, value)| all ^ hash(name, value));
-        Self { settings, likeness }
+        let likeness = statements.iter().fold(likeness, |all, (name, sql)| all ^ hash_of_statement(name, sql));
+        Self { settings, statements, likeness }
     }
 }
 
-impl From<Overrides> for BTreeMap<Box<str>, Box<str>> {
-    fn from(overrides: Overrides) -> Self {
-        overrides.settings
+impl From<Overrides> for Written {
+    fn from(Overrides { settings, statements, .. }: Overrides) -> Self {
+        Self { settings, statements }
     }
+}
+
+/// What a server is told so that it has a statement of its client's, or has one no more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Preparation {
+    /// Which; `None` where it is to be gone.
+    pub name: Option<Box<str>>,
+    /// For one simple query.
+    pub sql: Box<str>,
 }
 
 impl Overrides {
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.settings.is_empty()
+        self.settings.is_empty() && self.statements.is_empty()
     }
 
-    /// Each with its value, in the order of their names.
+    /// Each setting with its value, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.settings.iter().map(|(name, value)| (&**name, &**value))
     }
@@ -65,7 +85,38 @@ impl Overrides {
         }
     }
 
-    /// A number that is the same for the same settings, and seldom for others; 0 where there is none.
+    /// Its statements, each with its `PREPARE`, in the order of their names.
+    pub fn statements(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.statements.iter().map(|(name, sql)| (&**name, &**sql))
+    }
+
+    /// It has this statement.
+    pub fn prepare(&mut self, name: &str, sql: &str) {
+        self.deallocate(name);
+        self.statements.insert(name.into(), sql.into());
+        self.likeness ^= hash_of_statement(name, sql);
+    }
+
+    /// It has this statement no more.
+    pub fn deallocate(&mut self, name: &str) {
+        if let Some(sql) = self.statements.remove(name) {
+            self.likeness ^= hash_of_statement(name, &sql);
+        }
+    }
+
+    /// It has no settings.
+    pub fn forget_settings(&mut self) {
+        let settings = std::mem::take(&mut self.settings);
+        settings.iter().for_each(|(name, value)| self.likeness ^= hash(name, value));
+    }
+
+    /// It has no statements.
+    pub fn forget_statements(&mut self) {
+        let statements = std::mem::take(&mut self.statements);
+        statements.iter().for_each(|(name, sql)| self.likeness ^= hash_of_statement(name, sql));
+    }
+
+    /// A number that is the same where all of it is the same, and seldom elsewhere; 0 where there is none.
     #[must_use]
     pub fn likeness(&self) -> u32 {
         self.likeness
@@ -106,15 +157,29 @@ impl Overrides {
     }
 
     /// What a server that has these must be told to have those of `client`: each setting with its value, or without one where it is
-    /// what the session began with. `None` where who the session is has a part in it, which takes more than that.
+    /// what the session began with. `None` where who the session is has a part in it, or statements differ, which takes more than that.
     #[must_use]
     pub fn differences<'a>(&'a self, client: &'a Self) -> Option<Vec<(&'a str, Option<&'a str>)>> {
+        if self.statements != client.statements {
+            return None;
+        }
         if IDENTITY.iter().any(|name| self.get(name).is_some() || client.get(name).is_some()) {
             return None;
         }
         let gone = self.iter().filter(|(name, _)| client.get(name).is_none()).map(|(name, _)| (name, None));
         let changed = client.iter().filter(|(name, value)| self.get(name) != Some(value));
         Some(gone.chain(changed.map(|(name, value)| (name, Some(value)))).collect())
+    }
+
+    /// What a server that has these must be told, one by one, to have the statements of `client`, when it has its settings.
+    #[must_use]
+    pub fn preparations_to(&self, client: &Self) -> Vec<Preparation> {
+        let is_other = |name: &str| client.statements.get(name) != self.statements.get(name);
+        let gone = self.statements.keys().filter(|name| is_other(name));
+        let gone = gone.map(|name| format!("DEALLOCATE \"{}\"", name.replace('"', "\"\"")));
+        let gone = gone.map(|sql| Preparation { name: None, sql: sql.into() });
+        let new = client.statements.iter().filter(|(name, _)| is_other(name));
+        gone.chain(new.map(|(name, sql)| Preparation { name: Some(name.clone()), sql: sql.clone() })).collect()
     }
 
     fn others(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -127,6 +192,11 @@ fn hash(name: &str, value: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
     (name, value).hash(&mut hasher);
     hasher.finish() as u32
+}
+
+/// Told apart from a setting of that name.
+fn hash_of_statement(name: &str, sql: &str) -> u32 {
+    hash(name, sql).rotate_left(1)
 }
 
 /// Who the session is, in the order in which it becomes that: a new session authorization is no role.
@@ -155,10 +225,38 @@ mod tests {
         other.reset("not.there");
         other.set("a.b", "1");
         assert_eq!((one.likeness(), &one), (other.likeness(), &other));
-        let settings: BTreeMap<_, _> = one.clone().into();
-        assert_eq!(Overrides::from(settings), one, "it is what it was in another process");
+        assert_eq!(Overrides::from(Written::from(one.clone())), one, "it is what it was in another process");
         assert_eq!(Overrides::default().likeness(), 0);
         assert_eq!(overrides(&[("x", "y"), ("x", "z")]).likeness(), overrides(&[("x", "z")]).likeness());
+    }
+
+    #[test]
+    fn a_server_gets_the_statements_of_its_client_and_keeps_no_others() {
+        let (mut server, mut client) = (Overrides::default(), Overrides::default());
+        for (name, sql) in [("a", "prepare a as select 1"), ("b", "prepare b as select 1"), ("o\"k", "1")] {
+            server.prepare(name, sql);
+        }
+        for (name, sql) in
+            [("b", "prepare b as select 1"), ("a", "prepare a as select 2"), ("c", "prepare c as select 3")]
+        {
+            client.prepare(name, sql);
+        }
+        let told: Vec<String> = server
+            .preparations_to(&client)
+            .into_iter()
+            .map(|Preparation { name, sql }| format!("{}: {sql}", name.unwrap_or_default()))
+            .collect();
+        let expected =
+            [": DEALLOCATE \"a\"", ": DEALLOCATE \"o\"\"k\"", "a: prepare a as select 2", "c: prepare c as select 3"];
+        assert_eq!(told, expected);
+        assert!(client.preparations_to(&client).is_empty());
+        assert_eq!((server.differences(&client), server.changes_to(&client)), (None, None));
+        assert_ne!(server.likeness(), client.likeness());
+        assert_eq!(Overrides::from(Written::from(client.clone())), client);
+        for name in ["a", "b", "c"] {
+            client.deallocate(name);
+        }
+        assert!(client.is_empty() && client.likeness() == 0);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Traces {
     noted: BTreeMap<Box<[u8]>, Rc<Class>>,
     /// What the statements touch that it has prepared by SQL.
     prepared: Touches,
+    /// The names of these, as far as it has said them.
+    prepared_names: BTreeSet<Box<str>>,
     /// Nobody has read what it has prepared: what is bound may be anything.
     is_unread: bool,
     /// The channels that it says it leaves, in order; `None` is all of them.
@@ -51,8 +53,11 @@ impl Traces {
         for act in &class.acts {
             match act {
                 Act::Execute { .. } => self.touched |= self.prepared,
-                Act::Prepare { touches, .. } => {
+                Act::Prepare { touches, name } => {
                     self.prepared |= *touches;
+                    if self.prepared_names.len() < NOTED_MAX {
+                        self.prepared_names.insert(name.clone());
+                    }
                     self.touched |= Touches::STATEMENTS;
                 }
                 act => self.touched |= act.touches(),
@@ -165,8 +170,14 @@ impl Traces {
         if self.touched.has(Touches::LIBRARIES) {
             self.pin(Hold::library(), Touches::LIBRARIES, now);
         }
-        if seen.asked.has(Touches::STATEMENTS) && !self.pins.iter().any(|pin| pin.hold.kind == Kind::Statement) {
-            self.prepared = Touches::NOTHING;
+        if seen.asked.has(Touches::STATEMENTS) {
+            if seen.statements().any(|name| !self.prepared_names.contains(name)) {
+                // A function has prepared it: what it does, nobody has read.
+                self.prepared = Touches::ANYTHING;
+            }
+            if seen.statements().next().is_none() {
+                (self.prepared, self.prepared_names) = (Touches::NOTHING, BTreeSet::new());
+            }
         }
         if self.touched.has(Touches::UNTOLD) {
             self.pin(Hold::untold(), Touches::UNTOLD, now);

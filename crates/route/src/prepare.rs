@@ -1,0 +1,87 @@
+//! Statements that a session has prepared by SQL: what another server must be told to have them, too.
+//!
+//! Always true: what is found says on every server what it has said on the first, whatever the settings of the session that have a part
+//! in reading it.
+//! Not here: what such a statement may touch (`classify`).
+
+use crate::lexer::{Dialect, Kind, Token};
+use crate::split::Split;
+use crate::words::Words;
+
+/// The one `PREPARE` of this name in a text, as `pg_prepared_statements` has it: that is all that was sent at once. `None` if there is not
+/// just one, or if it might be read otherwise elsewhere: it has a letter beyond ASCII, a backslash that
+/// `standard_conforming_strings` decides upon, or a time that is looked up when it is prepared (`'now'`).
+#[must_use]
+pub fn prepared<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (bytes, dialect) = (text.as_bytes(), Dialect::default());
+    if !text.is_ascii() {
+        return None;
+    }
+    let split = Split::of(bytes, dialect);
+    if split.is_dark {
+        return None;
+    }
+    let is_it = |tokens: &&[Token]| {
+        let words = Words::new(bytes, tokens, dialect.encoding);
+        words.is(0, "prepare") && words.unquoted(1).as_deref() == Some(name) && !words.is(1, "transaction")
+    };
+    let mut found = split.statements().map(|range| &split.tokens[range]).filter(is_it);
+    let (tokens, None) = (found.next()?, found.next()) else { return None };
+    let is_steady = |token: &Token| {
+        let written = &text[token.range()];
+        match token.kind {
+            Kind::Unicode => false,
+            Kind::String if written.contains('\\') => false,
+            Kind::String | Kind::Escaped | Kind::Dollar => {
+                let small = written.to_ascii_lowercase();
+                !TIMES.iter().any(|time| small.contains(time))
+            }
+            _ => true,
+        }
+    };
+    let (first, last) = (tokens.first()?.range(), tokens.last()?.range());
+    // A backslash elsewhere in the text may have moved the ends of its strings.
+    let may_be_cut = text[..first.start].contains('\\');
+    (tokens.iter().all(is_steady) && !may_be_cut).then(|| &text[first.start..last.end])
+}
+
+/// Words for a time that is looked up when they are read (`datetktbl` in `utils/adt/datetime.c`).
+const TIMES: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_statement_of_a_name_is_found() {
+        for (text, name, expected) in [
+            ("prepare a as select 1", "a", "prepare a as select 1"),
+            (" /* b */ PREPARE \"A b\"(int) AS SELECT $1 -- c\n;", "A b", "PREPARE \"A b\"(int) AS SELECT $1"),
+            ("select 1; prepare a as select ';'; prepare b as select 2", "a", "prepare a as select ';'"),
+            ("prepare B as select 1; deallocate b", "b", "prepare B as select 1"),
+            (r"prepare a as select E'\\d', $$x\y$$", "a", r"prepare a as select E'\\d', $$x\y$$"),
+            ("prepare transaction as select 1", "transaction", ""),
+        ] {
+            assert_eq!(prepared(text, name).unwrap_or_default(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_might_be_read_otherwise_is_not_carried() {
+        for text in [
+            "prepare a as select 1; deallocate a; prepare a as select 2",
+            "prepare b as select 1",
+            r"prepare a as select '\d'",
+            r"select '\'; prepare a as select 1",
+            r"prepare a as select U&'\0041'",
+            "prepare a as select 'ä'",
+            "prepare a as select ' Now'::timestamptz",
+            "prepare a as select $$tomorrow 10:00$$::timestamp",
+            "prepare a as select 'open",
+            "execute a",
+            "",
+        ] {
+            assert_eq!(prepared(text, "a"), None, "{text}");
+        }
+    }
+}

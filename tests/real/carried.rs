@@ -1,0 +1,114 @@
+//! Statements that sessions have prepared by SQL, and take along from server to server.
+
+use tests::message::{bind, execute, parse, sync};
+
+use crate::house::House;
+
+/// Whose statements a server has is whose turn it is, whatever their names are.
+pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 9"];
+    let pooler = house.pooler("carried", &settings);
+    let mut direct = house.postgres.client("carried");
+    direct.run("create table t (a int); insert into t values (7); alter table t owner to u");
+    let (mut one, mut two) = (pooler.client("u", "carried"), pooler.client("u", "carried"));
+    let names = "select coalesce(string_agg(name, ',' order by name), '') from pg_prepared_statements where from_sql";
+    one.run("prepare a(int) as select $1 + 1");
+    two.run("select 1; prepare a as select 'two;'; prepare \"B \"\"b\" (text) as select $1 || E'\\'\\\\'");
+    for _ in 0..3 {
+        assert_eq!(one.value("execute a(1)"), "2");
+        assert_eq!(two.value("execute a"), "two;");
+        assert_eq!(two.value("execute \"B \"\"b\"('x')"), "x'\\");
+        assert_eq!((one.value(names), two.value(names)), ("a".into(), "B \"b,a".into()));
+        assert_eq!(two.query("prepare a as select 1").error().code, "42P05");
+        // The protocol's statements are beside them.
+        one.peer.send(&[parse("", "execute a(2)"), bind("", "", &[]), execute("", 0), sync()].concat());
+        assert_eq!(one.answer().value(), "3");
+    }
+    two.run("deallocate a");
+    assert_eq!(two.query("execute a").error().code, "26000");
+    assert_eq!(
+        (one.value("execute a(1)"), one.value(names), two.value(names)),
+        ("2".into(), "a".into(), "B \"b".into())
+    );
+    // What is prepared stays when its transaction is rolled back, and what fails is not prepared.
+    two.run("begin; prepare c as select 'c'; rollback");
+    assert_eq!(two.query("begin; prepare d as select * from nowhere").error().code, "42P01");
+    two.run("rollback");
+    assert_eq!(
+        (one.value(names), two.value(names), two.value("execute c")),
+        ("a".into(), "B \"b,c".into(), "c".into())
+    );
+    // One that sets something sets it for who executes it, however it was prepared.
+    one.run("prepare s(text) as select set_config('app.who', $1, false)");
+    one.run("execute s('one')");
+    two.run("do $$ begin execute 'prepare s(text) as select set_config(''app.who'', $1, false)'; end $$");
+    two.run("execute s('two')");
+    assert_eq!((one.value("show app.who"), two.value("show app.who")), ("one".into(), "two".into()));
+    // They end as they end on a direct connection.
+    two.run("deallocate all");
+    assert_eq!((two.value(names), one.value(names)), (String::new(), "a,s".into()));
+    one.run("discard all");
+    assert_eq!((one.value(names), two.value(names)), (String::new(), String::new()));
+
+    // One that cannot be prepared is not there, and everything else is.
+    one.run("prepare a as select 'a'; prepare t as select a from t");
+    one.run("set app.who = 'lucky'");
+    assert_eq!((two.value("select 2"), one.value("execute t")), ("2".into(), "7".into()));
+    direct.run("alter table t rename to elsewhere");
+    assert_eq!(two.value("select 2"), "2");
+    assert_eq!(
+        one.value("select current_setting('app.who') || count(*) from pg_prepared_statements where from_sql"),
+        "lucky1"
+    );
+    assert_eq!((one.query("execute t").error().code.as_str(), one.value("execute a").as_str()), ("26000", "a"));
+    pooler.await_log("cannot prepare statement \"t\" of its client here: relation \"t\" does not exist");
+    direct.run("alter table elsewhere rename to t");
+    assert_eq!((two.value("select 2"), one.value("execute t")), ("2".into(), "7".into()));
+    drop(one);
+    assert_eq!(two.value(names), "");
+    assert!(!pooler.log().contains("keeps its server"), "{}", pooler.log());
+}
+
+/// What would not be the same elsewhere keeps its server, and so does too much.
+pub(crate) fn statements_that_cannot_be_carried_keep_their_server(house: &House) {
+    let pooler = house.pooler("carried_not", &["pool_mode = transaction", "default_pool_size = 2"]);
+    let mut other = pooler.client("u", "carried_not");
+    let long = format!("prepare l as select '{}'", "x".repeat(30_000));
+    let many: String = (0..5).map(|place| format!("prepare m{place} as select '{}'; ", "x".repeat(3_900))).collect();
+    let many_times: Vec<String> = (0..5).map(|time| many.replace("prepare m", &format!("prepare m{time}_"))).collect();
+    let mut cases =
+        vec![vec![r"prepare a as select '\d'"], vec!["prepare a as select 'now'::timestamptz"], vec![&*long]];
+    cases.push(vec!["prepare a as select 'ä'"]);
+    cases.push(many_times.iter().map(|text| &**text).collect());
+    for begin in cases {
+        let mut client = pooler.client("u", "carried_not");
+        begin.iter().for_each(|sql| client.run(sql));
+        let pid = client.value("select pg_backend_pid()");
+        for _ in 0..3 {
+            let shown = &begin[0][..40.min(begin[0].len())];
+            assert_ne!(other.value("select pg_backend_pid()"), pid, "{shown}: somebody else has the server");
+        }
+        client.run("deallocate all");
+    }
+    pooler.await_log("keeps its server: statement prepared by SQL a by prepare a as select ?");
+}
+
+/// An operator may have it otherwise.
+pub(crate) fn a_policy_has_statements_prepared_by_sql_kept_or_refused(house: &House) {
+    for (word, is_kept) in [("pin", true), ("warn", true), ("virtualize", false)] {
+        let (database, policy) = (format!("carried_{word}"), format!("session_policy = statement={word}"));
+        let pooler = house.pooler(&database, &["pool_mode = transaction", "default_pool_size = 1", &policy]);
+        let (mut one, mut other) = (pooler.client("u", &database), pooler.client("u", &database));
+        one.run("prepare a as select 1");
+        assert_eq!(one.value("execute a"), "1");
+        other.ask("select 2");
+        let kept = pooler.console("show pins").rows.len();
+        assert_eq!(kept == 1, is_kept, "{word}");
+        one.run("deallocate a");
+        assert_eq!(other.answer().value(), "2");
+    }
+    let pooler = house.pooler("carried_reject", &["pool_mode = transaction", "session_policy = statement=reject"]);
+    let mut one = pooler.client("u", "carried_reject");
+    assert_eq!(one.query("prepare a as select 1").error().code, "0A000");
+    assert_eq!(one.value("select 1"), "1");
+}

@@ -15,7 +15,7 @@ test: ## run every test (ARGS="--test real" is passed to cargo test)
 soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="--minutes 10")
 	cargo xtask soak $(ARGS)
 
-differential: ## random programs, directly and through the pooler (ARGS="--programs 100000")
+differential: ## random programs, directly and through the pooler (ARGS="--programs 100000", "--sessions 1000000")
 	cargo xtask differential $(ARGS)
 
 regress: ## PostgreSQL's own regression tests, directly and through the pooler (ARGS="--servers 5")

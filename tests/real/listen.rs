@@ -170,8 +170,9 @@ pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &Hous
     wait_until("both keep a server", Duration::from_secs(10), || kept(&pooler) == 2);
     house.postgres.client("listen_pinned").run("notify news, 'x'");
     assert_eq!((one.heard(1), two.heard(1)), (vec!["news x".to_owned()], vec!["news x".to_owned()]));
-    // Nor where there is only one server, which would do nothing else.
-    let pooler = house.pooler("listen_alone", &["pool_mode = transaction", "default_pool_size = 1"]);
+    // Nor where there may be only one server, which would do nothing else.
+    let settings = ["pool_mode = transaction", "max_db_connections = 1"];
+    let pooler = house.pooler("listen_alone", &settings);
     let mut client = pooler.client("u", "listen_alone");
     client.run("listen news");
     assert_eq!(client.value("select 1"), "1");
@@ -179,4 +180,23 @@ pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &Hous
     assert_eq!(client.heard(1), ["news y"]);
     client.run("unlisten news");
     assert_eq!(pooler.client("u", "listen_alone").value("select 1"), "1");
+}
+
+/// The server that listens for all is beside those of its pool, however few these are and whatever keeps them.
+pub(crate) fn who_listens_for_all_takes_no_server_from_the_pool(house: &House) {
+    let pooler = house.pooler("listen_beside", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let (mut one, mut two) = (pooler.client("u", "listen_beside"), pooler.client("u", "listen_beside"));
+    one.run("listen news");
+    assert_eq!(two.value("select 1"), "1");
+    let pid = listener(house, "listen_beside");
+    one.run("begin");
+    assert_ne!(one.server_pid(), pid);
+    house.postgres.client("listen_beside").run("notify news, 'in a transaction'");
+    assert_eq!(one.value("select 2"), "2");
+    one.run("commit");
+    assert_eq!(one.heard(1), ["news in a transaction"]);
+    // When nobody listens any more it is one of them again, and one too many.
+    one.run("unlisten news");
+    wait_until("one server is left", Duration::from_secs(10), || pooler.console("show servers").rows.len() == 1);
+    assert_eq!(two.value("select 3"), "3");
 }

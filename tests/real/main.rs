@@ -4,6 +4,7 @@
 //! of its own, so that they can run side by side.
 //! Not here: conversations that need a server which misbehaves byte by byte (`talk`).
 
+mod alike;
 mod called_off;
 mod cancels;
 mod carried;
@@ -93,6 +94,7 @@ fn list() -> Vec<Entry> {
         traffic::psql_gets_its_rows,
         traffic::pgbench_runs_in_each_protocol_mode_that_applies,
         traffic::pgbench_with_prepared_statements_runs_in_session_mode,
+        listen::who_listens_for_all_takes_no_server_from_the_pool,
         listen::a_thousand_clients_listen_on_one_server,
         listen::notifications_come_as_on_a_direct_connection,
         listen::who_may_have_missed_something_is_told,
@@ -113,7 +115,7 @@ fn list() -> Vec<Entry> {
         state::no_tenant_reads_what_is_another_ones,
         state::what_is_set_goes_along_with_the_request,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
-        state::random_settings_are_what_they_would_be_on_a_direct_connection,
+        alike::random_sessions_are_what_they_would_be_on_a_direct_connection,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,
         prepared::clients_share_what_they_prepare_and_not_its_names,
         prepared::what_is_read_when_it_is_prepared_is_read_for_each_client,
@@ -351,6 +353,7 @@ fn list() -> Vec<Entry> {
     let long = tests![OnlyWhenNamed:
         crowds::a_row_of_nearly_1_gib_passes_in_flat_memory,
         differential::as_many_random_programs_as_wanted,
+        alike::as_many_random_sessions_as_wanted,
     ];
     together.into_iter().chain(alone).chain(long).collect()
 }

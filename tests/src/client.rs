@@ -226,6 +226,11 @@ impl Client {
         self.heard.drain(..count).collect()
     }
 
+    /// The notifications that have come with answers so far, each as `channel payload`.
+    pub fn has_heard(&mut self) -> Vec<String> {
+        self.heard.drain(..).collect()
+    }
+
     /// Sends a CancelRequest with this client's key over a new connection, and waits until that is closed.
     ///
     /// # Panics

@@ -2,7 +2,7 @@
 //!
 //! Always true: the pooler is built as it ships; a difference makes this fail, and is told with the command that shows it
 //! again.
-//! Not here: the programs and the comparison (`tests/real/differential`).
+//! Not here: the programs and the comparison (`tests/real/differential`, `tests/real/alike.rs`).
 
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,11 +20,17 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;
     let program = house.build_release()?;
     let mut command = house.cargo_command();
-    command.args(["test", "--package", "tests", "--test", "real", "--", "differential::as_many"]);
-    command.env("TRUNKLINE_BIN", program).env("TRUNKLINE_DIFFERENTIAL_PROGRAMS", wish.programs.to_string());
-    match wish.replay {
-        Some(seed) => command.env("TRUNKLINE_DIFFERENTIAL_REPLAY", seed),
-        None => {
+    let name = if wish.steps.is_some() { "alike::as_many" } else { "differential::as_many" };
+    command.args(["test", "--package", "tests", "--test", "real", "--", name]).env("TRUNKLINE_BIN", program);
+    command.env("TRUNKLINE_DIFFERENTIAL_PROGRAMS", wish.programs.to_string());
+    match (wish.steps, wish.replay) {
+        (Some(steps), _) => {
+            println!("{steps} steps of sessions of the seed {}", wish.seed);
+            command.env("TRUNKLINE_SESSION_STEPS", steps.to_string());
+            command.env("TRUNKLINE_SESSION_SEED", wish.seed.to_string())
+        }
+        (None, Some(seed)) => command.env("TRUNKLINE_DIFFERENTIAL_REPLAY", seed),
+        (None, None) => {
             println!("{} programs of the seed {}", wish.programs, wish.seed);
             command.env("TRUNKLINE_DIFFERENTIAL_SEED", wish.seed.to_string())
         }
@@ -35,6 +41,7 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
 
 struct Wish {
     programs: u64,
+    steps: Option<u64>,
     seed: u64,
     replay: Option<OsString>,
 }
@@ -43,12 +50,13 @@ impl Wish {
     /// `None` when help is wanted.
     fn read(arguments: &[OsString]) -> Result<Option<Wish>, String> {
         let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let mut wish = Wish { programs: PROGRAMS, seed: fresh, replay: None };
+        let mut wish = Wish { programs: PROGRAMS, steps: None, seed: fresh, replay: None };
         let mut parser = Parser::from_args(arguments);
         while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
             let number = |parser: &mut Parser| parser.value()?.parse::<u64>();
             match argument {
                 Arg::Long("programs") => wish.programs = number(&mut parser).map_err(|error| error.to_string())?,
+                Arg::Long("sessions") => wish.steps = Some(number(&mut parser).map_err(|error| error.to_string())?),
                 Arg::Long("seed") => wish.seed = number(&mut parser).map_err(|error| error.to_string())?,
                 Arg::Long("replay") => wish.replay = Some(parser.value().map_err(|error| error.to_string())?),
                 Arg::Long("help") | Arg::Short('h') => return Ok(None),
@@ -62,8 +70,9 @@ impl Wish {
 const PROGRAMS: u64 = 10_000;
 
 const USAGE: &str = "\
-usage: cargo xtask differential [--programs N] [--seed S] [--replay SEED]
+usage: cargo xtask differential [--programs N | --sessions N] [--seed S] [--replay SEED]
 
-  --programs N    how many programs (10000)
+  --programs N    how many programs of messages (10000)
+  --sessions N    how many steps of sessions instead, which set, lock, listen, prepare and so on
   --seed S        of which seed; a fresh one without it
   --replay SEED   plays the round of this seed again, as a difference told it";

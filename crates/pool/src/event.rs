@@ -72,6 +72,12 @@ pub enum Event {
         /// Why.
         failure: Failure,
     },
+    /// What is lent here is lent for all clients: until it comes back it does not count against the size of its pool, but it does
+    /// against the limits of its database and its user.
+    SetAside {
+        /// Which is lent. One in a pool at most.
+        server: ServerKey,
+    },
     /// The loan is over.
     Returned {
         /// Which was lent.

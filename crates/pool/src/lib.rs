@@ -9,6 +9,7 @@
 
 mod agenda;
 mod arrival;
+mod aside;
 mod bank;
 mod command;
 mod dial;

@@ -57,6 +57,8 @@ pub(crate) struct Pool {
     pub(crate) is_paused: bool,
     /// The next server that comes back is given up for a pool of the same database that starves.
     pub(crate) has_to_yield: bool,
+    /// A lent server that does not count against the size of the pool.
+    pub(crate) aside: Option<ServerKey>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +114,7 @@ impl Pool {
             minimum_from: Time(0),
             is_paused: false,
             has_to_yield: false,
+            aside: None,
         }
     }
 
@@ -203,6 +206,7 @@ impl Pool {
         (as_, likeness): (Return, Likeness),
         out: &mut Vec<Command>,
     ) {
+        self.count_again(server);
         if let Some(slot) = tables.slots.get_mut(server) {
             slot.likeness = likeness;
         }
@@ -470,6 +474,7 @@ impl Pool {
         why: CloseReason,
         out: &mut Vec<Command>,
     ) {
+        self.count_again(server);
         self.has_to_yield &= why != CloseReason::Evicted;
         if why == CloseReason::LifetimeOver && !self.limits.is_single_use() {
             self.expiry_from = now + self.expiry_gap();
@@ -562,11 +567,11 @@ impl Pool {
 
     fn is_over_ceiling(&self) -> bool {
         let staying = if self.limits.private_max.is_some() { self.shelf.shared() } else { self.shelf.staying() };
-        self.limits.ceiling().is_some_and(|ceiling| staying > ceiling)
+        self.limits.ceiling().is_some_and(|ceiling| staying - self.aside() > ceiling)
     }
 
     fn is_below_minimum(&self) -> bool {
-        self.life == Life::Open && self.shelf.shared() < self.limits.servers_min
+        self.life == Life::Open && self.shelf.shared() - self.aside() < self.limits.servers_min
     }
 
     /// Logins that would each help somebody: one for each waiting client without a server that is about to be clean,

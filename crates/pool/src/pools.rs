@@ -135,6 +135,7 @@ impl Pools {
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
             Event::DialFailed { server, failure } => self.dial_failed(now, server, failure, out),
+            Event::SetAside { server } => self.with_pool_of(server, |pool, tables| pool.set_aside(tables, server)),
             Event::Returned { server, as_, likeness } => {
                 self.with_pool_of(server, |pool, tables| pool.returned(now, tables, server, (as_, likeness), out));
             }
@@ -256,6 +257,7 @@ impl Pools {
         if !pool.shelf.shift(&mut self.tables.slots, server, by, now) {
             return;
         }
+        pool.count_again(server);
         let user = pool.user;
         if is_granted {
             self.give_back(user, out);

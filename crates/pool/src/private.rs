@@ -126,7 +126,7 @@ impl Pool {
     /// The servers that count against the size of the pool.
     pub(crate) fn counted(&self, tables: &Tables) -> u32 {
         let private = if self.limits.private_max.is_some() { self.shelf.private(&tables.slots) } else { 0 };
-        self.shelf.total() - private
+        self.shelf.total() - private - self.aside()
     }
 
     fn queue_again(&mut self, tables: &mut Tables, owner: Owner) {

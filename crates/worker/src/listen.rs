@@ -148,6 +148,7 @@ impl<I: Io> Worker<I> {
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
             ready.link = Link::Loan(server_key);
         }
+        self.tell_pools(Event::SetAside { server: server_key });
         self.catch_up(server_key, listener, since);
         self.forward_held(client_key);
         true
@@ -162,11 +163,10 @@ impl<I: Io> Worker<I> {
         let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
         let Some(place) = self.places.pool(server.pool) else { return false };
-        // The only server that there may be cannot do nothing but listen.
+        // The only server that there may be cannot do nothing but listen. It is beside those of its pool.
         let settings = &self.force.settings;
         let entry = self.places.databases[place.database as usize].entry.as_ref();
         let limits = [
-            self.pools.limits(server.pool).map(|limits| limits.servers_max),
             entry.and_then(|entry| settings.max_db_connections(entry)),
             settings.max_user_connections(&place.user_name),
         ];

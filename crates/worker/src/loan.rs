@@ -11,7 +11,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Mode, Return, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Overrides, Preparation};
+use protocol::state::{Kind, Overrides, Preparation};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
 use wire::notice::Notice;
@@ -33,7 +33,7 @@ fn differ(server: &Server, ready: &Ready) -> bool {
 }
 
 /// The SQL that brings a server to what its client has set, and has prepared.
-fn changes(server: &Server, ready: &Ready) -> (Option<String>, Vec<Preparation>) {
+fn changes(server: &Server, ready: &Ready) -> (Option<String>, Vec<(Preparation, Box<str>)>) {
     let none = Overrides::default();
     let (theirs, ours) = (server.overrides.as_deref().unwrap_or(&none), ready.overrides.as_deref().unwrap_or(&none));
     (theirs.changes_to(ours), theirs.preparations_to(ours))
@@ -60,8 +60,12 @@ impl<I: Io> Worker<I> {
     /// Lends a server to a client.
     pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
         let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
-        let ready = match self.clients.get_mut(client_key) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) if matches!(ready.link, Link::Waiting(_)) => ready,
+        let (ready, is_listener) = match self.clients.get_mut(client_key) {
+            Some(Client { stage: ClientStage::Ready(ready), is_listener, .. })
+                if matches!(ready.link, Link::Waiting(_)) =>
+            {
+                (ready, *is_listener)
+            }
             _ => {
                 // It has gone in this very turn, or wants nothing any more; the server has heard nothing of it.
                 self.give_back(server_key);
@@ -83,6 +87,9 @@ impl<I: Io> Worker<I> {
         ready.link = Link::Loan(server_key);
         ready.unnamed.begin_loan();
         server.stock.begin_loan();
+        if is_listener {
+            self.tell_pools(Event::SetAside { server: server_key });
+        }
         self.catch_up(server_key, client_key, since);
     }
 
@@ -112,11 +119,11 @@ impl<I: Io> Worker<I> {
             told.extend(vars_differ.then(|| server.vars.catch_up(&ready.vars, tracked)).flatten());
             let (settings, statements) = if overrides_differ { changes(server, ready) } else { Default::default() };
             told.extend(settings);
-            for sql in told.iter().map(|sql| &**sql).chain(statements.iter().map(|statement| &*statement.sql)) {
+            for sql in told.iter().map(|sql| &**sql).chain(statements.iter().map(|(_, sql)| &**sql)) {
                 write::query(&mut out, sql);
                 server.exchange.asks_ours();
             }
-            server.preparing = statements.into_iter().map(|statement| statement.name).collect();
+            server.preparing = statements.into_iter().map(|(what, _)| what).collect();
         }
         // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
         server.overrides.clone_from(&ready.overrides);
@@ -327,28 +334,34 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whether a server was told just now to have a statement of its client's, or no more to have one, which has failed: then its client
-    /// does not have it here, as far as anybody can tell, but all else.
-    fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
+    /// does not have it here, but all else.
+    pub(crate) fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
         let Some(server) = self.servers.get_mut(key) else { return false };
-        if !matches!(server.stage, Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. }) {
+        if !matches!(server.stage, Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. }) || notice.is_fatal() {
             return false;
         }
         let place = server.preparing.len().checked_sub(server.exchange.ours());
-        let Some(name) = place.and_then(|place| server.preparing.get(place)).cloned() else { return false };
-        if let (Some(name), Some(overrides)) = (name, &mut server.overrides) {
-            Rc::make_mut(overrides).deallocate(&name);
-            let line = self.server_prefix(key);
-            let text = format_args!("{line}cannot prepare statement \"{name}\" of its client here: {}", notice.message);
-            self.log.add(Level::Log, text);
+        match place.and_then(|place| server.preparing.get(place)) {
+            Some(Preparation::Prepare(name)) => {
+                let name = name.clone();
+                if let Some(overrides) = &mut server.overrides {
+                    Rc::make_mut(overrides).statements_mut().remove(&name);
+                }
+                let database = server.database as usize;
+                let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
+                if self.places.databases[database].learned.is_news(Kind::Statement, &text) {
+                    let line = self.server_prefix(key);
+                    self.log.add(Level::Log, format_args!("{line}{text}"));
+                }
+                true
+            }
+            Some(Preparation::Drop) => true,
+            Some(Preparation::Path) | None => false,
         }
-        true
     }
 
     /// A query of our own failed.
     pub(crate) fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
-        if self.cannot_prepare(key, notice) {
-            return;
-        }
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {

@@ -11,7 +11,7 @@ use base::planted::{self, Planted};
 use config::Policy;
 use pool::{ClientKey, Likeness, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Kind, Overrides, Pin};
+use protocol::state::{Kind, Overrides, Pin, Statement, Statements};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches};
@@ -38,6 +38,24 @@ fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> O
     }
 }
 
+/// The statements that a client has had `before` and its server has had not, for they could not be prepared there, and has not `now`.
+fn missing(before: &Overrides, server: Option<&Overrides>, now: &Overrides) -> Vec<(Box<str>, Statement)> {
+    let is_there = |overrides: &Overrides, name: &str| overrides.statements().get(name).is_some();
+    let was_missing = |name: &str| !server.is_some_and(|server| is_there(server, name));
+    let all = before.statements().iter().filter(|(name, _)| was_missing(name) && !is_there(now, name));
+    all.map(|(name, statement)| (name.into(), statement.clone())).collect()
+}
+
+/// Its client has them nevertheless.
+fn with_missing(overrides: Option<Rc<Overrides>>, missing: Vec<(Box<str>, Statement)>) -> Option<Rc<Overrides>> {
+    if missing.is_empty() {
+        return overrides;
+    }
+    let mut all = overrides.as_deref().cloned().unwrap_or_default();
+    missing.into_iter().for_each(|(name, statement)| all.statements_mut().insert(&name, statement));
+    shared(all)
+}
+
 /// What is set in a session, in one number.
 pub(crate) fn likeness(overrides: Option<&Overrides>) -> Likeness {
     Likeness(overrides.map_or(0, Overrides::likeness))
@@ -46,6 +64,17 @@ pub(crate) fn likeness(overrides: Option<&Overrides>) -> Likeness {
 /// In the hands of everybody who has them; nothing where there are none.
 pub(crate) fn shared(overrides: Overrides) -> Option<Rc<Overrides>> {
     (!overrides.is_empty()).then(|| Rc::new(overrides))
+}
+
+/// All statements prepared by SQL are gone.
+pub(crate) fn without_statements(overrides: &mut Option<Rc<Overrides>>) {
+    if let Some(some) = overrides.as_mut().filter(|some| !some.statements().is_empty()) {
+        let some = Rc::make_mut(some);
+        *some.statements_mut() = Statements::default();
+        if some.is_empty() {
+            *overrides = None;
+        }
+    }
 }
 
 impl<I: Io> Worker<I> {
@@ -136,14 +165,15 @@ impl<I: Io> Worker<I> {
                 let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
                 let mut overrides = seen.overrides(&before, &self.force.tracked, login);
                 if planted::is(Planted::ResetUndone) && overrides.is_empty() {
-                    overrides = before;
+                    overrides = before.clone();
                 }
+                let missing = missing(&before, server.overrides.as_deref(), &overrides);
                 let overrides = shared(overrides);
                 traces.seen(&seen, self.now);
                 if seen.asked.has(Touches::STATEMENTS) {
                     server.told_by.doubt();
                 }
-                ready.overrides = with_given(&overrides, ready.given.as_deref());
+                ready.overrides = with_missing(with_given(&overrides, ready.given.as_deref()), missing);
                 server.overrides = overrides;
                 let is_first = |name: &str| seen.is_first(name) == Some(true);
                 let reset = ready.vars.reset(&ready.began, &self.force.tracked, is_first);

@@ -14,7 +14,7 @@ use protocol::exchange::{Answered, Exchange};
 use protocol::fault::Fault;
 use protocol::prepared::Stock;
 use protocol::server::login::ServerLogin;
-use protocol::state::{Look, Overrides, Prepared};
+use protocol::state::{Look, Overrides, Preparation, Prepared};
 use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Address, Chunk, Conn, Io, Level, TimerId};
@@ -58,8 +58,8 @@ pub(crate) struct Server {
     pub(crate) overrides: Option<Rc<Overrides>>,
     /// The statements by which it is told that.
     pub(crate) told_by: Prepared,
-    /// The names of those that it is told last before a loan to prepare by SQL; none for one that it is told to drop.
-    pub(crate) preparing: Box<[Option<Box<str>>]>,
+    /// What it is told last before a loan, one by one, of statements that are prepared by SQL.
+    pub(crate) preparing: Box<[Preparation]>,
     /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
     pub(crate) is_renamed: bool,
     /// It is asked what its session has.
@@ -483,6 +483,10 @@ impl<I: Io> Worker<I> {
             return;
         }
         let notice = Notice::parse(body);
+        if is_ours && self.cannot_prepare(key, &notice) {
+            return;
+        }
+        let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);
         let what = match (&server.stage, is_ours) {
             (Stage::Introducing, true) if server.look.is_none() => "error while executing exec_on_query",

@@ -17,6 +17,7 @@ use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
 
 use crate::client::{Client, Fate, Ready, Stage, send_part};
+use crate::look::without_statements;
 use crate::server::Server;
 use crate::turn::Worker;
 
@@ -330,7 +331,12 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.told_by.doubt();
         let client = server.client().filter(|_| !server.exchange.is_ours());
-        let client = client.and_then(|client| self.clients.get_mut(client));
+        let mut client = client.and_then(|client| self.clients.get_mut(client));
+        without_statements(&mut server.overrides);
+        if let Some(Client { stage: Stage::Ready(ready), .. }) = client.as_deref_mut() {
+            // Those too that could not be prepared here.
+            without_statements(&mut ready.overrides);
+        }
         server.stock.drop_all(client.and_then(names));
     }
 

@@ -115,6 +115,7 @@ impl Stage {
             ["returned", server, "mending"] => {
                 Event::Returned { server: self.server(server), as_: Return::Mending, likeness: Likeness::default() }
             }
+            ["set-aside", server] => Event::SetAside { server: self.server(server) },
             ["cleaned", server] => Event::Cleaned { server: self.server(server) },
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },

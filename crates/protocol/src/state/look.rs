@@ -10,6 +10,7 @@ use route::{Knowledge, Touches};
 
 use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind};
+use super::statements::{Statement, Statements};
 use crate::vars::{Tracked, push_literal};
 
 /// A question and as much of its answer as has come.
@@ -232,8 +233,7 @@ impl Seen {
             overrides.forget_settings();
         }
         if self.asked.has(Touches::STATEMENTS) {
-            overrides.forget_statements();
-            self.statements.iter().for_each(|(name, sql)| overrides.prepare(name, sql));
+            *overrides.statements_mut() = Statements::default();
         }
         self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));
         for (name, value) in &self.settings {
@@ -246,6 +246,12 @@ impl Seen {
             if is_asked && !is_first && tracked.place(name).is_none() {
                 overrides.set(name, value);
             }
+        }
+        let search_path: Option<Box<str>> = overrides.get("search_path").map(Box::from);
+        for (name, sql) in &self.statements {
+            let known = before.statements().get(name).filter(|known| known.sql == *sql).cloned();
+            let statement = known.unwrap_or(Statement { sql: sql.clone(), search_path: search_path.clone() });
+            overrides.statements_mut().insert(name, statement);
         }
         overrides
     }

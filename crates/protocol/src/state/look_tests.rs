@@ -59,7 +59,12 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
     let rows = [("a", Some(text)), ("b", Some(text)), ("c", Some(&*long)), ("d", None)];
     let mut before = Overrides::default();
     before.set("work_mem", "1MB");
-    before.prepare("old", "prepare old as select 1");
+    let mut prepare = |name: &str, sql: &str, path| {
+        let statement = Statement { sql: sql.into(), search_path: Some(path) };
+        before.statements_mut().insert(name, statement);
+    };
+    prepare("old", "prepare old as select 1", Box::from("x"));
+    prepare("a", "prepare a as select 1", Box::from("y"));
     for (carries, carried, held) in [(true, "a c", "b d"), (false, "", "a b c d")] {
         let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
         if carries {
@@ -70,8 +75,11 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
         let names: Vec<_> = seen.holds.iter().map(|hold| &*hold.what).collect();
         assert_eq!(names.join(" "), held);
         let overrides = seen.overrides(&before, &tracked(), "ann");
-        let names: Vec<_> = overrides.statements().map(|(name, _)| name).collect();
+        let names: Vec<_> = overrides.statements().iter().map(|(name, _)| name).collect();
         assert_eq!(names.join(" "), carried);
+        // What is known already was prepared where it was prepared; what is new, where the session is now.
+        let path = |name: &str| overrides.statements().get(name).and_then(|statement| statement.search_path.as_deref());
+        assert_eq!((path("a"), path("c")), (Some("y").filter(|_| carries), None));
         assert_eq!((overrides.get("work_mem"), seen.statements().count()), (Some("1MB"), 4));
     }
     // Who has more than that keeps its server for the rest.

@@ -9,11 +9,13 @@ mod ear;
 mod look;
 mod overrides;
 mod pins;
+mod statements;
 mod traces;
 
 pub use along::Prepared;
 pub use ear::{Ear, channel_of};
 pub use look::{Look, Seen};
-pub use overrides::{Overrides, Preparation};
+pub use overrides::Overrides;
 pub use pins::{Hold, Kind, Pin};
+pub use statements::{Preparation, Statement, Statements};
 pub use traces::Traces;

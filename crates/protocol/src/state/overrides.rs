@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
+use super::statements::{Preparation, Statements};
 use crate::vars::push_literal;
 
 /// Settings and statements by their names.
@@ -17,8 +18,8 @@ use crate::vars::push_literal;
 #[serde(from = "Written", into = "Written")]
 pub struct Overrides {
     settings: BTreeMap<Box<str>, Box<str>>,
-    /// The `PREPARE` of each statement.
-    statements: BTreeMap<Box<str>, Box<str>>,
+    statements: Statements,
+    /// Of the settings.
     likeness: u32,
 }
 
@@ -27,13 +28,12 @@ pub struct Overrides {
 struct Written {
     settings: BTreeMap<Box<str>, Box<str>>,
     #[serde(default)]
-    statements: BTreeMap<Box<str>, Box<str>>,
+    statements: Statements,
 }
 
 impl From<Written> for Overrides {
     fn from(Written { settings, statements }: Written) -> Self {
         let likeness = settings.iter().fold(0, |all, (name, value)| all ^ hash(name, value));
-        let likeness = statements.iter().fold(likeness, |all, (name, sql)| all ^ hash_of_statement(name, sql));
         Self { settings, statements, likeness }
     }
 }
@@ -42,15 +42,6 @@ impl From<Overrides> for Written {
     fn from(Overrides { settings, statements, .. }: Overrides) -> Self {
         Self { settings, statements }
     }
-}
-
-/// What a server is told so that it has a statement of its client's, or has one no more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Preparation {
-    /// Which; `None` where it is to be gone.
-    pub name: Option<Box<str>>,
-    /// For one simple query.
-    pub sql: Box<str>,
 }
 
 impl Overrides {
@@ -85,23 +76,15 @@ impl Overrides {
         }
     }
 
-    /// Its statements, each with its `PREPARE`, in the order of their names.
-    pub fn statements(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.statements.iter().map(|(name, sql)| (&**name, &**sql))
+    /// Its statements.
+    #[must_use]
+    pub fn statements(&self) -> &Statements {
+        &self.statements
     }
 
-    /// It has this statement.
-    pub fn prepare(&mut self, name: &str, sql: &str) {
-        self.deallocate(name);
-        self.statements.insert(name.into(), sql.into());
-        self.likeness ^= hash_of_statement(name, sql);
-    }
-
-    /// It has this statement no more.
-    pub fn deallocate(&mut self, name: &str) {
-        if let Some(sql) = self.statements.remove(name) {
-            self.likeness ^= hash_of_statement(name, &sql);
-        }
+    /// Its statements, to be changed.
+    pub fn statements_mut(&mut self) -> &mut Statements {
+        &mut self.statements
     }
 
     /// It has no settings.
@@ -110,16 +93,10 @@ impl Overrides {
         settings.iter().for_each(|(name, value)| self.likeness ^= hash(name, value));
     }
 
-    /// It has no statements.
-    pub fn forget_statements(&mut self) {
-        let statements = std::mem::take(&mut self.statements);
-        statements.iter().for_each(|(name, sql)| self.likeness ^= hash_of_statement(name, sql));
-    }
-
     /// A number that is the same where all of it is the same, and seldom elsewhere; 0 where there is none.
     #[must_use]
     pub fn likeness(&self) -> u32 {
-        self.likeness
+        self.likeness ^ self.statements.likeness()
     }
 
     /// The SQL by which a server that has these gets those of `client`; nothing where they agree. Who the session is changes last:
@@ -173,13 +150,8 @@ impl Overrides {
 
     /// What a server that has these must be told, one by one, to have the statements of `client`, when it has its settings.
     #[must_use]
-    pub fn preparations_to(&self, client: &Self) -> Vec<Preparation> {
-        let is_other = |name: &str| client.statements.get(name) != self.statements.get(name);
-        let gone = self.statements.keys().filter(|name| is_other(name));
-        let gone = gone.map(|name| format!("DEALLOCATE \"{}\"", name.replace('"', "\"\"")));
-        let gone = gone.map(|sql| Preparation { name: None, sql: sql.into() });
-        let new = client.statements.iter().filter(|(name, _)| is_other(name));
-        gone.chain(new.map(|(name, sql)| Preparation { name: Some(name.clone()), sql: sql.clone() })).collect()
+    pub fn preparations_to(&self, client: &Self) -> Vec<(Preparation, Box<str>)> {
+        self.statements.changes_to(&client.statements, client.get("search_path"))
     }
 
     fn others(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -194,16 +166,12 @@ fn hash(name: &str, value: &str) -> u32 {
     hasher.finish() as u32
 }
 
-/// Told apart from a setting of that name.
-fn hash_of_statement(name: &str, sql: &str) -> u32 {
-    hash(name, sql).rotate_left(1)
-}
-
 /// Who the session is, in the order in which it becomes that: a new session authorization is no role.
 pub(super) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
 #[cfg(test)]
 mod tests {
+    use super::super::statements::Statement;
     use super::*;
 
     fn overrides(values: &[(&str, &str)]) -> Overrides {
@@ -231,31 +199,18 @@ mod tests {
     }
 
     #[test]
-    fn a_server_gets_the_statements_of_its_client_and_keeps_no_others() {
-        let (mut server, mut client) = (Overrides::default(), Overrides::default());
-        for (name, sql) in [("a", "prepare a as select 1"), ("b", "prepare b as select 1"), ("o\"k", "1")] {
-            server.prepare(name, sql);
-        }
-        for (name, sql) in
-            [("b", "prepare b as select 1"), ("a", "prepare a as select 2"), ("c", "prepare c as select 3")]
-        {
-            client.prepare(name, sql);
-        }
-        let told: Vec<String> = server
-            .preparations_to(&client)
-            .into_iter()
-            .map(|Preparation { name, sql }| format!("{}: {sql}", name.unwrap_or_default()))
-            .collect();
-        let expected =
-            [": DEALLOCATE \"a\"", ": DEALLOCATE \"o\"\"k\"", "a: prepare a as select 2", "c: prepare c as select 3"];
-        assert_eq!(told, expected);
-        assert!(client.preparations_to(&client).is_empty());
+    fn statements_are_part_of_what_a_session_has() {
+        let (mut server, mut client) = (Overrides::default(), overrides(&[("a.b", "1")]));
+        server.set("a.b", "1");
+        let statement = Statement { sql: "prepare p as select 1".into(), search_path: None };
+        client.statements_mut().insert("p", statement);
         assert_eq!((server.differences(&client), server.changes_to(&client)), (None, None));
+        assert_eq!(server.preparations_to(&client).len(), 1);
         assert_ne!(server.likeness(), client.likeness());
         assert_eq!(Overrides::from(Written::from(client.clone())), client);
-        for name in ["a", "b", "c"] {
-            client.deallocate(name);
-        }
+        client.forget_settings();
+        assert!(!client.is_empty());
+        client.statements_mut().remove("p");
         assert!(client.is_empty() && client.likeness() == 0);
     }
 

@@ -174,6 +174,12 @@ impl Checkers {
                     witness.count("refusals for want of an answer");
                     return;
                 }
+                let is_fast_close = self.forces.iter().any(|(_, force)| force.settings.server_fast_close);
+                if is_fast_close && text.starts_with("database configuration changed") {
+                    // A session that was in a transaction when it was told so ends behind it, however long that takes.
+                    witness.count("sessions closed fast");
+                    return;
+                }
                 let is_known = is_servers || REFUSALS.iter().any(|known| text.starts_with(known));
                 let is_limit = LIMITS.iter().any(|known| text.starts_with(known));
                 let is_limited = is_limit && !self.is_calm && !matches!(self.phase, Phase::Crowd { .. });

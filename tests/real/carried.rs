@@ -69,6 +69,63 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
     assert!(!pooler.log().contains("keeps its server"), "{}", pooler.log());
 }
 
+/// A table may change its shape while its statements are prepared on many servers: nobody is told that their plans are out of date.
+pub(crate) fn plans_that_are_out_of_date_are_made_anew(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 9"];
+    for (database, state) in [("plans_follow", "follow"), ("plans_pgbouncer", "pgbouncer")] {
+        let state = format!("session_state = {state}");
+        let pooler = house.pooler(database, &[&settings[..], &[&state]].concat());
+        let mut direct = house.postgres.client(database);
+        direct.run("create table t (a int); insert into t values (1); alter table t owner to u");
+        let (mut one, mut two) = (pooler.client("u", database), pooler.client("u", database));
+        let (query, run) = ("select * from t", |name: &str| [bind("", name, &[]), execute("", 0), sync()].concat());
+        one.peer.send(&[parse("s", query), run("s")].concat());
+        assert_eq!(one.answer().rows.len(), 1);
+        two.run("prepare by_sql as select * from t");
+        let stats = |name: &str| {
+            let stats = pooler.console("show stats");
+            let rows = (0..stats.rows.len()).map(|row| stats.named(row)).find(|row| row["database"] == database);
+            rows.expect("its row")[name].clone()
+        };
+        for (round, change) in ["add b text default 'b'", "drop b", "alter a type text"].into_iter().enumerate() {
+            direct.run(&format!("alter table t {change}"));
+            let columns = if round == 0 { 2 } else { 1 };
+            let counted: u64 = stats("total_query_count").parse().expect("a number");
+            // Bound alone, as one batch with its Parse by somebody new, and described first.
+            one.peer.send(&run("s"));
+            let answer = one.answer();
+            assert!(answer.errors.is_empty() && answer.rows[0].len() == columns, "{state} {change}: {answer:?}");
+            assert_eq!(answer.status, 'I');
+            let mut new = pooler.client("u", database);
+            direct.run("alter table t add z int; alter table t drop z");
+            new.peer.send(&[parse("", query), parse("n", query), run("n")].concat());
+            assert_eq!(new.answer().rows[0].len(), columns, "{state} {change}");
+            assert_eq!(stats("total_query_count").parse(), Ok(counted + 2), "each is counted once");
+            // In a transaction it fails, as it does on a direct connection.
+            if round == 1 {
+                one.run("begin");
+                one.peer.send(&run("s"));
+                one.answer();
+                direct.ask("alter table t add c int");
+                one.run("commit");
+                direct.answer();
+                one.run("begin");
+                one.peer.send(&run("s"));
+                let answer = one.answer();
+                assert_eq!((answer.error().code.as_str(), answer.status), ("0A000", 'E'), "{state}");
+                one.run("rollback");
+                direct.run("alter table t drop c");
+                one.peer.send(&run("s"));
+                assert_eq!(one.answer().rows[0].len(), 1, "{state}");
+            }
+            if state.ends_with("follow") {
+                assert_eq!(two.query("execute by_sql").rows[0].len(), columns, "{change}");
+                assert_eq!(two.value("select 7"), "7");
+            }
+        }
+    }
+}
+
 /// What would not be the same elsewhere keeps its server, and so does too much.
 pub(crate) fn statements_that_cannot_be_carried_keep_their_server(house: &House) {
     let pooler = house.pooler("carried_not", &["pool_mode = transaction", "default_pool_size = 2"]);

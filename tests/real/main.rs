@@ -100,6 +100,7 @@ fn list() -> Vec<Entry> {
         listen::who_may_have_missed_something_is_told,
         listen::where_nobody_may_listen_for_all_each_keeps_its_server,
         carried::statements_prepared_by_sql_follow_their_client,
+        carried::plans_that_are_out_of_date_are_made_anew,
         carried::statements_that_cannot_be_carried_keep_their_server,
         carried::a_policy_has_statements_prepared_by_sql_kept_or_refused,
         state::what_is_set_in_any_way_follows_its_client,

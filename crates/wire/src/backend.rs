@@ -131,6 +131,14 @@ pub fn parameter_status(body: &[u8]) -> Option<(&str, &str)> {
     rest.is_empty().then_some((name, value))
 }
 
+/// Whether the body of an `ErrorResponse` says that what was prepared would have another result by now
+/// (`cached plan must not change result type`, in whatever language; `utils/cache/plancache.c`).
+#[must_use]
+pub fn is_plan_outdated(body: &[u8]) -> bool {
+    let fields = || body.split(|&byte| byte == 0);
+    fields().any(|field| field == b"C0A000") && fields().any(|field| field == b"RRevalidateCachedQuery")
+}
+
 /// Takes a string that a zero byte ends off the front.
 #[must_use]
 pub fn c_string(bytes: &[u8]) -> Option<(&str, &[u8])> {

@@ -20,10 +20,12 @@ use protocol::vars::{Tracked, Vars};
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
 use serde::{Deserialize, Serialize};
+use wire::backend::TxStatus;
 use wire::frame::Part;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, backend, frontend};
 
 use crate::accept::Greeting;
+use crate::again::may_be_refused;
 use crate::ahead;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
@@ -449,6 +451,16 @@ impl<I: Io> Worker<I> {
         let learned = (learned, &mut self.places.scopes);
         let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked, self.now));
         let bytes = chunk.bytes();
+        let has_statements = ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
+        if server.again.is_sent() {
+            server.again.forget();
+        } else if may_be_refused(bytes, max > 0, has_statements)
+            && server.exchange.owes_client_nothing()
+            && server.exchange.status() == TxStatus::Idle
+            && !ready.is_torn()
+        {
+            server.again.keep(bytes);
+        }
         let (mut start, mut at) = (0, 0);
         let mut fault = None;
         let mut leaves = false;

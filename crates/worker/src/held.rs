@@ -25,6 +25,14 @@ impl Held {
         }
     }
 
+    /// Puts a chunk before all others.
+    pub(crate) fn push_front(&mut self, chunk: Chunk) {
+        self.bytes += chunk.len();
+        if let Some(second) = self.first.replace(chunk) {
+            self.rest.push_front(second);
+        }
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Chunk> {
         let chunk = self.first.take()?;
         self.first = self.rest.pop_front();

@@ -155,6 +155,10 @@ impl<I: Io> Worker<I> {
             return;
         }
         server.stage = Stage::Lent { client: client_key, catching_up: None };
+        if server.again.has_forgotten() {
+            self.catch_up(server_key, client_key, self.now);
+            return;
+        }
         let server_vars = server.vars.clone();
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
             let mut vars = (*ready.vars).clone();
@@ -184,7 +188,8 @@ impl<I: Io> Worker<I> {
         // A cancel request that is still on its way must not meet the client's next query.
         let is_aimed_at =
             server.cancels_sent > 0 && server.exchange.owes_nothing() && !planted::is(Planted::CancelMeetsNextQuery);
-        matches!(server.stage, Stage::Lent { catching_up: None, .. }) && server.look.is_none() && !is_aimed_at
+        let is_free = server.look.is_none() && !server.again.is_refused();
+        matches!(server.stage, Stage::Lent { catching_up: None, .. }) && is_free && !is_aimed_at
     }
 
     /// Ends the loan if it is over by the rules of its pool.
@@ -270,6 +275,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
+        server.again.forget();
         if server.private.is_some() {
             self.leave_private(server_key);
             return;
@@ -326,7 +332,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The request of a loan was counted when it was sent, and has never begun.
-    fn uncount(&mut self, server: ServerKey) {
+    pub(crate) fn uncount(&mut self, server: ServerKey) {
         let Some(server) = self.servers.get(server) else { return };
         let totals = &mut self.places.databases[server.database as usize].totals;
         totals.query_count -= u64::from(server.query_since.is_some());

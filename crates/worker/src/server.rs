@@ -24,6 +24,7 @@ use wire::frame::Part;
 use wire::notice::Notice;
 use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 
+use crate::again::Again;
 use crate::client::Client;
 use crate::letters::Totals;
 use crate::listen::has_ear;
@@ -60,6 +61,8 @@ pub(crate) struct Server {
     pub(crate) told_by: Prepared,
     /// What it is told last before a loan, one by one, of statements that are prepared by SQL.
     pub(crate) preparing: Box<[Preparation]>,
+    /// What its client has asked, as long as that may have to be said again.
+    pub(crate) again: Again,
     /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
     pub(crate) is_renamed: bool,
     /// It is asked what its session has.
@@ -156,6 +159,7 @@ impl Server {
             overrides: None,
             told_by: Prepared::default(),
             preparing: Box::default(),
+            again: Again::default(),
             is_renamed: false,
             look: None,
             cancel_key: Box::default(),
@@ -276,6 +280,9 @@ impl<I: Io> Worker<I> {
                         return;
                     }
                 }
+                if server.again.is_sent() && !was_ours {
+                    server.again.answered(piece.kind, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
+                }
                 if server.exchange.has_outcome() {
                     self.settle_statements(key);
                 }
@@ -303,8 +310,15 @@ impl<I: Io> Worker<I> {
                         .is_some_and(|client| client.has_name(&self.force.tracked, &chunk.bytes()[piece.body.clone()]));
                 let is_heard = piece.kind == backend::NOTIFICATION_RESPONSE
                     && server.client().is_some_and(|client| has_ear(&self.clients, client));
-                let is_withheld =
-                    is_heard || is_ours || is_hidden || is_torn_ready || is_echo || server.client().is_none();
+                let is_refused = server.again.is_refused()
+                    && matches!(piece.kind, backend::ERROR_RESPONSE | backend::READY_FOR_QUERY);
+                let is_withheld = is_heard
+                    || is_ours
+                    || is_hidden
+                    || is_torn_ready
+                    || is_echo
+                    || is_refused
+                    || server.client().is_none();
                 let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
                 server.fate = fate;
                 if fate == Fate::Forward
@@ -325,6 +339,11 @@ impl<I: Io> Worker<I> {
             match piece.kind {
                 backend::PARAMETER_STATUS | backend::ERROR_RESPONSE => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
+                }
+                backend::READY_FOR_QUERY
+                    if piece.is_last() && self.servers.get(key).is_some_and(|server| server.again.is_refused()) =>
+                {
+                    self.say_again(key);
                 }
                 backend::READY_FOR_QUERY if piece.is_last() && !was_ours && self.breaks_statement_mode(key) => {
                     // The client is not told that its transaction is open, but that it cannot be.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::Random;
 use tests::client::Client;
 use tests::message::{bind, execute, parse, sync};
 use tests::pooler::Pooler;
@@ -199,4 +200,47 @@ pub(crate) fn who_listens_for_all_takes_no_server_from_the_pool(house: &House) {
     one.run("unlisten news");
     wait_until("one server is left", Duration::from_secs(10), || pooler.console("show servers").rows.len() == 1);
     assert_eq!(two.value("select 3"), "3");
+}
+
+/// Clients begin to listen, are notified at once, and leave, many times: each notification is told once, and none after it has left.
+pub(crate) fn nothing_is_lost_or_told_twice_while_one_server_takes_over(house: &House) {
+    let pooler = house.pooler("listen_races", &["pool_mode = transaction", "default_pool_size = 12"]);
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let pooler = &pooler;
+            scope.spawn(move || {
+                let mut random = Random::new(number);
+                let mut listener = pooler.client("u", "listen_races");
+                let mut notifier = pooler.client("u", "listen_races");
+                for round in 0..60 {
+                    let channel = format!("c{number}_{round}");
+                    listener.run(&format!("listen {channel}"));
+                    let mut expected = Vec::new();
+                    for payload in 0..3 {
+                        // So that it is in the middle of this or that.
+                        std::thread::sleep(Duration::from_micros(random.below(4) * random.below(1500)));
+                        notifier.run(&format!("notify {channel}, '{payload}'"));
+                        expected.push(format!("{channel} {payload}"));
+                        if random.below(3) == 0 {
+                            listener.run("select 1");
+                        }
+                    }
+                    assert_eq!(listener.heard(3), expected);
+                    listener.run(&format!("unlisten {channel}"));
+                    notifier.run(&format!("notify {channel}, 'late'"));
+                    listener.run("select 1");
+                    assert!(listener.has_heard().is_empty(), "{channel}");
+                }
+                // Whatever came too often would have come before this.
+                listener.run("listen last");
+                notifier.run(&format!("notify last, '{number}'"));
+                let own = format!("last {number}");
+                let mut heard = listener.heard(1);
+                while heard[0] != own {
+                    assert!(heard[0].starts_with("last "), "{heard:?}");
+                    heard = listener.heard(1);
+                }
+            });
+        }
+    });
 }

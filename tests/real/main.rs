@@ -94,6 +94,7 @@ fn list() -> Vec<Entry> {
         traffic::psql_gets_its_rows,
         traffic::pgbench_runs_in_each_protocol_mode_that_applies,
         traffic::pgbench_with_prepared_statements_runs_in_session_mode,
+        listen::nothing_is_lost_or_told_twice_while_one_server_takes_over,
         listen::who_listens_for_all_takes_no_server_from_the_pool,
         listen::a_thousand_clients_listen_on_one_server,
         listen::notifications_come_as_on_a_direct_connection,

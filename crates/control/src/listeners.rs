@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, NoTls};
 
+use protocol::state::MARKS;
 use worker::letters::ToWorker;
 
 use crate::control::Control;
@@ -109,10 +110,13 @@ pub(crate) async fn listen(
         let session = tokio::time::timeout(limit, connect(&database, &user, &tell)).await;
         match session.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
             Ok((client, connection)) => {
-                let has_ended = attend(&client, connection, &mut channels, &mut orders, limit, &tell).await;
-                tell(News::Says(Report::Lost));
-                if has_ended {
-                    return;
+                match attend(&client, connection, &mut channels, &mut orders, limit, &tell).await {
+                    End::Broken => tell(News::Says(Report::Lost)),
+                    End::Idle => continue,
+                    End::Over => {
+                        tell(News::Says(Report::Lost));
+                        return;
+                    }
                 }
             }
             Err(error) => refuse_new(&mut channels, &error, &tell),
@@ -132,7 +136,17 @@ pub(crate) async fn listen(
     }
 }
 
-/// One session from its login to its end. Whether there will be no more orders.
+/// Why a session has ended.
+enum End {
+    /// What it was to listen to is not listened to any more.
+    Broken,
+    /// Nobody has wanted anything of it for some time.
+    Idle,
+    /// There will be no more orders.
+    Over,
+}
+
+/// One session from its login to its end.
 async fn attend(
     client: &Client,
     mut connection: JoinHandle<()>,
@@ -140,21 +154,33 @@ async fn attend(
     orders: &mut UnboundedReceiver<Order>,
     limit: Duration,
     tell: &impl Fn(News),
-) -> bool {
+) -> End {
+    // First the marks, at which clients are taken over.
+    let marks = format!("LISTEN {}", quoted(MARKS));
+    if !matches!(tokio::time::timeout(limit, client.batch_execute(&marks)).await, Ok(Ok(()))) {
+        refuse_new(channels, "it cannot listen to the marks at which it takes over", tell);
+        connection.abort();
+        return End::Broken;
+    }
     let names: Vec<Box<str>> = channels.keys().cloned().collect();
     for name in names {
         if !listen_to(client, &name, channels, limit, tell).await {
             connection.abort();
-            return false;
+            return End::Broken;
         }
     }
     loop {
         tokio::select! {
-            _ = &mut connection => return false,
+            _ = &mut connection => return End::Broken,
+            // Who has nothing to listen to needs no server, and keeps no database in use.
+            () = tokio::time::sleep(LINGERS), if channels.is_empty() => {
+                connection.abort();
+                return End::Idle;
+            }
             order = orders.recv() => {
                 let Some(order) = order else {
                     connection.abort();
-                    return true;
+                    return End::Over;
                 };
                 note(channels, order.clone());
                 let is_there = match order {
@@ -164,10 +190,9 @@ async fn attend(
                         matches!(tokio::time::timeout(limit, client.batch_execute(&sql)).await, Ok(Ok(())))
                     }
                 };
-                // Who has nothing to listen to needs no server, and keeps no database in use.
-                if !is_there || channels.is_empty() {
+                if !is_there {
                     connection.abort();
-                    return false;
+                    return End::Broken;
                 }
             }
         }
@@ -234,6 +259,8 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// So long a session stays that nobody needs: who listens for a moment often does so again.
+const LINGERS: Duration = Duration::from_secs(5);
 /// Between two logins.
 const PAUSE: Duration = Duration::from_millis(500);
 

@@ -11,7 +11,7 @@ use base::{Key, Slab};
 use config::{NotifyLost, Policy};
 use pool::{ClientKey, Event, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Ear, Kind, channel_of};
+use protocol::state::{Ear, Kind, Look, MARKS, channel_of, mark_of};
 use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
@@ -29,6 +29,8 @@ pub(crate) struct Listening {
     session: Option<Key>,
     /// How many questions have been asked.
     asked: u64,
+    /// Whose the marks are that the session for all has not come to yet.
+    marks: BTreeMap<u64, Key>,
 }
 
 /// Who listens to one.
@@ -84,11 +86,54 @@ impl<I: Io> Worker<I> {
         if !ready.ear().may_move(names()) {
             return self.give_to_listener(server_key, client_key);
         }
-        if let Some(traces) = &mut ready.traces {
-            traces.wants_to_leave();
-        }
-        self.look_at(server_key, client_key, true);
+        self.mark(server_key, client_key);
         true
+    }
+
+    /// A client's own server sends the mark at which the session for all takes over.
+    fn mark(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let mut number = [0; 8];
+        self.io.randomness(&mut number);
+        let number = u64::from_be_bytes(number);
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if server.cancels_sent > 0 {
+            // A cancel request that is still on its way would hit it.
+            self.arm_server(server_key);
+            return;
+        }
+        ready.ear().is_marked(number);
+        self.places.databases[server.database as usize].listening.marks.insert(number, client_key);
+        let look = Look::of_mark(number);
+        let mut out = Vec::new();
+        write::query(&mut out, &look.question());
+        server.exchange.asks_ours();
+        server.look = Some(Box::new(look));
+        server.asked = self.now;
+        self.io.send(server.conn, out.into());
+        self.arm_server(server_key);
+    }
+
+    /// A server has sent the mark, and told what stands before it: it may leave its channels now.
+    pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, look: Look) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if look.end().is_some() && ready.ear().may_leave() {
+            if let Some(traces) = &mut ready.traces {
+                traces.wants_to_leave();
+            }
+            self.look_at(server_key, client_key, true);
+            return;
+        }
+        ready.ear().is_unmarked();
+        let Some(server) = self.servers.get(server_key) else { return };
+        let learned = &mut self.places.databases[server.database as usize].learned;
+        let text = "nobody can take over what this client listens to: its server cannot NOTIFY";
+        if learned.is_news(Kind::Channel, text) {
+            let line = self.client_prefix(client_key);
+            self.log.add(Level::Warning, format_args!("{line}{text}"));
+        }
+        self.arm_server(server_key);
+        self.catch_up(server_key, client_key, self.now);
     }
 
     /// The session for all is there.
@@ -139,6 +184,7 @@ impl<I: Io> Worker<I> {
         }
         if let (Some(traces), Some(ear)) = (&mut ready.traces, &mut ready.ear) {
             traces.channels().for_each(|channel| ear.is_heard(channel));
+            ear.is_unmarked();
             ear.has_moved();
             traces.leave();
         }
@@ -264,6 +310,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listener_lost(&mut self, database: &str) {
         let Some(number) = self.places.known_database(database) else { return };
         let mut clients = BTreeSet::new();
+        self.places.databases[number as usize].listening.marks.clear();
         for channel in self.places.databases[number as usize].listening.channels.values_mut() {
             channel.is_heard = false;
             clients.extend(channel.clients.iter().copied());
@@ -326,16 +373,28 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(client_key) else { return };
         if client.is_listener {
             self.spread(number, body);
-        } else if let ClientStage::Ready(Ready { ear: Some(ear), .. }) = &mut client.stage
-            && ear.own(body)
-        {
-            self.give_client_own(server_key, notification(body));
+        } else if let ClientStage::Ready(Ready { ear: Some(ear), .. }) = &mut client.stage {
+            let is_told = ear.own(body);
+            if is_told {
+                self.give_client_own(server_key, notification(body));
+            }
+            self.tell_news(client_key);
         }
     }
 
     /// Passes a notification on to all whom it concerns.
     fn spread(&mut self, database: u32, body: &[u8]) {
-        let listening = &self.places.databases[database as usize].listening;
+        let listening = &mut self.places.databases[database as usize].listening;
+        if channel_of(body) == Some(MARKS) {
+            let client = mark_of(body).and_then(|number| Some((number, listening.marks.remove(&number)?)));
+            if let Some((number, client)) = client
+                && let Some(Client { stage: ClientStage::Ready(Ready { ear: Some(ear), .. }), .. }) =
+                    self.clients.get_mut(client)
+            {
+                ear.shared_mark(number);
+            }
+            return;
+        }
         let Some(channel) = channel_of(body).and_then(|name| listening.channels.get(name)) else { return };
         let clients: Vec<Key> = channel.clients.iter().copied().collect();
         for client in clients {
@@ -360,6 +419,8 @@ impl<I: Io> Worker<I> {
             }),
         };
         let is_answer_torn = ready.is_answer_torn;
+        // What it may have left already it is not told of before that is known.
+        let is_leaving = ready.traces.as_ref().is_some_and(|traces| traces.has_left_channels());
         let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         let Some(ear) = ready.ear.as_mut() else { return };
         let unsent = self.io.unsent(conn);
@@ -375,7 +436,7 @@ impl<I: Io> Worker<I> {
             self.tell_of_loss(client_key, false);
             return;
         }
-        if !is_outside || is_answer_torn || unsent > queue_max {
+        if !is_outside || is_leaving || is_answer_torn || unsent > queue_max {
             return;
         }
         let mut out = Vec::new();

@@ -151,6 +151,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn looked(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(look) = server.look.take() else { return };
+        if look.is_mark() {
+            self.marked(server_key, client_key, *look);
+            return;
+        }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let traces = ready.traces.get_or_insert_default();
         match look.end() {
@@ -189,6 +193,7 @@ impl<I: Io> Worker<I> {
                 }
                 if asks_channels {
                     self.leave_channels(client_key, database);
+                    self.tell_news(client_key);
                     if self.move_channels(server_key, client_key) {
                         return;
                     }

@@ -1,19 +1,23 @@
 //! What a client listens to without a server of its own: one session per database listens for all.
 //!
 //! Always true: from the moment at which a client has been told that it listens, each notification reaches it from its own server or
-//! from the one that listens for all, in order and once; none is lost while the one takes over from the other. Two that are the same
-//! to the byte and come in that moment may be taken for one.
+//! from the one that listens for all, in order and once. Its own server tells what stands before a mark that it sends itself
+//! (`NOTIFY`), the one for all what stands behind it: PostgreSQL tells every session the same notifications in the same order
+//! (`commands/async.c`).
 //! Not here: who listens for all (`worker::listen`), whether a client can be told now.
 
 use std::collections::{BTreeMap, VecDeque};
+
+/// The channel of the marks: what a session that leaves a channel has told, and what the one for all tells, is parted by them.
+pub const MARKS: &str = "trunkline takes over";
 
 /// What one client listens to.
 #[derive(Debug, Default)]
 pub struct Ear {
     channels: BTreeMap<Box<str>, Hearing>,
-    /// What its own server has told it while the other one takes over.
-    told: Vec<Box<[u8]>>,
-    /// What the other one has told meanwhile.
+    /// The mark at which the one for all takes over from its own server.
+    mark: Option<Mark>,
+    /// What the one for all has told behind the mark, before its own server has come to that.
     late: Vec<Box<[u8]>>,
     /// What it is to be told as soon as it can be.
     kept: VecDeque<Box<[u8]>>,
@@ -22,13 +26,25 @@ pub struct Ear {
     owes_word: bool,
 }
 
+/// A mark on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Mark {
+    number: u64,
+    /// Its own server has come to it.
+    own: bool,
+    /// The one for all has come to it.
+    shared: bool,
+}
+
 /// Who tells a client of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hearing {
     /// Its own server; the one for all does not listen yet.
     Own,
-    /// Its own server, and the one for all listens too.
+    /// Its own server up to the mark, and the one for all from there on, which listens already.
     Both,
+    /// The one for all, when it has come to this mark.
+    Awaited(u64),
     /// The one for all.
     Shared,
 }
@@ -55,45 +71,65 @@ impl Ear {
 
     /// The one for all cannot listen to a channel: its own server goes on. Whether nobody listens to it then.
     pub fn is_unheard(&mut self, channel: &str) -> bool {
-        let hearing = self.channels.remove(channel);
-        self.settle();
-        hearing == Some(Hearing::Shared)
+        matches!(self.channels.remove(channel), Some(Hearing::Shared | Hearing::Awaited(_)))
     }
 
     /// Whether the one for all listens to these.
     pub fn may_move<'a>(&self, mut channels: impl Iterator<Item = &'a str>) -> bool {
-        channels.all(|channel| matches!(self.channels.get(channel), Some(Hearing::Both | Hearing::Shared)))
+        channels.all(|channel| matches!(self.channels.get(channel), Some(hearing) if *hearing != Hearing::Own))
     }
 
-    /// Its own server does not listen any more. What that has not told is kept. Whether something may have been lost, since the one
-    /// for all has gone in the meantime.
+    /// Its own server sends a mark of this number.
+    pub fn is_marked(&mut self, number: u64) {
+        self.late.clear();
+        self.mark = Some(Mark { number, own: false, shared: false });
+    }
+
+    /// Whether its own server has come to the mark.
+    #[must_use]
+    pub fn may_leave(&self) -> bool {
+        self.mark.is_some_and(|mark| mark.own)
+    }
+
+    /// There is no mark after all: its own server goes on.
+    pub fn is_unmarked(&mut self) {
+        self.mark = None;
+        self.late.clear();
+    }
+
+    /// Its own server does not listen any more. Whether something may have been lost, since the one for all has gone in the meantime.
     pub fn has_moved(&mut self) -> bool {
         let is_lost = self.channels.values().any(|hearing| *hearing == Hearing::Own);
-        self.channels.values_mut().for_each(|hearing| *hearing = Hearing::Shared);
-        self.settle();
+        let awaited = self.mark.take().filter(|mark| !mark.shared).map(|mark| Hearing::Awaited(mark.number));
+        for hearing in self.channels.values_mut().filter(|hearing| matches!(hearing, Hearing::Own | Hearing::Both)) {
+            *hearing = awaited.unwrap_or(Hearing::Shared);
+        }
         is_lost
     }
 
-    /// If nothing is being taken over any more, what has not been told is kept.
-    fn settle(&mut self) {
-        if self.channels.values().all(|hearing| *hearing == Hearing::Shared) {
-            let mut told = std::mem::take(&mut self.told);
-            for body in std::mem::take(&mut self.late) {
-                match told.iter().position(|known| *known == body) {
-                    Some(place) => drop(told.remove(place)),
-                    None => self.keep(body),
-                }
-            }
+    /// The one for all has come to a mark.
+    pub fn shared_mark(&mut self, number: u64) {
+        if let Some(mark) = self.mark.as_mut().filter(|mark| mark.number == number) {
+            mark.shared = true;
+        }
+        for hearing in self.channels.values_mut().filter(|hearing| **hearing == Hearing::Awaited(number)) {
+            *hearing = Hearing::Shared;
         }
     }
 
-    /// Nobody listens for all any more: whether this client may have lost something. Where its own server still listens it has not.
+    /// Nobody listens for all any more: whether this client may have lost something. Where its own server has told everything it has
+    /// not.
     pub fn is_cut_off(&mut self) -> bool {
         self.late.clear();
-        for hearing in self.channels.values_mut().filter(|hearing| **hearing == Hearing::Both) {
-            *hearing = Hearing::Own;
+        let was_passed = self.mark.take().is_some_and(|mark| mark.own);
+        let is_lost = was_passed || self.is_shared();
+        for hearing in self.channels.values_mut() {
+            *hearing = match hearing {
+                Hearing::Own | Hearing::Both => Hearing::Own,
+                Hearing::Awaited(_) | Hearing::Shared => Hearing::Shared,
+            };
         }
-        self.is_shared()
+        is_lost
     }
 
     /// These were listened to for it by another process.
@@ -117,31 +153,50 @@ impl Ear {
         std::mem::take(&mut self.owes_word)
     }
 
-    /// It listens no longer to a channel, or to none. Those are told that it has listened to.
+    /// It listens no longer to a channel, or to none, and is not told what it has not been told of that, as by PostgreSQL. Those are told
+    /// that it has listened to.
     pub fn leaves(&mut self, channel: Option<&str>) -> Vec<Box<str>> {
-        let left = match channel {
+        let left: Vec<Box<str>> = match channel {
             Some(channel) => self.channels.remove_entry(channel).into_iter().map(|(name, _)| name).collect(),
             None => std::mem::take(&mut self.channels).into_keys().collect(),
         };
-        self.settle();
+        if self.channels.is_empty() {
+            self.is_unmarked();
+        }
+        let is_left = |body: &[u8]| channel_of(body).is_some_and(|channel| left.iter().any(|left| **left == *channel));
+        self.late.retain(|body| !is_left(body));
+        self.kept.retain(|body| !is_left(body));
+        self.kept_bytes = self.kept.iter().map(|body| body.len()).sum();
         left
     }
 
     /// Its own server tells of a notification; whether it is to be told.
     pub fn own(&mut self, body: &[u8]) -> bool {
-        let hearing = channel_of(body).and_then(|channel| self.channels.get(channel));
-        if matches!(hearing, Some(Hearing::Own | Hearing::Both)) {
-            self.told.push(body.into());
+        let Some(channel) = channel_of(body) else { return true };
+        if channel == MARKS {
+            if let Some(mark) = self.mark.as_mut().filter(|mark| mark_of(body) == Some(mark.number)) {
+                mark.own = true;
+                for body in std::mem::take(&mut self.late) {
+                    self.keep(body);
+                }
+            }
+            return false;
         }
-        hearing != Some(&Hearing::Shared)
+        match self.channels.get(channel) {
+            Some(Hearing::Own) | None => true,
+            Some(Hearing::Both) => !self.may_leave(),
+            Some(Hearing::Awaited(_) | Hearing::Shared) => false,
+        }
     }
 
     /// The one for all tells of a notification.
     pub fn shared(&mut self, body: &[u8]) {
-        match channel_of(body).and_then(|channel| self.channels.get(channel)) {
-            Some(Hearing::Shared) => self.keep(body.into()),
-            Some(Hearing::Both) => self.late.push(body.into()),
-            Some(Hearing::Own) | None => {}
+        match (channel_of(body).and_then(|channel| self.channels.get(channel)), self.mark) {
+            (Some(Hearing::Shared), _) => self.keep(body.into()),
+            (Some(Hearing::Both), Some(Mark { own: true, shared: true, .. })) => self.keep(body.into()),
+            (Some(Hearing::Both), Some(Mark { shared: true, .. })) => self.late.push(body.into()),
+            // Its own server tells it, or has told it.
+            _ => {}
         }
     }
 
@@ -172,7 +227,7 @@ impl Ear {
     /// Whether it relies on the one for all.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.channels.values().any(|hearing| *hearing == Hearing::Shared)
+        self.channels.values().any(|hearing| matches!(hearing, Hearing::Shared | Hearing::Awaited(_)))
     }
 
     /// Whether it listens to nothing, and is owed nothing.
@@ -192,6 +247,14 @@ impl Ear {
 pub fn channel_of(body: &[u8]) -> Option<&str> {
     let name = body.get(4..)?;
     std::str::from_utf8(&name[..name.iter().position(|&byte| byte == 0)?]).ok()
+}
+
+/// The number of a mark.
+#[must_use]
+pub fn mark_of(body: &[u8]) -> Option<u64> {
+    let payload = body.get(4 + MARKS.len() + 1..)?;
+    let payload = &payload[..payload.iter().position(|&byte| byte == 0)?];
+    std::str::from_utf8(payload).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -220,25 +283,37 @@ mod tests {
 
     #[test]
     fn while_one_takes_over_from_the_other_nothing_is_lost_or_told_twice() {
-        let mut ear = Ear::default();
-        assert_eq!(ear.listens(["a"].into_iter()), [Box::from("a")]);
-        assert!(ear.own(&news("a", "1")));
-        ear.shared(&news("a", "never: it does not listen yet"));
-        assert!(!ear.may_move(["a"].into_iter()));
-        ear.is_heard("a");
-        assert!(ear.may_move(["a"].into_iter()) && !ear.may_move(["a", "b"].into_iter()));
-        ear.shared(&news("a", "2"));
-        assert!(ear.own(&news("a", "2")));
-        ear.shared(&news("a", "3"));
-        assert!(told(&mut ear).is_empty() && !ear.is_shared());
-        ear.has_moved();
-        assert_eq!(told(&mut ear), ["3"], "its own server had told the others");
-        assert!(ear.is_shared());
-        ear.shared(&news("a", "4"));
-        ear.shared(&news("b", "not its own"));
-        assert_eq!(ear.kept_bytes(), news("a", "4").len());
-        assert_eq!(told(&mut ear), ["4"]);
-        assert_eq!(ear.kept_bytes(), 0);
+        // The queue is 1 2 3 mark 4 5; the one for all may come to each before or after the own server does.
+        let queue = [news("a", "1"), news("a", "2"), news("a", "2"), news(MARKS, "77"), news("a", "4"), news("a", "5")];
+        for lead in 0..=queue.len() {
+            for leaves_at in 4..=queue.len() {
+                let mut ear = Ear::default();
+                assert_eq!(ear.listens(["a"].into_iter()), [Box::from("a")]);
+                ear.shared(&news("a", "never: it does not listen yet"));
+                assert!(!ear.may_move(["a"].into_iter()));
+                ear.is_heard("a");
+                assert!(ear.may_move(["a"].into_iter()) && !ear.may_move(["a", "b"].into_iter()));
+                ear.is_marked(77);
+                let mut heard: Vec<String> = Vec::new();
+                let shared =
+                    |ear: &mut Ear, body: &[u8]| match mark_of(body).filter(|_| channel_of(body) == Some(MARKS)) {
+                        Some(number) => ear.shared_mark(number),
+                        None => ear.shared(body),
+                    };
+                queue[..lead].iter().for_each(|body| shared(&mut ear, body));
+                for (place, body) in queue[..leaves_at].iter().enumerate() {
+                    assert_eq!(ear.may_leave(), place > 3);
+                    if ear.own(body) {
+                        heard.push(String::from_utf8_lossy(&body[6..]).trim_matches('\0').to_owned());
+                    }
+                    heard.extend(told(&mut ear));
+                }
+                assert!(!ear.has_moved() && ear.is_shared());
+                queue[lead..].iter().for_each(|body| shared(&mut ear, body));
+                heard.extend(told(&mut ear));
+                assert_eq!(heard, ["1", "2", "2", "4", "5"], "lead {lead}, leaves at {leaves_at}");
+            }
+        }
     }
 
     #[test]
@@ -266,7 +341,9 @@ mod tests {
         ear.shared(&news("a", "1"));
         ear.shared(&news("b", "2"));
         assert_eq!(told(&mut ear), ["2"]);
+        ear.shared(&news("b", "3"));
         assert_eq!(ear.leaves(None), [Box::from("b")]);
+        assert!(told(&mut ear).is_empty() && ear.kept_bytes() == 0);
         assert!(ear.is_idle());
     }
 
@@ -275,15 +352,45 @@ mod tests {
         let mut ear = Ear::default();
         ear.listens(["a"].into_iter());
         ear.is_heard("a");
+        ear.is_marked(1);
+        ear.shared_mark(1);
         ear.shared(&news("a", "1"));
         assert!(!ear.is_cut_off() && !ear.may_move(["a"].into_iter()));
         assert!(ear.own(&news("a", "1")));
         ear.is_heard("a");
-        assert!(!ear.has_moved());
+        ear.is_marked(2);
+        ear.own(&news(MARKS, "1"));
+        assert!(!ear.may_leave());
+        ear.own(&news(MARKS, "2"));
+        assert!(ear.may_leave() && !ear.has_moved());
         assert!(told(&mut ear).is_empty(), "it was told by its own");
-        assert!(ear.is_cut_off());
+        ear.shared(&news("a", "before the mark"));
+        assert!(told(&mut ear).is_empty() && ear.is_cut_off());
         ear.owes_word();
         assert!(ear.takes_word() && !ear.takes_word());
+    }
+
+    #[test]
+    fn who_is_cut_off_behind_the_mark_may_have_lost_something() {
+        let mut ear = Ear::default();
+        ear.listens(["a"].into_iter());
+        ear.is_heard("a");
+        ear.is_marked(1);
+        ear.own(&news(MARKS, "1"));
+        assert!(!ear.own(&news("a", "left to the one for all")));
+        assert!(ear.is_cut_off());
+    }
+
+    #[test]
+    fn without_a_mark_its_own_server_goes_on() {
+        let mut ear = Ear::default();
+        ear.listens(["a"].into_iter());
+        ear.is_heard("a");
+        ear.is_marked(1);
+        ear.shared_mark(1);
+        ear.shared(&news("a", "1"));
+        ear.is_unmarked();
+        assert!(ear.own(&news("a", "1")) && told(&mut ear).is_empty());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use route::{Knowledge, Touches};
 
+use super::ear::MARKS;
 use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind};
 use super::statements::{Statement, Statements};
@@ -26,6 +27,8 @@ pub struct Look {
     is_broken: bool,
     unlistens: bool,
     carries_statements: bool,
+    /// It asks nothing, but sends a mark of this number.
+    mark: Option<u64>,
 }
 
 /// A row of the answer: what it is about, and three texts.
@@ -72,7 +75,20 @@ impl Look {
             is_broken: false,
             unlistens: false,
             carries_statements: false,
+            mark: None,
         }
+    }
+
+    /// It asks nothing: its server sends a mark, at which another one takes over its channels, and tells what stands before that.
+    #[must_use]
+    pub fn of_mark(number: u64) -> Self {
+        Self { mark: Some(number), ..Self::new(Touches::NOTHING, std::iter::empty()) }
+    }
+
+    /// Whether it only sends a mark.
+    #[must_use]
+    pub fn is_mark(&self) -> bool {
+        self.mark.is_some()
     }
 
     /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot. These may not be all.
@@ -107,6 +123,9 @@ impl Look {
     #[must_use]
     pub fn question(&self) -> String {
         // Whoever sees it in `pg_stat_activity` wants to know whose it is.
+        if let Some(number) = self.mark {
+            return format!("LISTEN \"{MARKS}\";NOTIFY \"{MARKS}\",'{number}'");
+        }
         let mut sql = String::from("/* trunkline: what this session keeps */");
         let mut part = |is_asked: bool, text: &str| {
             if is_asked {

@@ -13,7 +13,7 @@ mod statements;
 mod traces;
 
 pub use along::Prepared;
-pub use ear::{Ear, channel_of};
+pub use ear::{Ear, MARKS, channel_of, mark_of};
 pub use look::{Look, Seen};
 pub use overrides::Overrides;
 pub use pins::{Hold, Kind, Pin};

@@ -1,6 +1,8 @@
 //! Statements that sessions have prepared by SQL, and take along from server to server.
 
-use tests::message::{bind, execute, parse, sync};
+use tests::client::Client;
+use tests::message::{bind, execute, frame, parse, sync};
+use tests::pooler::Pooler;
 
 use crate::house::House;
 
@@ -168,4 +170,61 @@ pub(crate) fn a_policy_has_statements_prepared_by_sql_kept_or_refused(house: &Ho
     let mut one = pooler.client("u", "carried_reject");
     assert_eq!(one.query("prepare a as select 1").error().code, "0A000");
     assert_eq!(one.value("select 1"), "1");
+}
+
+/// Who prepares what somebody else has prepared means what it would mean on a connection of its own: the tables may be others by now, or
+/// found elsewhere.
+pub(crate) fn a_statement_that_is_shared_means_the_same_to_all_who_share_it(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 9"];
+    let pooler = house.pooler("shared", &settings);
+    let mut direct = house.postgres.client("shared");
+    direct.run(
+        "create table t (a int); insert into t values (1); alter table t owner to u; grant all on schema public to u",
+    );
+    direct.run("create schema one authorization u; create schema two authorization u");
+    direct.run("create table one.x as select 1 as a; create table two.x as select 'two' as b, 2 as c");
+    direct.run("grant select on one.x, two.x to u");
+    let describe = |client: &mut Client, sql: &str| {
+        client.peer.send(&[parse("s", sql), frame(b'D', b"Ss\0"), frame(b'C', b"Ss\0"), sync()].concat());
+        let answer = client.answer();
+        assert!(answer.errors.is_empty(), "{sql}: {answer:?}");
+        answer.columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect::<Vec<_>>().join(", ")
+    };
+    let mut one = pooler.client("u", "shared");
+    assert_eq!(describe(&mut one, "select a from t"), "a 23");
+    // Through us, and in a transaction that is seen by others when it is committed.
+    one.run("begin; alter table t alter a type bigint; commit");
+    assert_eq!(describe(&mut pooler.client("u", "shared"), "select a from t"), "a 20");
+    one.run("do $$ begin execute 'alter table t alter a type text'; end $$");
+    assert_eq!(describe(&mut pooler.client("u", "shared"), "select a from t"), "a 25");
+    let mut two = pooler.client("u", "shared");
+    one.run("set search_path = one");
+    two.run("set search_path = two");
+    for _ in 0..3 {
+        assert_eq!(describe(&mut one, "select * from x"), "a 23");
+        assert_eq!(describe(&mut two, "select * from x"), "b 25, c 23");
+    }
+    // A name stays what it is when its session goes elsewhere, as far as its names are found.
+    one.run("reset search_path; set transform_null_equals = on");
+    two.run("reset search_path");
+    for (client, count) in [(&mut one, "1"), (&mut two, "0")] {
+        let sql = "select count(*) from (values (null::int)) v(x) where x = null";
+        client.peer.send(&[parse("n", sql), bind("", "n", &[]), execute("", 0), frame(b'C', b"Sn\0"), sync()].concat());
+        assert_eq!(client.answer().value(), count);
+    }
+    // What says nothing about the meaning does not part them.
+    let before = parses(&pooler);
+    one.run("reset transform_null_equals; set work_mem = '5MB'; set app.tenant = 'one'");
+    two.run("set work_mem = '6MB'; set app.tenant = 'two'");
+    assert_eq!(
+        (describe(&mut one, "select 7 as a"), describe(&mut two, "select 7 as a")),
+        ("a 23".into(), "a 23".into())
+    );
+    assert_eq!(parses(&pooler), before + 1);
+}
+
+/// How many statements have been prepared on servers.
+fn parses(pooler: &Pooler) -> u64 {
+    let stats = pooler.console("show stats_totals");
+    (0..stats.rows.len()).filter_map(|row| stats.named(row).get("server_parse_count")?.parse::<u64>().ok()).sum()
 }

@@ -13,7 +13,7 @@ use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
-use protocol::prepared::{Names, Tally, Unnamed};
+use protocol::prepared::{Moment, Names, Tally, Unnamed};
 use protocol::replication::Replication;
 use protocol::state::{Ear, Overrides, Traces};
 use protocol::vars::{Tracked, Vars};
@@ -443,7 +443,8 @@ impl<I: Io> Worker<I> {
         let Stage::Ready(ready) = &mut client.stage else { return None };
         let server = self.servers.get_mut(server_key)?;
         let (library, tracked) = (&mut self.library, &self.force.tracked);
-        let mut following = Following { max, library, tracked, tally: Tally::default(), unbound: None };
+        let moment = Moment { now: self.now, changes: self.places.databases[server.database as usize].changes };
+        let mut following = Following { max, library, moment, tracked, tally: Tally::default(), unbound: None };
         let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
         let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
         let rules = rules.filter(|rules| follows && rules.has_refusals()).cloned();

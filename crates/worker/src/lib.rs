@@ -13,6 +13,7 @@ mod applicant;
 mod arrival;
 mod beside;
 mod cancel;
+mod catalog;
 mod client;
 mod console;
 mod dial;

@@ -172,6 +172,10 @@ impl<I: Io> Worker<I> {
                     overrides = before.clone();
                 }
                 let missing = missing(&before, server.overrides.as_deref(), &overrides);
+                if !before.reads_like(&overrides) {
+                    // What has been prepared meanwhile may have been read before or after that.
+                    server.stock.doubt_this_loan();
+                }
                 let overrides = shared(overrides);
                 traces.seen(&seen, self.now);
                 if seen.asked.has(Touches::STATEMENTS) {

@@ -56,6 +56,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) learned: Learned,
     /// The channels that its clients listen to, where somebody does that for all.
     pub(crate) listening: Listening,
+    /// How often its catalog has been changed, as far as servers have said so.
+    pub(crate) changes: u64,
 }
 
 /// A user in use: of clients, of servers or both.
@@ -147,6 +149,7 @@ impl Places {
             host,
             learned: Learned::new(self.scopes),
             listening: Listening::default(),
+            changes: 0,
         };
         let number = match self.free_databases.pop() {
             Some(number) => {

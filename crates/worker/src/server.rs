@@ -25,6 +25,7 @@ use wire::notice::Notice;
 use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 
 use crate::again::Again;
+use crate::catalog::changes_catalog;
 use crate::client::Client;
 use crate::letters::Totals;
 use crate::listen::has_ear;
@@ -61,6 +62,8 @@ pub(crate) struct Server {
     pub(crate) told_by: Prepared,
     /// What it is told last before a loan, one by one, of statements that are prepared by SQL.
     pub(crate) preparing: Box<[Preparation]>,
+    /// The catalog has been changed in the transaction that is open.
+    pub(crate) has_changed_catalog: bool,
     /// What its client has asked, as long as that may have to be said again.
     pub(crate) again: Again,
     /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
@@ -159,6 +162,7 @@ impl Server {
             overrides: None,
             told_by: Prepared::default(),
             preparing: Box::default(),
+            has_changed_catalog: false,
             again: Again::default(),
             is_renamed: false,
             look: None,
@@ -336,6 +340,12 @@ impl<I: Io> Worker<I> {
                 self.give_client(key, &chunk, mine);
             }
             at = piece.range.end;
+            if is_first
+                && piece.kind == backend::COMMAND_COMPLETE
+                && changes_catalog(&chunk.bytes()[piece.body.clone()])
+            {
+                self.catalog_changes(key);
+            }
             match piece.kind {
                 backend::PARAMETER_STATUS | backend::ERROR_RESPONSE => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
@@ -557,6 +567,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         if !was_ours {
             server.is_renamed = false;
+            server.tell_of_catalog(&mut self.places.databases[server.database as usize].changes);
             let totals = &mut self.places.databases[server.database as usize].totals;
             server.count_ends(self.now, totals);
         }

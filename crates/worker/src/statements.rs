@@ -10,7 +10,7 @@ use base::Key;
 use pool::{Mode, PoolKey, ServerKey};
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
-use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Names, Sides, Tally, Way};
+use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Moment, Names, Sides, Tally, Way};
 use protocol::vars::Tracked;
 use reactor::{Chunk, Io, Level};
 use wire::frame::{HEADER_BYTES, Part};
@@ -34,6 +34,7 @@ pub(crate) struct Following<'a> {
     /// `max_prepared_statements`; 0 where nobody is followed.
     pub(crate) max: usize,
     pub(crate) library: &'a mut Library,
+    pub(crate) moment: Moment,
     pub(crate) tracked: &'a Tracked,
     pub(crate) tally: Tally,
     /// Where in the chunk a Parse without a name stands that has not been bound.
@@ -265,13 +266,14 @@ impl Following<'_> {
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
         let names: &mut Names = ready.names.get_or_insert_default();
-        let dialect = names.dialect(&ready.vars, self.tracked);
+        let dialect = names.dialect(&ready.vars, self.tracked, ready.overrides.as_ref());
         let mut sides = Sides {
             names,
             library: self.library,
             exchange: &mut server.exchange,
             dialect,
             max: self.max,
+            moment: self.moment,
             tally: &mut self.tally,
             out,
         };

@@ -23,7 +23,7 @@ pub use library::{Charge, Library, Statement};
 pub use look::{Ask, Head, concerns, given_name, look};
 pub use names::Names;
 pub use pack::{Gathered, PackedNames, PackedStatement, PackedStock, Unpacking};
-pub use stock::{Sides, Stock, Way};
+pub use stock::{Moment, Sides, Stock, Way};
 pub use unnamed::{PackedUnnamed, Unnamed};
 
 /// Bytes for a server.

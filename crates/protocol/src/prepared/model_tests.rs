@@ -142,6 +142,7 @@ impl Stage {
         }
         let (mut tally, dialect) = (Tally::default(), [][..].into());
         let mut sides = Sides {
+            moment: Moment::default(),
             names: &mut client.names,
             library: &mut self.library,
             exchange: &mut server.exchange,

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use super::library::{Charge, Library, Statement};
+use crate::state::Overrides;
 use crate::vars::{Tracked, Vars};
 
 /// The names of one client.
@@ -16,8 +17,16 @@ pub struct Names {
     pub(super) named: BTreeMap<Rc<[u8]>, Named>,
     /// Names whose Parse came to nothing, the latest last: the server may be asked for one in vain, and says so.
     pub(super) failed: VecDeque<Rc<[u8]>>,
-    /// The parameters that were last looked at, and what of them matters to a statement.
-    dialect: Option<(Rc<Vars>, Rc<[u8]>)>,
+    /// The parameters and settings that were last looked at, and what of them matters to a statement.
+    dialect: Option<Dialect>,
+}
+
+/// What was looked at, and what of it matters.
+#[derive(Debug)]
+struct Dialect {
+    vars: Rc<Vars>,
+    overrides: Option<Rc<Overrides>>,
+    matters: Rc<[u8]>,
 }
 
 /// What a name means.
@@ -38,16 +47,24 @@ impl Names {
         self.named.len()
     }
 
-    /// What of these parameters decides how a statement is read.
-    pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Rc<[u8]> {
+    /// What of these parameters, and of what its session has set, decides how a statement is read.
+    pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked, overrides: Option<&Rc<Overrides>>) -> Rc<[u8]> {
+        let is_same = |seen: &Option<Rc<Overrides>>| match (seen, overrides) {
+            (Some(seen), Some(overrides)) => Rc::ptr_eq(seen, overrides),
+            (seen, overrides) => seen.is_none() && overrides.is_none(),
+        };
         match &self.dialect {
-            Some((seen, dialect)) if Rc::ptr_eq(seen, vars) => dialect.clone(),
+            Some(seen) if Rc::ptr_eq(&seen.vars, vars) && is_same(&seen.overrides) => seen.matters.clone(),
             seen => {
-                let fresh = vars.dialect(tracked);
-                let old = seen.as_ref().map(|(_, dialect)| dialect).filter(|dialect| ***dialect == *fresh);
-                let dialect = old.cloned().unwrap_or_else(|| fresh.into());
-                self.dialect = Some((vars.clone(), dialect.clone()));
-                dialect
+                let mut fresh = vars.dialect(tracked);
+                if let Some(overrides) = overrides {
+                    overrides.write_dialect(&mut fresh);
+                }
+                let old = seen.as_ref().map(|seen| &seen.matters).filter(|matters| ***matters == *fresh);
+                let matters = old.cloned().unwrap_or_else(|| fresh.into());
+                self.dialect =
+                    Some(Dialect { vars: vars.clone(), overrides: overrides.cloned(), matters: matters.clone() });
+                matters
             }
         }
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::library::{Library, Statement};
 use super::names::{Named, Names};
-use super::stock::{Held, Pending, State, Stock};
+use super::stock::{Held, Moment, Pending, State, Stock};
 use crate::pack::Packed;
 
 /// Statements that are held by what has been packed, by their numbers.
@@ -145,7 +145,7 @@ impl PackedHeld {
 
     fn unpack(self, from: &mut Unpacking<'_>) -> Option<Held> {
         let Self { statement, used, state, loan } = self;
-        Some(Held { statement: from.statement(statement)?, used, state, loan })
+        Some(Held { statement: from.statement(statement)?, used, state, loan, moment: Moment::default() })
     }
 }
 
@@ -223,7 +223,16 @@ mod tests {
         let mut ask =
             |names: &mut Names, library: &mut Library, stock: &mut Stock, exchange: &mut Exchange, ask, bytes| {
                 let dialect = dialect.clone();
-                let mut sides = Sides { names, library, exchange, dialect, max: 10, tally: &mut tally, out: &mut out };
+                let mut sides = Sides {
+                    names,
+                    library,
+                    exchange,
+                    dialect,
+                    max: 10,
+                    moment: Moment::default(),
+                    tally: &mut tally,
+                    out: &mut out,
+                };
                 stock.ask(ask, bytes, &mut sides).expect("it can go on")
             };
         ask(
@@ -271,6 +280,7 @@ mod tests {
             library: &mut other,
             exchange: &mut exchange,
             dialect,
+            moment: Moment::default(),
             max: 10,
             tally: &mut tally,
             out: &mut out,

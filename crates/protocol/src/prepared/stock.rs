@@ -1,13 +1,15 @@
 //! Which statements one server has, and what is asked of it about them.
 //!
 //! Always true: never more than `max_prepared_statements` are prepared; the one that was not used for the longest time goes
-//! first; what was sent is undone here, in the opposite order, when the server fails or skips it; what nobody can vouch for is
+//! first; who prepares something is not given what was prepared before the catalog changed; what was sent is undone here, in the opposite order, when the server fails or skips it; what nobody can vouch for is
 //! closed before it is prepared, for to close what is not there is no error.
 //! Not here: where an answer of ours has its place among the server's (`exchange`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
+use base::Time;
 use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 use wire::{backend, frontend, write};
@@ -42,6 +44,25 @@ pub(super) struct Held {
     pub(super) state: State,
     /// The loan in which it was prepared.
     pub(super) loan: u64,
+    /// When.
+    pub(super) moment: Moment,
+}
+
+/// A moment in the life of a database. What has been prepared is of the types that its tables had then, and stays so: who prepares the
+/// same later may mean others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// The time.
+    pub now: Time,
+    /// How often its catalog has been changed before, as far as anybody has seen.
+    pub changes: u64,
+}
+
+impl Moment {
+    /// Whether what was prepared at an earlier moment is taken to mean the same now.
+    fn is_like(self, earlier: Self) -> bool {
+        self.changes == earlier.changes && self.now.since(earlier.now) < UNSEEN_MAX
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -100,6 +121,8 @@ pub struct Sides<'a> {
     pub dialect: Rc<[u8]>,
     /// `max_prepared_statements`, not 0.
     pub max: usize,
+    /// Now.
+    pub moment: Moment,
     /// What is counted.
     pub tally: &'a mut Tally,
     /// What is to be sent to the server, in order.
@@ -203,7 +226,10 @@ impl Stock {
         sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, _charge: charge });
         // In a failed transaction the server would refuse it, so that is for the server to say.
         let is_failed = sides.exchange.status() == backend::TxStatus::Failed;
-        if !is_failed && self.has(&statement, 0, sides.exchange.epoch()) {
+        if !is_failed
+            && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
+            && self.has(&statement, 0, sides.exchange.epoch())
+        {
             self.pending.push_back(Pending::Found { step, name });
             sides.exchange.asked_step(Step::Given(backend::PARSE_COMPLETE));
         } else {
@@ -286,7 +312,7 @@ impl Stock {
         let used = self.tick();
         let is_believed = planted::is(Planted::UnconfirmedStatementKept);
         let state = if is_believed { State::Sure } else { State::Sent { step, epoch } };
-        self.put(Held { statement, used, state, loan: self.loan });
+        self.put(Held { statement, used, state, loan: self.loan, moment: sides.moment });
         sides.exchange.asked_step(kind);
     }
 
@@ -296,7 +322,7 @@ impl Stock {
         send_parse(&statement, Vec::new(), sides);
         sides.exchange.asked(frontend::PARSE);
         let used = self.tick();
-        self.put(Held { statement, used, state: State::Sure, loan: self.loan });
+        self.put(Held { statement, used, state: State::Sure, loan: self.loan, moment: sides.moment });
     }
 
     fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
@@ -555,6 +581,8 @@ fn number_in(text: &[u8]) -> Option<u64> {
     digits.try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
+/// A table may change by other ways than through us: what was prepared so long ago is prepared anew for who prepares it first.
+const UNSEEN_MAX: Duration = Duration::from_secs(30);
 /// Numbers of statements that somebody else has made are remembered up to so many.
 const TAKEN_MAX: usize = 64;
 /// A longer text is sent from where it is kept.

@@ -1,5 +1,6 @@
 //! One client, or two, and one server, or two: what is asked, what the server is sent, what the client is given.
 
+use base::Time;
 use std::rc::Rc;
 
 use wire::{frontend, write};
@@ -22,6 +23,7 @@ struct Stage {
     tally: Tally,
     max: usize,
     dialect: Rc<[u8]>,
+    moment: Moment,
 }
 
 impl Stage {
@@ -32,6 +34,7 @@ impl Stage {
             tally: Tally::default(),
             max,
             dialect: [][..].into(),
+            moment: Moment::default(),
         }
     }
 
@@ -41,6 +44,7 @@ impl Stage {
         let Lent { exchange, stock } = &mut self.server;
         let dialect = self.dialect.clone();
         let mut sides = Sides {
+            moment: self.moment,
             names,
             library: &mut self.library,
             exchange,
@@ -155,6 +159,30 @@ fn what_the_server_has_is_not_sent_again_and_answered_in_its_place() {
     assert_eq!(t.hears(&mut bob, "2DC2DCZ"), "2DC12DCZ");
     assert_eq!((t.library.count(), t.server.stock.count()), (1, 1));
     assert_eq!(t.tally, Tally { client_parses: 2, server_parses: 1, binds: 1 });
+}
+
+#[test]
+fn who_prepares_something_does_not_get_what_was_prepared_before_the_catalog_changed() {
+    let (mut t, mut ann, mut bob, mut eve) = (Stage::new(9), Names::default(), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    for (moment, is_anew) in [
+        (Moment { now: Time::from_secs(29), changes: 0 }, false),
+        (Moment { now: Time::from_secs(30), changes: 0 }, true),
+        (Moment { now: Time::from_secs(31), changes: 0 }, false),
+        (Moment { now: Time::from_secs(31), changes: 1 }, true),
+    ] {
+        t.moment = moment;
+        let anew = "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1";
+        assert_eq!(t.parse(&mut bob, "b", "select 1"), if is_anew { anew } else { "" }, "{moment:?}");
+        // Who has it already means what it has meant.
+        assert_eq!(t.bind(&mut bob, "b"), "Bind PGBOUNCER_1");
+        t.close(&mut bob, "b");
+        t.asked(b"S");
+        assert_eq!(t.hears(&mut bob, if is_anew { "312Z" } else { "2Z" }), "123Z");
+    }
+    assert_eq!((t.parse(&mut eve, "e", "select 1"), t.library.count()), (String::new(), 1));
 }
 
 #[test]
@@ -669,9 +697,9 @@ fn parameters_that_do_not_matter_to_a_statement_change_nothing() {
         Rc::new(vars)
     };
     let mut ann = Names::default();
-    let before = ann.dialect(&vars(&[("application_name", "till"), ("TimeZone", "UTC")]), &tracked);
-    let same = ann.dialect(&vars(&[("application_name", "shop"), ("TimeZone", "UTC")]), &tracked);
+    let before = ann.dialect(&vars(&[("application_name", "till"), ("TimeZone", "UTC")]), &tracked, None);
+    let same = ann.dialect(&vars(&[("application_name", "shop"), ("TimeZone", "UTC")]), &tracked, None);
     assert!(Rc::ptr_eq(&before, &same));
-    assert_ne!(before, ann.dialect(&vars(&[("TimeZone", "Asia/Tokyo")]), &tracked));
+    assert_ne!(before, ann.dialect(&vars(&[("TimeZone", "Asia/Tokyo")]), &tracked, None));
     assert!(concerns(b'P') && !concerns(b'Q'));
 }

@@ -133,6 +133,26 @@ impl Overrides {
         (!sql.is_empty()).then_some(sql)
     }
 
+    /// Appends what of this decides how the text of a statement is read: what its names mean, and its literals.
+    pub fn write_dialect(&self, out: &mut Vec<u8>) {
+        for (name, value) in self.iter().filter(|(name, _)| decides_meaning(name)) {
+            for text in [name, value] {
+                out.extend_from_slice(text.as_bytes());
+                out.push(0);
+            }
+        }
+    }
+
+    /// Whether both have the same of that.
+    #[must_use]
+    pub fn reads_like(&self, other: &Self) -> bool {
+        let deciding = |all: &Self| -> Vec<(Box<str>, Box<str>)> {
+            let some = all.iter().filter(|(name, _)| decides_meaning(name));
+            some.map(|(name, value)| (name.into(), value.into())).collect()
+        };
+        deciding(self) == deciding(other)
+    }
+
     /// What a server that has these must be told to have those of `client`: each setting with its value, or without one where it is
     /// what the session began with. `None` where who the session is has a part in it, or statements differ, which takes more than that.
     #[must_use]
@@ -158,6 +178,65 @@ impl Overrides {
         self.iter().filter(|(name, _)| !IDENTITY.contains(name))
     }
 }
+
+/// Whether a setting may change what the text of a statement means. Those with a dot are for programs and functions, and the others that
+/// do not are about time, memory, plans, and what is written where.
+fn decides_meaning(name: &str) -> bool {
+    !name.contains('.')
+        && !MEANINGLESS.contains(&name)
+        && !MEANINGLESS_BY_PREFIX.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Settings that change nothing about what a statement means (`pg_settings`).
+const MEANINGLESS: [&str; 30] = [
+    "application_name",
+    "bytea_output",
+    "client_connection_check_interval",
+    "client_min_messages",
+    "commit_delay",
+    "commit_siblings",
+    "constraint_exclusion",
+    "cursor_tuple_fraction",
+    "extra_float_digits",
+    "from_collapse_limit",
+    "hash_mem_multiplier",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "join_collapse_limit",
+    "lock_timeout",
+    "logical_decoding_work_mem",
+    "maintenance_work_mem",
+    "plan_cache_mode",
+    "random_page_cost",
+    "recursive_worktable_factor",
+    "row_security",
+    "seq_page_cost",
+    "session_replication_role",
+    "statement_timeout",
+    "stats_fetch_consistency",
+    "synchronous_commit",
+    "temp_buffers",
+    "temp_file_limit",
+    "transaction_timeout",
+    "work_mem",
+];
+const MEANINGLESS_BY_PREFIX: [&str; 15] = [
+    "autovacuum_",
+    "backend_",
+    "cpu_",
+    "debug_",
+    "default_transaction_",
+    "effective_",
+    "enable_",
+    "geqo",
+    "jit",
+    "log_",
+    "max_parallel_",
+    "min_parallel_",
+    "parallel_",
+    "track_",
+    "vacuum_",
+];
 
 /// The same everywhere and at all times.
 fn hash(name: &str, value: &str) -> u32 {
@@ -212,6 +291,21 @@ mod tests {
         assert!(!client.is_empty());
         client.statements_mut().remove("p");
         assert!(client.is_empty() && client.likeness() == 0);
+    }
+
+    #[test]
+    fn only_what_decides_what_a_statement_means_is_part_of_its_dialect() {
+        let plain = overrides(&[("a.b", "1"), ("work_mem", "1MB"), ("enable_seqscan", "off"), ("lock_timeout", "1s")]);
+        let mut out = Vec::new();
+        plain.write_dialect(&mut out);
+        assert!(out.is_empty() && plain.reads_like(&Overrides::default()));
+        for deciding in ["search_path", "role", "xmloption", "transform_null_equals", "timezone_abbreviations"] {
+            let other = overrides(&[("a.b", "1"), (deciding, "x")]);
+            other.write_dialect(&mut out);
+            assert!(!out.is_empty() && !plain.reads_like(&other));
+            assert_eq!(out, [deciding, "x"].map(|text| format!("{text}\0")).concat().as_bytes());
+            out.clear();
+        }
     }
 
     #[test]

@@ -228,3 +228,42 @@ fn parses(pooler: &Pooler) -> u64 {
     let stats = pooler.console("show stats_totals");
     (0..stats.rows.len()).filter_map(|row| stats.named(row).get("server_parse_count")?.parse::<u64>().ok()).sum()
 }
+
+/// Drivers of old drop what they have prepared by the protocol by SQL (PHP's PDO, psycopg with an old libpq).
+pub(crate) fn what_the_protocol_has_prepared_may_be_dropped_by_sql(house: &House) {
+    for state in ["follow", "pgbouncer"] {
+        let (database, state) = (format!("dropped_{state}"), format!("session_state = {state}"));
+        let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 9", &state];
+        let pooler = house.pooler(&database, &settings);
+        let (mut one, mut two) = (pooler.client("u", &database), pooler.client("u", &database));
+        let prepare = |client: &mut Client, name: &str| {
+            client.peer.send(&[parse(name, "select 7"), bind("", name, &[]), execute("", 0), sync()].concat());
+            assert_eq!(client.answer().value(), "7");
+        };
+        for _ in 0..3 {
+            prepare(&mut one, "pdo_1");
+            prepare(&mut two, "pdo_1");
+            let answer = one.query("DEALLOCATE pdo_1");
+            assert_eq!((answer.tags, answer.status, answer.errors.len()), (vec!["DEALLOCATE".to_owned()], 'I', 0));
+            // It was this client's name, and nobody else's statement.
+            two.peer.send(&[bind("", "pdo_1", &[]), execute("", 0), sync()].concat());
+            assert_eq!(two.answer().value(), "7");
+            assert_eq!(one.query("deallocate pdo_1").error().code, "26000");
+            one.run("begin");
+            prepare(&mut one, "A b");
+            assert_eq!(one.query("deallocate prepare \"A b\"").status, 'T');
+            prepare(&mut one, "A b");
+            one.query("select 1/0");
+            assert_eq!(one.query("deallocate \"A b\"").error().code, "25P02");
+            one.run("rollback");
+            one.run("deallocate \"A b\"");
+            two.run("deallocate pdo_1");
+        }
+        if state.ends_with("follow") {
+            one.run("prepare v as select 'by sql'");
+            assert_eq!(two.value("select 1"), "1");
+            one.peer.send(&[bind("", "v", &[]), execute("", 0), sync()].concat());
+            assert_eq!(one.answer().value(), "by sql");
+        }
+    }
+}

@@ -103,6 +103,7 @@ fn list() -> Vec<Entry> {
         carried::statements_prepared_by_sql_follow_their_client,
         carried::plans_that_are_out_of_date_are_made_anew,
         carried::a_statement_that_is_shared_means_the_same_to_all_who_share_it,
+        carried::what_the_protocol_has_prepared_may_be_dropped_by_sql,
         carried::statements_that_cannot_be_carried_keep_their_server,
         carried::a_policy_has_statements_prepared_by_sql_kept_or_refused,
         state::what_is_set_in_any_way_follows_its_client,

@@ -19,6 +19,6 @@ pub use cache::Cache;
 pub use classify::{Act, Class, Control, classify, parameters};
 pub use condense::condense;
 pub use lexer::{Dialect, Encoding};
-pub use prepare::prepared;
+pub use prepare::{deallocated, prepared};
 pub use setting::{Change, Value};
 pub use touch::{Knowledge, Source, Touches};

@@ -45,6 +45,25 @@ pub fn prepared<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     (tokens.iter().all(is_steady) && !may_be_cut).then(|| &text[first.start..last.end])
 }
 
+/// The name of the one statement that a text drops, if that is all it does: `DEALLOCATE name`, `DEALLOCATE PREPARE name`.
+#[must_use]
+pub fn deallocated(text: &[u8], dialect: Dialect) -> Option<String> {
+    let word = text.trim_ascii_start().get(..DEALLOCATE.len())?;
+    if !word.eq_ignore_ascii_case(DEALLOCATE) {
+        return None;
+    }
+    let split = Split::of(text, dialect);
+    let mut statements = split.statements();
+    let (range, None) = (statements.next()?, statements.next()) else { return None };
+    let words = Words::new(text, &split.tokens[range], dialect.encoding);
+    let at = if words.is(1, "prepare") && words.end() == 3 { 2 } else { 1 };
+    let is_all = words.kind(at) == Some(Kind::Word) && words.is(at, "all");
+    let is_one = !split.is_dark && words.is(0, "deallocate") && words.is_name(at) && words.end() == at + 1;
+    words.unquoted(at).filter(|_| is_one && !is_all)
+}
+
+const DEALLOCATE: &[u8] = b"deallocate";
+
 /// Words for a time that is looked up when they are read (`datetktbl` in `utils/adt/datetime.c`).
 const TIMES: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
@@ -63,6 +82,26 @@ mod tests {
             ("prepare transaction as select 1", "transaction", ""),
         ] {
             assert_eq!(prepared(text, name).unwrap_or_default(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_deallocated_is_one_statement_by_its_name() {
+        for (text, expected) in [
+            ("DEALLOCATE pdo_stmt_00000001", Some("pdo_stmt_00000001")),
+            ("  deallocate prepare \"A b\" ;", Some("A b")),
+            ("deallocate Abc -- it", Some("abc")),
+            ("deallocate prepare", Some("prepare")),
+            ("deallocate \"all\"", Some("all")),
+            ("deallocate all", None),
+            ("deallocate prepare all", None),
+            ("deallocate a; select 1", None),
+            ("deallocate a b", None),
+            ("deallocate", None),
+            ("deallocated a", None),
+            ("select 1", None),
+        ] {
+            assert_eq!(deallocated(text.as_bytes(), Dialect::default()).as_deref(), expected, "{text}");
         }
     }
 

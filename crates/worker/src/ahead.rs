@@ -4,7 +4,10 @@
 //! next Sync then: there is one in the request, its end, or none.
 //! Not here: what a server is told (`protocol::state`), when (`loan`).
 
-use wire::frontend;
+use protocol::vars::Tracked;
+use wire::{backend, frontend};
+
+use crate::client::{Client, Stage};
 
 /// Whether these bytes are one request: a Query, or messages of the extended protocol up to their Sync.
 pub(crate) fn is_one_request(bytes: &[u8]) -> bool {
@@ -28,6 +31,19 @@ pub(crate) fn is_one_request(bytes: &[u8]) -> bool {
             _ => return false,
         }
         at = end;
+    }
+}
+
+impl Client {
+    /// Whether this `ParameterStatus` tells it the `application_name` that it has.
+    pub(crate) fn has_name(&self, tracked: &Tracked, status: &[u8]) -> bool {
+        let place = tracked.application_name();
+        match (backend::parameter_status(status), &self.stage) {
+            (Some((name, value)), Stage::Ready(ready)) => {
+                tracked.place(name) == Some(place) && ready.vars.get(place) == Some(value)
+            }
+            _ => false,
+        }
     }
 }
 

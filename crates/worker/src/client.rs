@@ -16,13 +16,13 @@ use protocol::fault::Fault;
 use protocol::prepared::{Moment, Names, Tally, Unnamed};
 use protocol::replication::Replication;
 use protocol::state::{Ear, Overrides, Traces};
-use protocol::vars::{Tracked, Vars};
+use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
 use serde::{Deserialize, Serialize};
 use wire::backend::TxStatus;
 use wire::frame::Part;
-use wire::{MESSAGE_BYTES_MAX, Scanner, Step, backend, frontend};
+use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
 use crate::again::may_be_refused;
@@ -143,19 +143,6 @@ pub(crate) enum Fate {
     Drop,
     /// It is kept until it is known which statement it concerns.
     Collect,
-}
-
-impl Client {
-    /// Whether this `ParameterStatus` tells it the `application_name` that it has.
-    pub(crate) fn has_name(&self, tracked: &Tracked, status: &[u8]) -> bool {
-        let place = tracked.application_name();
-        match (backend::parameter_status(status), &self.stage) {
-            (Some((name, value)), Stage::Ready(ready)) => {
-                tracked.place(name) == Some(place) && ready.vars.get(place) == Some(value)
-            }
-            _ => false,
-        }
-    }
 }
 
 impl Ready {
@@ -486,6 +473,11 @@ impl<I: Io> Worker<I> {
                 message.extend_from_slice(&bytes[piece.range.end..]);
                 instead = Some(message);
                 break;
+            }
+            if following.deallocates(&mut self.io, ready, server, &chunk, start, &piece) {
+                server.query_begins(self.now, totals);
+                (start, at) = (piece.range.end, piece.range.end);
+                continue;
             }
             if let Some(reading) = &mut reading {
                 reading.read(ready, following.library, &piece, bytes);

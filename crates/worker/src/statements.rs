@@ -13,6 +13,8 @@ use protocol::fault::Fault;
 use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Moment, Names, Sides, Tally, Way};
 use protocol::vars::Tracked;
 use reactor::{Chunk, Io, Level};
+use route::Dialect;
+use wire::backend::TxStatus;
 use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
 
@@ -103,6 +105,39 @@ impl Following<'_> {
             }
             _ => Taken::Not,
         }
+    }
+
+    /// Whether a piece drops a statement by SQL (`DEALLOCATE`) that its client has prepared by the protocol, and that is done: no server knows it
+    /// by that name, so one is made to be dropped, and the server answers as it should.
+    pub(crate) fn deallocates<I: Io>(
+        &mut self,
+        io: &mut I,
+        ready: &mut Ready,
+        server: &mut Server,
+        chunk: &Chunk,
+        start: usize,
+        piece: &Piece,
+    ) -> bool {
+        let is_fit = self.max > 0
+            && piece.kind == frontend::QUERY
+            && piece.is_whole()
+            && server.exchange.owes_nothing()
+            && server.exchange.status() != TxStatus::Failed;
+        let Some(names) = ready.names.as_mut().filter(|_| is_fit) else { return false };
+        let text = chunk.bytes()[piece.body.clone()].split_last().map(|(_, text)| text).unwrap_or_default();
+        let Some(name) = route::deallocated(text, Dialect::default()) else { return false };
+        if !names.deallocate(name.as_bytes()) {
+            return false;
+        }
+        let mut out = Vec::new();
+        write::query(&mut out, "PREPARE TRUNKLINE_GONE AS SELECT 1");
+        server.exchange.asks_ours();
+        write::query(&mut out, "DEALLOCATE TRUNKLINE_GONE");
+        server.exchange.asked(frontend::QUERY);
+        server.again.forget();
+        send_part(io, server.conn, chunk, start..piece.range.start);
+        io.send(server.conn, out.into());
+        true
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -69,6 +69,19 @@ impl Names {
         }
     }
 
+    /// A name is dropped by SQL. Whether there was one.
+    pub fn deallocate(&mut self, name: &[u8]) -> bool {
+        self.named.get(name).is_some_and(|named| named.step == 0) && self.remove(name).is_some()
+    }
+
+    /// Whether it has a statement of this name that was prepared by SQL.
+    pub(super) fn has_by_sql(&self, name: &[u8]) -> bool {
+        let overrides = self.dialect.as_ref().and_then(|dialect| dialect.overrides.as_ref());
+        overrides.is_some_and(|overrides| {
+            std::str::from_utf8(name).is_ok_and(|name| overrides.statements().get(name).is_some())
+        })
+    }
+
     pub(super) fn has(&self, name: &[u8]) -> bool {
         self.named.contains_key(name)
     }

@@ -258,8 +258,8 @@ impl Stock {
     fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Rc<Statement>>, Fault> {
         let found = sides.names.find(name, &sides.dialect, sides.library).map_err(|()| Fault::StatementsFull)?;
         let Some((statement, named_by)) = found else {
-            let is_failed = sides.names.has_failed(name);
-            return if is_failed { Ok(None) } else { Err(Fault::StatementUnknown { name: shown(name) }) };
+            let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
+            return if is_server_s { Ok(None) } else { Err(Fault::StatementUnknown { name: shown(name) }) };
         };
         let has = self.has(&statement, named_by, sides.exchange.epoch());
         // Where nothing can be sent unseen, the server is to say that it has no such statement.

@@ -188,6 +188,8 @@ pub enum Planted {
     StateOfAnother,
     /// A request goes along with what its server is told first, and is run whether or not the server has taken that.
     AlongUnguarded,
+    /// A request is said again of which something has been answered.
+    AgainBehindAnswer,
     /// A server is given back although its client has a lock on it.
     PinForgotten,
     /// A client leaves a server with what it has set and locked, and nobody cleans it.
@@ -229,7 +231,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 70] = [
+    pub const ALL: [Self; 71] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -296,6 +298,7 @@ impl Planted {
         Self::OldClientsUncounted,
         Self::StateOfAnother,
         Self::AlongUnguarded,
+        Self::AgainBehindAnswer,
         Self::PinForgotten,
         Self::StateLeftBehind,
         Self::TornTextUnread,
@@ -372,6 +375,7 @@ impl Planted {
             Self::OldClientsUncounted => "old-clients-uncounted",
             Self::StateOfAnother => "state-of-another",
             Self::AlongUnguarded => "along-unguarded",
+            Self::AgainBehindAnswer => "again-behind-answer",
             Self::PinForgotten => "pin-forgotten",
             Self::StateLeftBehind => "state-left-behind",
             Self::TornTextUnread => "torn-text-unread",

@@ -4,6 +4,7 @@
 //! waits as for any answer.
 //! Not here: what a server has prepared (`protocol::prepared`, `protocol::state`).
 
+use base::planted::{self, Planted};
 use pool::ServerKey;
 use reactor::{Chunk, Io};
 use wire::{backend, frontend, write};
@@ -85,6 +86,7 @@ impl Again {
                 self.bytes.drain(..from);
                 self.step = Step::Refused;
             }
+            _ if planted::is(Planted::AgainBehindAnswer) => {}
             _ => self.step = Step::Nothing,
         }
     }

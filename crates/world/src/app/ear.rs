@@ -11,6 +11,7 @@ use wire::write;
 
 use crate::app::speech::Expect;
 use crate::app::{App, NO_TRANSACTIONS};
+use crate::session::OUTDATED;
 use crate::sql::{Nonce, row_text};
 use crate::witness::{Charge, Witness};
 
@@ -112,9 +113,13 @@ impl App {
                 .asked
                 .front()
                 .is_some_and(|request| self.is_cancel_loose || self.cancel_asked == Some(request.nonce));
-        if is_cancelled {
-            witness.count("requests cancelled");
+        // That is the pooler's affair, but where it could not say the request again: it was torn, or some of it had been answered.
+        let is_old = self.asked.len() == 1 && self.asked.front().is_some_and(|request| request.is_old);
+        let is_outdated = is_old && *notice.message == *OUTDATED;
+        if is_cancelled || is_outdated {
+            witness.count(if is_outdated { "plans out of date" } else { "requests cancelled" });
             self.is_aborted = true;
+            self.is_uncountable |= is_outdated;
             // A transaction in statement mode was never begun; for rude words it is refused all the same.
             self.refusal_due = self.refusal_due.filter(|due| *due != NO_TRANSACTIONS);
             if let Some(request) = self.asked.front() {

@@ -59,6 +59,8 @@ pub(crate) struct Request {
     pub(crate) last: u32,
     /// Where it waits before it goes on: after so many bytes, for so many answers.
     pub(super) pauses: Vec<(usize, usize)>,
+    /// A plan that it uses may be out of date by now.
+    pub(super) is_old: bool,
 }
 
 /// What an application knows of its session.
@@ -237,6 +239,7 @@ impl Speaker<'_> {
             early_syncs: 0,
             last: 0,
             pauses: Vec::new(),
+            is_old: false,
         }
     }
 

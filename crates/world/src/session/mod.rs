@@ -30,6 +30,7 @@ use crate::witness::{Charge, Witness};
 
 use body::{first_value, nonce_of, string};
 use copy::{Copy, Stream};
+pub(crate) use named::OUTDATED;
 use secrets::About;
 pub(crate) use secrets::Answers;
 

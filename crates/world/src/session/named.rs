@@ -12,6 +12,9 @@ use super::{Portal, Session};
 use crate::sql::{Nonce, Statement, Verb, named_rows, zone_and_mark};
 use crate::witness::{Charge, Witness};
 
+/// What the server says then.
+pub(crate) const OUTDATED: &str = "cached plan must not change result type";
+
 /// The statements of a session.
 pub(super) type Named = BTreeMap<String, Prepared>;
 
@@ -21,6 +24,8 @@ pub(super) struct Prepared {
     rows: u32,
     /// The TimeZone under which it was read.
     zone: String,
+    /// It has been bound since it was prepared.
+    was_bound: bool,
 }
 
 impl Session {
@@ -36,7 +41,7 @@ impl Session {
         if self.named.contains_key(name) {
             self.fail("42P05", &format!("prepared statement \"{name}\" already exists"), true);
         } else if let Some(rows) = named_rows(text) {
-            self.named.insert(name.to_owned(), Prepared { rows, zone: self.vars.zone.clone() });
+            self.named.insert(name.to_owned(), Prepared { rows, zone: self.vars.zone.clone(), was_bound: false });
             write::bare(&mut self.out, backend::PARSE_COMPLETE);
         } else {
             let nonce = text.split_once(" n=").and_then(|(_, nonce)| Nonce::read(nonce)).unwrap_or_default();
@@ -46,13 +51,26 @@ impl Session {
 
     /// `value` is the nonce of the request, the TimeZone that it believes in, and whether it is sure of it.
     pub(super) fn bind_named(&mut self, name: &str, value: &str, witness: &mut Witness) {
-        let Some(Prepared { rows, zone }) = self.named.get(name).cloned() else {
+        let Some(Prepared { rows, zone, was_bound }) = self.named.get(name).cloned() else {
             self.fail("26000", &format!("prepared statement \"{name}\" does not exist"), true);
             return;
         };
         let mut words = value.split(' ');
         let nonce = words.next().and_then(Nonce::read).unwrap_or_default();
-        let (believed, is_sure) = (words.next().unwrap_or_default(), words.next().is_some());
+        let believed = words.next().unwrap_or_default();
+        let (mut is_sure, mut is_old) = (false, false);
+        words.for_each(|word| match word {
+            "sure" => is_sure = true,
+            _ => is_old = true,
+        });
+        if was_bound && is_old {
+            witness.count("plans made anew");
+            self.plan_is_outdated();
+            return;
+        }
+        if let Some(prepared) = self.named.get_mut(name) {
+            prepared.was_bound = true;
+        }
         // In session mode it is its own, and may be older than the TimeZone.
         // Nor does it know what it has set if a request was cancelled before others that it had sent.
         if is_sure && zone != zone_and_mark(believed).0 && !self.is_session_mode && self.unsure.is_none() {
@@ -63,6 +81,17 @@ impl Session {
         let statement = Statement { nonce, zone: believed.into(), verb: Verb::Rows { rows, size: rows } };
         self.portal = Some(Portal { statement, sent: 0 });
         write::bare(&mut self.out, backend::BIND_COMPLETE);
+    }
+
+    /// Somebody has changed a table since the statement was prepared.
+    fn plan_is_outdated(&mut self) {
+        let at = self.out.len();
+        self.fail("0A000", OUTDATED, true);
+        // The field by which that is known stands before the zero byte at the end.
+        let mut body = self.out.split_off(at)[5..].to_vec();
+        body.pop();
+        body.extend_from_slice(b"RRevalidateCachedQuery\0\0");
+        write::message(&mut self.out, backend::ERROR_RESPONSE, |out| out.extend_from_slice(&body));
     }
 
     pub(super) fn describe_named(&mut self, name: &str) {

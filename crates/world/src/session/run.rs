@@ -324,6 +324,12 @@ impl Session {
             self.vars.clone_from(&self.started);
             write::command_complete(&mut self.out, drop_tag(true));
             return true;
+        } else if text == drop_tag(false) {
+            // The pooler's own.
+            self.named.clear();
+            self.told_by.drop_all();
+            write::command_complete(&mut self.out, drop_tag(false));
+            return true;
         } else if let Some(mark) = text.strip_prefix("SELECT pg_catalog.set_config('app.mark','") {
             let mark = mark.trim_end_matches("',false)");
             if Nonce::read(mark).is_some_and(Nonce::is_refused_mark) {

@@ -466,7 +466,9 @@ pub(crate) fn what_a_session_begins_with_is_what_it_goes_back_to(house: &House) 
     let Err(wrong) = login(&[("options", "-d 5")]) else { panic!("let in") };
     assert!(wrong.text.contains("only '-c config=val'"), "{wrong:?}");
     let mut wrong = login(&[("no_such_setting", "1")]).expect("let in");
-    assert_eq!(wrong.query("select 1").error().text, "invalid server parameter");
+    let answer = wrong.query("select 1");
+    assert_eq!(answer.error().text, "invalid server parameter");
+    assert_eq!(answer.error().detail, "The server said: unrecognized configuration parameter \"no_such_setting\"");
 }
 
 fn shown_is_plain(client: &mut Client) -> bool {

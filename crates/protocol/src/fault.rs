@@ -115,6 +115,10 @@ impl Fault {
                 verdict.detail = Some(text);
                 verdict.hint = Some("Look at SHOW PINS on the console for who keeps them, and why.".into());
             }
+            Self::InvalidServerParameter { why } => {
+                verdict.detail = Some(format!("The server said: {why}"));
+                verdict.hint = Some("Look at what the session sets: in its startup packet, or since.".into());
+            }
             Self::PinnedTooLong { secs, what } => {
                 verdict.detail = Some(format!("For {secs} seconds it has held: {what}."));
             }
@@ -295,7 +299,7 @@ mod tests {
                 "08P01",
                 "transaction blocks not allowed in statement pooling mode",
             ),
-            (Fault::InvalidServerParameter, Client, "08P01", "invalid server parameter"),
+            (Fault::InvalidServerParameter { why: name() }, Client, "08P01", "invalid server parameter"),
             (Fault::BrokenMessage { kind: b'P' }, Client, "08P01", "broken Parse packet"),
             (Fault::BrokenMessage { kind: b'B' }, Client, "08P01", "broken Bind packet"),
             (Fault::BrokenMessage { kind: b'D' }, Client, "08P01", "broken Describe packet"),
@@ -389,6 +393,8 @@ mod tests {
     #[test]
     fn what_an_operator_can_do_about_it_is_said() {
         let detail = |fault: Fault| fault.verdict().detail.unwrap_or_default();
+        let refused = Fault::InvalidServerParameter { why: "unrecognized configuration parameter \"x\"".into() };
+        assert_eq!(detail(refused), "The server said: unrecognized configuration parameter \"x\"");
         assert!(detail(Fault::QueryWaitTimeout { secs: 7 }).contains("within 7 seconds"));
         let down = Fault::LoginTimeoutServerDown { cause: Some("connect failed".into()) };
         assert!(detail(down).ends_with("ended with: connect failed"));

@@ -382,7 +382,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { client, catching_up: Some(_) } if !planted::is(Planted::FailedSetIgnored) => {
                 self.uncount(key);
                 self.lose_server(key, "invalid server parameter");
-                self.fail_client(client, &Fault::InvalidServerParameter);
+                self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
             Stage::Cleaning(ref cleaning) => {
                 let line = self.server_prefix(key);

@@ -101,7 +101,7 @@ faults! {
     TransactionInStatementMode = Client, PROTOCOL_VIOLATION,
         "transaction blocks not allowed in statement pooling mode";
     /// The server refused a parameter that follows the client.
-    InvalidServerParameter = Client, PROTOCOL_VIOLATION, "invalid server parameter";
+    InvalidServerParameter { why: Box<str> } = Client, PROTOCOL_VIOLATION, "invalid server parameter";
     /// A message of the extended protocol cannot be read.
     BrokenMessage { kind: u8 } = Client, PROTOCOL_VIOLATION, "broken {kind} packet", with kind = Request::name(*kind);
     /// The client uses a prepared statement that it has not made.

@@ -80,7 +80,8 @@ pub(crate) fn plans_that_are_out_of_date_are_made_anew(house: &House) {
         let mut direct = house.postgres.client(database);
         direct.run("create table t (a int); insert into t values (1); alter table t owner to u");
         let (mut one, mut two) = (pooler.client("u", database), pooler.client("u", database));
-        let (query, run) = ("select * from t", |name: &str| [bind("", name, &[]), execute("", 0), sync()].concat());
+        let query = "select * from t";
+        let run = |name: &str| [bind("", name, &[]), frame(b'D', b"P\0"), execute("", 0), sync()].concat();
         one.peer.send(&[parse("s", query), run("s")].concat());
         assert_eq!(one.answer().rows.len(), 1);
         two.run("prepare by_sql as select * from t");

@@ -1,7 +1,8 @@
 //! A request that a server refuses only because the shape of a table has changed is said again, when the server has forgotten its plans.
 //!
 //! Always true: what is said again stood outside a transaction, has changed nothing, and nothing of its answer has been told; its client
-//! waits as for any answer.
+//! waits as for any answer, and is told in it what its rows look like: whoever relies on what it was told before must be told that this
+//! is so no more.
 //! Not here: what a server has prepared (`protocol::prepared`, `protocol::state`).
 
 use base::planted::{self, Planted};
@@ -106,17 +107,20 @@ pub(crate) fn may_be_refused(bytes: &[u8], has_names: bool, has_statements: bool
 }
 
 /// Where in a request the message stands that uses a plan first: what stands before it only says what is prepared or closed, and has been
-/// answered. `None` if it is not one whole request.
+/// answered. `None` if it is not one whole request, or does not ask what the rows look like.
 fn refused_from(bytes: &[u8]) -> Option<usize> {
-    let (mut at, mut from) = (0, None);
+    let (mut at, mut from, mut is_described) = (0, None, false);
     loop {
         let (&kind, rest) = bytes.get(at..)?.split_first()?;
         let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
         let end = at.checked_add(1 + length).filter(|&end| length >= 4 && end <= bytes.len())?;
         match kind {
             frontend::QUERY => return (at == 0 && end == bytes.len()).then_some(0),
-            frontend::SYNC => return from.filter(|_| end == bytes.len()),
-            frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE => from = from.or(Some(at)),
+            frontend::SYNC => return from.filter(|_| is_described && end == bytes.len()),
+            frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE => {
+                from = from.or(Some(at));
+                is_described |= kind == frontend::DESCRIBE;
+            }
             frontend::PARSE | frontend::CLOSE | frontend::FLUSH => {}
             _ => return None,
         }
@@ -164,20 +168,23 @@ mod tests {
         let bind: (u8, &[u8]) = (b'B', b"\0a\0\0\0\0\0\0\0");
         let execute: (u8, &[u8]) = (b'E', b"\0\0\0\0\0");
         let sync: (u8, &[u8]) = (b'S', b"");
+        let describe: (u8, &[u8]) = (b'D', b"P\0");
         let length = request(&[parse]).len();
         for (messages, expected) in [
-            (vec![bind, execute, sync], Some(0)),
-            (vec![parse, bind, execute, sync], Some(length)),
+            (vec![bind, describe, execute, sync], Some(0)),
+            (vec![parse, bind, describe, execute, sync], Some(length)),
+            (vec![parse, describe, sync], Some(length)),
+            (vec![bind, execute, sync], None),
             (vec![(b'Q', &b"execute a\0"[..])], Some(0)),
             (vec![parse, sync], None),
-            (vec![bind, execute], None),
-            (vec![bind, execute, sync, bind], None),
+            (vec![bind, describe, execute], None),
+            (vec![bind, describe, execute, sync, bind], None),
             (vec![bind, (b'd', b""), sync], None),
             (vec![bind, (b'Q', b"\0")], None),
         ] {
             assert_eq!(refused_from(&request(&messages)), expected, "{messages:?}");
         }
-        let whole = request(&[bind, sync]);
+        let whole = request(&[bind, describe, sync]);
         assert_eq!(refused_from(&whole[..whole.len() - 1]), None);
     }
 
@@ -204,7 +211,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_told_is_not_asked_for_twice() {
         let stale = b"SERROR\0C0A000\0Mwie auch immer\0RRevalidateCachedQuery\0\0";
-        let request = request(&[(b'B', b"\0a\0"), (b'S', b"")]);
+        let request = request(&[(b'B', b"\0a\0"), (b'D', b"P\0"), (b'S', b"")]);
         let after = |kinds: &[u8], error: &[u8]| {
             let mut again = Again::default();
             again.keep(&request);

@@ -192,6 +192,10 @@ impl Speaker<'_> {
             let is_old = is_alone && self.dice.chance(chance);
             request.is_old |= is_old;
             self.bind(&mut step.bytes, place, &statement, is_old);
+            if self.dice.chance(if is_old { 800 } else { 100 }) {
+                write::message(&mut step.bytes, frontend::DESCRIBE, |out| out.extend([b'P', 0]));
+                step.expects.push_back((nonce, Expect::Bare(backend::ROW_DESCRIPTION)));
+            }
             execute(&mut step.bytes, 0);
         }
         let runs = step.bytes.ends_with(&[0; 4]);

@@ -10,6 +10,7 @@ use pool::ServerKey;
 use reactor::{Chunk, Io};
 use wire::{backend, frontend, write};
 
+use crate::cancel::write_cancelled;
 use crate::client::{Client, Stage as ClientStage};
 use crate::server::{CatchingUp, Stage};
 use crate::turn::Worker;
@@ -131,11 +132,20 @@ fn refused_from(bytes: &[u8]) -> Option<usize> {
 impl<I: Io> Worker<I> {
     /// A server that has refused a request is ready again. It forgets all plans at once: where one is out of date, others are.
     pub(crate) fn say_again(&mut self, key: ServerKey) {
-        self.uncount(key);
         let Some(server) = self.servers.get_mut(key) else { return };
         let Some(client_key) = server.client() else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        (server.query_since, server.xact_since) = (None, None);
+        let Some(Client { stage: ClientStage::Ready(ready), conn, .. }) = self.clients.get_mut(client_key) else {
+            return;
+        };
+        if server.cancels_sent > 0 {
+            // It would hit what we say. Its client has wanted the request cancelled, and so it is.
+            server.again.forget();
+            let mut out = Vec::new();
+            write_cancelled(&mut out, "canceling statement due to user request", "Its plan was being made anew.");
+            self.io.send(*conn, out.into());
+            self.server_ready(key, false);
+            return;
+        }
         server.again.step = Step::Forgetting;
         let bytes = std::mem::take(&mut server.again.bytes);
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
@@ -145,6 +155,10 @@ impl<I: Io> Worker<I> {
         server.exchange.asks_ours();
         server.preparing = Box::default();
         self.io.send(server.conn, out.into());
+        self.uncount(key);
+        if let Some(server) = self.servers.get_mut(key) {
+            (server.query_since, server.xact_since) = (None, None);
+        }
         self.arm_server(key);
     }
 }

@@ -563,7 +563,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The server has said that it is ready for a query, and its client has been given that.
-    fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
+    pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if !was_ours {
             server.is_renamed = false;

@@ -121,12 +121,37 @@ fn refused_from(bytes: &[u8]) -> Option<usize> {
             frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE => {
                 from = from.or(Some(at));
                 is_described |= kind == frontend::DESCRIBE;
+                if kind == frontend::BIND && result_formats(&bytes[at + 5..end])? > 1 {
+                    // It knows how many columns there are, from before.
+                    return None;
+                }
             }
             frontend::PARSE | frontend::CLOSE | frontend::FLUSH => {}
             _ => return None,
         }
         at = end;
     }
+}
+
+/// For how many columns a Bind says in which format it wants them, one by one (PostgreSQL manual, "Message Formats").
+fn result_formats(body: &[u8]) -> Option<u16> {
+    let mut rest = body;
+    for _ in ["portal", "statement"] {
+        rest = rest.get(rest.iter().position(|&byte| byte == 0)? + 1..)?;
+    }
+    let count = |rest: &mut &[u8]| {
+        let (count, after) = rest.split_first_chunk()?;
+        *rest = after;
+        Some(u16::from_be_bytes(*count))
+    };
+    let formats = usize::from(count(&mut rest)?);
+    rest = rest.get(2 * formats..)?;
+    for _ in 0..count(&mut rest)? {
+        let (length, after) = rest.split_first_chunk()?;
+        // NULL has the length -1, and no bytes.
+        rest = after.get(usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0)..)?;
+    }
+    count(&mut rest)
 }
 
 impl<I: Io> Worker<I> {
@@ -198,6 +223,12 @@ mod tests {
         ] {
             assert_eq!(refused_from(&request(&messages)), expected, "{messages:?}");
         }
+        // A value, a NULL, one format for all columns or one for each of two.
+        let values = b"p\0a\0\0\x01\0\x01\0\x02\0\0\0\x03abc\xff\xff\xff\xff";
+        for (formats, expected) in [(&b"\0\x01\0\x01"[..], Some(0)), (b"\0\x02\0\x01\0\0", None), (b"", None)] {
+            let body = [&values[..], formats].concat();
+            assert_eq!(refused_from(&request(&[(b'B', &body), describe, execute, sync])), expected, "{formats:?}");
+        }
         let whole = request(&[bind, describe, sync]);
         assert_eq!(refused_from(&whole[..whole.len() - 1]), None);
     }
@@ -225,7 +256,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_told_is_not_asked_for_twice() {
         let stale = b"SERROR\0C0A000\0Mwie auch immer\0RRevalidateCachedQuery\0\0";
-        let request = request(&[(b'B', b"\0a\0"), (b'D', b"P\0"), (b'S', b"")]);
+        let request = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);
         let after = |kinds: &[u8], error: &[u8]| {
             let mut again = Again::default();
             again.keep(&request);

@@ -64,7 +64,10 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
     );
     assert_eq!((one.query("execute t").error().code.as_str(), one.value("execute a").as_str()), ("26000", "a"));
     pooler.await_log("cannot prepare statement \"t\" of its client here: relation \"t\" does not exist");
+    // What is looked at for another reason does not make it be there.
+    one.run("set app.who = 'happy'");
     direct.run("alter table elsewhere rename to t");
+    assert_eq!((one.value("execute t"), one.value("show app.who")), ("7".into(), "happy".into()));
     assert_eq!((two.value("select 2"), one.value("execute t")), ("2".into(), "7".into()));
     drop(one);
     assert_eq!(two.value(names), "");

@@ -285,8 +285,7 @@ impl<I: Io> Worker<I> {
         if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
             if server.look.is_some() && !is_torn && traces.is_all_told() {
                 traces.leave();
-                let before = ready.overrides.clone();
-                self.await_look(server_key, before);
+                self.await_look(server_key);
                 return;
             }
             let can_be_discarded = traces.pins().iter().all(|pin| pin.hold.kind.is_discarded());

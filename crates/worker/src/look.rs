@@ -11,7 +11,7 @@ use base::planted::{self, Planted};
 use config::Policy;
 use pool::{ClientKey, Likeness, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Kind, Overrides, Pin, Statement, Statements};
+use protocol::state::{Kind, Overrides, Pin, Statements};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches};
@@ -36,24 +36,6 @@ fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> O
         }
         _ => overrides.clone(),
     }
-}
-
-/// The statements that a client has had `before` and its server has had not, for they could not be prepared there, and has not `now`.
-fn missing(before: &Overrides, server: Option<&Overrides>, now: &Overrides) -> Vec<(Box<str>, Statement)> {
-    let is_there = |overrides: &Overrides, name: &str| overrides.statements().get(name).is_some();
-    let was_missing = |name: &str| !server.is_some_and(|server| is_there(server, name));
-    let all = before.statements().iter().filter(|(name, _)| was_missing(name) && !is_there(now, name));
-    all.map(|(name, statement)| (name.into(), statement.clone())).collect()
-}
-
-/// Its client has them nevertheless.
-fn with_missing(overrides: Option<Rc<Overrides>>, missing: Vec<(Box<str>, Statement)>) -> Option<Rc<Overrides>> {
-    if missing.is_empty() {
-        return overrides;
-    }
-    let mut all = overrides.as_deref().cloned().unwrap_or_default();
-    missing.into_iter().for_each(|(name, statement)| all.statements_mut().insert(&name, statement));
-    shared(all)
 }
 
 /// What is set in a session, in one number.
@@ -165,13 +147,13 @@ impl<I: Io> Worker<I> {
                 return;
             }
             Some(seen) => {
-                let before = ready.overrides.as_deref().cloned().unwrap_or_default();
+                let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
                 let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
                 let mut overrides = seen.overrides(&before, &self.force.tracked, login);
                 if planted::is(Planted::ResetUndone) && overrides.is_empty() {
                     overrides = before.clone();
                 }
-                let missing = missing(&before, server.overrides.as_deref(), &overrides);
+                let missing = ready.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
                 if !before.reads_like(&overrides) {
                     // What has been prepared meanwhile may have been read before or after that.
                     server.stock.doubt_this_loan();
@@ -181,7 +163,11 @@ impl<I: Io> Worker<I> {
                 if seen.asked.has(Touches::STATEMENTS) {
                     server.told_by.doubt();
                 }
-                ready.overrides = with_missing(with_given(&overrides, ready.given.as_deref()), missing);
+                ready.overrides = with_given(&overrides, ready.given.as_deref());
+                if let Some(missing) = missing {
+                    // It could not be prepared there, and is its client's nevertheless.
+                    Rc::make_mut(ready.overrides.get_or_insert_default()).statements_mut().add(missing);
+                }
                 server.overrides = overrides;
                 let is_first = |name: &str| seen.is_first(name) == Some(true);
                 let reset = ready.vars.reset(&ready.began, &self.force.tracked, is_first);
@@ -325,7 +311,7 @@ impl<I: Io> Worker<I> {
 
     /// A server whose client has gone meanwhile has told what its session has: settings that any client can be given, nothing, or
     /// something that has to be discarded.
-    pub(crate) fn looked_behind(&mut self, key: ServerKey, before: Option<&Overrides>) {
+    pub(crate) fn looked_behind(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let seen = server.look.take().and_then(|look| look.end());
         let is_clean = seen.as_ref().is_some_and(|seen| {
@@ -335,7 +321,7 @@ impl<I: Io> Worker<I> {
         if let Some(seen) = seen {
             server.told_by.doubt();
             let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-            let before = before.cloned().unwrap_or_default();
+            let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
             server.overrides = shared(seen.overrides(&before, &self.force.tracked, login));
             self.learn(key, seen.knowledge);
         }

@@ -3,7 +3,6 @@
 //! Always true: a server that is not proven clean within its time is closed, never lent.
 //! Not here: what has to be said to a server to make it clean (`protocol::server::mend`).
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
@@ -11,7 +10,6 @@ use config::CheckQuery;
 use pool::{Event, Likeness, Return, ServerKey};
 use protocol::exchange::Exchange;
 use protocol::server::mend::{Mend, Progress};
-use protocol::state::Overrides;
 use reactor::Io;
 use wire::write;
 
@@ -41,8 +39,8 @@ enum Kind {
     Reset,
     /// The check query runs.
     Check,
-    /// Its client left it behind while it was asked what it has; what the client had set when that was last known.
-    Look(Option<Rc<Overrides>>),
+    /// Its client left it behind while it was asked what it has.
+    Look,
     /// Its client left it behind.
     Mend(Mend),
     /// It is clean, but cancel requests at it have not come to their end.
@@ -59,14 +57,14 @@ impl Cleaning {
         match self.kind {
             Kind::Reset => "reset query failed",
             Kind::Check => "test query failed",
-            Kind::Look(_) | Kind::Mend(_) | Kind::AwaitCancels => "could not be made clean",
+            Kind::Look | Kind::Mend(_) | Kind::AwaitCancels => "could not be made clean",
         }
     }
 
     /// In PgBouncer's words for the console.
     pub(crate) fn word(&self) -> &'static str {
         match self.kind {
-            Kind::Reset | Kind::Check | Kind::Look(_) => "tested",
+            Kind::Reset | Kind::Check | Kind::Look => "tested",
             Kind::Mend(_) | Kind::AwaitCancels => "being_canceled",
         }
     }
@@ -140,9 +138,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server is still to tell what its client has left on it, and that may be nothing that anybody must be kept from.
-    pub(crate) fn await_look(&mut self, key: ServerKey, before: Option<Rc<Overrides>>) {
+    pub(crate) fn await_look(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Look(before)));
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Look));
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
@@ -184,9 +182,8 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         let progress = match &mut cleaning.kind {
             Kind::Reset | Kind::Check | Kind::AwaitCancels => proven(&server.exchange),
-            Kind::Look(before) => {
-                let before = before.take();
-                self.looked_behind(key, before.as_deref());
+            Kind::Look => {
+                self.looked_behind(key);
                 return;
             }
             Kind::Mend(mend) => mend.go_on(&mut server.exchange, &mut out),

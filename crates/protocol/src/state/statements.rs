@@ -65,6 +65,21 @@ impl Statements {
         self.0.remove(name);
     }
 
+    /// Those that are not among these, if there are any.
+    #[must_use]
+    pub fn missing(&self, others: &Self) -> Option<Self> {
+        let missing = self.iter().filter(|(name, _)| others.get(name).is_none());
+        let missing = Self(missing.map(|(name, statement)| (name.into(), statement.clone())).collect());
+        (!missing.is_empty()).then_some(missing)
+    }
+
+    /// It has these, too, but for those whose names are taken.
+    pub fn add(&mut self, others: Self) {
+        for (name, statement) in others.0 {
+            self.0.entry(name).or_insert(statement);
+        }
+    }
+
     /// A number that is the same for the same statements, and seldom for others; 0 for none.
     pub(super) fn likeness(&self) -> u32 {
         if self.is_empty() {
@@ -130,6 +145,18 @@ mod tests {
         assert!(told(&client, &client, Some("x")).is_empty());
         assert_ne!(server.likeness(), client.likeness());
         assert_eq!(Statements::default().likeness(), 0);
+    }
+
+    #[test]
+    fn what_is_missing_may_be_added_under_a_free_name() {
+        let (client, server) = (statements(&[("a", "A", None), ("b", "B", None)]), statements(&[("b", "B2", None)]));
+        let missing = client.missing(&server).expect("some");
+        assert_eq!(missing, statements(&[("a", "A", None)]));
+        assert_eq!((client.missing(&client), server.missing(&client)), (None, None));
+        for (mut now, sql) in [(Statements::default(), "A"), (statements(&[("a", "new", None)]), "new")] {
+            now.add(missing.clone());
+            assert_eq!(&*now.get("a").expect("there").sql, sql);
+        }
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
                 let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
                 let mut overrides = seen.overrides(&before, &self.force.tracked, login);
                 if planted::is(Planted::ResetUndone) && overrides.is_empty() {
-                    overrides = before.clone();
+                    overrides = ready.overrides.as_deref().cloned().unwrap_or_default();
                 }
                 let missing = ready.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
                 if !before.reads_like(&overrides) {

@@ -10,6 +10,7 @@ pub mod fault;
 pub mod pack;
 pub mod prepared;
 pub mod replication;
+pub mod request;
 pub mod server;
 pub mod state;
 pub mod vars;

@@ -13,7 +13,7 @@ use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
-use protocol::prepared::{Moment, Names, Tally, Unnamed};
+use protocol::prepared::{Moment, Names, Tally, Unnamed, may_be_refused};
 use protocol::replication::Replication;
 use protocol::state::{Ear, Overrides, Traces};
 use protocol::vars::Vars;
@@ -25,8 +25,6 @@ use wire::frame::Part;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
-use crate::again::may_be_refused;
-use crate::ahead;
 use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
@@ -206,13 +204,6 @@ impl Ready {
     /// Whether a message is half forwarded, so that its server cannot be taken away.
     pub(crate) fn is_torn(&self) -> bool {
         self.scanner.is_in_body() && self.fate == Fate::Forward && !planted::is(Planted::HalfMessageLeftBehind)
-    }
-
-    /// Whether what it has said is one request, which may go along with what its server is told first.
-    pub(crate) fn says_one_request(&self) -> bool {
-        let is_between_messages = !self.scanner.is_in_body() && self.scanner.torn_header().is_empty();
-        let held = self.held.as_ref().and_then(|held| held.in_one_piece());
-        is_between_messages && !self.is_collecting() && held.is_some_and(ahead::is_one_request)
     }
 
     /// Whether a message has begun of which its server has heard nothing yet.

@@ -12,7 +12,7 @@ use base::planted::{self, Planted};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::exchange::{Answered, Exchange};
 use protocol::fault::Fault;
-use protocol::prepared::Stock;
+use protocol::prepared::{Again, Stock};
 use protocol::server::login::ServerLogin;
 use protocol::state::{Look, Overrides, Preparation, Prepared};
 use protocol::vars::Vars;
@@ -24,7 +24,6 @@ use wire::frame::Part;
 use wire::notice::Notice;
 use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 
-use crate::again::Again;
 use crate::catalog::changes_catalog;
 use crate::client::Client;
 use crate::letters::Totals;

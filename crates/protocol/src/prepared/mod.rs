@@ -8,8 +8,9 @@
 //! error or by skipping it; what may or may not be there is closed before it is prepared; a client is answered in the order
 //! in which it asked, and never for what the server has skipped.
 //! The statement without a name is its client's, too ([`Unnamed`]).
-//! Not here: portals, and PREPARE in SQL, which nobody looks at; who owes whom how many answers (`exchange`); where the bytes come from and go (`worker::statements`).
+//! Not here: portals, which nobody looks at; what SQL has prepared (`state`); who owes whom how many answers (`exchange`); where the bytes come from and go (`worker::statements`).
 
+mod again;
 mod library;
 mod look;
 mod names;
@@ -19,6 +20,7 @@ mod unnamed;
 
 use std::rc::Rc;
 
+pub use again::{Again, may_be_refused};
 pub use library::{Charge, Library, Statement};
 pub use look::{Ask, Head, concerns, given_name, look};
 pub use names::Names;

@@ -1,0 +1,239 @@
+//! A request that a server refuses only because a plan is out of date: whether it is to be said again, and what of it.
+//!
+//! Always true: what is said again stood outside a transaction, has changed nothing, and nothing of its answer has been told; and its
+//! client is told in the answer what its rows look like: whoever relies on what it was told before must be told that this is so no more.
+//! Not here: how the server is made to forget its plans (`worker::again`).
+
+use base::planted::{self, Planted};
+use wire::{backend, frontend};
+
+use crate::request::{is_one_request, messages};
+
+/// The request that a server works on, where it may have to be said again.
+#[derive(Debug, Default)]
+pub struct Again {
+    step: Step,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Step {
+    #[default]
+    Nothing,
+    /// It was sent, and no more behind it.
+    Sent,
+    /// The server has refused it, and has not said yet that it is ready.
+    Refused,
+    /// The server is told to forget what it has prepared.
+    Forgetting,
+    /// It is about to be said again, and whatever is answered then is told.
+    Last,
+}
+
+impl Again {
+    /// A request goes to a server that owes nothing and is in no transaction.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        if self.step == Step::Last {
+            self.step = Step::Nothing;
+            return;
+        }
+        self.step = Step::Sent;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// It will not be said again.
+    pub fn forget(&mut self) {
+        self.step = Step::Nothing;
+    }
+
+    /// Whether there is one of which nothing has been heard.
+    #[must_use]
+    pub fn is_sent(&self) -> bool {
+        self.step == Step::Sent
+    }
+
+    /// Whether it is to be said again.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.step == Step::Refused
+    }
+
+    /// The server is told to forget its plans. What is to be said then.
+    pub fn begins_anew(&mut self) -> Vec<u8> {
+        self.step = Step::Forgetting;
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Whether the server was told to forget, and now has.
+    pub fn has_forgotten(&mut self) -> bool {
+        let has_forgotten = self.step == Step::Forgetting;
+        if has_forgotten {
+            self.step = Step::Last;
+        }
+        has_forgotten
+    }
+
+    /// The server says a message of this kind; the body of an error, if it is whole.
+    pub fn answered(&mut self, kind: u8, error: Option<&[u8]>) {
+        match kind {
+            _ if self.step != Step::Sent => {}
+            backend::PARSE_COMPLETE
+            | backend::CLOSE_COMPLETE
+            | backend::NOTICE_RESPONSE
+            | backend::PARAMETER_STATUS
+            | backend::NOTIFICATION_RESPONSE => {}
+            backend::ERROR_RESPONSE
+                if error.is_some_and(backend::is_plan_outdated)
+                    && let Some(from) = refused_from(&self.bytes) =>
+            {
+                self.bytes.drain(..from);
+                self.step = Step::Refused;
+            }
+            _ if planted::is(Planted::AgainBehindAnswer) => {}
+            _ => self.step = Step::Nothing,
+        }
+    }
+}
+
+/// Whether this may be a request that uses what has been prepared before: by names of the protocol, where these are followed, or by SQL, where
+/// its client has such statements.
+#[must_use]
+pub fn may_be_refused(bytes: &[u8], by_name: bool, by_sql: bool) -> bool {
+    // Statements without a name are prepared each time: `Parse "" ...`, `Bind "" ""`.
+    match bytes.first() {
+        _ if bytes.len() > BYTES_MAX => false,
+        Some(&frontend::QUERY) => by_sql,
+        Some(&(frontend::PARSE | frontend::CLOSE)) => by_name && bytes.get(5) != Some(&0),
+        Some(&frontend::DESCRIBE) => by_name && bytes.get(5) == Some(&b'S'),
+        Some(&frontend::BIND) => by_name && bytes.get(5..7) != Some(&[0, 0]),
+        _ => false,
+    }
+}
+
+/// Where in a request the message stands that uses a plan first: what stands before it only says what is prepared or closed, and has been
+/// answered. `None` if it is not one whole request, or does not ask what the rows look like.
+fn refused_from(bytes: &[u8]) -> Option<usize> {
+    if !is_one_request(bytes) {
+        return None;
+    }
+    let (mut from, mut is_described) = (None, false);
+    for (at, kind, body) in messages(bytes) {
+        match kind {
+            frontend::QUERY => return Some(0),
+            // It knows how many columns there are, from before.
+            frontend::BIND if result_formats(body)? > 1 => return None,
+            frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE => from = from.or(Some(at)),
+            _ => {}
+        }
+        is_described |= kind == frontend::DESCRIBE;
+    }
+    from.filter(|_| is_described)
+}
+
+/// For how many columns a Bind says in which format it wants them, one by one (PostgreSQL manual, "Message Formats").
+fn result_formats(body: &[u8]) -> Option<u16> {
+    let mut rest = body;
+    for _ in ["portal", "statement"] {
+        rest = rest.get(rest.iter().position(|&byte| byte == 0)? + 1..)?;
+    }
+    let count = |rest: &mut &[u8]| {
+        let (count, after) = rest.split_first_chunk()?;
+        *rest = after;
+        Some(u16::from_be_bytes(*count))
+    };
+    let formats = usize::from(count(&mut rest)?);
+    rest = rest.get(2 * formats..)?;
+    for _ in 0..count(&mut rest)? {
+        let (length, after) = rest.split_first_chunk()?;
+        // NULL has the length -1, and no bytes.
+        rest = after.get(usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0)..)?;
+    }
+    count(&mut rest)
+}
+
+/// A longer request is told its error.
+const BYTES_MAX: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use wire::write;
+
+    use super::*;
+
+    fn request(messages: &[(u8, &[u8])]) -> Vec<u8> {
+        let mut out = Vec::new();
+        messages.iter().for_each(|(kind, body)| write::message(&mut out, *kind, |out| out.extend_from_slice(body)));
+        out
+    }
+
+    #[test]
+    fn a_request_is_said_again_from_where_it_uses_a_plan() {
+        let parse: (u8, &[u8]) = (b'P', b"a\0select 1\0\0\0");
+        let bind: (u8, &[u8]) = (b'B', b"\0a\0\0\0\0\0\0\0");
+        let execute: (u8, &[u8]) = (b'E', b"\0\0\0\0\0");
+        let sync: (u8, &[u8]) = (b'S', b"");
+        let describe: (u8, &[u8]) = (b'D', b"P\0");
+        let length = request(&[parse]).len();
+        for (messages, expected) in [
+            (vec![bind, describe, execute, sync], Some(0)),
+            (vec![parse, bind, describe, execute, sync], Some(length)),
+            (vec![parse, describe, sync], Some(length)),
+            (vec![bind, execute, sync], None),
+            (vec![(b'Q', &b"execute a\0"[..])], Some(0)),
+            (vec![parse, sync], None),
+            (vec![bind, describe, execute], None),
+            (vec![bind, describe, execute, sync, bind], None),
+            (vec![bind, (b'd', b""), sync], None),
+            (vec![bind, (b'Q', b"\0")], None),
+        ] {
+            assert_eq!(refused_from(&request(&messages)), expected, "{messages:?}");
+        }
+        // A value, a NULL, one format for all columns or one for each of two.
+        let values = b"p\0a\0\0\x01\0\x01\0\x02\0\0\0\x03abc\xff\xff\xff\xff";
+        for (formats, expected) in [(&b"\0\x01\0\x01"[..], Some(0)), (b"\0\x02\0\x01\0\0", None), (b"", None)] {
+            let body = [&values[..], formats].concat();
+            assert_eq!(refused_from(&request(&[(b'B', &body), describe, execute, sync])), expected, "{formats:?}");
+        }
+        let whole = request(&[bind, describe, sync]);
+        assert_eq!(refused_from(&whole[..whole.len() - 1]), None);
+    }
+
+    #[test]
+    fn only_what_uses_what_was_prepared_before_is_kept() {
+        for (message, is_kept) in [
+            ((b'B', &b"\0a\0"[..]), true),
+            ((b'B', b"\0\0\0"), false),
+            ((b'B', b"p\0\0"), true),
+            ((b'P', b"\0select 1\0\0\0"), false),
+            ((b'P', b"a\0select 1\0\0\0"), true),
+            ((b'D', b"Sa\0"), true),
+            ((b'D', b"P\0"), false),
+            ((b'Q', b"execute a\0"), true),
+            ((b'S', b""), false),
+        ] {
+            assert_eq!(may_be_refused(&request(&[message]), true, true), is_kept, "{message:?}");
+            assert!(!may_be_refused(&request(&[message]), false, false));
+        }
+        assert!(!may_be_refused(&request(&[(b'B', &[1; BYTES_MAX])]), true, true));
+        assert!(!may_be_refused(b"", true, true));
+    }
+
+    #[test]
+    fn an_answer_that_is_told_is_not_asked_for_twice() {
+        let stale = b"SERROR\0C0A000\0Mwie auch immer\0RRevalidateCachedQuery\0\0";
+        let request = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);
+        let after = |kinds: &[u8], error: &[u8]| {
+            let mut again = Again::default();
+            again.keep(&request);
+            kinds.iter().for_each(|kind| again.answered(*kind, None));
+            again.answered(backend::ERROR_RESPONSE, Some(error));
+            again.is_refused()
+        };
+        assert!(after(b"", stale) && after(b"1N3S", stale));
+        assert!(!after(b"", b"SERROR\0C0A000\0Rsomewhere else\0\0"));
+        for told in [b"2", b"t", b"T", b"n"] {
+            assert!(!after(told, stale), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A client's request as bytes: the messages that the server answers with one `ReadyForQuery`.
+//!
+//! Always true: what has not come whole is no request.
+//! Not here: messages in pieces (`wire::Scanner`), what becomes of a request (`exchange`).
+
+use wire::frontend;
+
+/// The messages that stand here whole, each with its place, kind and body; up to the first that does not.
+pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at;
+        let (&kind, rest) = bytes.get(start..)?.split_first()?;
+        let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
+        let body = rest.get(size_of::<u32>()..length)?;
+        at = start + 1 + length;
+        Some((start, kind, body))
+    })
+}
+
+/// Whether these bytes are one request: a Query, or messages of the extended protocol up to their Sync.
+#[must_use]
+pub fn is_one_request(bytes: &[u8]) -> bool {
+    for (at, kind, body) in messages(bytes) {
+        let is_end = at + 1 + size_of::<u32>() + body.len() == bytes.len();
+        match kind {
+            frontend::QUERY => return at == 0 && is_end,
+            frontend::SYNC => return at > 0 && is_end,
+            frontend::PARSE
+            | frontend::BIND
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::CLOSE
+            | frontend::FLUSH => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::write;
+
+    use super::*;
+
+    fn batch(kinds: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        kinds.iter().for_each(|&kind| write::bare(&mut bytes, kind));
+        bytes
+    }
+
+    #[test]
+    fn one_request_goes_along() {
+        for kinds in [&b"Q"[..], b"PBDES", b"BEBES", b"PDHS", b"CS"] {
+            assert!(is_one_request(&batch(kinds)), "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_run_behind_a_sync_does_not() {
+        for kinds in [&b"BE"[..], b"BESBES", b"BESQ", b"QQ", b"BEQ", b"S", b"BESX", b"FS", b"dS", b""] {
+            assert!(!is_one_request(&batch(kinds)), "{kinds:?}");
+        }
+        let mut query = Vec::new();
+        write::query(&mut query, "select 1");
+        assert!(!is_one_request(&query[..7]), "it has not come whole");
+        assert!(!is_one_request(b"Q\0\0\0\x02"), "no message is that short");
+    }
+}

@@ -113,10 +113,6 @@ pub(crate) async fn listen(
                 match attend(&client, connection, &mut channels, &mut orders, limit, &tell).await {
                     End::Broken => tell(News::Says(Report::Lost)),
                     End::Idle => continue,
-                    End::Over => {
-                        tell(News::Says(Report::Lost));
-                        return;
-                    }
                 }
             }
             Err(error) => refuse_new(&mut channels, &error, &tell),
@@ -142,8 +138,6 @@ enum End {
     Broken,
     /// Nobody has wanted anything of it for some time.
     Idle,
-    /// There will be no more orders.
-    Over,
 }
 
 /// One session from its login to its end.
@@ -180,7 +174,7 @@ async fn attend(
             order = orders.recv() => {
                 let Some(order) = order else {
                     connection.abort();
-                    return End::Over;
+                    return End::Broken;
                 };
                 note(channels, order.clone());
                 let is_there = match order {

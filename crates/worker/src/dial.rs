@@ -313,12 +313,8 @@ impl<I: Io> Worker<I> {
         }
         let mut look = Look::new(Touches::NOTHING, std::iter::empty());
         look.add_functions();
-        let mut out = Vec::new();
-        write::query(&mut out, &look.question());
         server.stage = Stage::Introducing;
-        server.exchange.asks_ours();
-        server.look = Some(Box::new(look));
-        self.io.send(server.conn, out.into());
+        self.ask(key, look);
     }
 
     /// `connect_query` has been answered, or what the functions of its database may do.

@@ -104,13 +104,7 @@ impl<I: Io> Worker<I> {
         }
         ready.ear().is_marked(number);
         self.places.databases[server.database as usize].listening.marks.insert(number, client_key);
-        let look = Look::of_mark(number);
-        let mut out = Vec::new();
-        write::query(&mut out, &look.question());
-        server.exchange.asks_ours();
-        server.look = Some(Box::new(look));
-        server.asked = self.now;
-        self.io.send(server.conn, out.into());
+        self.ask(server_key, Look::of_mark(number));
         self.arm_server(server_key);
     }
 
@@ -270,6 +264,8 @@ impl<I: Io> Worker<I> {
         let Some(mut ear) = ready.ear.take() else { return };
         let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         self.unsubscribe(client, database, &ear.leaves(None));
+        // Its server may be closed before it has sent the mark.
+        self.places.databases[database as usize].listening.marks.retain(|_, whose| *whose != client);
     }
 
     /// The session for all listens to a channel now, or cannot. `number` is that of the question: one that was asked before everybody

@@ -11,7 +11,7 @@ use base::planted::{self, Planted};
 use config::Policy;
 use pool::{ClientKey, Likeness, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Kind, Overrides, Pin, Statements};
+use protocol::state::{Kind, Look, Overrides, Pin, Statements};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches};
@@ -120,13 +120,19 @@ impl<I: Io> Worker<I> {
         if rules.is_some_and(|rules| rules.policy(Kind::Statement) == Policy::Virtualize) {
             look.carry_statements();
         }
+        self.ask(server_key, look);
+        self.arm_server(server_key);
+    }
+
+    /// Sends a question of ours to a server.
+    pub(crate) fn ask(&mut self, server_key: ServerKey, look: Look) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();
         write::query(&mut out, &look.question());
         server.exchange.asks_ours();
         server.look = Some(Box::new(look));
         server.asked = self.now;
         self.io.send(server.conn, out.into());
-        self.arm_server(server_key);
     }
 
     /// The server has told what its session has.

@@ -67,7 +67,10 @@ fn policy(word: &str, kind: Option<Holding>) -> Result<Policy, Misfit> {
         // They follow their client wherever they can; what is here is about those that cannot.
         () if is("virtualize") && kind == Some(Holding::Setting) => Ok(Policy::Pin),
         () if is("virtualize") && matches!(kind, Some(Holding::Channel | Holding::Statement)) => Ok(Policy::Virtualize),
-        () => Err(misfit(word, ["pin", "warn", "reject"].into_iter())),
+        () => {
+            let follows = matches!(kind, Some(Holding::Setting | Holding::Channel | Holding::Statement));
+            Err(misfit(word, ["pin", "warn", "reject"].into_iter().chain(follows.then_some("virtualize"))))
+        }
     }
 }
 
@@ -122,6 +125,8 @@ mod tests {
             ("lok=reject", "lok", Some("did you mean \"lock\"?")),
             ("lock=rejekt", "rejekt", Some("did you mean \"reject\"?")),
             ("lock=virtualize", "virtualize", None),
+            ("listen=virtualise", "virtualise", Some("did you mean \"virtualize\"?")),
+            ("virtualise", "virtualise", None),
             ("lock=", "", None),
         ] {
             let misfit = Policies::read(text).expect_err(text);

@@ -122,10 +122,10 @@ impl Look {
     /// The SQL, for one simple query.
     #[must_use]
     pub fn question(&self) -> String {
-        // Whoever sees it in `pg_stat_activity` wants to know whose it is.
         if let Some(number) = self.mark {
             return format!("LISTEN \"{MARKS}\";NOTIFY \"{MARKS}\",'{number}'");
         }
+        // Whoever sees it in `pg_stat_activity` wants to know whose it is.
         let mut sql = String::from("/* trunkline: what this session keeps */");
         let mut part = |is_asked: bool, text: &str| {
             if is_asked {

@@ -146,11 +146,12 @@ impl Overrides {
     /// Whether both have the same of that.
     #[must_use]
     pub fn reads_like(&self, other: &Self) -> bool {
-        let deciding = |all: &Self| -> Vec<(Box<str>, Box<str>)> {
-            let some = all.iter().filter(|(name, _)| decides_meaning(name));
-            some.map(|(name, value)| (name.into(), value.into())).collect()
+        let dialect = |all: &Self| {
+            let mut written = Vec::new();
+            all.write_dialect(&mut written);
+            written
         };
-        deciding(self) == deciding(other)
+        dialect(self) == dialect(other)
     }
 
     /// What a server that has these must be told to have those of `client`: each setting with its value, or without one where it is

@@ -100,8 +100,27 @@ pub(crate) fn a_statement_survives_discard_all_of_another_and_a_change_of_its_ta
     assert_eq!(use_it().value(), "number 7");
 }
 
+/// By the protocol, too, may be used what was prepared by SQL.
+pub(crate) fn a_name_that_is_not_there_is_for_the_server_to_refuse(house: &House) {
+    let pooler = house.pooler("prepared_unknown", &["pool_mode = transaction"]);
+    let mut ann = pooler.client("u", "prepared_unknown");
+    let mut use_it = |before: &str| -> Answer {
+        if !before.is_empty() {
+            ann.run(before);
+        }
+        say(&mut ann, &[bind("", "by_sql", &[]), execute("", 0), sync()]);
+        ann.answer()
+    };
+    let none = use_it("");
+    assert_eq!((none.error().code.as_str(), none.error().severity.as_str()), ("26000", "ERROR"));
+    assert_eq!(none.error().text, "prepared statement \"by_sql\" does not exist");
+    assert_eq!(use_it("begin; prepare by_sql as select 7").value(), "7");
+    assert_eq!(use_it("rollback").value(), "7");
+    assert_eq!(use_it("deallocate by_sql").error().code, "26000");
+}
+
 pub(crate) fn names_that_are_not_there_or_in_use_end_the_client(house: &House) {
-    let pooler = house.pooler("prepared_refused", &[]);
+    let pooler = house.pooler("prepared_refused", &["session_state = pgbouncer"]);
     let mut ann = pooler.client("u", "prepared_refused");
     say(&mut ann, &[frame(b'D', &[b"S", &strings(&["nobody"])[..]].concat()), sync()]);
     assert_eq!(ann.answer().errors.last().expect("an error").text, "prepared statement did not exist");

@@ -422,8 +422,9 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get_mut(server_key)?;
         let (library, tracked) = (&mut self.library, &self.force.tracked);
         let moment = Moment { now: self.now, changes: self.places.databases[server.database as usize].changes };
-        let mut following = Following { max, library, moment, tracked, tally: Tally::default(), unbound: None };
         let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
+        let tally = Tally::default();
+        let mut following = Following { max, follows, library, moment, tracked, tally, unbound: None };
         let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
         let rules = rules.filter(|rules| follows && rules.has_refusals()).cloned();
         let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];

@@ -35,6 +35,8 @@ pub(crate) struct Collected {
 pub(crate) struct Following<'a> {
     /// `max_prepared_statements`; 0 where nobody is followed.
     pub(crate) max: usize,
+    /// Whether the server has what its client has, and nothing else.
+    pub(crate) follows: bool,
     pub(crate) library: &'a mut Library,
     pub(crate) moment: Moment,
     pub(crate) tracked: &'a Tracked,
@@ -308,6 +310,7 @@ impl Following<'_> {
             exchange: &mut server.exchange,
             dialect,
             max: self.max,
+            follows: self.follows,
             moment: self.moment,
             tally: &mut self.tally,
             out,

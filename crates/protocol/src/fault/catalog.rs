@@ -104,7 +104,7 @@ faults! {
     InvalidServerParameter { why: Box<str> } = Client, PROTOCOL_VIOLATION, "invalid server parameter";
     /// A message of the extended protocol cannot be read.
     BrokenMessage { kind: u8 } = Client, PROTOCOL_VIOLATION, "broken {kind} packet", with kind = Request::name(*kind);
-    /// The client uses a prepared statement that it has not made.
+    /// The client uses a prepared statement that it has not made, where sessions do not follow their clients.
     StatementUnknown { name: Box<str> } = Client, PROTOCOL_VIOLATION, "prepared statement did not exist";
     /// The client prepares under a name that it uses already.
     StatementInUse { name: Box<str> } = Client, PROTOCOL_VIOLATION, "prepared statement name is already in use";

@@ -58,6 +58,11 @@ pub const NAME_BYTES_MAX: usize = 65_536;
 /// `pg_prepared_statements`.
 const PREFIX: &str = "PGBOUNCER_";
 
+/// Whether a server may have a statement of this name that no client has given it.
+fn is_ours(name: &[u8]) -> bool {
+    name.starts_with(PREFIX.as_bytes()) || name.starts_with(b"TRUNKLINE_")
+}
+
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

@@ -148,6 +148,7 @@ impl Stage {
             exchange: &mut server.exchange,
             dialect,
             max: self.max,
+            follows: false,
             tally: &mut tally,
             out: &mut out,
         };

@@ -229,6 +229,7 @@ mod tests {
                     exchange,
                     dialect,
                     max: 10,
+                    follows: false,
                     moment: Moment::default(),
                     tally: &mut tally,
                     out: &mut out,
@@ -282,6 +283,7 @@ mod tests {
             dialect,
             moment: Moment::default(),
             max: 10,
+            follows: false,
             tally: &mut tally,
             out: &mut out,
         };

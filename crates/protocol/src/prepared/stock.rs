@@ -17,7 +17,7 @@ use wire::{backend, frontend, write};
 use super::library::{Library, Statement};
 use super::look::Ask;
 use super::names::{Named, Names};
-use super::{Bytes, PREFIX, Tally};
+use super::{Bytes, PREFIX, Tally, is_ours};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
 
@@ -121,6 +121,8 @@ pub struct Sides<'a> {
     pub dialect: Rc<[u8]>,
     /// `max_prepared_statements`, not 0.
     pub max: usize,
+    /// Whether the session of the server is that of the client: then it is for the server to say that there is no such statement.
+    pub follows: bool,
     /// Now.
     pub moment: Moment,
     /// What is counted.
@@ -259,7 +261,10 @@ impl Stock {
         let found = sides.names.find(name, &sides.dialect, sides.library).map_err(|()| Fault::StatementsFull)?;
         let Some((statement, named_by)) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
-            return if is_server_s { Ok(None) } else { Err(Fault::StatementUnknown { name: shown(name) }) };
+            return match is_server_s || sides.follows && !is_ours(name) {
+                true => Ok(None),
+                false => Err(Fault::StatementUnknown { name: shown(name) }),
+            };
         };
         let has = self.has(&statement, named_by, sides.exchange.epoch());
         // Where nothing can be sent unseen, the server is to say that it has no such statement.

@@ -24,6 +24,7 @@ struct Stage {
     max: usize,
     dialect: Rc<[u8]>,
     moment: Moment,
+    follows: bool,
 }
 
 impl Stage {
@@ -35,6 +36,7 @@ impl Stage {
             max,
             dialect: [][..].into(),
             moment: Moment::default(),
+            follows: false,
         }
     }
 
@@ -50,6 +52,7 @@ impl Stage {
             exchange,
             dialect,
             max: self.max,
+            follows: self.follows,
             tally: &mut self.tally,
             out: &mut out,
         };
@@ -404,6 +407,16 @@ fn a_name_in_use_is_refused_and_so_is_one_that_nobody_gave() {
     assert_eq!(t.try_ask(&mut ann, bind("b\n")), Err(Fault::StatementUnknown { name: "b?".into() }));
     t.close(&mut ann, "a");
     assert_eq!(t.parse(&mut ann, "a", "select 1"), "");
+}
+
+#[test]
+fn where_sessions_follow_the_server_says_that_there_is_none_unless_it_is_named_as_ours() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    assert_eq!(t.bind(&mut ann, "b"), "as it is");
+    for name in ["PGBOUNCER_1", "TRUNKLINE_STATE_1"] {
+        assert_eq!(t.try_ask(&mut ann, bind(name)), Err(Fault::StatementUnknown { name: name.into() }));
+    }
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod signals;
 mod smoke;
 mod sockets;
 mod state;
+mod stranded;
 mod syslog;
 mod takeover;
 mod timeouts;
@@ -119,12 +120,15 @@ fn list() -> Vec<Entry> {
         state::no_tenant_reads_what_is_another_ones,
         state::what_is_set_goes_along_with_the_request,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
+        stranded::locks_that_are_left_behind_are_told,
+        stranded::locks_that_nobody_has_seen_taken_are_found,
         alike::random_sessions_are_what_they_would_be_on_a_direct_connection,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,
         prepared::clients_share_what_they_prepare_and_not_its_names,
         prepared::what_is_read_when_it_is_prepared_is_read_for_each_client,
         prepared::a_statement_survives_discard_all_of_another_and_a_change_of_its_table,
         prepared::names_that_are_not_there_or_in_use_end_the_client,
+        prepared::a_name_that_is_not_there_is_for_the_server_to_refuse,
         traffic::copy_of_200_mb_passes_both_ways,
         traffic::a_cursor_reads_100_000_rows_in_a_transaction,
         traffic::an_error_in_a_pipeline_skips_to_its_sync_and_no_further,

@@ -15,8 +15,8 @@ use pool::ClientKey;
 use reactor::{Level, LogTarget};
 use wire::Request;
 use worker::letters::{
-    Force, Found, Ids, Inquirer, Judge, Order as Task, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown,
-    Snapshot, ToControl, ToWorker, Told, Verdict,
+    Force, Found, Ids, Inquirer, Judge, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown, Snapshot,
+    ToControl, ToWorker, Told, Verdict,
 };
 
 use crate::console::show::{Subject, View};
@@ -33,6 +33,7 @@ use crate::secrets::Questions;
 use crate::service::Service;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
+use crate::sweeper::{self, Sweeper};
 use crate::waits::Waits;
 use crate::zones::{Serial, Zones};
 
@@ -95,6 +96,13 @@ pub enum Event {
         database: Arc<str>,
         /// What it says.
         report: listeners::Report,
+    },
+    /// A question about locks is answered.
+    Swept {
+        /// Which.
+        question: sweeper::Question,
+        /// The answer, or why there is none.
+        answer: Result<sweeper::Answer, String>,
     },
     /// It is known who a user of the system is, or that nobody knows.
     SystemUser {
@@ -171,8 +179,9 @@ pub struct Control<S> {
     pub(crate) has_handed_over: bool,
     pub(crate) ids: Ids,
     pub(crate) service: Service,
+    pub(crate) sweeper: Sweeper,
     /// The workers that have nothing left that the shutdown waits for, as far as they have told.
-    drained: BTreeSet<WorkerId>,
+    pub(crate) drained: BTreeSet<WorkerId>,
 }
 
 /// A client of the console that waits for its answer.
@@ -191,6 +200,10 @@ pub(crate) enum Purpose {
     Period,
     /// The databases that KILL without a name is about.
     Kill(Asker),
+    /// Which servers may be asked for locks.
+    Sweep,
+    /// Whose the locks are that have been found.
+    Swept(Box<(sweeper::Question, sweeper::Answer)>),
 }
 
 impl<S> Control<S> {
@@ -206,6 +219,8 @@ impl<S> Control<S> {
     ) -> Self {
         let mut zones = Zones::default();
         zones.ask_every(now.time, force.settings.dns_zone_check_period);
+        let mut sweeper = Sweeper::default();
+        sweeper.sweep_every(now.time, force.settings.lock_sweep_interval);
         Self {
             period_ends: now.time + force.settings.stats_period,
             source,
@@ -235,6 +250,7 @@ impl<S> Control<S> {
             has_handed_over: false,
             ids: Ids::default(),
             service: Service::default(),
+            sweeper,
             drained: BTreeSet::new(),
         }
     }
@@ -268,6 +284,7 @@ impl<S> Control<S> {
                 self.errands.push_back(Errand { database, user: None, order });
             }
             Event::Listener { database, report } => self.listener_says(database, report),
+            Event::Swept { question, answer } => self.swept(question, answer),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
                 self.system_users.push_back((from, client, uid));
             }
@@ -346,7 +363,12 @@ impl<S> Control<S> {
     /// When [`Event::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Time {
-        let others = [self.surveys.next_deadline(), self.ending_deadline(), self.zones.next_deadline()];
+        let others = [
+            self.surveys.next_deadline(),
+            self.ending_deadline(),
+            self.zones.next_deadline(),
+            self.sweeper.next_deadline(),
+        ];
         others.into_iter().flatten().fold(self.period_ends, Time::min)
     }
 
@@ -375,6 +397,7 @@ impl<S> Control<S> {
         }
         self.expire_ending();
         self.zones.tick(self.now.time, self.force.settings.dns_zone_check_period);
+        self.sweep();
         while let Some((purpose, silent)) = self.surveys.give_up(self.now.time) {
             self.give_up(&purpose, &silent);
         }
@@ -410,8 +433,9 @@ impl<S> Control<S> {
         let (settings, users) = (&self.force.settings, &self.force.users);
         let (standing, history, now) = (&self.force.standing, &self.history, self.now.time);
         let (is_suspended, log_lines_lost) = (self.is_suspended, self.force.log.lost());
-        let zones = &self.zones;
-        let view = View { settings, users, standing, is_suspended, snapshots, history, zones, log_lines_lost, now };
+        let (zones, sweeper) = (&self.zones, &self.sweeper);
+        let view =
+            View { settings, users, standing, is_suspended, snapshots, history, zones, sweeper, log_lines_lost, now };
         let table = subject.table(&view);
         self.answer(asker, Answer::Table(table));
     }
@@ -421,6 +445,8 @@ impl<S> Control<S> {
         match purpose {
             Purpose::Show(asker, subject) => self.show(asker, subject, snapshots),
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),
+            Purpose::Sweep => self.sweep_begins(snapshots),
+            Purpose::Swept(swept) => self.sweep_ends(&swept.0, &swept.1, snapshots),
             Purpose::Period => {
                 let averages = self.history.close_period(self.now.time, history::gather(snapshots));
                 self.service.status(&averages.to_string());
@@ -438,6 +464,7 @@ impl<S> Control<S> {
         match purpose {
             Purpose::Show(asker, _) | Purpose::Kill(asker) => self.refuse(*asker, Refusal::new(text)),
             Purpose::Period => self.log(Level::Warning, format_args!("statistics: {text}")),
+            Purpose::Sweep | Purpose::Swept(_) => self.log(Level::Warning, format_args!("locks: {text}")),
         }
     }
 
@@ -544,37 +571,6 @@ impl<S> Control<S> {
         self.ending.begin(self.now.time);
         self.drained.clear();
         self.post_all(|| ToWorker::Shutdown(way));
-    }
-
-    /// Nobody has anything left any more, as far as it was told before now.
-    pub(crate) fn forget_drained(&mut self) {
-        self.drained.clear();
-    }
-
-    /// A worker has nothing left, or has somebody after all.
-    fn drained(&mut self, from: WorkerId, is_drained: bool) {
-        match is_drained {
-            true => drop(self.drained.insert(from)),
-            false => drop(self.drained.remove(&from)),
-        }
-        if self.drained.len() == self.workers.len() {
-            // Somebody may be on the way from one worker to another, and is seen when all are asked once more.
-            self.give(&Task::ConfirmDrained, Waiter::Shutdown);
-        }
-    }
-
-    /// So many workers have confirmed that they have nothing left. Another one will tell when it has.
-    pub(crate) fn confirmed(&mut self, workers: u32) {
-        if (workers as usize) < self.workers.len() || self.drained.len() < self.workers.len() {
-            return;
-        }
-        let what = match self.shutdown {
-            Some(Shutdown::WaitForServers) => "server",
-            Some(Shutdown::WaitForClients) => "client",
-            Some(Shutdown::Now) | None => return,
-        };
-        self.log(Level::Log, format_args!("{what} connections dropped, exiting"));
-        self.go_down(Shutdown::Now);
     }
 
     pub(crate) fn posts(&self) -> &[Post<ToWorker<S>>] {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::Key;
 use config::Overrides;
-use worker::letters::{Standing, Totals};
+use worker::letters::{Order as Task, Standing, Totals};
 
 use crate::source::{Files, first_force};
 

@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
-use base::Time;
+use base::{Time, WorkerId};
 use reactor::Level;
-use worker::letters::{Shutdown, ToWorker};
+use worker::letters::{Order, Shutdown, ToWorker};
 
 use crate::control::Control;
+use crate::orders::Waiter;
 
 /// How far a shutdown has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +30,37 @@ impl Ending {
 }
 
 impl<S> Control<S> {
+    /// Nobody has anything left any more, as far as it was told before now.
+    pub(crate) fn forget_drained(&mut self) {
+        self.drained.clear();
+    }
+
+    /// A worker has nothing left, or has somebody after all.
+    pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool) {
+        match is_drained {
+            true => drop(self.drained.insert(from)),
+            false => drop(self.drained.remove(&from)),
+        }
+        if self.drained.len() == self.workers() {
+            // Somebody may be on the way from one worker to another, and is seen when all are asked once more.
+            self.give(&Order::ConfirmDrained, Waiter::Shutdown);
+        }
+    }
+
+    /// So many workers have confirmed that they have nothing left. Another one will tell when it has.
+    pub(crate) fn confirmed(&mut self, workers: u32) {
+        if (workers as usize) < self.workers() || self.drained.len() < self.workers() {
+            return;
+        }
+        let what = match self.shutdown {
+            Some(Shutdown::WaitForServers) => "server",
+            Some(Shutdown::WaitForClients) => "client",
+            Some(Shutdown::Now) | None => return,
+        };
+        self.log(Level::Log, format_args!("{what} connections dropped, exiting"));
+        self.go_down(Shutdown::Now);
+    }
+
     /// When a shutdown that waits goes on by itself.
     pub(crate) fn ending_deadline(&self) -> Option<Time> {
         if !matches!(self.shutdown, Some(Shutdown::WaitForClients | Shutdown::WaitForServers)) {

@@ -23,6 +23,7 @@ mod service;
 mod source;
 mod successor;
 mod survey;
+mod sweeper;
 mod tls;
 mod waits;
 mod zones;
@@ -38,6 +39,7 @@ pub use source::{
     Files, Rules, Source, first_force, open_log, read_name_servers, read_rules, read_users, tuning, words_of,
 };
 pub use successor::Predecessor;
+pub use sweeper::{Answer as SweptLocks, Question as SweepQuestion};
 pub use tls::read_tls;
 pub use zones::Serial;
 

@@ -53,6 +53,9 @@ impl<S> Control<S> {
             self.period_ends = self.now.time + settings.stats_period;
         }
         let old_period = self.force.settings.dns_zone_check_period;
+        if settings.lock_sweep_interval != self.force.settings.lock_sweep_interval {
+            self.sweeper.sweep_every(self.now.time, settings.lock_sweep_interval);
+        }
         self.force = Arc::new(source::next_force(settings, users, rules, tls, log, &self.force));
         self.heed_zones(old_period);
         self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));

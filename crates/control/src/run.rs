@@ -23,7 +23,7 @@ use crate::listeners::Errand;
 use crate::resolver::{Desk, Resolver};
 use crate::secrets;
 use crate::zones::Serial;
-use crate::{judges, listeners, names, source};
+use crate::{judges, listeners, names, source, sweeper};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -171,6 +171,21 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             }
             if let Some(orders) = sessions.get(&database) {
                 let _ = orders.send(order);
+            }
+        }
+        while let Some(question) = control.next_sweep() {
+            let limit = control.question_limit();
+            match secrets::pair() {
+                Ok((near, far)) => {
+                    control.connect_own(question.database(), far.into());
+                    questions.spawn(async move {
+                        let answer = sweeper::put(&question, near, limit).await;
+                        Event::Swept { question, answer }
+                    });
+                }
+                Err(error) => {
+                    control.handle(clock.now(), Event::Swept { question, answer: Err(error.to_string()) });
+                }
             }
         }
         while let Some((from, client, uid)) = control.next_system_user() {

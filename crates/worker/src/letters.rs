@@ -150,6 +150,15 @@ pub enum ToWorker<S> {
         /// Why it cannot.
         error: Option<String>,
     },
+    /// A server has advisory locks that no client is known to hold, or its client is taken to hold some that are not there.
+    LocksDiffer {
+        /// Its number.
+        server: u64,
+        /// Those that nobody is known to hold, in words.
+        locks: Vec<String>,
+        /// Whether this has not been told before.
+        is_new: bool,
+    },
     /// That session has ended: it listens to nothing until it is there again.
     ListenerLost {
         /// In which database.
@@ -592,6 +601,8 @@ pub struct Row {
     pub unsent: usize,
     /// Its prepared statements.
     pub prepared_statements: usize,
+    /// When a server was last asked for something, if it does nothing now and is in no transaction.
+    pub at_rest_since: Option<Time>,
 }
 
 /// A name of hosts.

@@ -30,6 +30,7 @@ mod lend;
 pub mod letters;
 mod listen;
 mod loan;
+mod locks;
 mod login;
 mod look;
 mod loss;

@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
                 ((*request.user).into(), (*request.database).into(), state, None, "".into(), Some(client.since))
             }
             ClientStage::Console(console) => {
-                ((*console.user).into(), CONSOLE.into(), "active", None, console.application_name.clone(), None)
+                ((*console.user).into(), CONSOLE.into(), "idle", None, console.application_name.clone(), None)
             }
             ClientStage::Ready(ready) => {
                 let database = self.places.pool(ready.pool)?.database_name.clone();
@@ -145,6 +145,7 @@ impl<I: Io> Worker<I> {
             held,
             unsent: self.io.unsent(client.conn),
             prepared_statements: names,
+            at_rest_since: None,
         })
     }
 
@@ -181,6 +182,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { .. } => "active",
             Stage::Cleaning(cleaning) => cleaning.word(),
         };
+        let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.exchange.may_end();
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
         let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
         Row {
@@ -204,6 +206,7 @@ impl<I: Io> Worker<I> {
             held: 0,
             unsent: self.io.unsent(server.conn),
             prepared_statements: server.stock.count(),
+            at_rest_since: is_at_rest.then_some(server.asked),
         }
     }
 

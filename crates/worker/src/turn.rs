@@ -383,6 +383,7 @@ impl<I: Io> Worker<I> {
                 self.heard(&database, &channel, number, error.as_deref());
             }
             ToWorker::ListenerLost { database } => self.listener_lost(&database),
+            ToWorker::LocksDiffer { server, locks, is_new } => self.locks_differ(server, &locks, is_new),
             ToWorker::Client(traveller) => self.receive_traveller(*traveller),
             ToWorker::Cancel { key, requester, since } => self.cancel(key, requester, since),
             ToWorker::PassOn { peer, key, requester, since } => self.pass_on(peer, key, requester, since),

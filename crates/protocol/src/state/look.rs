@@ -341,10 +341,27 @@ const SETTINGS: &str = "'s',name,pg_catalog.current_setting(name),NULL FROM pg_c
     WHERE source OPERATOR(pg_catalog.=) 'session'";
 const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
     FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
-const LOCKS: &str = "'l',CASE WHEN objsubid OPERATOR(pg_catalog.=) 1 \
+/// The key of an advisory lock, as those say it who take one.
+macro_rules! lock_key {
+    () => {
+        "CASE WHEN objsubid OPERATOR(pg_catalog.=) 1 \
     THEN ((classid::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) objid::pg_catalog.int8)::pg_catalog.text \
-    ELSE pg_catalog.concat(classid,', ',objid) END,mode,NULL FROM pg_catalog.pg_locks \
-    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
+    ELSE pg_catalog.concat(classid,', ',objid) END"
+    };
+}
+const LOCKS: &str = concat!(
+    "'l',",
+    lock_key!(),
+    ",mode,NULL FROM pg_catalog.pg_locks \
+    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
+);
+/// The process that is asked, and, beside it, process, key and mode of each advisory lock that one of `$1` has: one row at least.
+pub const ALL_LOCKS: &str = concat!(
+    "/* trunkline: who holds locks */ SELECT pg_catalog.pg_backend_pid(),l.pid,",
+    lock_key!(),
+    ",l.mode FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
+    ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND l.pid OPERATOR(pg_catalog.=) ANY($1)"
+);
 const CHANNELS: &str = "'n',c,NULL,NULL FROM pg_catalog.pg_listening_channels() c";
 const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_class \
     WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \

@@ -14,7 +14,7 @@ mod traces;
 
 pub use along::Prepared;
 pub use ear::{Ear, MARKS, channel_of, mark_of};
-pub use look::{Look, Seen};
+pub use look::{ALL_LOCKS, Look, Seen};
 pub use overrides::Overrides;
 pub use pins::{Hold, Kind, Pin};
 pub use statements::{Preparation, Statement, Statements};

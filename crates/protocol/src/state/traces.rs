@@ -76,6 +76,11 @@ impl Traces {
         }
     }
 
+    /// What is known of this may not be so.
+    pub fn doubt(&mut self, what: Touches) {
+        self.touched |= what;
+    }
+
     /// Whether its server has to be asked before anything is known of what it has.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {

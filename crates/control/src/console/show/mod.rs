@@ -28,6 +28,7 @@ use worker::letters::{Parts, Snapshot, Standing};
 
 use super::table::{Cell, Column, Table, text};
 use crate::history::History;
+use crate::sweeper::Sweeper;
 use crate::zones::Zones;
 
 /// One thing that can be shown.
@@ -60,6 +61,8 @@ pub(crate) struct View<'v> {
     pub(crate) history: &'v History,
     /// The zones of names.
     pub(crate) zones: &'v Zones,
+    /// Locks that nobody is known to hold.
+    pub(crate) sweeper: &'v Sweeper,
     /// Lines that a log has not taken.
     pub(crate) log_lines_lost: u64,
     /// The time.
@@ -123,7 +126,7 @@ impl Subject {
     }
 }
 
-const NOTHING: Parts = Parts {
+pub(crate) const NOTHING: Parts = Parts {
     clients: false,
     servers: false,
     pools: false,
@@ -228,6 +231,7 @@ pub(crate) mod tests {
             held: 0,
             unsent: 0,
             prepared_statements: 0,
+            at_rest_since: None,
         }
     }
 
@@ -275,6 +279,7 @@ pub(crate) mod tests {
             snapshots,
             history: &history,
             zones: &zones,
+            sweeper: &Sweeper::default(),
             log_lines_lost: 0,
             now,
         };

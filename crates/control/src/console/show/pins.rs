@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use base::Time;
 use protocol::state::Kind;
 use worker::letters::{ChannelRow, Parts, PinRow};
 
 use super::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, number, text};
+use crate::sweeper::Stranded;
 
 const PINS_PART: Parts = Parts { pins: true, ..NOTHING };
 
@@ -44,8 +46,8 @@ pub(super) const PIN_TOTALS: Subject = Subject {
 
 pub(super) const LOCKS: Subject = Subject {
     name: "LOCKS",
-    doc: "The session-level advisory locks that clients hold.",
-    parts: PINS_PART,
+    doc: "The session-level advisory locks that clients hold, and those that nobody is known to hold (`lock_sweep_interval`).",
+    parts: Parts { servers: true, ..PINS_PART },
     columns: &[
         Column::text("database"),
         Column::text("key"),
@@ -145,7 +147,28 @@ fn locks(view: &View<'_>) -> Vec<Vec<Cell>> {
             number(row.age.as_secs()),
         ]
     };
-    rows(view).iter().filter(|row| row.pin.hold.kind == Kind::Lock).map(cells).collect()
+    let known = rows(view);
+    let known = known.iter().filter(|row| row.pin.hold.kind == Kind::Lock).map(cells);
+    known.chain(view.sweeper.stranded(view.snapshots).map(|stranded| stranded_cells(stranded, view.now))).collect()
+}
+
+/// A lock without a client.
+fn stranded_cells(stranded: &Stranded, now: Time) -> Vec<Cell> {
+    let (key, mode) = &stranded.lock;
+    vec![
+        text(&*stranded.database),
+        text(&**key),
+        text(&**mode),
+        text(&*stranded.user),
+        None,
+        None,
+        None,
+        None,
+        text(format!("S-0x{:x}", stranded.server)),
+        number(stranded.pid),
+        moment(stranded.since.wall),
+        number(now.since(stranded.since.time).as_secs()),
+    ]
 }
 
 /// As the log calls them.

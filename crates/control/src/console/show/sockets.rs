@@ -192,6 +192,7 @@ mod tests {
             close_needed: true,
             application_name: "shop".into(),
             prepared_statements: 4,
+            at_rest_since: None,
             tls: "TLSv1.3/X".into(),
             remote_pid: 99,
             ..row(30)

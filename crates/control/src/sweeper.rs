@@ -1,0 +1,383 @@
+//! Advisory locks that nobody is known to hold: every `lock_sweep_interval` what PostgreSQL says of our servers is held against what
+//! our clients are known to hold.
+//!
+//! Always true: a lock counts only if its server has done nothing else from before the question until after the answer; nobody is
+//! asked twice while nothing happens, so that servers grow idle and are closed.
+//! Not here: what is done about such a server (`worker::locks`), which locks clients are known to hold (`protocol::state`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Time;
+use protocol::state::{ALL_LOCKS, Kind};
+use reactor::Level;
+use tokio::net::UnixStream;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Config, NoTls, Row as Answered};
+use worker::letters::{Parts, PinRow, Row, Snapshot, ToWorker};
+
+use crate::control::{Control, Moment, Purpose};
+use crate::secrets::words;
+
+/// Where servers are: address and port.
+type Place = (Box<str>, u16);
+
+/// What is asked of one PostgreSQL.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    place: Place,
+    /// Through which pool.
+    database: Arc<str>,
+    user: Arc<str>,
+    /// Our servers there that do nothing just now.
+    servers: BTreeSet<AtRest>,
+}
+
+/// A server by its number, its process, and the moment when it was last asked for something.
+type AtRest = (u64, u32, Time);
+
+impl Question {
+    /// The database through whose pool it is to be put.
+    #[must_use]
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+}
+
+/// What PostgreSQL says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The process that was asked.
+    pid: u32,
+    /// Process, key and mode of each lock.
+    locks: Vec<(u32, Lock)>,
+}
+
+/// Key and mode.
+type Lock = (Box<str>, Box<str>);
+
+/// A lock that nobody is known to hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stranded {
+    pub(crate) database: Arc<str>,
+    pub(crate) user: Arc<str>,
+    pub(crate) server: u64,
+    pub(crate) pid: u32,
+    pub(crate) lock: Lock,
+    /// When it was found.
+    pub(crate) since: Moment,
+}
+
+/// What is to be done about a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Finding {
+    database: Arc<str>,
+    server: u64,
+    /// What it has and nobody is known to hold; or nothing, where somebody is taken to hold what is not there.
+    locks: Vec<Lock>,
+    is_new: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sweeper {
+    /// When the next round begins; never without an interval.
+    due: Option<Time>,
+    /// Servers that have been looked at, and have done nothing since if this is still so.
+    quiet: BTreeSet<AtRest>,
+    questions: VecDeque<Question>,
+    stranded: Vec<Stranded>,
+}
+
+impl Sweeper {
+    /// A round begins after each interval.
+    pub(crate) fn sweep_every(&mut self, now: Time, interval: Option<Duration>) {
+        self.due = interval.map(|interval| now + interval);
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Whether a round begins now.
+    fn is_due(&mut self, now: Time, interval: Option<Duration>) -> bool {
+        let is_due = self.due.is_some_and(|due| due <= now);
+        if is_due {
+            self.sweep_every(now, interval);
+        }
+        is_due
+    }
+
+    /// The locks that nobody is known to hold, on servers that there still are.
+    pub(crate) fn stranded<'a>(&'a self, snapshots: &'a [Snapshot]) -> impl Iterator<Item = &'a Stranded> {
+        let servers: BTreeSet<u64> = servers(snapshots).map(|row| row.id).collect();
+        self.stranded.iter().filter(move |stranded| servers.contains(&stranded.server))
+    }
+
+    /// What is to be asked: one question for each PostgreSQL at which something has happened since the last time, through a pool
+    /// that has a server to spare.
+    fn ask(&mut self, snapshots: &[Snapshot]) {
+        let mut rows: BTreeMap<Place, Vec<&Row>> = BTreeMap::new();
+        for row in servers(snapshots) {
+            rows.entry(place_of(row)).or_default().push(row);
+        }
+        let mut quiet = BTreeSet::new();
+        for (place, rows) in rows {
+            let servers: BTreeSet<AtRest> = rows.iter().filter_map(|row| at_rest(row)).collect();
+            quiet.extend(servers.intersection(&self.quiet));
+            let Some(spare) = rows.iter().find(|row| is_idle(row)) else { continue };
+            if servers.len() == rows.len() && servers.is_subset(&self.quiet) {
+                continue;
+            }
+            let (database, user) = (spare.database.clone(), spare.user.clone());
+            self.questions.push_back(Question { place, database, user, servers });
+        }
+        self.quiet = quiet;
+    }
+
+    /// What follows from an answer.
+    fn compare(&mut self, now: Moment, question: &Question, answer: &Answer, snapshots: &[Snapshot]) -> Vec<Finding> {
+        let mut locks: BTreeMap<u32, BTreeSet<&Lock>> = BTreeMap::new();
+        for (pid, lock) in &answer.locks {
+            locks.entry(*pid).or_default().insert(lock);
+        }
+        let mut findings = Vec::new();
+        let before = std::mem::take(&mut self.stranded);
+        let there: BTreeMap<u64, &Row> = servers(snapshots).map(|row| (row.id, row)).collect();
+        let is_elsewhere =
+            |stranded: &&Stranded| there.get(&stranded.server).is_some_and(|row| place_of(row) != question.place);
+        self.stranded.extend(before.iter().filter(is_elsewhere).cloned());
+        let here = || there.values().filter(|row| place_of(row) == question.place);
+        for row in here() {
+            // The one that was asked was nobody's just then.
+            let is_same = |known: &AtRest| question.servers.contains(known) || row.remote_pid == answer.pid;
+            let Some(now_at_rest) = at_rest(row).filter(is_same) else { continue };
+            self.quiet.insert(now_at_rest);
+            let known: BTreeSet<Lock> = pins_of(snapshots, row.id).filter_map(lock_of).collect();
+            if !is_idle(row) && pins_of(snapshots, row.id).next().is_none() {
+                // Whoever has it is about to give it back, or has it for its session.
+                continue;
+            }
+            let has = locks.remove(&row.remote_pid).unwrap_or_default();
+            let unknown: Vec<Lock> =
+                has.iter().filter(|lock| !known.contains(**lock)).map(|lock| (*lock).clone()).collect();
+            let is_missing = known.iter().any(|lock| !has.contains(lock));
+            if unknown.is_empty() && !is_missing {
+                continue;
+            }
+            let of_before =
+                |lock: &Lock| before.iter().find(|stranded| stranded.server == row.id && stranded.lock == *lock);
+            let is_new = unknown.is_empty() || unknown.iter().any(|lock| of_before(lock).is_none());
+            self.stranded.extend(unknown.iter().map(|lock| Stranded {
+                database: row.database.clone(),
+                user: row.user.clone(),
+                server: row.id,
+                pid: row.remote_pid,
+                lock: lock.clone(),
+                since: of_before(lock).map_or(now, |stranded| stranded.since),
+            }));
+            findings.push(Finding { database: row.database.clone(), server: row.id, locks: unknown, is_new });
+        }
+        findings
+    }
+}
+
+impl<S> Control<S> {
+    /// The next question about locks to be put; [`crate::Event::Swept`] must follow.
+    pub fn next_sweep(&mut self) -> Option<Question> {
+        self.sweeper.questions.pop_front()
+    }
+
+    pub(crate) fn sweep(&mut self) {
+        let interval = self.force.settings.lock_sweep_interval;
+        if self.sweeper.is_due(self.now.time, interval) && self.shutdown.is_none() && !self.is_suspended {
+            self.ask_all(WHAT, Purpose::Sweep);
+        }
+    }
+
+    /// What servers there are is known: whom to ask.
+    pub(crate) fn sweep_begins(&mut self, snapshots: &[Snapshot]) {
+        self.sweeper.ask(snapshots);
+    }
+
+    /// A question has been answered.
+    pub(crate) fn swept(&mut self, question: Question, answer: Result<Answer, String>) {
+        match answer {
+            Ok(answer) => self.ask_all(WHAT, Purpose::Swept(Box::new((question, answer)))),
+            Err(error) => {
+                let Question { place: (addr, port), database, .. } = question;
+                let line = format_args!("cannot look for locks at {addr}:{port}, database \"{database}\": {error}");
+                self.log(Level::Warning, line);
+            }
+        }
+    }
+
+    /// What servers there are after the answer is known, too.
+    pub(crate) fn sweep_ends(&mut self, question: &Question, answer: &Answer, snapshots: &[Snapshot]) {
+        for Finding { database, server, locks, is_new } in self.sweeper.compare(self.now, question, answer, snapshots) {
+            let home = self.force.homes.home_of(&database);
+            let locks = locks.iter().map(|(key, mode)| format!("advisory lock {key} ({mode})")).collect();
+            self.post(home, ToWorker::LocksDiffer { server, locks, is_new });
+        }
+    }
+}
+
+/// Puts a question over `near`, whose other end is with a worker.
+pub(crate) async fn put(question: &Question, near: UnixStream, limit: Duration) -> Result<Answer, String> {
+    let asked = async {
+        let mut config = Config::new();
+        config.user(&*question.user).dbname(&*question.database).application_name("trunkline sweeps");
+        let (client, connection) = config.connect_raw(near, NoTls).await?;
+        let connection = tokio::spawn(connection);
+        let pids: Vec<i32> = question.servers.iter().map(|(_, pid, _)| pid.cast_signed()).collect();
+        // Unnamed, so that it meets no other client's statements.
+        let rows = client.query_typed(ALL_LOCKS, &[(&pids, Type::INT4_ARRAY)]).await;
+        drop(client);
+        connection.abort();
+        rows.and_then(|rows| read(&rows))
+    };
+    match tokio::time::timeout(limit, asked).await {
+        Ok(answer) => answer.map_err(|error| words(&error)),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
+
+/// There is one row at least: that of the server which was asked.
+fn read(rows: &[Answered]) -> Result<Answer, tokio_postgres::Error> {
+    let mut answer = Answer { pid: 0, locks: Vec::new() };
+    for row in rows {
+        let [asked, pid]: [i32; 2] = [row.try_get(0)?, row.try_get::<_, Option<i32>>(1)?.unwrap_or_default()];
+        answer.pid = asked.cast_unsigned();
+        if let (Some(key), Some(mode)) = (row.try_get::<_, Option<&str>>(2)?, row.try_get::<_, Option<&str>>(3)?) {
+            answer.locks.push((pid.cast_unsigned(), (key.into(), mode.into())));
+        }
+    }
+    Ok(answer)
+}
+
+/// The servers that are logged in, but for those of replication.
+fn servers(snapshots: &[Snapshot]) -> impl Iterator<Item = &Row> {
+    let all = snapshots.iter().flat_map(|snapshot| &snapshot.servers);
+    all.filter(|row| row.remote_pid != 0 && row.replication == "none")
+}
+
+fn place_of(row: &Row) -> Place {
+    (row.addr.as_str().into(), row.port)
+}
+
+fn is_idle(row: &Row) -> bool {
+    row.at_rest_since.is_some() && row.link.is_none()
+}
+
+fn at_rest(row: &Row) -> Option<AtRest> {
+    row.at_rest_since.map(|since| (row.id, row.remote_pid, since))
+}
+
+fn pins_of(snapshots: &[Snapshot], server: u64) -> impl Iterator<Item = &PinRow> {
+    snapshots.iter().flat_map(|snapshot| &snapshot.pins).filter(move |row| row.server == server)
+}
+
+fn lock_of(row: &PinRow) -> Option<Lock> {
+    let hold = &row.pin.hold;
+    (hold.kind == Kind::Lock).then(|| (hold.what.clone(), hold.mode.as_deref().unwrap_or_default().into()))
+}
+
+const WHAT: Parts = Parts { servers: true, pins: true, ..crate::console::show::NOTHING };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::show::tests::{pin as pin_row, row};
+
+    /// A server with this number, process and moment of its last request; `client` has it.
+    fn server(id: u64, pid: u32, since: Option<u64>, client: Option<u64>) -> Row {
+        let at_rest_since = since.map(Time::from_secs);
+        Row { remote_pid: pid, at_rest_since, link: client, ..row(id) }
+    }
+
+    /// A client holds this on a server.
+    fn pin(server: u64, kind: Kind, what: &str) -> PinRow {
+        PinRow { server, ..pin_row(kind, what) }
+    }
+
+    fn snapshots(servers: Vec<Row>, pins: Vec<PinRow>) -> [Snapshot; 1] {
+        [Snapshot { servers, pins, ..Snapshot::default() }]
+    }
+
+    fn answer(pid: u32, locks: &[(u32, &str)]) -> Answer {
+        let lock = |&(pid, key): &(u32, &str)| (pid, (key.into(), "ExclusiveLock".into()));
+        Answer { pid, locks: locks.iter().map(lock).collect() }
+    }
+
+    /// What is found, server by server.
+    fn found(
+        sweeper: &mut Sweeper,
+        before: &[Snapshot],
+        answer: &Answer,
+        after: &[Snapshot],
+    ) -> Vec<(u64, String, bool)> {
+        sweeper.ask(before);
+        let question = sweeper.questions.pop_front().expect("somebody is asked");
+        let findings = sweeper.compare(Moment::default(), &question, answer, after);
+        let keys = |locks: &[Lock]| locks.iter().map(|(key, _)| &**key).collect::<Vec<_>>().join(" ");
+        findings.iter().map(|finding| (finding.server, keys(&finding.locks), finding.is_new)).collect()
+    }
+
+    #[test]
+    fn a_lock_on_an_idle_server_is_found_and_is_news_once() {
+        let rows = |first: u64| snapshots(vec![server(1, 11, Some(5), None), server(2, 12, Some(first), None)], vec![]);
+        let mut sweeper = Sweeper::default();
+        let locks = answer(12, &[(11, "42"), (99, "7")]);
+        assert_eq!(found(&mut sweeper, &rows(6), &locks, &rows(7)), [(1, "42".to_owned(), true)]);
+        assert_eq!(found(&mut sweeper, &rows(8), &locks, &rows(9)), [(1, "42".to_owned(), false)]);
+        assert_eq!(sweeper.stranded(&rows(9)).count(), 1);
+        assert_eq!(sweeper.stranded(&snapshots(vec![], vec![])).count(), 0, "its server is gone");
+        assert_eq!(found(&mut sweeper, &rows(10), &answer(12, &[]), &rows(11)), []);
+        assert_eq!(sweeper.stranded(&rows(9)).count(), 0);
+    }
+
+    #[test]
+    fn nobody_is_asked_while_nothing_happens_or_where_no_server_is_free() {
+        let rows = |first: u64| snapshots(vec![server(1, 11, Some(first), None)], vec![]);
+        let mut sweeper = Sweeper::default();
+        assert_eq!(found(&mut sweeper, &rows(1), &answer(11, &[]), &rows(2)), []);
+        for (rows, is_asked) in [
+            (rows(2), false),
+            (rows(2), false),
+            (rows(3), true),
+            (snapshots(vec![server(1, 11, Some(9), Some(5)), server(2, 12, None, Some(6))], vec![]), false),
+            (snapshots(vec![server(1, 0, Some(10), None)], vec![]), false),
+        ] {
+            sweeper.ask(&rows);
+            assert_eq!(sweeper.questions.pop_front().is_some(), is_asked);
+        }
+    }
+
+    #[test]
+    fn a_server_that_has_done_something_meanwhile_says_nothing() {
+        let rows =
+            |second: Option<u64>| snapshots(vec![server(1, 11, Some(5), None), server(2, 12, second, None)], vec![]);
+        let locks = answer(11, &[(12, "42")]);
+        for after in [Some(7), None] {
+            assert_eq!(found(&mut Sweeper::default(), &rows(Some(6)), &locks, &rows(after)), []);
+        }
+        assert_eq!(found(&mut Sweeper::default(), &rows(Some(6)), &locks, &rows(Some(6))).len(), 1);
+        // The one that was asked was nobody's just then, whatever it has done since.
+        assert_eq!(found(&mut Sweeper::default(), &rows(Some(6)), &answer(12, &[(12, "42")]), &rows(Some(9))).len(), 1);
+    }
+
+    #[test]
+    fn what_a_client_is_known_to_hold_is_held_against_what_there_is() {
+        let rows =
+            |pins: Vec<PinRow>| snapshots(vec![server(1, 11, Some(5), None), server(2, 12, Some(5), Some(8))], pins);
+        let known = || rows(vec![pin(2, Kind::Lock, "1"), pin(2, Kind::Cursor, "c")]);
+        let compare = |locks: &[(u32, &str)], pinned: [Snapshot; 1]| {
+            found(&mut Sweeper::default(), &known(), &answer(11, locks), &pinned)
+        };
+        assert_eq!(compare(&[(12, "1")], known()), []);
+        assert_eq!(compare(&[(12, "1"), (12, "2")], known()), [(2, "2".to_owned(), true)]);
+        assert_eq!(compare(&[], known()), [(2, String::new(), true)]);
+        // For a session, or for a moment.
+        assert_eq!(compare(&[(12, "1")], rows(vec![])), []);
+    }
+}

@@ -129,6 +129,7 @@ fn list() -> Vec<Entry> {
         prepared::a_statement_survives_discard_all_of_another_and_a_change_of_its_table,
         prepared::names_that_are_not_there_or_in_use_end_the_client,
         prepared::a_name_that_is_not_there_is_for_the_server_to_refuse,
+        prepared::statements_without_a_name_keep_their_plan_if_that_is_wanted,
         traffic::copy_of_200_mb_passes_both_ways,
         traffic::a_cursor_reads_100_000_rows_in_a_transaction,
         traffic::an_error_in_a_pipeline_skips_to_its_sync_and_no_further,

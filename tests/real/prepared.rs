@@ -100,6 +100,33 @@ pub(crate) fn a_statement_survives_discard_all_of_another_and_a_change_of_its_ta
     assert_eq!(use_it().value(), "number 7");
 }
 
+/// Five plans that are made for their values, then one that is kept (`plan_cache_mode`): whose text comes again has that, too.
+pub(crate) fn statements_without_a_name_keep_their_plan_if_that_is_wanted(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "reuse_unnamed_statements = 1"];
+    let pooler = house.pooler("prepared_again", &settings);
+    let mut clients = [pooler.client("u", "prepared_again"), pooler.client("u", "prepared_again")];
+    for turn in 0..10 {
+        let client = &mut clients[turn % 2];
+        say(client, &[parse("", "select 1 from pg_class where oid = 1259"), bind("", "", &[]), execute("", 0), sync()]);
+        assert_eq!(client.answer().value(), "1");
+    }
+    // Without parameters each plan may be kept. The first time it had no name.
+    let counts = "select generic_plans + custom_plans from pg_prepared_statements where statement like '%1259%'";
+    assert_eq!(clients[0].value(counts), "9");
+    // A table that is made anew while a transaction is open is seen: what was prepared before is prepared again.
+    let ask = |client: &mut Client| -> Answer {
+        say(client, &[parse("", "select * from t"), bind("", "", &[]), execute("", 0), sync()]);
+        client.answer()
+    };
+    let [one, two] = &mut clients;
+    one.run("create table t (a int); insert into t values (7)");
+    (0..3).for_each(|_| assert_eq!(ask(two).value(), "7"));
+    one.run("begin; alter table t alter a type text using 'number ' || a");
+    assert_eq!(ask(one).value(), "number 7");
+    one.run("commit");
+    assert_eq!(ask(two).value(), "number 7");
+}
+
 /// By the protocol, too, may be used what was prepared by SQL.
 pub(crate) fn a_name_that_is_not_there_is_for_the_server_to_refuse(house: &House) {
     let pooler = house.pooler("prepared_unknown", &["pool_mode = transaction"]);

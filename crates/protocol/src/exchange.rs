@@ -545,6 +545,14 @@ impl Exchange {
         self.owed.iter().all(Owed::is_ours) && !self.is_skipping && !self.is_copying_in
     }
 
+    /// Whether the transaction in which the server comes to what is sent now is certainly in a state in which it does anything: an error
+    /// in what is still to be answered would have it refuse all but its end.
+    #[must_use]
+    pub fn is_in_good_order(&self) -> bool {
+        let may_fail = |owed: &Owed| matches!(owed, Owed::Query | Owed::Function | Owed::Sync);
+        self.status != TxStatus::Failed && !self.owed.iter().any(may_fail)
+    }
+
     /// Whether nothing that was sent can still cause an answer. False after a failed COPY whose Syncs may or may not have been
     /// ignored, until an answer to something later settles it, and for good after a COPY into which something else was sent: a
     /// server whose loan ends like this is closed rather than lent.

@@ -423,8 +423,8 @@ impl<I: Io> Worker<I> {
         let (library, tracked) = (&mut self.library, &self.force.tracked);
         let moment = Moment { now: self.now, changes: self.places.databases[server.database as usize].changes };
         let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
-        let tally = Tally::default();
-        let mut following = Following { max, follows, library, moment, tracked, tally, unbound: None };
+        let (tally, reuses) = (Tally::default(), self.force.settings.reuse_unnamed_statements);
+        let mut following = Following { max, follows, reuses, library, moment, tracked, tally, unbound: None };
         let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
         let rules = rules.filter(|rules| follows && rules.has_refusals()).cloned();
         let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];
@@ -434,7 +434,7 @@ impl<I: Io> Worker<I> {
         let has_statements = ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
         if server.again.is_sent() {
             server.again.forget();
-        } else if may_be_refused(bytes, max > 0, has_statements)
+        } else if may_be_refused(bytes, max > 0, reuses, has_statements)
             && server.exchange.owes_client_nothing()
             && server.exchange.status() == TxStatus::Idle
             && !ready.is_torn()

@@ -37,6 +37,8 @@ pub(crate) struct Following<'a> {
     pub(crate) max: usize,
     /// Whether the server has what its client has, and nothing else.
     pub(crate) follows: bool,
+    /// `reuse_unnamed_statements`.
+    pub(crate) reuses: bool,
     pub(crate) library: &'a mut Library,
     pub(crate) moment: Moment,
     pub(crate) tracked: &'a Tracked,
@@ -95,8 +97,13 @@ impl Following<'_> {
                 self.end_of_chunk(ready, chunk.bytes());
                 Taken::Not
             }
-            Part::First { .. } if piece.kind == frontend::QUERY && ready.unnamed.is_kept() => {
-                ready.unnamed.forget();
+            Part::First { .. } if piece.kind == frontend::QUERY => {
+                if ready.unnamed.is_kept() {
+                    ready.unnamed.forget();
+                }
+                if let Some(names) = ready.names.as_mut().filter(|names| names.has_unnamed()) {
+                    names.forget_unnamed();
+                }
                 Taken::Not
             }
             Part::First { .. } if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() => {
@@ -161,7 +168,7 @@ impl Following<'_> {
                     bytes if bytes == HEADER_BYTES + body_bytes => Extent::Here(piece.range.clone()),
                     _ => Extent::of(body, body_bytes),
                 };
-                self.plain(ready, server, piece.kind, body, extent, &mut out)
+                self.plain(ready, server, piece.kind, body, (extent, body_bytes), &mut out)
             }
             Ok(Head::Named(ask)) => self.ask(ready, server, ask, body_bytes, &mut out),
             Ok(Head::More) => {
@@ -194,9 +201,12 @@ impl Following<'_> {
         server: &mut Server,
         kind: u8,
         body: &[u8],
-        extent: Extent,
+        (extent, body_bytes): (Extent, usize),
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
+        if let Some(ask) = self.as_named(ready, server, kind, body, &extent) {
+            return self.ask(ready, server, ask, body_bytes, out);
+        }
         match kind {
             frontend::PARSE => {
                 ready.unnamed.given(&server.exchange);
@@ -220,6 +230,39 @@ impl Following<'_> {
         }
         ready.unnamed.bring(&mut server.stock, &mut server.exchange, &mut self.tally, out)?;
         Ok(Way::AsItIs)
+    }
+
+    /// What is asked of the statement without a name, if that is treated as one with a name: because its text has come before.
+    fn as_named<'b>(
+        &mut self,
+        ready: &mut Ready,
+        server: &Server,
+        kind: u8,
+        body: &'b [u8],
+        extent: &Extent,
+    ) -> Option<Ask<'b>> {
+        let is_there = ready.names.as_ref().is_some_and(|names| names.has_unnamed());
+        if kind != frontend::PARSE {
+            return prepared::unnamed(kind, body).filter(|_| is_there);
+        }
+        let may_be = self.reuses
+            && !matches!(extent, Extent::Part)
+            && server.exchange.may_step()
+            && server.exchange.is_in_good_order();
+        let ask = prepared::unnamed(kind, body).filter(|_| may_be);
+        match ask {
+            Some(Ask::Parse { text, .. }) if self.library.comes_again(text) => {
+                ready.unnamed.forget();
+                self.unbound = None;
+                ask
+            }
+            _ => {
+                if let Some(names) = ready.names.as_mut().filter(|_| is_there) {
+                    names.forget_unnamed();
+                }
+                None
+            }
+        }
     }
 
     /// What has been given without a name and not been bound is kept, in case that its batch ends without that.
@@ -270,7 +313,7 @@ impl Following<'_> {
         let mut out = Vec::new();
         let way = match head {
             Ok(Head::Plain) if is_read(server) => {
-                self.plain(ready, server, piece.kind, bytes, Extent::of(bytes, body_bytes), &mut out)
+                self.plain(ready, server, piece.kind, bytes, (Extent::of(bytes, body_bytes), body_bytes), &mut out)
             }
             Ok(Head::Named(ask)) => self.ask(ready, server, ask, body_bytes, &mut out),
             Ok(Head::Plain | Head::More) => Ok(Way::AsItIs),

@@ -65,6 +65,8 @@ impl Stage {
             let ini = lines.iter().fold(Ini::default(), |ini, line| ini.database(line));
             let ini =
                 ini.set(&format!("io_backend = {kernel}")).set("log_connections = 0").set("log_disconnections = 0");
+            // One of both has names for statements without one.
+            let ini = ini.set(&format!("reuse_unnamed_statements = {}", u8::from(kernel == KERNELS[1])));
             (kernel, house.start(&ini))
         };
         Self { poolers: KERNELS.into_iter().map(start).collect(), postgres: house.postgres.address() }

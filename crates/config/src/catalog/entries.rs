@@ -251,4 +251,6 @@ catalog! {
     notify_queue_size: Count = Some("1048576"), Live, Built;
     /// How often idle servers are searched for advisory locks that no client is known to hold; 0 is never.
     lock_sweep_interval: Timeout = Some("60"), Live, Built;
+    /// Whether a statement without a name whose text comes again is prepared once and keeps its plan, like one with a name.
+    reuse_unnamed_statements: Flag = Some("0"), Live, Built;
 }

@@ -97,16 +97,16 @@ impl Again {
 }
 
 /// Whether this may be a request that uses what has been prepared before: by names of the protocol, where these are followed, or by SQL, where
-/// its client has such statements.
+/// its client has such statements. `without_name` where those are kept, too.
 #[must_use]
-pub fn may_be_refused(bytes: &[u8], by_name: bool, by_sql: bool) -> bool {
+pub fn may_be_refused(bytes: &[u8], by_name: bool, without_name: bool, by_sql: bool) -> bool {
     // Statements without a name are prepared each time: `Parse "" ...`, `Bind "" ""`.
     match bytes.first() {
         _ if bytes.len() > BYTES_MAX => false,
         Some(&frontend::QUERY) => by_sql,
-        Some(&(frontend::PARSE | frontend::CLOSE)) => by_name && bytes.get(5) != Some(&0),
+        Some(&(frontend::PARSE | frontend::CLOSE)) => by_name && (without_name || bytes.get(5) != Some(&0)),
         Some(&frontend::DESCRIBE) => by_name && bytes.get(5) == Some(&b'S'),
-        Some(&frontend::BIND) => by_name && bytes.get(5..7) != Some(&[0, 0]),
+        Some(&frontend::BIND) => by_name && (without_name || bytes.get(5..7) != Some(&[0, 0])),
         _ => false,
     }
 }
@@ -212,11 +212,15 @@ mod tests {
             ((b'Q', b"execute a\0"), true),
             ((b'S', b""), false),
         ] {
-            assert_eq!(may_be_refused(&request(&[message]), true, true), is_kept, "{message:?}");
-            assert!(!may_be_refused(&request(&[message]), false, false));
+            assert_eq!(may_be_refused(&request(&[message]), true, false, true), is_kept, "{message:?}");
+            assert!(!may_be_refused(&request(&[message]), false, false, false));
         }
-        assert!(!may_be_refused(&request(&[(b'B', &[1; BYTES_MAX])]), true, true));
-        assert!(!may_be_refused(b"", true, true));
+        assert!(!may_be_refused(&request(&[(b'B', &[1; BYTES_MAX])]), true, false, true));
+        let unnamed: [(u8, &[u8]); 2] = [(b'P', b"\0select 1\0\0\0"), (b'B', b"\0\0\0\0\0\0\0\0")];
+        for message in unnamed {
+            assert!(may_be_refused(&request(&[message]), true, true, false), "kept where they are reused");
+        }
+        assert!(!may_be_refused(b"", true, false, true));
     }
 
     #[test]

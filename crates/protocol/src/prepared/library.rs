@@ -57,6 +57,8 @@ pub struct Library {
     step: u64,
     held: Rc<Cell<usize>>,
     sweep_at: usize,
+    /// The hashes of texts that came without a name, each at its own place; empty until one comes.
+    came: Vec<u64>,
 }
 
 /// Bytes that somebody makes us remember; given back when it goes.
@@ -97,7 +99,14 @@ impl Library {
     /// the same statement on every server of the process.
     #[must_use]
     pub fn new(first: u64, step: u64) -> Self {
-        Self { known: BTreeMap::new(), next: first, step, held: Rc::default(), sweep_at: SWEEP_AT_MIN }
+        Self {
+            known: BTreeMap::new(),
+            next: first,
+            step,
+            held: Rc::default(),
+            sweep_at: SWEEP_AT_MIN,
+            came: Vec::new(),
+        }
     }
 
     /// The statement of this text, if it is there or there is room for it.
@@ -112,6 +121,16 @@ impl Library {
         self.sweep();
         self.known.insert((hash, statement.id), Rc::downgrade(&statement));
         Some(statement)
+    }
+
+    /// A text comes without a name: whether it has come before, not too many others ago.
+    pub fn comes_again(&mut self, text: &[u8]) -> bool {
+        let hash = hash_of(text);
+        if self.came.is_empty() {
+            self.came.resize(CAME_MAX, 0);
+        }
+        let place = &mut self.came[hash as usize % CAME_MAX];
+        std::mem::replace(place, hash) == hash
     }
 
     /// A statement of this text that nobody else will share, if there is room for it.
@@ -175,5 +194,25 @@ fn hash_of(text: &[u8]) -> u64 {
 
 /// What a statement takes beside its text, about.
 const STATEMENT_BYTES: usize = 256;
+/// So many texts without a name are remembered, by their hashes.
+const CAME_MAX: usize = 4096;
 /// The table is not swept while it is smaller.
 const SWEEP_AT_MIN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_comes_again_if_not_too_many_others_have_come_since() {
+        let mut library = Library::new(1, 1);
+        assert_eq!(
+            [library.comes_again(b"a"), library.comes_again(b"b"), library.comes_again(b"a")],
+            [false, false, true]
+        );
+        for number in 0..100 * CAME_MAX {
+            library.comes_again(number.to_string().as_bytes());
+        }
+        assert!(!library.comes_again(b"a"));
+    }
+}

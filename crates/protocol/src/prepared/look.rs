@@ -77,6 +77,27 @@ pub fn look(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault>
     }
 }
 
+/// What is asked of the statement without a name, where that is treated as one with a name: of a body of which [`look`] says that it is
+/// plain. `None` if it is about a portal, or broken, or a Parse that is not all here.
+#[must_use]
+pub fn unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
+    let name: &[u8] = b"";
+    match kind {
+        frontend::PARSE => {
+            let text = body.strip_prefix(b"\0").filter(|text| is_statement(text))?;
+            Some(Ask::Parse { name, text })
+        }
+        frontend::BIND => {
+            let (portal, rest) = c_string(body)?;
+            let rest = rest.strip_prefix(b"\0")?;
+            Some(Ask::Bind { portal, name, end: body.len() - rest.len() })
+        }
+        frontend::DESCRIBE => (body == b"S\0").then_some(Ask::Describe { name }),
+        frontend::CLOSE => (body == b"S\0").then_some(Ask::Close { name }),
+        _ => None,
+    }
+}
+
 /// The name in as much of a Parse as is here, if it gives one.
 #[must_use]
 pub fn given_name(body: &[u8]) -> Option<&[u8]> {
@@ -94,13 +115,14 @@ fn look_at_parse(body: &[u8], is_whole: bool, body_bytes: usize) -> Option<Head<
         (0, _) => Some(Head::Plain),
         (NAME_BYTES_MAX.., _) => None,
         (_, false) => Some(Head::More),
-        (_, true) => {
-            let (_, types) = c_string(text)?;
-            let (count, oids) = types.split_first_chunk::<2>()?;
-            let is_exact = oids.len() == 4 * usize::from(u16::from_be_bytes(*count));
-            is_exact.then_some(Head::Named(Ask::Parse { name, text }))
-        }
+        (_, true) => is_statement(text).then_some(Head::Named(Ask::Parse { name, text })),
     }
+}
+
+/// Whether this is a text, and the types of its parameters, and no more.
+fn is_statement(text: &[u8]) -> bool {
+    let types = c_string(text).and_then(|(_, types)| types.split_first_chunk::<2>());
+    types.is_some_and(|(count, oids)| oids.len() == 4 * usize::from(u16::from_be_bytes(*count)))
 }
 
 fn look_at_bind(body: &[u8]) -> Option<Head<'_>> {

@@ -74,6 +74,17 @@ impl Names {
         self.named.get(name).is_some_and(|named| named.step == 0) && self.remove(name).is_some()
     }
 
+    /// Whether the statement without a name is treated as one with a name.
+    #[must_use]
+    pub fn has_unnamed(&self) -> bool {
+        self.has(b"")
+    }
+
+    /// The statement without a name is gone.
+    pub fn forget_unnamed(&mut self) {
+        self.remove(b"");
+    }
+
     /// Whether it has a statement of this name that was prepared by SQL.
     pub(super) fn has_by_sql(&self, name: &[u8]) -> bool {
         let overrides = self.dialect.as_ref().and_then(|dialect| dialect.overrides.as_ref());

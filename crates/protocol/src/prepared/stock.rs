@@ -203,7 +203,10 @@ impl Stock {
     }
 
     fn parse(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
-        if sides.names.has(name) {
+        if name.is_empty() {
+            // It takes the place of the one that was there; if it is skipped there is none.
+            sides.names.remove(name);
+        } else if sides.names.has(name) {
             return Err(Fault::StatementInUse { name: shown(name) });
         }
         let may_step = sides.exchange.may_step();
@@ -227,8 +230,7 @@ impl Stock {
         let is_reused = self.pending.iter().any(is_before);
         sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, _charge: charge });
         // In a failed transaction the server would refuse it, so that is for the server to say.
-        let is_failed = sides.exchange.status() == backend::TxStatus::Failed;
-        if !is_failed
+        if sides.exchange.is_in_good_order()
             && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
             && self.has(&statement, 0, sides.exchange.epoch())
         {

@@ -25,6 +25,8 @@ pub struct Pools {
     pub(crate) bank: Bank,
     /// Pools that have to be settled before the event is over.
     pub(crate) unsettled: VecDeque<PoolKey>,
+    /// Servers of another process are coming: what their number allows is not known before the last.
+    is_arriving: bool,
     agenda: Agenda,
 }
 
@@ -37,6 +39,7 @@ impl Pools {
             tables: Tables { slots: Slab::with_capacity(u32::MAX), seats: Seats::new(), random: Random::new(seed) },
             bank: Bank::default(),
             unsettled: VecDeque::new(),
+            is_arriving: false,
             agenda: Agenda::default(),
         }
     }
@@ -96,11 +99,13 @@ impl Pools {
         let user = self.bank.user(pool.user);
         user.is_in_arrears |= user.is_limited;
         self.unsettled.push_back(key);
+        self.is_arriving = true;
         Some(server)
     }
 
     /// All servers that come from another process are there.
     pub fn have_arrived(&mut self, now: Time, out: &mut Vec<Command>) {
+        self.is_arriving = false;
         self.settle(now, out);
     }
 
@@ -276,7 +281,9 @@ impl Pools {
 
     /// Settles whom the event has touched, and whom that touches.
     fn settle(&mut self, now: Time, out: &mut Vec<Command>) {
-        while let Some(key) = self.unsettled.pop_front() {
+        while !self.is_arriving
+            && let Some(key) = self.unsettled.pop_front()
+        {
             let Some(pool) = self.pools.get_mut(key) else { continue };
             pool.serve(now, &mut self.tables, out);
             self.share(now, key, out);

@@ -64,12 +64,23 @@ impl Stage {
                 let key = self.pool(pool);
                 self.pools.is_welcomed(key);
             }
-            ["arrives", how, pool @ ..] => {
+            ["have-arrived"] => {
+                let mut out = Vec::new();
+                self.pools.have_arrived(self.now, &mut out);
+                self.say(&out);
+            }
+            ["arrives", how, more @ ..] => {
+                let (pool, is_last) = match more {
+                    [pool @ .., "and-more"] => (pool, false),
+                    pool => (pool, true),
+                };
                 let (key, mut out) = (self.pool(pool), Vec::new());
                 let (is_lent, is_obsolete) = (*how != "idle", *how == "obsolete");
                 let arrival = Arrival { born: self.now, since: self.now, is_lent, is_obsolete };
                 let server = self.pools.arrive(self.now, key, arrival, &mut out);
-                self.pools.have_arrived(self.now, &mut out);
+                if is_last {
+                    self.pools.have_arrived(self.now, &mut out);
+                }
                 self.servers.extend(server);
                 self.say(&out);
             }

@@ -18,6 +18,7 @@ mod house;
 mod inis;
 mod judges;
 mod limits;
+mod linger;
 mod listen;
 mod logins;
 mod lookups;
@@ -119,6 +120,7 @@ fn list() -> Vec<Entry> {
         state::what_a_session_begins_with_is_what_it_goes_back_to,
         state::no_tenant_reads_what_is_another_ones,
         state::what_is_set_goes_along_with_the_request,
+        linger::clients_in_a_loop_have_some_transactions_in_a_row,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
         stranded::locks_that_are_left_behind_are_told,
         stranded::locks_that_nobody_has_seen_taken_are_found,

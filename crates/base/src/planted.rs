@@ -190,6 +190,8 @@ pub enum Planted {
     AlongUnguarded,
     /// A request is said again of which something has been answered.
     AgainBehindAnswer,
+    /// A server whose client has come back is taken for one that still waits for it.
+    LingerMistaken,
     /// A server is given back although its client has a lock on it.
     PinForgotten,
     /// A client leaves a server with what it has set and locked, and nobody cleans it.
@@ -231,7 +233,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 72] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -299,6 +301,7 @@ impl Planted {
         Self::StateOfAnother,
         Self::AlongUnguarded,
         Self::AgainBehindAnswer,
+        Self::LingerMistaken,
         Self::PinForgotten,
         Self::StateLeftBehind,
         Self::TornTextUnread,
@@ -376,6 +379,7 @@ impl Planted {
             Self::StateOfAnother => "state-of-another",
             Self::AlongUnguarded => "along-unguarded",
             Self::AgainBehindAnswer => "again-behind-answer",
+            Self::LingerMistaken => "linger-mistaken",
             Self::PinForgotten => "pin-forgotten",
             Self::StateLeftBehind => "state-left-behind",
             Self::TornTextUnread => "torn-text-unread",

@@ -176,6 +176,17 @@ impl Pools {
         self.pools.get(pool).map(|pool| pool.snapshot(&self.tables))
     }
 
+    /// Whether a server in which this is set is better given back to its pool than left for a moment with a client that may come back at once:
+    /// not if everybody in front of those who wait has something else set.
+    #[must_use]
+    pub fn wants_back(&self, pool: PoolKey, likeness: Likeness) -> bool {
+        let Some(pool) = self.pools.get(pool) else { return true };
+        let is_always_checked = pool.limits.check_after.is_some_and(|after| after.is_zero());
+        let is_called = pool.is_paused || pool.has_to_yield;
+        let has_use = pool.waiting.is_empty() || pool.waiting.has_alike(&self.tables.seats, likeness);
+        pool.limits.reset || is_always_checked || is_called || has_use
+    }
+
     /// All pools, in the order of their places.
     #[must_use]
     pub fn keys(&self) -> Vec<PoolKey> {

@@ -126,13 +126,7 @@ impl Queue {
     /// Lets the first go that is like this, of those in front; the very first, if nobody is, or if that would pass over somebody
     /// once too often.
     pub(crate) fn pop_alike(&mut self, seats: &mut Seats, likeness: Likeness) -> Option<Seat> {
-        let first = self.first(seats)?;
-        if first.likeness == likeness {
-            return self.pop(seats);
-        }
-        let in_front =
-            self.list.iter(&seats.rows).take(IN_FRONT).take_while(|(_, seat)| seat.passed_over < PASSED_OVER_MAX);
-        let Some(place) = in_front.map(|(_, seat)| seat).position(|seat| seat.likeness == likeness) else {
+        let Some(place) = self.place_of(seats, likeness).filter(|place| *place > 0) else {
             return self.pop(seats);
         };
         let mut key = self.list.oldest()?;
@@ -144,6 +138,20 @@ impl Queue {
         let seat = seats.rows.get(key).copied()?;
         self.leave(seats, seat.client);
         Some(seat)
+    }
+
+    /// Whether somebody in front is like this, and may go first.
+    pub(crate) fn has_alike(&self, seats: &Seats, likeness: Likeness) -> bool {
+        self.place_of(seats, likeness).is_some()
+    }
+
+    fn place_of(&self, seats: &Seats, likeness: Likeness) -> Option<usize> {
+        let mut is_last = false;
+        let in_front = self.list.iter(&seats.rows).map(|(_, seat)| seat).take(IN_FRONT);
+        // Nobody goes before one that has been passed over often.
+        let mut may_go =
+            in_front.take_while(|seat| !std::mem::replace(&mut is_last, seat.passed_over >= PASSED_OVER_MAX));
+        may_go.position(|seat| seat.likeness == likeness)
     }
 
     /// How many wait.

@@ -29,6 +29,7 @@ use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
 use crate::held::Held;
+use crate::linger::Haste;
 use crate::look::likeness;
 use crate::places::DatabasePlace;
 use crate::reading::{Reading, Torn};
@@ -110,6 +111,8 @@ pub(crate) struct Ready {
     pub(crate) given: Option<Rc<Overrides>>,
     /// What it has set in its session, where that follows it.
     pub(crate) overrides: Option<Rc<Overrides>>,
+    /// Whether it is worth waiting for.
+    pub(crate) haste: Haste,
     /// What it listens to, where somebody does that for all.
     pub(crate) ear: Option<Box<Ear>>,
     /// What it may have changed in its session since that was last known.
@@ -160,6 +163,7 @@ impl Ready {
             collected: None,
             overrides: None,
             traces: None,
+            haste: Haste::default(),
             ear: None,
             given: None,
             torn_text: None,

@@ -28,6 +28,7 @@ mod judge;
 mod learned;
 mod lend;
 pub mod letters;
+mod linger;
 mod listen;
 mod loan;
 mod locks;

@@ -14,11 +14,13 @@ use protocol::fault::Fault;
 use protocol::state::{Kind, Overrides, Preparation};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
+use wire::backend::TxStatus;
 use wire::notice::Notice;
 use wire::write;
 
 use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::linger::Linger;
 use crate::look::{DISCARD_ALL, likeness};
 use crate::mend::UNPROVEN;
 use crate::server::{CatchingUp, Server, Stage};
@@ -83,6 +85,7 @@ impl<I: Io> Worker<I> {
         assert!(server.private.is_none(), "a server was to be lent that is one client's alone");
         let totals = &mut self.places.databases[server.database as usize].totals;
         totals.server_assignment_count += 1;
+        server.linger = Linger::default();
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
         ready.unnamed.begin_loan();
@@ -194,7 +197,8 @@ impl<I: Io> Worker<I> {
 
     /// Ends the loan if it is over by the rules of its pool.
     pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(server) = self.servers.get(server_key) else { return };
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let has_come_back = server.linger.is_over();
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
         // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
         let is_session =
@@ -210,9 +214,17 @@ impl<I: Io> Worker<I> {
             self.arm_server(server_key);
         } else if ready.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
             self.keep_or_look(server_key, client_key);
-        } else {
+        } else if !self.lingers(server_key, client_key, has_come_back) {
             self.end_loan(server_key, client_key);
         }
+    }
+
+    /// Whether a statement has opened a transaction where none may be.
+    pub(crate) fn breaks_statement_mode(&self, key: ServerKey) -> bool {
+        let is_shared_loan = |server: &&Server| server.client().is_some() && server.private.is_none();
+        let Some(server) = self.servers.get(key).filter(is_shared_loan) else { return false };
+        let is_statement = self.places.pool(server.pool).is_some_and(|place| place.mode == pool::Mode::Statement);
+        is_statement && server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle
     }
 
     /// What the client has just said may be the rest of something that its server does not wait for any more, such as the

@@ -27,6 +27,7 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 use crate::catalog::changes_catalog;
 use crate::client::Client;
 use crate::letters::Totals;
+use crate::linger::Linger;
 use crate::listen::has_ear;
 use crate::mend::Cleaning;
 use crate::private::Private;
@@ -76,6 +77,8 @@ pub(crate) struct Server {
     /// A small message that came in parts.
     pub(crate) collected: Vec<u8>,
     pub(crate) is_paused: bool,
+    /// Whether it stays with a client that may come back at once.
+    pub(crate) linger: Linger,
     pub(crate) timer: Option<(TimerId, Time)>,
     /// When the present query and transaction began.
     pub(crate) query_since: Option<Time>,
@@ -170,6 +173,7 @@ impl Server {
             fate: Fate::Swallow,
             collected: Vec::new(),
             is_paused: false,
+            linger: Linger::default(),
             timer: None,
             query_since: None,
             xact_since: None,
@@ -582,14 +586,6 @@ impl<I: Io> Worker<I> {
         if let Some(client) = listens {
             self.tell_news(client);
         }
-    }
-
-    /// Whether a statement has opened a transaction where none may be.
-    fn breaks_statement_mode(&self, key: ServerKey) -> bool {
-        let is_shared_loan = |server: &&Server| server.client().is_some() && server.private.is_none();
-        let Some(server) = self.servers.get(key).filter(is_shared_loan) else { return false };
-        let is_statement = self.places.pool(server.pool).is_some_and(|place| place.mode == pool::Mode::Statement);
-        is_statement && server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle
     }
 }
 

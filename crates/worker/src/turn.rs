@@ -22,6 +22,7 @@ use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::lend::Lending;
 use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorker};
+use crate::linger::Lingering;
 use crate::peers::Forwards;
 use crate::places::Places;
 use crate::reading::Texts;
@@ -58,6 +59,8 @@ pub struct Worker<I: Io> {
     /// What the pools want done and has not been done yet.
     commands: VecDeque<Command>,
     commands_spare: Vec<Command>,
+    /// Servers that stay a moment with their clients.
+    pub(crate) lingering: Lingering,
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Vec<Weak<Vars>>,
@@ -132,6 +135,7 @@ impl<I: Io> Worker<I> {
             timers: Wheel::new(now),
             commands: VecDeque::new(),
             commands_spare: Vec::new(),
+            lingering: Lingering::default(),
             log: Lines::default(),
             known_vars: Vec::new(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
@@ -187,7 +191,8 @@ impl<I: Io> Worker<I> {
         if let Some(rest) = &self.rest {
             return rest.deadline();
         }
-        [self.pools.next_deadline(), self.timers.next_deadline()].into_iter().flatten().min()
+        let deadlines = [self.pools.next_deadline(), self.timers.next_deadline(), self.lingering.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// One turn.
@@ -342,6 +347,7 @@ impl<I: Io> Worker<I> {
             self.fire(timer);
             self.settle();
         }
+        self.end_lingering();
         if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.now) {
             self.tell_pools(Event::Tick);
             self.settle();
@@ -362,6 +368,8 @@ impl<I: Io> Worker<I> {
     }
 
     fn read_letters(&mut self) {
+        // Whatever is ordered finds no server that waits for its client.
+        self.end_all_lingering();
         while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
             let letter = match &mut self.rest {
                 None => Some(letter),

@@ -17,7 +17,7 @@ use tests::program::{run, try_run};
 use tests::runner;
 
 /// Tests that differ, or may, and why.
-const KNOWN: [(&str, &str); 8] = [
+const KNOWN: [(&str, &str); 9] = [
     ("constraints", "currval is what the server did last, whoever asked for it"),
     ("sequence", "currval and lastval are what the server did last, whoever asked for it"),
     ("prepare", "pg_prepared_statements shows TRUNKLINE_STATE_..., by which servers are told settings"),
@@ -31,6 +31,7 @@ const KNOWN: [(&str, &str); 8] = [
         "a server that has had a temporary table before has a temporary schema, which one test wants not to be there yet",
     ),
     ("stats", "each server counts for itself until it reports, and waits a second for that"),
+    ("plancache", "a plan that is out of date is made anew, where directly an error is told"),
     ("triggers", "a C function of the tests keeps a variable in its process"),
 ];
 

@@ -177,6 +177,7 @@ impl<I: Io> Worker<I> {
                     Err(fault) => self.fail_client(key, &fault),
                 }
             }
+            Opening::Farewell => self.part_from_client(key, "client close request"),
             Opening::Bad(fault) => self.fail_client(key, &fault),
         }
     }

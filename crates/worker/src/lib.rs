@@ -16,6 +16,7 @@ mod cancel;
 mod catalog;
 mod client;
 mod console;
+mod counts;
 mod dial;
 mod ending;
 mod estate;

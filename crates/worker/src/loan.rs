@@ -342,14 +342,6 @@ impl<I: Io> Worker<I> {
         self.resume_client(client_key);
     }
 
-    /// The request of a loan was counted when it was sent, and has never begun.
-    pub(crate) fn uncount(&mut self, server: ServerKey) {
-        let Some(server) = self.servers.get(server) else { return };
-        let totals = &mut self.places.databases[server.database as usize].totals;
-        totals.query_count -= u64::from(server.query_since.is_some());
-        totals.xact_count -= u64::from(server.xact_since.is_some());
-    }
-
     /// Whether a server was told just now to have a statement of its client's, or no more to have one, which has failed: then its client
     /// does not have it here, but all else.
     pub(crate) fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {

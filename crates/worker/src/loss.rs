@@ -11,7 +11,7 @@ use reactor::{End, Io, Level};
 use wire::notice::Notice;
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::server::{CatchingUp, Stage};
+use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -75,6 +75,10 @@ impl<I: Io> Worker<I> {
             Some(&Stage::Lent { client, .. }) if self.has_said_its_last(key) => {
                 self.lose_server(key, "server closed the stream");
                 self.part_from_client(client, "server closed the stream");
+            }
+            Some(&Stage::Lent { client, .. }) if self.servers.get(key).is_some_and(Server::has_said_all) => {
+                self.lose_server(key, why);
+                self.part_from_client(client, why);
             }
             Some(&Stage::Lent { client, .. }) => {
                 self.lose_server(key, why);

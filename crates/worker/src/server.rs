@@ -26,7 +26,6 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 
 use crate::catalog::changes_catalog;
 use crate::client::Client;
-use crate::letters::Totals;
 use crate::linger::Linger;
 use crate::listen::has_ear;
 use crate::mend::Cleaning;
@@ -77,6 +76,8 @@ pub(crate) struct Server {
     /// A small message that came in parts.
     pub(crate) collected: Vec<u8>,
     pub(crate) is_paused: bool,
+    /// It has told its client why it ends.
+    pub(crate) has_taken_leave: bool,
     /// Whether it stays with a client that may come back at once.
     pub(crate) linger: Linger,
     pub(crate) timer: Option<(TimerId, Time)>,
@@ -173,6 +174,7 @@ impl Server {
             fate: Fate::Swallow,
             collected: Vec::new(),
             is_paused: false,
+            has_taken_leave: false,
             linger: Linger::default(),
             timer: None,
             query_since: None,
@@ -197,6 +199,11 @@ impl Server {
         self.scanner.is_in_body() && self.fate == Fate::Forward
     }
 
+    /// Whether it has told its client why it ends, and nothing more is to be said.
+    pub(crate) fn has_said_all(&self) -> bool {
+        self.has_taken_leave && !self.is_in_message()
+    }
+
     /// The process that serves it, as its key for cancel requests has it; 0 before it is logged in.
     pub(crate) fn pid(&self) -> u32 {
         self.cancel_key.first_chunk().map_or(0, |pid| u32::from_be_bytes(*pid))
@@ -205,33 +212,6 @@ impl Server {
     /// Whether the rows that it answers us are read.
     fn is_told_rows(&self) -> bool {
         self.look.is_some() || !self.collected.is_empty()
-    }
-
-    /// A client's message is the first after everything before was answered.
-    pub(crate) fn query_begins(&mut self, now: Time, totals: &mut Totals) {
-        self.asked = now;
-        self.query_number += 1;
-        self.query_since = Some(now);
-        totals.query_count += 1;
-        if self.xact_since.is_none() {
-            self.xact_since = Some(now);
-            totals.xact_count += 1;
-        }
-    }
-
-    /// The server is ready for more: what has come to its end is counted.
-    fn count_ends(&mut self, now: Time, totals: &mut Totals) {
-        if !self.exchange.owes_nothing() {
-            return;
-        }
-        if let Some(since) = self.query_since.take() {
-            totals.query_time += now.since(since).as_micros() as u64;
-        }
-        if self.exchange.status() == TxStatus::Idle
-            && let Some(since) = self.xact_since.take()
-        {
-            totals.xact_time += now.since(since).as_micros() as u64;
-        }
     }
 }
 
@@ -511,6 +491,10 @@ impl<I: Io> Worker<I> {
                 && let Some(traces) = &mut ready.traces
             {
                 traces.taken_back();
+            }
+            let is_last = Notice::parse(body).is_fatal();
+            if let Some(server) = self.servers.get_mut(key).filter(|_| is_last) {
+                server.has_taken_leave = true;
             }
             return;
         }

@@ -188,6 +188,7 @@ impl House {
                     transcript.said.extend_from_slice(&message_of_one_byte());
                 }
                 Opening::Cancel { key } => return Err(End::Cancel(key)),
+                Opening::Farewell => return Err(End::Left),
                 // Which bytes of nonsense were here first is a question of how they were cut.
                 Opening::Bad(Fault::BadHeader { .. }) => return Err(End::Told(Fault::BadHeader { header: [0; 5] })),
                 Opening::Bad(fault) => return Err(End::Told(fault)),

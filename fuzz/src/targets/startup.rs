@@ -68,7 +68,7 @@ pub fn run(input: &[u8]) {
         Opening::Encryption { bytes: length, .. } => assert_eq!(length, 8),
         Opening::Bad(fault) => tells(&fault),
         Opening::More => assert!(bytes.len() < STARTUP_BYTES_MAX as usize, "it waits for ever"),
-        Opening::DirectTls => {}
+        Opening::DirectTls | Opening::Farewell => {}
     }
 }
 
@@ -77,7 +77,8 @@ fn is_bounded(bytes: &[u8], opening: &Opening) {
     if let [first, b, c, d, ..] = *bytes {
         let is_packet = (8..=10_000).contains(&u32::from_be_bytes([first, b, c, d]));
         let is_refused = matches!(opening, Opening::Bad(Fault::BadHeader { .. } | Fault::PasswordBeforeStartup));
-        assert!(is_refused != is_packet || *opening == Opening::DirectTls, "{opening:?}");
+        let is_no_packet = matches!(opening, Opening::DirectTls | Opening::Farewell) || bytes == b"X\0\0\0";
+        assert!(is_refused != is_packet || is_no_packet, "{opening:?}");
     }
 }
 

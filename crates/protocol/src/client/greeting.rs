@@ -40,6 +40,8 @@ pub enum Opening {
         /// Name and value, in the order sent.
         parameters: Vec<(String, String)>,
     },
+    /// It says goodbye: somebody has thought better of it.
+    Farewell,
     /// It cannot be understood.
     Bad(Fault),
 }
@@ -50,6 +52,12 @@ pub fn open(bytes: &[u8]) -> Opening {
     // A startup packet begins with a length below 10,000, whose first byte is zero; a TLS record of a handshake begins so.
     if bytes.first() == Some(&TLS_HANDSHAKE) {
         return Opening::DirectTls;
+    }
+    if bytes.starts_with(&FAREWELL) {
+        return Opening::Farewell;
+    }
+    if FAREWELL.starts_with(bytes) {
+        return Opening::More;
     }
     let packet = match startup::packet_bytes(bytes) {
         Ok(Some(length)) if bytes.len() >= length => &bytes[..length],
@@ -83,6 +91,8 @@ fn wrong(fault: &StartupFault, bytes: &[u8]) -> Fault {
     }
 }
 
+/// A Terminate.
+const FAREWELL: [u8; 5] = [wire::frontend::TERMINATE, 0, 0, 0, 4];
 /// The name of the request that asks for TLS; the other one asks for GSSAPI, which nobody speaks here.
 pub const SSL_REQUEST: &str = "SSL request";
 
@@ -371,6 +381,8 @@ mod tests {
         assert_eq!(open(b"\0\0\0\x0c\0\x03\0\0ann\0"), Opening::Bad(Fault::StartupLayout));
         assert_eq!(open(b"\0\0\0\x0e\0\x03\0\0\xe4\0a\0\0\0"), Opening::Bad(Fault::StartupEncoding));
         assert_eq!(open(b"p\0\0\0\x05x"), Opening::Bad(Fault::PasswordBeforeStartup));
+        assert_eq!(open(b"X\0\0\0\x04"), Opening::Farewell);
+        assert_eq!((open(b"X\0\0\0"), open(b"")), (Opening::More, Opening::More));
         assert_eq!(open(b"GET / HTTP/1.0"), Opening::Bad(Fault::BadHeader { header: *b"GET /" }));
         assert_eq!(open(b"\0\0\0\0"), Opening::Bad(Fault::BadHeader { header: [0; 5] }));
     }

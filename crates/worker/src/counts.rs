@@ -1,0 +1,52 @@
+//! What is counted of a server's queries and transactions, for `SHOW STATS` and the timeouts.
+//!
+//! Always true: a query counts when it is sent, its time when everything is answered.
+//! Not here: who reads that (`snapshot`, `timers`).
+
+use base::Time;
+use pool::ServerKey;
+use reactor::Io;
+use wire::backend::TxStatus;
+
+use crate::letters::Totals;
+use crate::server::Server;
+use crate::turn::Worker;
+
+impl Server {
+    /// A client's message is the first after everything before was answered.
+    pub(crate) fn query_begins(&mut self, now: Time, totals: &mut Totals) {
+        self.asked = now;
+        self.query_number += 1;
+        self.query_since = Some(now);
+        totals.query_count += 1;
+        if self.xact_since.is_none() {
+            self.xact_since = Some(now);
+            totals.xact_count += 1;
+        }
+    }
+
+    /// The server is ready for more: what has come to its end is counted.
+    pub(crate) fn count_ends(&mut self, now: Time, totals: &mut Totals) {
+        if !self.exchange.owes_nothing() {
+            return;
+        }
+        if let Some(since) = self.query_since.take() {
+            totals.query_time += now.since(since).as_micros() as u64;
+        }
+        if self.exchange.status() == TxStatus::Idle
+            && let Some(since) = self.xact_since.take()
+        {
+            totals.xact_time += now.since(since).as_micros() as u64;
+        }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// The request of a loan was counted when it was sent, and has never begun.
+    pub(crate) fn uncount(&mut self, server: ServerKey) {
+        let Some(server) = self.servers.get(server) else { return };
+        let totals = &mut self.places.databases[server.database as usize].totals;
+        totals.query_count -= u64::from(server.query_since.is_some());
+        totals.xact_count -= u64::from(server.xact_since.is_some());
+    }
+}

@@ -16,7 +16,7 @@ use reactor::{Chunk, Io, Level, Peer, Receive};
 
 use crate::applicant::LoggingIn;
 use crate::client::{Client, Seat, Stage};
-use crate::letters::{ToWorker, Traveller};
+use crate::letters::{ToWorker, Traveller, Waits};
 use crate::turn::{Owner, Worker};
 
 /// A client that has not said what it wants.
@@ -152,10 +152,12 @@ impl<I: Io> Worker<I> {
             Opening::Cancel { key: cancel_key } => {
                 // As PostgreSQL's, the connection ends when the request is done: who waits for that knows that it hits nothing
                 // that is asked afterwards.
-                client.stage = Stage::Cancelling;
+                let limit = self.force.settings.cancel_wait_timeout;
+                let waits = Waits { since: self.now, until: limit.map(|limit| self.now + limit) };
+                client.stage = Stage::Cancelling(waits);
                 self.io.receive(client.conn, Receive::Once);
                 self.arm_client(key);
-                self.route_cancel(&cancel_key, key);
+                self.route_cancel(&cancel_key, key, waits);
             }
             Opening::Session { bytes, minor, parameters } => {
                 let is_clear = client.security.is_none() && matches!(client.peer, Peer::Tcp(_));

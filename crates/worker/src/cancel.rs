@@ -18,7 +18,7 @@ use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::letters::{Requester, ToControl, ToWorker};
+use crate::letters::{Requester, ToControl, ToWorker, Waits};
 use crate::secure::Answer;
 use crate::timers::Timer;
 use crate::turn::{Owner, Worker};
@@ -42,21 +42,21 @@ pub(crate) struct Cancel {
 
 impl<I: Io> Worker<I> {
     /// Somebody names a key: its process, or its worker here, looks for the query.
-    pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key) {
+    pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: Waits) {
         let requester = (self.id, requester);
         let Some(key) = CancelKey::parse(key) else {
             self.tell_requester(requester);
             return;
         };
         match key.aim(self.force.settings.own_peer()) {
-            Aim::Here(key) => self.route_here(key, requester),
+            Aim::Here(key) => self.route_here(key, requester, waits),
             // It may be the key of a client that came before this process had its number.
             Aim::Peer { peer, .. } if !self.force.settings.peers.contains_key(&peer) => {
                 let text = format_args!("could not find peer {peer} to forward cancel request to");
                 self.log.add(Level::Debug, text);
-                self.route_here(key, requester);
+                self.route_here(key, requester, waits);
             }
-            Aim::Peer { peer, key: Some(key) } => self.route_to_peer(peer, key, requester),
+            Aim::Peer { peer, key: Some(key) } => self.route_to_peer(peer, key, requester, waits),
             Aim::Peer { peer, key: None } => {
                 let text = format_args!(
                     "failed to forward cancel request to peer {peer} because its TTL was exhausted: \
@@ -68,13 +68,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn route_here(&mut self, key: CancelKey, requester: Requester) {
+    fn route_here(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
         // A key from another process, which had more workers, names none of ours.
         let worker = self.named_by(key);
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
-            self.cancel(key, requester, self.now);
+            self.cancel(key, requester, waits);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
-            post(ToWorker::Cancel { key, requester, since: self.now });
+            post(ToWorker::Cancel { key, requester, waits });
         } else {
             self.tell_requester(requester);
         }
@@ -94,15 +94,15 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a request that was made at that time has been given up: it was in a letter for longer than whoever made it waits,
-    /// who may have asked for something else meanwhile.
-    pub(crate) fn is_cancel_stale(&self, since: Time) -> bool {
-        self.force.settings.cancel_wait_timeout.is_some_and(|limit| since + limit <= self.now)
+    /// Whether a request has been given up: it was in a letter for longer than whoever made it waits, who may have asked for something
+    /// else meanwhile.
+    pub(crate) fn is_cancel_stale(&self, waits: Waits) -> bool {
+        waits.until.is_some_and(|until| until <= self.now)
     }
 
     /// Cancels what the client of this key runs or waits for.
-    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, since: Time) {
-        if self.is_cancel_stale(since) {
+    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
+        if self.is_cancel_stale(waits) {
             self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
             return self.tell_requester(requester);
         }
@@ -110,7 +110,7 @@ impl<I: Io> Worker<I> {
         if client.is_none()
             && let Some(&home) = self.moved_keys.get(&key)
         {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, since });
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, waits });
             return;
         }
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {

@@ -29,6 +29,7 @@ use crate::applicant::LoggingIn;
 use crate::cancel::first_request;
 use crate::console::ConsoleClient;
 use crate::held::Held;
+use crate::letters::Waits;
 use crate::linger::Haste;
 use crate::look::likeness;
 use crate::places::DatabasePlace;
@@ -75,8 +76,8 @@ pub(crate) struct Seat {
 pub(crate) enum Stage {
     /// Its startup packet.
     Greeting(Box<Greeting>),
-    /// What it asked to be cancelled to be done.
-    Cancelling,
+    /// What it asked to be cancelled to be done, for so long.
+    Cancelling(Waits),
     /// Its password, or the first server of its pool.
     Login(Box<LoggingIn>),
     /// Its queries.
@@ -242,7 +243,7 @@ impl<I: Io> Worker<I> {
                 self.hear(key, chunk);
             }
             Stage::Greeting(_) => self.greeted(key, chunk.bytes()),
-            Stage::Cancelling => {}
+            Stage::Cancelling(_) => {}
             Stage::Login(_) => self.login_received(key, chunk.bytes()),
             Stage::Console(_) => self.console_received(key, chunk.bytes()),
         }
@@ -566,7 +567,7 @@ impl<I: Io> Worker<I> {
             let line = self.client_prefix(key);
             self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
         }
-        if matches!(self.clients.get(key), Some(Client { stage: Stage::Cancelling, .. })) {
+        if matches!(self.clients.get(key), Some(Client { stage: Stage::Cancelling(_), .. })) {
             // It does not wait for its request to be done; the request goes its way.
             self.drop_client(key, "cancel request");
             return;

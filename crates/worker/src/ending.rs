@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
         self.is_drained = false;
         for key in self.clients.keys() {
             match self.clients.get(key).map(|client| &client.stage) {
-                Some(ClientStage::Cancelling) => self.drop_client(key, "shutdown_timeout"),
+                Some(ClientStage::Cancelling(_)) => self.drop_client(key, "shutdown_timeout"),
                 Some(_) => self.fail_client(key, &Fault::ShutdownTimeout { secs }),
                 None => {}
             }

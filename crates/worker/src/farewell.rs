@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
                     self.lose_server(server, CLIENT_GONE);
                 }
             }
-            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => {}
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
         }
     }
 
@@ -133,7 +133,7 @@ impl<I: Io> Worker<I> {
                 self.cancel_keys.remove(&console.cancel_key);
                 (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
             }
-            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Login(_) => {}
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}
         }
         if self.rest.is_some() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
@@ -214,7 +214,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn client_prefix(&self, key: Key) -> String {
         let Some(client) = self.clients.get(key) else { return String::new() };
         let (database, user) = match &client.stage {
-            ClientStage::Greeting(_) | ClientStage::Cancelling => ("(nodb)", "(nouser)"),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) => ("(nodb)", "(nouser)"),
             ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
             ClientStage::Console(console) => (CONSOLE, &*console.user),
             ClientStage::Ready(ready) => {

@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
                 self.ask_control(key);
                 return;
             }
-            Stage::Greeting(_) | Stage::Cancelling => return,
+            Stage::Greeting(_) | Stage::Cancelling(_) => return,
         };
         match ready.link {
             Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}

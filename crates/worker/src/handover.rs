@@ -124,14 +124,14 @@ impl<I: Io> Worker<I> {
         let is_stream = match &client.stage {
             ClientStage::Login(login) => login.request.replication.is_some(),
             ClientStage::Ready(ready) => ready.replication.is_some(),
-            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => false,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
         };
         let is_open = client.security.is_none() && !client.is_own && self.io.is_at_rest(client.conn);
         let is_free = match &client.stage {
             ClientStage::Greeting(greeting) => !greeting.is_shaking(),
             ClientStage::Login(login) => login.waits_for().is_some(),
             ClientStage::Ready(_) => true,
-            ClientStage::Cancelling | ClientStage::Console(_) => false,
+            ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
         };
         let may_server = match linked(client) {
             None => true,
@@ -211,7 +211,7 @@ impl<I: Io> Worker<I> {
                     Link::None | Link::Loan(_) => None,
                 },
             })),
-            ClientStage::Cancelling | ClientStage::Console(_) => return None,
+            ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
         let is_unix = matches!(client.peer, reactor::Peer::Unix { .. });
         Some(PackedClient { id: client.id, since: client.since.0, asked: client.asked.0, is_unix, stage })
@@ -250,7 +250,7 @@ impl<I: Io> Worker<I> {
         let (clients, servers) = self.left_behind();
         for key in clients {
             match self.clients.get(key).map(|client| &client.stage) {
-                Some(ClientStage::Console(_) | ClientStage::Cancelling) => {
+                Some(ClientStage::Console(_) | ClientStage::Cancelling(_)) => {
                     self.part_from_client(key, "online restart");
                 }
                 _ => self.fail_client(key, &Fault::HandedOver),

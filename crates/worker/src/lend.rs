@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
             Stage::Console(console) => {
                 (!self.is_admin(&console.user)).then(|| (Arc::from(&*console.user), CONSOLE.into()))
             }
-            Stage::Greeting(_) | Stage::Cancelling => None,
+            Stage::Greeting(_) | Stage::Cancelling(_) => None,
         }
     }
 
@@ -265,7 +265,7 @@ impl<I: Io> Worker<I> {
                 Stage::Login(login) => Arc::from(&*login.request.user),
                 Stage::Ready(ready) => self.places.users[ready.user as usize].name.clone(),
                 Stage::Console(console) => Arc::from(&*console.user),
-                Stage::Greeting(_) | Stage::Cancelling => return,
+                Stage::Greeting(_) | Stage::Cancelling(_) => return,
             };
             self.give(&LedgerKey::UserClients(name));
         }

@@ -129,6 +129,16 @@ impl<S> std::fmt::Debug for Posts<S> {
     }
 }
 
+/// Somebody waits for a cancel request to be done. Then it must not be done any more: whoever made it may have asked for something else,
+/// whatever `cancel_wait_timeout` has become meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// Since when.
+    pub since: Time,
+    /// Until when.
+    pub until: Option<Time>,
+}
+
 /// To a worker.
 #[derive(Debug)]
 pub enum ToWorker<S> {
@@ -170,8 +180,8 @@ pub enum ToWorker<S> {
         key: CancelKey,
         /// Who waits to be told that it is done, by closing the connection.
         requester: Requester,
-        /// Since when: nobody waits for longer than `cancel_wait_timeout`, and then it must not be done any more.
-        since: Time,
+        /// For how long.
+        waits: Waits,
     },
     /// Somebody wants a query cancelled whose client is at another process, and the connections to that one are kept here.
     PassOn {
@@ -181,8 +191,8 @@ pub enum ToWorker<S> {
         key: CancelKey,
         /// Who waits to be told that it is done.
         requester: Requester,
-        /// Since when.
-        since: Time,
+        /// For how long.
+        waits: Waits,
     },
     /// What one of our clients wanted cancelled has been, or never will be.
     CancelOver(ClientKey),

@@ -30,6 +30,11 @@ pub(crate) struct Linger {
 }
 
 impl Linger {
+    /// Whether its client may come back.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.until.is_some()
+    }
+
     /// Whether its client has come back. It does not linger now.
     pub(crate) fn is_over(&mut self) -> bool {
         self.until.take().is_some()
@@ -95,21 +100,26 @@ impl<I: Io> Worker<I> {
     fn end_lingering_until(&mut self, now: Time) {
         while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
             self.lingering.rows.pop_front();
-            let Some(server) = self.servers.get_mut(server_key) else { continue };
-            let Stage::Lent { client: client_key, catching_up: None } = server.stage else { continue };
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
-                continue;
-            };
-            let is_at_rest = server.exchange.may_end() && !ready.is_torn() && !ready.is_collecting();
+            let Some(server) = self.servers.get(server_key) else { continue };
             let has_come_back = server.linger.until != Some(until) && !planted::is(Planted::LingerMistaken);
-            if has_come_back || !is_at_rest {
-                continue;
+            if !has_come_back {
+                self.end_linger(server_key);
+                self.settle();
             }
-            server.linger.until = None;
-            ready.haste.ends = IN_VAIN;
-            self.end_loan(server_key, client_key);
-            self.settle();
         }
+    }
+
+    /// Ends the loan of a server that lingers, if its client has not come back.
+    pub(crate) fn end_linger(&mut self, server_key: ServerKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Stage::Lent { client: client_key, catching_up: None } = server.stage else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if !server.exchange.may_end() || ready.is_torn() || ready.is_collecting() {
+            return;
+        }
+        server.linger.until = None;
+        ready.haste.ends = IN_VAIN;
+        self.end_loan(server_key, client_key);
     }
 }
 
@@ -125,6 +135,6 @@ fn may_linger(server: &Server, ready: &mut Ready, has_come_back: bool) -> bool {
 /// So long a server lingers: about what it takes a client nearby to read an answer and to ask again.
 const LINGER: Duration = Duration::from_micros(500);
 /// So many transactions follow each other.
-const LOANS_MAX: u32 = 16;
+const LOANS_MAX: u32 = 8;
 /// Whoever has not come back in time is not waited for so many times.
 const IN_VAIN: u32 = 32;

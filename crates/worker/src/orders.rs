@@ -213,7 +213,7 @@ impl<I: Io> Worker<I> {
         match &client.stage {
             ClientStage::Greeting(_) => return false,
             ClientStage::Login(login) if login.waits_for().is_none() => return false,
-            ClientStage::Cancelling => self.drop_client(key, "admin forced disconnect"),
+            ClientStage::Cancelling(_) => self.drop_client(key, "admin forced disconnect"),
             ClientStage::Login(_) | ClientStage::Ready(_) | ClientStage::Console(_) => {
                 self.fail_client(key, &Fault::AdminDisconnect);
             }

@@ -16,7 +16,7 @@ use reactor::{Address, Close, Conn, Io, Level, Receive, TimerId};
 use wire::write;
 
 use crate::dial::words;
-use crate::letters::{PeerRow, Requester, ToWorker};
+use crate::letters::{PeerRow, Requester, ToWorker, Waits};
 use crate::names::{Asker, Known};
 use crate::timers::Timer;
 use crate::turn::{CANCELS_MAX, Owner, Worker};
@@ -37,8 +37,8 @@ struct Forward {
     key: CancelKey,
     /// Its number in the logs; who has the lowest has waited longest.
     id: u64,
-    /// When it was made.
-    since: Time,
+    /// When it was made, and how long it counts.
+    waits: Waits,
     /// Its deadline in the wheel.
     timer: Option<TimerId>,
     stage: Stage,
@@ -60,7 +60,7 @@ enum Stage {
 impl Forward {
     /// When its time is over, and what is said then.
     fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
-        let wait = settings.cancel_wait_timeout.map(|limit| (self.since + limit, "cancel_wait_timeout"));
+        let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
         let dial = match self.stage {
             Stage::Resolving { since } | Stage::Connecting { since, .. } => {
                 settings.server_connect_timeout.map(|limit| (since + limit, "connect timeout"))
@@ -96,20 +96,19 @@ impl Forwards {
 
 impl<I: Io> Worker<I> {
     /// A request for a client of this peer goes to the worker that keeps the connections to it.
-    pub(crate) fn route_to_peer(&mut self, peer: u16, key: CancelKey, requester: Requester) {
+    pub(crate) fn route_to_peer(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
         let workers = self.posts.workers.len();
         let home = WorkerId((usize::from(peer) % workers) as u8);
         if home == self.id {
-            self.pass_on(peer, key, requester, self.now);
+            self.pass_on(peer, key, requester, waits);
         } else {
-            let since = self.now;
-            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester, since });
+            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester, waits });
         }
     }
 
     /// Passes a request on, as soon as there is a connection for it.
-    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, since: Time) {
-        if self.is_cancel_stale(since) {
+    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
+        if self.is_cancel_stale(waits) {
             return self.tell_requester(requester);
         }
         self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
@@ -118,7 +117,7 @@ impl<I: Io> Worker<I> {
             return self.tell_requester(requester);
         }
         let id = self.posts.ids.take();
-        let forward = Forward { peer, key, id, since, timer: None, stage: Stage::Waiting, requester };
+        let forward = Forward { peer, key, id, waits, timer: None, stage: Stage::Waiting, requester };
         let Ok(row) = self.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
             self.log.add(Level::Warning, text);
@@ -219,7 +218,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forward_too_late(&mut self, key: Key) {
         let Some(forward) = self.forwards.rows.get_mut(key) else { return };
         forward.timer = None;
-        let (peer, waited) = (forward.peer, self.now.since(forward.since).as_secs());
+        let (peer, waited) = (forward.peer, self.now.since(forward.waits.since).as_secs());
         match forward.due(&self.force.settings) {
             Some((at, why)) if at <= self.now => {
                 self.fail_forward(key, &format!("{why} (age={waited}s)"));

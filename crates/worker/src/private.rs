@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
         match &self.clients.get(key)?.stage {
             ClientStage::Login(login) => login.request.replication,
             ClientStage::Ready(ready) => ready.replication,
-            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => None,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
         }
     }
 

@@ -311,7 +311,7 @@ impl<I: Io> Worker<I> {
                 Link::Loan(server) => self.repose_of_server(server),
                 Link::None | Link::Waiting(_) => Repose::Rests,
             },
-            ClientStage::Cancelling => Repose::Awaited,
+            ClientStage::Cancelling(_) => Repose::Awaited,
             ClientStage::Console(_) => Repose::Exempt,
         }
     }
@@ -353,7 +353,7 @@ impl<I: Io> Worker<I> {
                 self.is_client_at_rest(client) && server.is_none_or(|server| self.is_server_at_rest(server));
             match client.stage {
                 _ if is_at_rest => {}
-                ClientStage::Cancelling => self.drop_client(key, "suspend_timeout"),
+                ClientStage::Cancelling(_) => self.drop_client(key, "suspend_timeout"),
                 _ => self.fail_client(key, &Fault::SuspendTimeout),
             }
             self.settle();

@@ -252,6 +252,13 @@ impl<I: Io> Worker<I> {
             // What a ReadyForQuery says stands in its body, so it is counted when that has come.
             let is_counted = if piece.kind == backend::READY_FOR_QUERY { piece.is_last() } else { is_first };
             let was_ours = server.exchange.is_ours();
+            if is_first && server.linger.is_waiting() && server.exchange.owes_nothing() {
+                // It says so to nobody: its client is told no more than by a server that it does not have.
+                self.give_client(key, &chunk, start..piece.range.start);
+                start = piece.range.start;
+                self.end_linger(key);
+            }
+            let Some(server) = self.servers.get_mut(key) else { return };
             if piece.kind == backend::ERROR_RESPONSE && server.client().is_none() && server.exchange.owes_nothing() {
                 let body = piece.is_whole().then(|| &chunk.bytes()[piece.body]);
                 self.farewell(key, body);

@@ -87,7 +87,7 @@ impl<I: Io> Worker<I> {
     fn client_row(&self, key: Key) -> Option<Row> {
         let client = self.clients.get(key).filter(|client| !client.is_own)?;
         let (user, database, state, link, application_name, since) = match &client.stage {
-            ClientStage::Cancelling => return None,
+            ClientStage::Cancelling(_) => return None,
             ClientStage::Greeting(_) => ("(nouser)".into(), "(nodb)".into(), LOGIN, None, "".into(), None),
             ClientStage::Login(login) => {
                 let state = if login.waits_for().is_some() { "waiting" } else { LOGIN };
@@ -226,7 +226,7 @@ impl<I: Io> Worker<I> {
                     Some(pool) => (pool, true),
                     None => continue,
                 },
-                ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => continue,
+                ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => continue,
             };
             if let Some(row) = rows.get_mut(&pool) {
                 if is_waiting {

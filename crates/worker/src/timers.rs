@@ -147,9 +147,7 @@ impl<I: Io> Worker<I> {
                 }
             },
             // The request itself has the same patience; this is for one that got lost with its worker's server.
-            ClientStage::Cancelling => {
-                settings.cancel_wait_timeout.map(|limit| (client.asked + limit, ClientDue::Farewell))
-            }
+            ClientStage::Cancelling(waits) => waits.until.map(|until| (until, ClientDue::Farewell)),
             ClientStage::Console(_) => None,
         }
     }
@@ -314,7 +312,7 @@ impl<I: Io> Worker<I> {
         self.clients.iter().filter_map(|(_, client)| match &client.stage {
             ClientStage::Ready(ready) => Some(ready.pool),
             ClientStage::Login(login) => login.waits_for(),
-            ClientStage::Greeting(_) | ClientStage::Cancelling | ClientStage::Console(_) => None,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
         })
     }
 

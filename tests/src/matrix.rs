@@ -82,7 +82,7 @@ impl Matrix {
         self.skipped.iter().for_each(|words| println!("skipped: {words}"));
         self.failures.iter().for_each(|words| println!("failed: {words}"));
         println!(
-            "{0}: {1} passed, {2} failed, {3} at a known limit, {4} {0} skipped",
+            "{}: {} passed, {} failed, {} at a known limit, {} programs skipped",
             self.title,
             self.passed,
             self.failures.len(),

@@ -101,14 +101,18 @@ pub(crate) fn start(
 
 /// Some languages tell what has happened first, and others last.
 fn in_short(words: &str) -> String {
-    let lines: Vec<&str> = words.lines().collect();
-    let first = lines.iter().take(LINES_MAX);
+    let is_telling =
+        |line: &&str| TELLING.iter().any(|word| line.contains(word)) && !line.trim_start().starts_with("at ");
+    let lines: Vec<&str> = words.lines().filter(is_telling).collect();
     let last = lines.iter().skip(LINES_MAX.max(lines.len().saturating_sub(LINES_MAX)));
-    first.chain(last).copied().collect::<Vec<_>>().join("\n  | ")
+    lines.iter().take(LINES_MAX).chain(last).copied().collect::<Vec<_>>().join("\n  | ")
 }
 
 /// For one, from its start to its end: longer than any tool waits for its lock.
 const REPLICA_MAX: Duration = Duration::from_secs(120);
 
-/// Of a program's words, at each end.
+/// What stands in lines that say why something failed.
+const TELLING: [&str; 7] = ["rror", "xception", "ERROR", "FATAL", "panic", "Dirty", "lock"];
+
+/// Of such lines, at each end.
 const LINES_MAX: usize = 4;

@@ -24,6 +24,9 @@ regress: ## PostgreSQL's own regression tests, directly and through the pooler (
 drivers: ## drivers of many languages, directly and through the pooler (ARGS="pgx --case copy_in")
 	cargo xtask drivers $(ARGS)
 
+migrations: ## migration tools, five replicas at once, directly and through the pooler (ARGS="rails --case killed")
+	cargo xtask migrations $(ARGS)
+
 fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target exchange")
 	cargo xtask fuzz $(ARGS)
 
@@ -45,4 +48,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak differential regress drivers fuzz oracle coverage bench check build
+.PHONY: help setup demo test world soak differential regress drivers migrations fuzz oracle coverage bench check build

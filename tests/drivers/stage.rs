@@ -52,9 +52,10 @@ impl Scene {
         }
     }
 
-    /// The pooler of a stage; none for the direct one.
-    pub(crate) fn pooler(&self, stage: &Stage) -> Option<Pooler> {
-        (stage.name != DIRECT).then(|| Pooler::start(&self.place, &self.ini(stage)))
+    /// The pooler of a stage, with these lines more; none for the direct one.
+    pub(crate) fn pooler(&self, stage: &Stage, settings: &[String]) -> Option<Pooler> {
+        let ini = || settings.iter().fold(self.ini(stage), |ini, line| ini.set(line));
+        (stage.name != DIRECT).then(|| Pooler::start(&self.place, &ini()))
     }
 
     /// What a program is told.

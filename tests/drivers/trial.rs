@@ -2,19 +2,19 @@
 //!
 //! Always true: a program that hangs is ended, and the case it was at has failed; after it, nobody waits and no server is
 //! lent in the pooler, whose log has no protocol surprise.
-//! Not here: how a program is made (`kit`).
+//! Not here: how a program is made (`tests::kit`).
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use tests::choice::Choice;
+use tests::kit::Kit;
+use tests::matrix::{Matrix, Outcome};
 use tests::pooler::Pooler;
-use tests::program::try_run;
-use tests::wait::{LIMIT, try_wait_for};
+use tests::program::{last_lines, try_run, without_preferences};
+use tests::rest;
 
-use crate::kit::Kit;
-use crate::matrix::{Matrix, Outcome};
-use crate::options::Options;
+use crate::drivers::Driver;
 use crate::stage::{STAGES, Scene, Stage};
 
 /// What a program said: its driver's version, and what came of the cases.
@@ -25,25 +25,25 @@ struct Account {
 }
 
 /// Runs it at every stage that is wanted and adds its lines to the matrix.
-pub(crate) fn run(scene: &Scene, kit: &Kit, options: &Options, matrix: &mut Matrix) {
+pub(crate) fn run(scene: &Scene, driver: &Driver, kit: &Kit, choice: &Choice, matrix: &mut Matrix) {
     let mut accounts = Vec::new();
-    for stage in STAGES.iter().filter(|stage| options.wants_stage(stage.name)) {
-        let mut pooler = scene.pooler(stage);
-        let title = format!("{} {}", kit.driver.name, stage.name);
-        let account = play(scene, stage, pooler.as_ref(), kit, options).unwrap_or_else(|(account, words)| {
+    for stage in STAGES.iter().filter(|stage| choice.wants_stage(stage.name)) {
+        let mut pooler = scene.pooler(stage, &choice.settings);
+        let title = format!("{} {}", driver.name, stage.name);
+        let account = play(scene, stage, pooler.as_ref(), kit, choice).unwrap_or_else(|(account, words)| {
             matrix.fail(format!("{title}: {words}"));
             account
         });
         if let Some(pooler) = &mut pooler
-            && let Err(words) = look(pooler)
+            && let Err(words) = rest::check(pooler)
         {
             matrix.fail(format!("{title}: {words}\n{}", last_lines(&pooler.log())));
         }
         accounts.push((stage.name, account));
     }
     let version = accounts.first().map_or(String::new(), |(_, account)| account.version.clone());
-    let name = format!("{} {version}", kit.driver.name);
-    for case in options.wanted_cases() {
+    let name = format!("{} {version}", driver.name);
+    for case in choice.wanted_cases() {
         let of_case = |account: &Account| {
             account.outcomes.get(case).cloned().unwrap_or(Outcome::Failed("the program says nothing about it".into()))
         };
@@ -58,17 +58,13 @@ fn play(
     stage: &Stage,
     pooler: Option<&Pooler>,
     kit: &Kit,
-    options: &Options,
+    choice: &Choice,
 ) -> Result<Account, (Account, String)> {
     let mut command = kit.command();
-    command.args(options.wanted_cases());
+    command.args(choice.wanted_cases());
     command.envs(scene.environment(stage, pooler));
-    // Variables of the person's own environment must not change what is tested.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")) {
-        command.env_remove(name);
-    }
-    command.env("PGPASSFILE", "/dev/null").env("PGSERVICEFILE", "/dev/null");
-    let (ended, said) = try_run(&mut command, CASE_MAX * (options.wanted_cases().count() as u32 + 1));
+    without_preferences(&mut command);
+    let (ended, said) = try_run(&mut command, CASE_MAX * (choice.wanted_cases().count() as u32 + 1));
     let mut account = Account::read(&said.out);
     let how = ended.map_or_else(|| "hung".to_owned(), |status| format!("ended with {status}"));
     if let Some(case) = Account::unfinished(&said.out) {
@@ -78,35 +74,6 @@ fn play(
         true => Ok(account),
         false => Err((account, format!("the program {how}: {}", last_lines(&said.err)))),
     }
-}
-
-/// Whether the pooler is at rest and had no surprises.
-fn look(pooler: &mut Pooler) -> Result<(), String> {
-    if !pooler.is_running() {
-        return Err("the pooler has ended".to_owned());
-    }
-    let log = pooler.log();
-    if let Some(line) = log.lines().find(|line| line.contains("protocol surprise") || line.contains("panic")) {
-        return Err(format!("the log says: {line}"));
-    }
-    let mut busy = None;
-    let at_rest = || {
-        let pools = pooler.console("SHOW POOLS");
-        let mut rows = (0..pools.rows.len()).map(|row| pools.named(row));
-        busy = rows.find(|row| row["database"] != "pgbouncer" && AT_REST.iter().any(|column| row[*column] != "0"));
-        busy.is_none().then_some(())
-    };
-    // One that neither ends nor answers is found out by a panic.
-    match catch_unwind(AssertUnwindSafe(|| try_wait_for(LIMIT, at_rest))) {
-        Ok(Some(())) => Ok(()),
-        Ok(None) => Err(format!("not at rest: {busy:?}")),
-        Err(_) => Err("the console does not answer".to_owned()),
-    }
-}
-
-fn last_lines(text: &str) -> String {
-    let lines: Vec<_> = text.lines().rev().take(LINES_MAX).collect();
-    lines.into_iter().rev().collect::<Vec<_>>().join("\n  | ")
 }
 
 impl Account {
@@ -142,16 +109,3 @@ impl Account {
 
 /// For a case. The programs have the same limit for each, and end it themselves where they can.
 const CASE_MAX: Duration = Duration::from_secs(60);
-
-/// What is zero in SHOW POOLS when nobody is there and nothing is owed.
-const AT_REST: [&str; 7] = [
-    "cl_active",
-    "cl_waiting",
-    "cl_active_cancel_req",
-    "cl_waiting_cancel_req",
-    "sv_active",
-    "sv_active_cancel",
-    "sv_being_canceled",
-];
-
-const LINES_MAX: usize = 12;

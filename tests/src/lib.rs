@@ -6,8 +6,11 @@
 //! Not here: what is expected of the pooler. That is in `talk/*.talk` and `real/*.rs`.
 
 pub mod authority;
+pub mod choice;
 pub mod client;
 pub mod directory;
+pub mod kit;
+pub mod matrix;
 pub mod message;
 pub mod nameserver;
 pub mod notation;
@@ -16,6 +19,7 @@ pub mod place;
 pub mod pooler;
 pub mod postgres;
 pub mod program;
+pub mod rest;
 pub mod runner;
 pub mod script;
 pub mod wait;

@@ -74,7 +74,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Ended {
 /// # Panics
 /// When it cannot be started.
 pub fn try_run(command: &mut Command, limit: Duration) -> (Option<ExitStatus>, Said) {
-    await_end(start(command), limit)
+    try_finish(start(command), limit)
 }
 
 fn start(command: &mut Command) -> Child {
@@ -87,13 +87,18 @@ fn start(command: &mut Command) -> Child {
 /// # Panics
 /// When it does not end within `limit`.
 pub fn finish(child: Child, name: &str, limit: Duration) -> Ended {
-    match await_end(child, limit) {
+    match try_finish(child, limit) {
         (Some(status), Said { out, err }) => Ended { status, out, err },
         (None, Said { out, err }) => panic!("{name} did not end within {limit:?}:\n{out}\n{err}"),
     }
 }
 
-fn await_end(mut child: Child, limit: Duration) -> (Option<ExitStatus>, Said) {
+/// Waits for a child that has been started with its output piped or, when it does not end within `limit`, ends it. How it
+/// ended, unless it was ended, and all that it said.
+///
+/// # Panics
+/// When it cannot be waited for.
+pub fn try_finish(mut child: Child, limit: Duration) -> (Option<ExitStatus>, Said) {
     let out = gather(child.stdout.take());
     let err = gather(child.stderr.take());
     let status = try_wait_for(limit, || child.try_wait().expect("a child can be waited for"));
@@ -104,6 +109,20 @@ fn await_end(mut child: Child, limit: Duration) -> (Option<ExitStatus>, Said) {
     let out = out.join().expect("the output is read");
     let err = err.join().expect("the errors are read");
     (status, Said { out, err })
+}
+
+/// The last lines of what a program said, for a report.
+pub fn last_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().rev().take(LINES_MAX).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("\n  | ")
+}
+
+/// Keeps from a program of libpq's kind what the person's own environment would change of what is tested.
+pub fn without_preferences(command: &mut Command) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")) {
+        command.env_remove(name);
+    }
+    command.env("PGPASSFILE", "/dev/null").env("PGSERVICEFILE", "/dev/null");
 }
 
 /// psql, quiet, rows only, fields separated by `|`, stopping at the first error.
@@ -218,3 +237,5 @@ fn gather(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<S
         String::from_utf8_lossy(&text).into_owned()
     })
 }
+
+const LINES_MAX: usize = 12;

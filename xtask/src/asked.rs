@@ -1,8 +1,9 @@
-//! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask soak`, `cargo xtask regress`.
+//! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask migrations`,
+//! `cargo xtask soak`, `cargo xtask regress`.
 //!
 //! Always true: they run around the pooler as it ships; what is asked for goes to them as it is; their exit code is the
 //! chore's.
-//! Not here: what they do and check (`tests/drivers`, `tests/soak`, `tests/regress`).
+//! Not here: what they do and check (`tests/drivers`, `tests/migrations`, `tests/soak`, `tests/regress`).
 
 use std::ffi::OsString;
 

@@ -48,7 +48,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
         "demo" => demo(&house, &rest),
         "test" => suite::run(&house, &rest),
-        "soak" | "drivers" | "regress" => asked::run(&house, &chore, &rest),
+        "soak" | "drivers" | "migrations" | "regress" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
@@ -87,6 +87,7 @@ usage: cargo xtask CHORE
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)
+  migrations [ARGUMENTS]    build, then tools that change schemas, five replicas at once, directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
   regress [--servers COUNT] run PostgreSQL's own regression tests, directly and through a pool of so few servers (10)
   oracle [ARGUMENTS]        build, then hold what we read in SQL against PostgreSQL's own parser ([FOLDER], --mutations, --seed)

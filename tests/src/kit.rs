@@ -1,7 +1,7 @@
-//! The drivers, and how the program of each is made: what is fetched, where it goes, how it is started.
+//! Programs in other languages, and how each is made: what is fetched, where it goes, how it is started.
 //!
-//! Always true: a language's own tool fetches what the lock file beside the program names, into a folder below
-//! `target/drivers`; what is missing on this machine is said exactly. Nothing is fetched twice.
+//! Always true: a language's own tool fetches what the lock file beside the program names, into a folder of its own; what
+//! is missing on this machine is said exactly. Nothing is fetched twice.
 //! Not here: what the programs do.
 
 use std::fs;
@@ -9,95 +9,88 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tests::program::try_run;
+use Language::{Go, Java, Node, Python, Ruby, Rust};
 
-use Language::{Go, Java, Node, Python, Rust};
+use crate::program::try_run;
 
-/// A driver of the matrix.
-#[derive(Debug)]
-pub(crate) struct Driver {
-    /// As its own people call it.
-    pub(crate) name: &'static str,
-    language: Language,
-    /// The program's name in the folder of its language.
-    program: &'static str,
-}
-
-/// All of them, in the order in which they are run.
-pub(crate) const DRIVERS: [Driver; 9] = [
-    Driver { name: "psycopg", language: Python, program: "psycopg_cases.py" },
-    Driver { name: "asyncpg", language: Python, program: "asyncpg_cases.py" },
-    Driver { name: "psycopg2", language: Python, program: "psycopg2_cases.py" },
-    Driver { name: "pgx", language: Go, program: "pgx" },
-    Driver { name: "pq", language: Go, program: "pq" },
-    Driver { name: "pgjdbc", language: Java, program: "Cases" },
-    Driver { name: "node-postgres", language: Node, program: "cases.js" },
-    Driver { name: "tokio-postgres", language: Rust, program: "tokio-postgres" },
-    Driver { name: "sqlx", language: Rust, program: "sqlx" },
-];
-
+/// What a program is written in.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Language {
+pub enum Language {
+    /// With pip's packages in an environment of its own.
     Python,
+    /// One module with a folder for each program.
     Go,
+    /// With Maven's jars.
     Java,
+    /// With npm's packages.
     Node,
+    /// With the distribution's packages: each is a library that the program requires.
+    Ruby(&'static [&'static str]),
+    /// One package with a binary for each program.
     Rust,
 }
 
-/// A driver's program, ready to be run.
+/// A program, ready to be run.
 #[derive(Debug)]
-pub(crate) struct Kit {
-    pub(crate) driver: &'static Driver,
+pub struct Kit {
+    language: Language,
+    /// Its name in the folder of its language.
+    program: &'static str,
     source: PathBuf,
     home: PathBuf,
 }
 
 impl Kit {
-    /// Fetches and builds what is not there yet.
+    /// Fetches and builds what is not there yet. A language's programs are in a folder of its name in `sources`; what
+    /// they need goes to one of the same name in `homes`.
     ///
     /// # Errors
     /// What is missing on this machine, or what the tool that should have made it said.
-    pub(crate) fn prepare(driver: &'static Driver, folder: &Path) -> Result<Self, String> {
-        let (name, tools) = driver.language.needs();
+    pub fn prepare(language: Language, program: &'static str, sources: &Path, homes: &Path) -> Result<Self, String> {
+        let (name, tools) = language.needs();
         for tool in tools {
             let there = Command::new(tool).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status();
             there.map_err(|_| format!("there is no `{tool}` on this machine, which it needs"))?;
         }
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers").join(name);
-        let kit = Self { driver, source, home: folder.join(name) };
+        let kit = Self { language, program, source: sources.join(name), home: homes.join(name) };
         fs::create_dir_all(&kit.home).map_err(|error| format!("cannot make {}: {error}", kit.home.display()))?;
-        match driver.language {
+        match language {
             Python => kit.prepare_python(),
             Go => kit.prepare_go(),
             Java => kit.prepare_java(),
             Node => kit.prepare_node(),
+            Ruby(libraries) => has_ruby(libraries),
             Rust => kit.prepare_rust(),
         }?;
         Ok(kit)
     }
 
-    /// Its program; the names of the cases are its arguments.
-    pub(crate) fn command(&self) -> Command {
-        match self.driver.language {
+    /// Its program, without arguments.
+    pub fn command(&self) -> Command {
+        match self.language {
             Python => {
                 let mut command = Command::new(self.home.join("bin/python"));
-                command.env("PYTHONDONTWRITEBYTECODE", "1").arg(self.source.join(self.driver.program));
+                command.env("PYTHONDONTWRITEBYTECODE", "1").arg(self.source.join(self.program));
                 command
             }
-            Go => Command::new(self.home.join(self.driver.program)),
+            Go => Command::new(self.home.join(self.program)),
             Java => {
                 let mut command = Command::new("java");
                 let path = format!("{0}/jars/*:{0}/classes", self.home.display());
-                command.args(["-Xmx768m", "-cp", &path, self.driver.program]);
+                command.args(["-Xmx768m", "-cp", &path, self.program]);
                 command
             }
             Node => {
                 let mut command = Command::new("node");
-                command.env("NODE_PATH", self.home.join("node_modules")).arg(self.source.join(self.driver.program));
+                command.env("NODE_PATH", self.home.join("node_modules")).arg(self.source.join(self.program));
                 command
             }
-            Rust => Command::new(self.home.join("debug").join(self.driver.program)),
+            Ruby(_) => {
+                let mut command = Command::new("ruby");
+                command.arg(self.source.join(self.program));
+                command
+            }
+            Rust => Command::new(self.home.join("debug").join(self.program)),
         }
     }
 
@@ -122,8 +115,8 @@ impl Kit {
     /// Go looks itself whether anything has changed.
     fn prepare_go(&self) -> Result<(), String> {
         let mut go = Command::new("go");
-        go.current_dir(&self.source).args(["build", "-o"]).arg(self.home.join(self.driver.program));
-        go.arg(format!("./{}", self.driver.program));
+        go.current_dir(&self.source).args(["build", "-o"]).arg(self.home.join(self.program));
+        go.arg(format!("./{}", self.program));
         // So that what it keeps can be deleted like everything else below `target`.
         go.env("GOFLAGS", "-modcacherw -buildvcs=false").env("GOPATH", self.home.join("path"));
         go.env("GOCACHE", self.home.join("cache"));
@@ -156,7 +149,7 @@ impl Kit {
     /// Cargo looks itself whether anything has changed.
     fn prepare_rust(&self) -> Result<(), String> {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(&self.source).args(["build", "--quiet", "--locked", "--bin", self.driver.program]);
+        cargo.current_dir(&self.source).args(["build", "--quiet", "--locked", "--bin", self.program]);
         call(cargo.arg("--target-dir").arg(&self.home))
     }
 
@@ -180,6 +173,7 @@ impl Language {
             Go => ("go", &["go"]),
             Java => ("java", &["java", "javac", "mvn"]),
             Node => ("node", &["node", "npm"]),
+            Ruby(_) => ("ruby", &["ruby"]),
             Rust => ("rust", &["cargo"]),
         }
     }
@@ -192,6 +186,18 @@ fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     let files = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let paths = files.flatten().map(|file| file.path());
     Ok(paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect())
+}
+
+/// Ruby's libraries come from the distribution, as native code that fits its Ruby.
+fn has_ruby(libraries: &[&str]) -> Result<(), String> {
+    let is_missing = |library: &&&str| {
+        let (ended, _) = try_run(Command::new("ruby").args(["-r", library, "-e", ""]), FETCH_MAX);
+        ended.is_none_or(|status| !status.success())
+    };
+    match libraries.iter().find(is_missing) {
+        None => Ok(()),
+        Some(library) => Err(format!("ruby on this machine has no `{library}`, which it needs")),
+    }
 }
 
 fn call(command: &mut Command) -> Result<(), String> {

@@ -1,25 +1,27 @@
-//! What came of every driver and case, and the words about it.
+//! What came of every program and case at every stage, the direct one first, and the words about it.
 //!
 //! Always true: a case that no stage has failed and that somebody could do is well; what passes directly and fails
 //! through the pooler is called a difference.
-//! Not here: how it came about (`trial`).
+//! Not here: how it came about.
 
 /// What came of one case at one stage.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It did what it should.
     Passed,
     /// It did not, with the program's words.
     Failed(String),
-    /// The driver cannot do this, or it makes no sense here; why.
+    /// The program cannot do this, or it makes no sense here; why.
     Impossible(String),
     /// It met a limit of the pooler that its documentation tells, with the words for it.
     Limited(String),
 }
 
 /// All that came out.
-#[derive(Debug, Default)]
-pub(crate) struct Matrix {
+#[derive(Debug)]
+pub struct Matrix {
+    /// What the programs are, in the plural.
+    title: &'static str,
     passed: usize,
     failures: Vec<String>,
     skipped: Vec<String>,
@@ -27,19 +29,24 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// A driver that cannot be had here.
-    pub(crate) fn skip(&mut self, driver: &str, reason: &str) {
-        println!("{driver}: skipped: {reason}");
-        self.skipped.push(format!("{driver}: {reason}"));
+    /// Nothing yet about these.
+    pub fn of(title: &'static str) -> Self {
+        Self { title, passed: 0, failures: Vec::new(), skipped: Vec::new(), limits: Vec::new() }
+    }
+
+    /// A program that cannot be had here.
+    pub fn skip(&mut self, program: &str, reason: &str) {
+        println!("{program}: skipped: {reason}");
+        self.skipped.push(format!("{program}: {reason}"));
     }
 
     /// One line: what came of a case at the stages, the direct one first.
-    pub(crate) fn add(&mut self, driver: &str, case: &str, outcomes: &[(&str, Outcome)]) {
+    pub fn add(&mut self, program: &str, case: &str, outcomes: &[(&str, Outcome)]) {
         let cells: Vec<String> = outcomes.iter().map(|(stage, outcome)| format!("{stage} {}", word(outcome))).collect();
-        println!("{driver:<26} {case:<21} {}", cells.join("  "));
+        println!("{program:<26} {case:<21} {}", cells.join("  "));
         let is_well_directly = outcomes.first().is_some_and(|(_, outcome)| *outcome == Outcome::Passed);
         for (stage, outcome) in outcomes {
-            let title = format!("{driver} {case} {stage}");
+            let title = format!("{program} {case} {stage}");
             match outcome {
                 Outcome::Passed => self.passed += 1,
                 Outcome::Impossible(words) if is_well_directly => {
@@ -53,26 +60,30 @@ impl Matrix {
                 Outcome::Failed(words) => self.failures.push(format!("{title}: {words}")),
             }
         }
-        // One reason is enough: it is nearly always that of the driver.
+        // One reason is enough: it is nearly always that of the program.
         if let Some((stage, Outcome::Impossible(words))) = outcomes.iter().find(|(_, o)| word(o) == "-") {
             println!("{:>26} {stage}: {words}", "");
         }
     }
 
     /// Something that went wrong beside the cases.
-    pub(crate) fn fail(&mut self, words: String) {
+    pub fn fail(&mut self, words: String) {
         println!("{words}");
         self.failures.push(words);
     }
 
     /// The sums, and whether all is well.
-    pub(crate) fn verdict(&self, strict: bool) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn verdict(&self, strict: bool) -> Result<(), String> {
         println!();
         self.limits.iter().for_each(|words| println!("limit: {words}"));
         self.skipped.iter().for_each(|words| println!("skipped: {words}"));
         self.failures.iter().for_each(|words| println!("failed: {words}"));
         println!(
-            "drivers: {} passed, {} failed, {} at a known limit, {} drivers skipped",
+            "{}: {} passed, {} failed, {} at a known limit, {} programs skipped",
+            self.title,
             self.passed,
             self.failures.len(),
             self.limits.len(),
@@ -80,8 +91,8 @@ impl Matrix {
         );
         match (self.failures.is_empty(), strict && !self.skipped.is_empty()) {
             (true, false) => Ok(()),
-            (false, _) => Err("drivers: failed".to_owned()),
-            (true, true) => Err("drivers: some were skipped".to_owned()),
+            (false, _) => Err(format!("{}: failed", self.title)),
+            (true, true) => Err(format!("{}: some were skipped", self.title)),
         }
     }
 }

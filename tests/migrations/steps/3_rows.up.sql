@@ -1,0 +1,1 @@
+insert into steps select 3, 'three' from pg_sleep(2);

@@ -1,0 +1,127 @@
+//! The tools, the program of each, and what each leaves behind.
+//!
+//! Always true: what a killed replica leaves behind is what the tool does on a direct connection too; no pooler can mend it.
+//! Not here: how a program is made (`tests::kit`), what is done with it (`trial`).
+
+use tests::kit::Language::{self, Go, Java, Python, Ruby};
+
+/// A migration tool.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// As its own people call it, and what differs.
+    pub(crate) name: &'static str,
+    pub(crate) language: Language,
+    /// The program's name in the folder of its language.
+    pub(crate) program: &'static str,
+    /// What it is told before it is told what to do.
+    pub(crate) arguments: &'static [&'static str],
+    /// Whether one alone has to make the tool's own tables first: replicas that meet a database without them can fail, directly
+    /// too, because two make them.
+    pub(crate) is_prepared: bool,
+    /// Which migrations it has written down as applied, in their order.
+    pub(crate) history: &'static str,
+    /// What a replica that is killed leaves behind in the tool's own tables.
+    pub(crate) dirt: Dirt,
+}
+
+/// What has to be done by hand when a replica was killed at its work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Dirt {
+    /// Nothing: another one goes on.
+    None,
+    /// All others fail, until it is mended. Whether it is there is what this query answers.
+    OthersFail { sign: &'static str },
+    /// All others wait, until it is mended. Whether it is there is what this query answers.
+    OthersWait { sign: &'static str },
+}
+
+impl Dirt {
+    /// The query that answers with `t` when a replica has been killed.
+    pub(crate) fn sign(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::OthersFail { sign } | Self::OthersWait { sign } => Some(sign),
+        }
+    }
+}
+
+/// All of them, in the order in which they are run.
+pub(crate) const TOOLS: [Tool; 8] = [
+    // Writes down a migration as dirty before it runs it, in a transaction of its own.
+    Tool {
+        name: "golang-migrate/pq",
+        language: Go,
+        program: "migrate",
+        arguments: &["postgres"],
+        is_prepared: false,
+        history: "select version, dirty from schema_migrations",
+        dirt: Dirt::OthersFail { sign: "select dirty from schema_migrations" },
+    },
+    Tool {
+        name: "golang-migrate/pgx",
+        language: Go,
+        program: "migrate",
+        arguments: &["pgx5"],
+        is_prepared: false,
+        history: "select version, dirty from schema_migrations",
+        dirt: Dirt::OthersFail { sign: "select dirty from schema_migrations" },
+    },
+    // Its lock is one of a transaction on a connection of its own, beside that of the migrations.
+    Tool {
+        name: "flyway",
+        language: Java,
+        program: "FlywayReplica",
+        arguments: &["true"],
+        is_prepared: false,
+        history: FLYWAY,
+        dirt: Dirt::None,
+    },
+    Tool {
+        name: "flyway/session-lock",
+        language: Java,
+        program: "FlywayReplica",
+        arguments: &["false"],
+        is_prepared: false,
+        history: FLYWAY,
+        dirt: Dirt::None,
+    },
+    // Its lock is a row, which is committed before the work begins.
+    Tool {
+        name: "liquibase",
+        language: Java,
+        program: "LiquibaseReplica",
+        arguments: &[],
+        is_prepared: true,
+        history: "select id, exectype from databasechangelog where author = 'trunkline' order by orderexecuted",
+        dirt: Dirt::OthersWait { sign: "select locked from databasechangeloglock" },
+    },
+    Tool {
+        name: "alembic",
+        language: Python,
+        program: "alembic_replica.py",
+        arguments: &[],
+        is_prepared: false,
+        history: "select version_num from alembic_version",
+        dirt: Dirt::None,
+    },
+    Tool {
+        name: "django",
+        language: Python,
+        program: "django_replica.py",
+        arguments: &[],
+        is_prepared: false,
+        history: "select app, name from django_migrations order by id",
+        dirt: Dirt::None,
+    },
+    Tool {
+        name: "rails",
+        language: Ruby(&["active_record", "pg"]),
+        program: "rails_replica.rb",
+        arguments: &[],
+        is_prepared: false,
+        history: "select version from schema_migrations order by version",
+        dirt: Dirt::None,
+    },
+];
+
+const FLYWAY: &str = "select version, success from flyway_schema_history order by installed_rank";

@@ -1,0 +1,91 @@
+//! The command line of a comparison: which programs, which cases, through what.
+//!
+//! Always true: a name that nobody has is an error; without names everything is chosen.
+//! Not here: what there is to choose from (a `Menu`), which each comparison has of its own.
+
+use std::path::{Path, PathBuf};
+
+/// What there is to choose from.
+#[derive(Debug)]
+pub struct Menu {
+    /// Names of programs.
+    pub programs: Vec<&'static str>,
+    /// Names of cases, in the order in which they are run.
+    pub cases: Vec<&'static str>,
+    /// What is compared with.
+    pub direct: &'static str,
+    /// The folder below `target`.
+    pub folder: &'static str,
+    /// What `--help` says.
+    pub usage: &'static str,
+}
+
+/// What was chosen.
+#[derive(Debug)]
+pub struct Choice {
+    menu: Menu,
+    /// Only these programs; all when empty.
+    programs: Vec<String>,
+    /// Only these cases; all when empty.
+    cases: Vec<String>,
+    /// Only stages whose name contains this.
+    stage: Option<String>,
+    /// Lines for the pooler's configuration, after all others.
+    pub settings: Vec<String>,
+    /// Whether a program that cannot be had fails the run.
+    pub strict: bool,
+}
+
+impl Choice {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// What is wrong with it, and how it is used.
+    pub fn read(menu: Menu, mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let usage = menu.usage;
+        let (programs, cases, settings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut choice = Self { menu, programs, cases, stage: None, settings, strict: false };
+        while let Some(name) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{name} wants a value\n\n{usage}"));
+            match name.as_str() {
+                "--strict" => choice.strict = true,
+                "--case" => choice.cases.push(value()?),
+                "--stage" => choice.stage = Some(value()?),
+                "--set" => choice.settings.push(value()?),
+                "--help" => return Err(usage.to_string()),
+                flag if flag.starts_with('-') => return Err(format!("what is {flag}?\n\n{usage}")),
+                program => choice.programs.push(program.to_string()),
+            }
+        }
+        let stranger = |names: &[String], known: &[&str]| names.iter().find(|n| !known.contains(&n.as_str())).cloned();
+        for (names, known) in [(&choice.programs, &choice.menu.programs), (&choice.cases, &choice.menu.cases)] {
+            if let Some(name) = stranger(names, known) {
+                return Err(format!("nothing is called {name}\n\n{usage}"));
+            }
+        }
+        Ok(choice)
+    }
+
+    /// Whether this program is asked for.
+    pub fn wants(&self, program: &str) -> bool {
+        self.programs.is_empty() || self.programs.iter().any(|name| name == program)
+    }
+
+    /// The cases that are asked for, in their order.
+    pub fn wanted_cases(&self) -> impl Iterator<Item = &'static str> {
+        let is_wanted = |case: &&str| self.cases.is_empty() || self.cases.iter().any(|name| name == case);
+        self.menu.cases.iter().copied().filter(is_wanted)
+    }
+
+    /// Whether this stage is asked for. The direct one always is: without it nobody knows whose failure it was.
+    pub fn wants_stage(&self, name: &str) -> bool {
+        name == self.menu.direct || self.stage.as_ref().is_none_or(|part| name.contains(part.as_str()))
+    }
+
+    /// Where what the programs need is installed.
+    pub fn folder(&self) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
+        target.join(self.menu.folder)
+    }
+}

@@ -1,0 +1,47 @@
+//! Whether a pooler is well when all who have used it are gone.
+//!
+//! Always true: it is looked at until it is at rest, or a deadline has passed.
+//! Not here: what was done with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::pooler::Pooler;
+use crate::wait::{LIMIT, try_wait_for};
+
+/// Whether it runs, is at rest and had no surprises.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(pooler: &mut Pooler) -> Result<(), String> {
+    if !pooler.is_running() {
+        return Err("the pooler has ended".to_owned());
+    }
+    let log = pooler.log();
+    if let Some(line) = log.lines().find(|line| line.contains("protocol surprise") || line.contains("panic")) {
+        return Err(format!("the log says: {line}"));
+    }
+    let mut busy = None;
+    let at_rest = || {
+        let pools = pooler.console("SHOW POOLS");
+        let mut rows = (0..pools.rows.len()).map(|row| pools.named(row));
+        busy = rows.find(|row| row["database"] != "pgbouncer" && AT_REST.iter().any(|column| row[*column] != "0"));
+        busy.is_none().then_some(())
+    };
+    // One that neither ends nor answers is found out by a panic.
+    match catch_unwind(AssertUnwindSafe(|| try_wait_for(LIMIT, at_rest))) {
+        Ok(Some(())) => Ok(()),
+        Ok(None) => Err(format!("not at rest: {busy:?}")),
+        Err(_) => Err("the console does not answer".to_owned()),
+    }
+}
+
+/// What is zero in SHOW POOLS when nobody is there and nothing is owed.
+const AT_REST: [&str; 7] = [
+    "cl_active",
+    "cl_waiting",
+    "cl_active_cancel_req",
+    "cl_waiting_cancel_req",
+    "sv_active",
+    "sv_active_cancel",
+    "sv_being_canceled",
+];

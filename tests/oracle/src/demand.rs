@@ -48,6 +48,11 @@ fn check_one(kind: &str, node: &Json, act: &Act) -> Result<(), String> {
         "VariableSetStmt" => expect(is_set(node, act)),
         "PrepareStmt" => expect(matches!(act, Act::Prepare { name, .. } if **name == *text(&node["name"]))),
         "ExecuteStmt" => expect(matches!(act, Act::Execute { name } if **name == *text(&node["name"]))),
+        // A star is no name.
+        "UnlistenStmt" => {
+            let wanted = Some(text(&node["conditionname"])).filter(|name| !name.is_empty());
+            expect(matches!(act, Act::Unlisten { channel } if channel.as_deref() == wanted.as_deref()))
+        }
         "DiscardStmt" if node["target"] == DISCARD_ALL => expect(*act == Act::DiscardAll),
         // Nothing else may be taken for one of them: what is expected next would be wrong.
         _ => expect(matches!(act, Act::Other { .. })),

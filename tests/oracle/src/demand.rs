@@ -51,7 +51,7 @@ fn check_one(kind: &str, node: &Json, act: &Act) -> Result<(), String> {
         // A star is no name.
         "UnlistenStmt" => {
             let wanted = Some(text(&node["conditionname"])).filter(|name| !name.is_empty());
-            expect(matches!(act, Act::Unlisten { channel } if channel.as_deref() == wanted.as_deref()))
+            expect(matches!(act, Act::Unlisten { channel } if channel.as_deref() == wanted))
         }
         "DiscardStmt" if node["target"] == DISCARD_ALL => expect(*act == Act::DiscardAll),
         // Nothing else may be taken for one of them: what is expected next would be wrong.

@@ -12,5 +12,6 @@ pub mod prepared;
 pub mod replication;
 pub mod request;
 pub mod server;
+pub mod spelling;
 pub mod state;
 pub mod vars;

@@ -9,6 +9,7 @@ use wire::write;
 
 use crate::fault::Fault;
 use crate::replication::Replication;
+use crate::spelling;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars};
 
@@ -194,7 +195,12 @@ struct Given<'a> {
 impl Given<'_> {
     fn set(&mut self, name: &str, value: &str, are_ignored: bool, fault: impl FnOnce(Box<str>) -> Fault) {
         if let Some(place) = self.rules.tracked.place(name) {
-            self.vars.set(place, value);
+            let spelled = match () {
+                () if name.eq_ignore_ascii_case("client_encoding") => spelling::encoding(value),
+                () if name.eq_ignore_ascii_case("standard_conforming_strings") => spelling::switch(value),
+                () => None,
+            };
+            self.vars.set(place, spelled.unwrap_or(value));
         } else if !are_ignored && !self.is_ignored(name) {
             self.unsupported.get_or_insert_with(|| fault(name.into()));
             self.settings.set(&name.to_ascii_lowercase(), value);

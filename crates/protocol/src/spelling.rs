@@ -1,0 +1,155 @@
+//! How PostgreSQL spells what clients spell in many ways: a client is greeted with what a server would have told it.
+//!
+//! Always true: what is not known here is left as it was written, for the server to judge.
+//! Not here: which parameters follow a client (`vars`).
+
+/// The name of an encoding as PostgreSQL tells it (`pg_enc2name_tbl` in `common/encnames.c`): letters and digits of any case say which it
+/// is (`clean_encoding_name`), and some have other names.
+#[must_use]
+pub fn encoding(written: &str) -> Option<&'static str> {
+    let clean = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+    };
+    let wanted = clean(written);
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == wanted).map(|(_, name)| *name);
+    alias.or_else(|| ENCODINGS.into_iter().find(|name| clean(name) == wanted))
+}
+
+/// `on` or `off`, for what is one of them (`parse_bool` in `utils/adt/bool.c`: a beginning that is of one word only will do).
+#[must_use]
+pub fn switch(written: &str) -> Option<&'static str> {
+    let written = written.to_ascii_lowercase();
+    let begins = |word: &str, least: usize| written.len() >= least && word.starts_with(&written);
+    let is_on = begins("true", 1) || begins("yes", 1) || begins("on", 2) || written == "1";
+    let is_off = begins("false", 1) || begins("no", 1) || begins("off", 2) || written == "0";
+    match (is_on, is_off) {
+        (true, _) => Some("on"),
+        (_, true) => Some("off"),
+        _ => None,
+    }
+}
+
+const ENCODINGS: [&str; 42] = [
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
+    "SJIS",
+    "BIG5",
+    "GBK",
+    "UHC",
+    "GB18030",
+    "JOHAB",
+    "SHIFT_JIS_2004",
+];
+
+/// Other names, clean.
+const ALIASES: [(&str, &str); 40] = [
+    ("abc", "WIN1258"),
+    ("alt", "WIN866"),
+    ("iso88591", "LATIN1"),
+    ("iso885910", "LATIN6"),
+    ("iso885913", "LATIN7"),
+    ("iso885914", "LATIN8"),
+    ("iso885915", "LATIN9"),
+    ("iso885916", "LATIN10"),
+    ("iso88592", "LATIN2"),
+    ("iso88593", "LATIN3"),
+    ("iso88594", "LATIN4"),
+    ("iso88599", "LATIN5"),
+    ("koi8", "KOI8R"),
+    ("mskanji", "SJIS"),
+    ("shiftjis", "SJIS"),
+    ("tcvn", "WIN1258"),
+    ("tcvn5712", "WIN1258"),
+    ("unicode", "UTF8"),
+    ("vscii", "WIN1258"),
+    ("win", "WIN1251"),
+    ("win932", "SJIS"),
+    ("win936", "GBK"),
+    ("win949", "UHC"),
+    ("win950", "BIG5"),
+    ("windows1250", "WIN1250"),
+    ("windows1251", "WIN1251"),
+    ("windows1252", "WIN1252"),
+    ("windows1253", "WIN1253"),
+    ("windows1254", "WIN1254"),
+    ("windows1255", "WIN1255"),
+    ("windows1256", "WIN1256"),
+    ("windows1257", "WIN1257"),
+    ("windows1258", "WIN1258"),
+    ("windows866", "WIN866"),
+    ("windows874", "WIN874"),
+    ("windows932", "SJIS"),
+    ("windows936", "GBK"),
+    ("windows949", "UHC"),
+    ("windows950", "BIG5"),
+    ("shiftjis2004", "SHIFT_JIS_2004"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_has_one_name() {
+        for (written, name) in [
+            ("UTF8", "UTF8"),
+            ("utf-8", "UTF8"),
+            ("'utf-8'", "UTF8"),
+            ("Unicode", "UTF8"),
+            ("latin1", "LATIN1"),
+            ("ISO-8859-15", "LATIN9"),
+            ("euc-jp", "EUC_JP"),
+            ("eucjp", "EUC_JP"),
+            ("iso_8859_5", "ISO_8859_5"),
+            ("windows-1252", "WIN1252"),
+            ("sql_ascii", "SQL_ASCII"),
+        ] {
+            assert_eq!(encoding(written), Some(name), "{written}");
+        }
+        assert_eq!((encoding("bogus"), encoding(""), encoding("utf16")), (None, None, None));
+    }
+
+    #[test]
+    fn a_switch_is_on_or_off() {
+        for on in ["on", "ON", "true", "t", "tr", "yes", "y", "1"] {
+            assert_eq!(switch(on), Some("on"), "{on}");
+        }
+        for off in ["off", "of", "false", "f", "no", "n", "0"] {
+            assert_eq!(switch(off), Some("off"), "{off}");
+        }
+        assert_eq!((switch("o"), switch("2"), switch(""), switch("onn")), (None, None, None, None));
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
-use pool::{Event, PoolKey, ServerKey};
+use pool::{Event, Haste, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
@@ -30,7 +30,6 @@ use crate::cancel::first_request;
 use crate::console::ConsoleClient;
 use crate::held::Held;
 use crate::letters::Waits;
-use crate::linger::Haste;
 use crate::look::likeness;
 use crate::places::DatabasePlace;
 use crate::reading::{Reading, Torn};

@@ -1,45 +1,20 @@
 //! A server stays for a moment with a client that comes back at once, where everybody who waits for it would need other things set there.
 //!
-//! To change what is set in a session costs PostgreSQL about as much as a short query. Clients in a loop, each with settings of its
-//! own, would pay that with each transaction; so each has some in a row.
-//!
-//! Always true: no client is passed over by one server for more than [`LOANS_MAX`] transactions, nor by one that does nothing for longer
-//! than [`LINGER`]; whatever an operator orders finds no server lingering.
-//! Not here: who waits (crate `pool`), what is told to a server (`loan`).
+//! Always true: a server lingers only where nobody waits whom it would suit as it is; whatever an operator orders finds no server
+//! lingering.
+//! Not here: how long and how often it does (`pool::linger`), what is told to a server (`loan`).
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use reactor::Io;
 
-use crate::client::{Client, Ready, Stage as ClientStage};
+use crate::client::{Client, Stage as ClientStage};
 use crate::look::likeness;
-use crate::server::{Server, Stage};
+use crate::server::Stage;
 use crate::turn::Worker;
-
-/// How a server lingers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Linger {
-    /// Until when, if it does or has done so last.
-    until: Option<Time>,
-    /// How many loans it has made of one.
-    loans: u32,
-}
-
-impl Linger {
-    /// Whether its client may come back.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.until.is_some()
-    }
-
-    /// Whether its client has come back. It does not linger now.
-    pub(crate) fn is_over(&mut self) -> bool {
-        self.until.take().is_some()
-    }
-}
 
 /// The servers that linger, and some that did, in the order of time.
 #[derive(Debug, Default)]
@@ -53,16 +28,9 @@ impl Lingering {
     }
 }
 
-/// What is learned of a client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Haste {
-    /// So many of its loans end without a server lingering, for the last one that did so did it in vain.
-    ends: u32,
-}
-
 impl<I: Io> Worker<I> {
-    /// A loan could end. Whether it does not, since its client may come back at once; it has done so last time, or not.
-    pub(crate) fn lingers(&mut self, server_key: ServerKey, client_key: ClientKey, has_come_back: bool) -> bool {
+    /// A loan could end. Whether it does not, since its client may come back at once.
+    pub(crate) fn lingers(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), is_listener, .. }) = self.clients.get_mut(client_key)
         else {
@@ -73,12 +41,10 @@ impl<I: Io> Worker<I> {
         }
         let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
         let is_clean = server.exchange.is_proven() && server.cancels_sent == 0;
-        if *is_listener || is_ending || !is_clean || !may_linger(server, ready, has_come_back) {
+        if *is_listener || is_ending || !is_clean {
             return false;
         }
-        let until = self.now + LINGER;
-        server.linger.until = Some(until);
-        server.linger.loans += 1;
+        let Some(until) = server.linger.begin(&mut ready.haste, self.now) else { return false };
         self.lingering.rows.push_back((until, server_key));
         // What it has said meanwhile is its next request.
         self.forward_held(client_key);
@@ -101,8 +67,7 @@ impl<I: Io> Worker<I> {
         while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
             self.lingering.rows.pop_front();
             let Some(server) = self.servers.get(server_key) else { continue };
-            let has_come_back = server.linger.until != Some(until) && !planted::is(Planted::LingerMistaken);
-            if !has_come_back {
+            if server.linger.is_waiting_until(until) || planted::is(Planted::LingerMistaken) {
                 self.end_linger(server_key);
                 self.settle();
             }
@@ -117,24 +82,7 @@ impl<I: Io> Worker<I> {
         if !server.exchange.may_end() || ready.is_torn() || ready.is_collecting() {
             return;
         }
-        server.linger.until = None;
-        ready.haste.ends = IN_VAIN;
+        server.linger.end_in_vain(&mut ready.haste);
         self.end_loan(server_key, client_key);
     }
 }
-
-/// As far as this client and this server are concerned.
-fn may_linger(server: &Server, ready: &mut Ready, has_come_back: bool) -> bool {
-    if !has_come_back && ready.haste.ends > 0 {
-        ready.haste.ends -= 1;
-        return false;
-    }
-    server.linger.loans < LOANS_MAX
-}
-
-/// So long a server lingers: about what it takes a client nearby to read an answer and to ask again.
-const LINGER: Duration = Duration::from_micros(500);
-/// So many transactions follow each other.
-const LOANS_MAX: u32 = 8;
-/// Whoever has not come back in time is not waited for so many times.
-const IN_VAIN: u32 = 32;

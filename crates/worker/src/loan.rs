@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Time;
 use base::planted::{self, Planted};
-use pool::{ClientKey, Event, Mode, Return, ServerKey};
+use pool::{ClientKey, Event, Linger, Mode, Return, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Kind, Overrides, Preparation};
 use protocol::vars::Tracked;
@@ -20,7 +20,6 @@ use wire::write;
 
 use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::linger::Linger;
 use crate::look::{DISCARD_ALL, likeness};
 use crate::mend::UNPROVEN;
 use crate::server::{CatchingUp, Server, Stage};
@@ -198,7 +197,7 @@ impl<I: Io> Worker<I> {
     /// Ends the loan if it is over by the rules of its pool.
     pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let has_come_back = server.linger.is_over();
+        server.linger.come_back();
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
         // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
         let is_session =
@@ -214,7 +213,7 @@ impl<I: Io> Worker<I> {
             self.arm_server(server_key);
         } else if ready.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
             self.keep_or_look(server_key, client_key);
-        } else if !self.lingers(server_key, client_key, has_come_back) {
+        } else if !self.lingers(server_key, client_key) {
             self.end_loan(server_key, client_key);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::Time;
 use base::planted::{self, Planted};
-use pool::{ClientKey, PoolKey, ServerKey};
+use pool::{ClientKey, Linger, PoolKey, ServerKey};
 use protocol::exchange::{Answered, Exchange};
 use protocol::fault::Fault;
 use protocol::prepared::{Again, Stock};
@@ -26,7 +26,6 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
 
 use crate::catalog::changes_catalog;
 use crate::client::Client;
-use crate::linger::Linger;
 use crate::listen::has_ear;
 use crate::mend::Cleaning;
 use crate::private::Private;
@@ -252,13 +251,16 @@ impl<I: Io> Worker<I> {
             // What a ReadyForQuery says stands in its body, so it is counted when that has come.
             let is_counted = if piece.kind == backend::READY_FOR_QUERY { piece.is_last() } else { is_first };
             let was_ours = server.exchange.is_ours();
-            if is_first && server.linger.is_waiting() && server.exchange.owes_nothing() {
+            let server = if is_first && server.linger.is_waiting() && server.exchange.owes_nothing() {
                 // It says so to nobody: its client is told no more than by a server that it does not have.
                 self.give_client(key, &chunk, start..piece.range.start);
                 start = piece.range.start;
                 self.end_linger(key);
-            }
-            let Some(server) = self.servers.get_mut(key) else { return };
+                let Some(server) = self.servers.get_mut(key) else { return };
+                server
+            } else {
+                server
+            };
             if piece.kind == backend::ERROR_RESPONSE && server.client().is_none() && server.exchange.owes_nothing() {
                 let body = piece.is_whole().then(|| &chunk.bytes()[piece.body]);
                 self.farewell(key, body);

@@ -13,7 +13,7 @@ use pool::{Event, Haste, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
-use protocol::prepared::{Moment, Names, Tally, Unnamed, may_be_refused};
+use protocol::prepared::{Kept, Moment, Names, Tally, Unnamed, may_be_refused};
 use protocol::replication::Replication;
 use protocol::state::{Ear, Overrides, Traces};
 use protocol::vars::Vars;
@@ -435,10 +435,15 @@ impl<I: Io> Worker<I> {
         let learned = (learned, &mut self.places.scopes);
         let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked, self.now));
         let bytes = chunk.bytes();
+        let kept = match (max, reuses) {
+            (0, _) => Kept::Nothing,
+            (_, false) => Kept::Named,
+            (_, true) => Kept::All,
+        };
         let has_statements = ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
         if server.again.is_sent() {
             server.again.forget();
-        } else if may_be_refused(bytes, max > 0, reuses, has_statements)
+        } else if may_be_refused(bytes, kept, has_statements)
             && server.exchange.owes_client_nothing()
             && server.exchange.status() == TxStatus::Idle
             && !ready.is_torn()

@@ -243,13 +243,15 @@ impl Following<'_> {
     ) -> Option<Ask<'b>> {
         let is_there = ready.names.as_ref().is_some_and(|names| names.has_unnamed());
         if kind != frontend::PARSE {
-            return prepared::unnamed(kind, body).filter(|_| is_there);
+            return prepared::look_at_unnamed(kind, body).filter(|_| is_there);
         }
+        // The stock asks for good order, too, before it answers for the server. Here it is asked because a statement without a name that is
+        // refused is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), and one with a name is what it was before.
         let may_be = self.reuses
             && !matches!(extent, Extent::Part)
             && server.exchange.may_step()
             && server.exchange.is_in_good_order();
-        let ask = prepared::unnamed(kind, body).filter(|_| may_be);
+        let ask = prepared::look_at_unnamed(kind, body).filter(|_| may_be);
         match ask {
             Some(Ask::Parse { text, .. }) if self.library.comes_again(text) => {
                 ready.unnamed.forget();

@@ -96,17 +96,29 @@ impl Again {
     }
 }
 
-/// Whether this may be a request that uses what has been prepared before: by names of the protocol, where these are followed, or by SQL, where
-/// its client has such statements. `without_name` where those are kept, too.
+/// Which statements that a client has prepared before may still be there when it uses them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// None: names are not followed.
+    Nothing,
+    /// Those with names. One without is prepared each time: `Parse "" ...`, `Bind "" ""`.
+    Named,
+    /// Those without a name, too, whose text comes again.
+    All,
+}
+
+/// Whether this may be a request that uses what has been prepared before: by the protocol, or, where its client has such statements, by SQL.
 #[must_use]
-pub fn may_be_refused(bytes: &[u8], by_name: bool, without_name: bool, by_sql: bool) -> bool {
-    // Statements without a name are prepared each time: `Parse "" ...`, `Bind "" ""`.
+pub fn may_be_refused(bytes: &[u8], kept: Kept, has_sql_statements: bool) -> bool {
+    let follows = kept != Kept::Nothing;
+    let is_kept =
+        |name: Option<&[u8]>, unnamed: &[u8]| kept == Kept::All || kept == Kept::Named && name != Some(unnamed);
     match bytes.first() {
         _ if bytes.len() > BYTES_MAX => false,
-        Some(&frontend::QUERY) => by_sql,
-        Some(&(frontend::PARSE | frontend::CLOSE)) => by_name && (without_name || bytes.get(5) != Some(&0)),
-        Some(&frontend::DESCRIBE) => by_name && bytes.get(5) == Some(&b'S'),
-        Some(&frontend::BIND) => by_name && (without_name || bytes.get(5..7) != Some(&[0, 0])),
+        Some(&frontend::QUERY) => has_sql_statements,
+        Some(&(frontend::PARSE | frontend::CLOSE)) => is_kept(bytes.get(5..6), &[0]),
+        Some(&frontend::DESCRIBE) => follows && bytes.get(5) == Some(&b'S'),
+        Some(&frontend::BIND) => is_kept(bytes.get(5..7), &[0, 0]),
         _ => false,
     }
 }
@@ -212,15 +224,15 @@ mod tests {
             ((b'Q', b"execute a\0"), true),
             ((b'S', b""), false),
         ] {
-            assert_eq!(may_be_refused(&request(&[message]), true, false, true), is_kept, "{message:?}");
-            assert!(!may_be_refused(&request(&[message]), false, false, false));
+            assert_eq!(may_be_refused(&request(&[message]), Kept::Named, true), is_kept, "{message:?}");
+            assert!(!may_be_refused(&request(&[message]), Kept::Nothing, false));
         }
-        assert!(!may_be_refused(&request(&[(b'B', &[1; BYTES_MAX])]), true, false, true));
+        assert!(!may_be_refused(&request(&[(b'B', &[1; BYTES_MAX])]), Kept::Named, true));
         let unnamed: [(u8, &[u8]); 2] = [(b'P', b"\0select 1\0\0\0"), (b'B', b"\0\0\0\0\0\0\0\0")];
         for message in unnamed {
-            assert!(may_be_refused(&request(&[message]), true, true, false), "kept where they are reused");
+            assert!(may_be_refused(&request(&[message]), Kept::All, false), "kept where they are reused");
         }
-        assert!(!may_be_refused(b"", true, false, true));
+        assert!(!may_be_refused(b"", Kept::All, true));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub fn look(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault>
 /// What is asked of the statement without a name, where that is treated as one with a name: of a body of which [`look`] says that it is
 /// plain. `None` if it is about a portal, or broken, or a Parse that is not all here.
 #[must_use]
-pub fn unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
+pub fn look_at_unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
     let name: &[u8] = b"";
     match kind {
         frontend::PARSE => {

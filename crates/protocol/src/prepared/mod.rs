@@ -20,9 +20,9 @@ mod unnamed;
 
 use std::rc::Rc;
 
-pub use again::{Again, may_be_refused};
+pub use again::{Again, Kept, may_be_refused};
 pub use library::{Charge, Library, Statement};
-pub use look::{Ask, Head, concerns, given_name, look, unnamed};
+pub use look::{Ask, Head, concerns, given_name, look, look_at_unnamed};
 pub use names::Names;
 pub use pack::{Gathered, PackedNames, PackedStatement, PackedStock, Unpacking};
 pub use stock::{Moment, Sides, Stock, Way};

@@ -329,6 +329,25 @@ fn what_is_told_along_is_answered_before_the_request_and_without_a_ready() {
     assert_eq!(exchange.due(), Some(b'1'));
 }
 
+/// What is answered by us, instead of by the server, has to be what the server would answer.
+#[test]
+fn an_answer_that_is_out_may_be_an_error_and_end_the_transaction() {
+    for story in ["", ">Q <C <ZI", ">Q <C <ZT", ">Q <C <ZT >PBE <12C", ">PBE"] {
+        assert!(play(story).is_in_good_order(), "{story}");
+    }
+    for story in [">Q", ">Q <C", ">F", ">PBES", ">PBES <12C", ">Q <E <ZE", ">Q <C <ZT >Q <E"] {
+        assert!(!play(story).is_in_good_order(), "{story}");
+    }
+    let mut exchange = play(">Q <C <ZT >Q <E <ZE");
+    assert!(!exchange.is_in_good_order());
+    assert_eq!(exchange.asked(b'Q'), Asked::Forward);
+    assert!(!exchange.is_in_good_order(), "the ROLLBACK may fail, too");
+    for (kind, status) in [(b'C', &b""[..]), (b'Z', b"I")] {
+        assert_eq!(exchange.answered(kind, status), Ok(Answered::Forward));
+    }
+    assert!(exchange.is_in_good_order());
+}
+
 #[test]
 fn a_client_that_leaves_a_batch_open_wants_a_sync() {
     assert!(play(">PBE").wants_sync());

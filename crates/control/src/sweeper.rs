@@ -15,7 +15,7 @@ use reactor::Level;
 use tokio::net::UnixStream;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Config, NoTls, Row as Answered};
-use worker::letters::{Parts, PinRow, Row, Snapshot, ToWorker};
+use worker::letters::{Parts, PinRow, Row, Snapshot, Standing, ToWorker};
 
 use crate::control::{Control, Moment, Purpose};
 use crate::secrets::words;
@@ -115,8 +115,8 @@ impl Sweeper {
     }
 
     /// What is to be asked: one question for each PostgreSQL at which something has happened since the last time, through a pool
-    /// that has a server to spare.
-    fn ask(&mut self, snapshots: &[Snapshot]) {
+    /// that has a server to spare and lets the question in.
+    fn ask(&mut self, snapshots: &[Snapshot], standing: &Standing) {
         let mut rows: BTreeMap<Place, Vec<&Row>> = BTreeMap::new();
         for row in servers(snapshots) {
             rows.entry(place_of(row)).or_default().push(row);
@@ -125,7 +125,7 @@ impl Sweeper {
         for (place, rows) in rows {
             let servers: BTreeSet<AtRest> = rows.iter().filter_map(|row| at_rest(row)).collect();
             quiet.extend(servers.intersection(&self.quiet));
-            let Some(spare) = rows.iter().find(|row| is_idle(row)) else { continue };
+            let Some(spare) = rows.iter().find(|row| is_idle(row) && standing.serves(&row.database)) else { continue };
             if servers.len() == rows.len() && servers.is_subset(&self.quiet) {
                 continue;
             }
@@ -197,7 +197,7 @@ impl<S> Control<S> {
 
     /// What servers there are is known: whom to ask.
     pub(crate) fn sweep_begins(&mut self, snapshots: &[Snapshot]) {
-        self.sweeper.ask(snapshots);
+        self.sweeper.ask(snapshots, &self.force.standing);
     }
 
     /// A question has been answered.
@@ -316,7 +316,7 @@ mod tests {
         answer: &Answer,
         after: &[Snapshot],
     ) -> Vec<(u64, String, bool)> {
-        sweeper.ask(before);
+        sweeper.ask(before, &Standing::default());
         let question = sweeper.questions.pop_front().expect("somebody is asked");
         let findings = sweeper.compare(Moment::default(), &question, answer, after);
         let keys = |locks: &[Lock]| locks.iter().map(|(key, _)| &**key).collect::<Vec<_>>().join(" ");
@@ -348,9 +348,47 @@ mod tests {
             (snapshots(vec![server(1, 11, Some(9), Some(5)), server(2, 12, None, Some(6))], vec![]), false),
             (snapshots(vec![server(1, 0, Some(10), None)], vec![]), false),
         ] {
-            sweeper.ask(&rows);
+            sweeper.ask(&rows, &Standing::default());
             assert_eq!(sweeper.questions.pop_front().is_some(), is_asked);
         }
+    }
+
+    #[test]
+    fn a_database_that_lets_nobody_in_is_not_asked() {
+        let mut shut = row(1);
+        (shut.remote_pid, shut.at_rest_since, shut.link) = (11, Some(Time::from_secs(5)), None);
+        let open = Row { id: 2, remote_pid: 12, database: "open".into(), ..shut.clone() };
+        let database = shut.database.clone();
+        let names = BTreeSet::from([database]);
+        let disabled = Standing { disabled: names.clone(), ..Standing::default() };
+        let paused = Standing { paused: names, ..Standing::default() };
+        for standing in [disabled, paused] {
+            for (rows, asked) in [(vec![shut.clone()], None), (vec![shut.clone(), open.clone()], Some("open"))] {
+                let mut sweeper = Sweeper::default();
+                sweeper.ask(&snapshots(rows, vec![]), &standing);
+                assert_eq!(sweeper.questions.pop_front().as_ref().map(Question::database), asked);
+            }
+        }
+    }
+
+    #[test]
+    fn a_round_begins_after_each_interval_and_none_without() {
+        let (minute, hour) = (Some(Duration::from_secs(60)), Some(Duration::from_secs(3600)));
+        let mut sweeper = Sweeper::default();
+        assert!(!sweeper.is_due(Time::from_secs(1000), minute), "nobody has said so");
+        sweeper.sweep_every(Time::from_secs(0), minute);
+        assert_eq!(sweeper.next_deadline(), Some(Time::from_secs(60)));
+        assert!(!sweeper.is_due(Time::from_secs(59), minute));
+        assert!(sweeper.is_due(Time::from_secs(61), minute));
+        assert!(!sweeper.is_due(Time::from_secs(61), minute), "once");
+        assert_eq!(sweeper.next_deadline(), Some(Time::from_secs(121)));
+        // A reload.
+        sweeper.sweep_every(Time::from_secs(100), hour);
+        assert!(!sweeper.is_due(Time::from_secs(3699), hour));
+        assert!(sweeper.is_due(Time::from_secs(3700), hour));
+        sweeper.sweep_every(Time::from_secs(3700), None);
+        assert_eq!(sweeper.next_deadline(), None);
+        assert!(!sweeper.is_due(Time::from_secs(99_999), None));
     }
 
     #[test]

@@ -35,6 +35,12 @@ impl Standing {
         self.is_paused || self.paused.contains(database)
     }
 
+    /// Whether somebody new of a database is let in, and gets a server.
+    #[must_use]
+    pub fn serves(&self, database: &str) -> bool {
+        !self.pauses(database) && !self.disabled.contains(database)
+    }
+
     /// Pauses everything, or a database.
     pub fn pause(&mut self, whose: &Whose) {
         match whose {

@@ -1,5 +1,6 @@
 //! The drivers, and the program of each.
 
+use tests::comparison::Compared;
 use tests::kit::Language::{self, Go, Java, Node, Python, Rust};
 
 /// A driver of the matrix.
@@ -10,6 +11,20 @@ pub(crate) struct Driver {
     pub(crate) language: Language,
     /// The program's name in the folder of its language.
     pub(crate) program: &'static str,
+}
+
+impl Compared for Driver {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn language(&self) -> Language {
+        self.language
+    }
+
+    fn program(&self) -> &'static str {
+        self.program
+    }
 }
 
 /// All of them, in the order in which they are run.

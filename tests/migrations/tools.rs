@@ -3,6 +3,7 @@
 //! Always true: what a killed replica leaves behind is what the tool does on a direct connection too; no pooler can mend it.
 //! Not here: how a program is made (`tests::kit`), what is done with it (`trial`).
 
+use tests::comparison::Compared;
 use tests::kit::Language::{self, Go, Java, Python, Ruby};
 
 /// A migration tool.
@@ -42,6 +43,20 @@ impl Dirt {
             Self::None => None,
             Self::OthersFail { sign } | Self::OthersWait { sign } => Some(sign),
         }
+    }
+}
+
+impl Compared for Tool {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn language(&self) -> Language {
+        self.language
+    }
+
+    fn program(&self) -> &'static str {
+        self.program
     }
 }
 

@@ -141,15 +141,7 @@ pub(crate) fn complaints_in(log: &str) -> Result<(), String> {
 
 /// What is not at rest, one line each.
 fn unrest(stage: &Stage<'_>) -> Vec<String> {
-    let mut found = Vec::new();
-    let pools = stage.console("SHOW POOLS");
-    for row in (0..pools.rows.len()).map(|at| pools.named(at)).filter(|row| row["database"] != "pgbouncer") {
-        for name in BUSY_COLUMNS {
-            if row.get(name).is_none_or(|value| value != "0") {
-                found.push(format!("pool {}/{}: {name} = {:?}", row["database"], row["user"], row.get(name)));
-            }
-        }
-    }
+    let mut found = tests::rest::busy_pools(&stage.console("SHOW POOLS"));
     let clients = stage.console("SHOW CLIENTS").rows.len();
     if clients > 1 {
         found.push(format!("{} clients beside the console's", clients - 1));
@@ -170,17 +162,6 @@ fn unrest(stage: &Stage<'_>) -> Vec<String> {
 }
 
 const SERVER_COLUMNS: [&str; 6] = ["sv_active", "sv_being_canceled", "sv_idle", "sv_used", "sv_tested", "sv_login"];
-const BUSY_COLUMNS: [&str; 9] = [
-    "cl_active",
-    "cl_waiting",
-    "cl_active_cancel_req",
-    "cl_waiting_cancel_req",
-    "sv_active",
-    "sv_active_cancel",
-    "sv_being_canceled",
-    "sv_login",
-    "maxwait",
-];
 /// Of all pools in fair weather.
 fn servers_max() -> usize {
     POOLS.iter().filter(|(database, _)| *database != SHARED).count() * POOL_SIZE + SHARED_SERVERS

@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::client::Answer;
 use crate::pooler::Pooler;
 use crate::wait::{LIMIT, try_wait_for};
 
@@ -20,12 +21,10 @@ pub fn check(pooler: &mut Pooler) -> Result<(), String> {
     if let Some(line) = log.lines().find(|line| line.contains("protocol surprise") || line.contains("panic")) {
         return Err(format!("the log says: {line}"));
     }
-    let mut busy = None;
+    let mut busy = Vec::new();
     let at_rest = || {
-        let pools = pooler.console("SHOW POOLS");
-        let mut rows = (0..pools.rows.len()).map(|row| pools.named(row));
-        busy = rows.find(|row| row["database"] != "pgbouncer" && AT_REST.iter().any(|column| row[*column] != "0"));
-        busy.is_none().then_some(())
+        busy = busy_pools(&pooler.console("SHOW POOLS"));
+        busy.is_empty().then_some(())
     };
     // One that neither ends nor answers is found out by a panic.
     match catch_unwind(AssertUnwindSafe(|| try_wait_for(LIMIT, at_rest))) {
@@ -35,8 +34,21 @@ pub fn check(pooler: &mut Pooler) -> Result<(), String> {
     }
 }
 
+/// What is not at rest in the answer to SHOW POOLS, one line each.
+pub fn busy_pools(pools: &Answer) -> Vec<String> {
+    let mut busy = Vec::new();
+    for row in (0..pools.rows.len()).map(|at| pools.named(at)).filter(|row| row["database"] != "pgbouncer") {
+        for name in AT_REST {
+            if row.get(name).is_none_or(|value| value != "0") {
+                busy.push(format!("pool {}/{}: {name} = {:?}", row["database"], row["user"], row.get(name)));
+            }
+        }
+    }
+    busy
+}
+
 /// What is zero in SHOW POOLS when nobody is there and nothing is owed.
-const AT_REST: [&str; 7] = [
+const AT_REST: [&str; 9] = [
     "cl_active",
     "cl_waiting",
     "cl_active_cancel_req",
@@ -44,4 +56,6 @@ const AT_REST: [&str; 7] = [
     "sv_active",
     "sv_active_cancel",
     "sv_being_canceled",
+    "sv_login",
+    "maxwait",
 ];

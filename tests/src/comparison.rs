@@ -1,0 +1,46 @@
+//! A comparison: programs in other languages, each tried directly and through the pooler.
+//!
+//! Always true: a program that cannot be made on this machine is skipped, with the reason; sources are in the folder beside this
+//! one that has the comparison's name, and what is fetched for them goes below `target` to one of the same name.
+//! Not here: how a program is made (`kit`), what it is tried with (each comparison's own `trial`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::choice::{Choice, Menu};
+use crate::kit::{Kit, Language};
+use crate::matrix::Matrix;
+use crate::place::Place;
+
+/// One of the programs that are compared.
+pub trait Compared {
+    /// What it is called on the command line.
+    fn name(&self) -> &'static str;
+    /// What it is written in.
+    fn language(&self) -> Language;
+    /// Its name in the folder of its language.
+    fn program(&self) -> &'static str;
+}
+
+/// Tries each program that the command line asks for, on what `set` makes of the machine.
+///
+/// # Errors
+/// What is wrong with the command line or the machine; that programs have failed.
+pub fn run<P: Compared, S>(
+    menu: Menu,
+    programs: &[P],
+    set: impl FnOnce(&Arc<Place>) -> S,
+    try_one: impl Fn(&S, &P, &Kit, &Choice, &mut Matrix),
+) -> Result<(), String> {
+    let (name, choice) = (menu.folder, Choice::read(menu, std::env::args().skip(1))?);
+    let scene = set(&Arc::new(Place::find()?));
+    let mut matrix = Matrix::of(name);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    for program in programs.iter().filter(|program| choice.wants(program.name())) {
+        match Kit::prepare(program.language(), program.program(), &sources, &choice.folder()) {
+            Ok(kit) => try_one(&scene, program, &kit, &choice, &mut matrix),
+            Err(reason) => matrix.skip(program.name(), &reason),
+        }
+    }
+    matrix.verdict(choice.strict)
+}

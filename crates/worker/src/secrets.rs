@@ -83,9 +83,10 @@ impl<I: Io> Worker<I> {
         // Who stands in [users] only is nobody, as in PgBouncer.
         let secret = told.or_else(|| self.force.users.secret(user).cloned());
         let scram = match secret.as_deref() {
-            Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
-            Some(Secret::Plain(_)) if method == Method::Scram => ServerSecret::Derived(self.derived(user, &secret)),
-            _ => ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations),
+            Some(Secret::Scram(stored)) => Some(ServerSecret::Stored(stored.clone())),
+            _ if method != Method::Scram => None,
+            Some(Secret::Plain(_)) => Some(ServerSecret::Derived(self.derived(user, &secret))),
+            _ => Some(ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations)),
         };
         let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
         Known { user: user.into(), secret, scram, like, channel: None }

@@ -37,8 +37,9 @@ pub struct Known {
     pub user: Box<str>,
     /// What is stored for it; `None` if nobody of that name is known.
     pub secret: Option<Arc<Secret>>,
-    /// What SCRAM is checked against: derived, stored or a mock.
-    pub scram: ServerSecret,
+    /// What SCRAM is checked against: derived, stored or a mock. `None` where SCRAM is not asked for: to make one costs more than
+    /// a login that asks for nothing.
+    pub scram: Option<ServerSecret>,
     /// Somebody whose secret costs as much to check as the others' do, for those who are unknown.
     pub like: Option<Arc<Secret>>,
     /// The TLS channel that a login by SCRAM can be bound to (`tls-server-end-point`).
@@ -103,7 +104,10 @@ impl Login {
                 Ok(Step::Ask(Self::AwaitMd5(known, dice.salt)))
             }
             Method::Md5 | Method::Scram => {
-                let scram = ScramServer::new(known.scram, &dice.nonce).on_channel(known.channel);
+                let Some(secret) = known.scram else {
+                    unreachable!("SCRAM is asked for with what it is checked against")
+                };
+                let scram = ScramServer::new(secret, &dice.nonce).on_channel(known.channel);
                 // The stronger one first, as PostgreSQL does.
                 let bound = if scram.may_be_bound() { [MECHANISM_PLUS.as_bytes(), b"\0"] } else { [&b""[..]; 2] };
                 let mechanisms = [&bound.concat(), MECHANISM.as_bytes(), b"\0\0"].concat();
@@ -204,7 +208,7 @@ mod tests {
             }
             _ => ServerSecret::mock("ann", &[0; 32], 2),
         };
-        Known { user: "ann".into(), secret, scram, like: None, channel: None }
+        Known { user: "ann".into(), secret, scram: Some(scram), like: None, channel: None }
     }
 
     fn ask(method: Method, secret: Option<&str>) -> (Login, Vec<u8>) {

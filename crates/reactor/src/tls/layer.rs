@@ -255,6 +255,12 @@ impl<K: Kernel> Io for Tls<K> {
     fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
         let session = Box::new(Session::new(side).map_err(io::Error::other)?);
         self.kernel.pause(conn);
+        // Who was called has nothing to say before the other side has: the crew is not asked for nothing.
+        if said.is_empty() && matches!(side, Side::Called(_)) {
+            self.insert(conn, owner, Stage::Shaking(session));
+            self.kernel.receive(conn, Receive::Once);
+            return Ok(());
+        }
         let key = self.insert(conn, owner, Stage::Away);
         if let Some(stream) = self.streams.get_mut(key) {
             stream.pending = said.to_vec();

@@ -250,7 +250,7 @@ impl Session {
             user: (*self.user).into(),
             like: secret.clone(),
             secret,
-            scram,
+            scram: Some(scram),
             channel: is_veiled.then(|| CHANNEL.into()),
         };
         let mut luck = LoginDice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };

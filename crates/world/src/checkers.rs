@@ -11,7 +11,8 @@ use base::Time;
 use reactor::Level;
 use worker::letters::{Force, Parts, Shutdown, Snapshot};
 
-use crate::app::{App, Ended, Stage};
+use crate::app::{Ended, Stage};
+use crate::counters::Counters;
 use crate::faults::What;
 use crate::phases::Phase;
 use crate::plan::{Person, Plan};
@@ -53,6 +54,7 @@ pub(crate) struct Checkers {
     pub(crate) census_most: usize,
     /// When another process took over.
     pub(crate) restarted: Time,
+    pub(crate) counters: Counters,
 }
 
 impl Checkers {
@@ -74,6 +76,7 @@ impl Checkers {
             was_removed: false,
             census_most: 0,
             restarted: Time(0),
+            counters: Counters::default(),
         }
     }
 
@@ -202,6 +205,9 @@ impl Checkers {
         if line.contains("protocol surprise") || is_nonsense {
             witness.accuse(Charge::NoReason, line.to_owned());
         }
+        if let Some((name, _)) = line.strip_prefix("dropping database '").and_then(|rest| rest.split_once('\'')) {
+            self.counters.forget(name);
+        }
         let Some((who, why)) = line.split_once("closing because: ") else { return };
         let why = why.rsplit_once(" (age=").map_or(why, |(why, _)| why);
         if who.starts_with("C-") {
@@ -233,6 +239,7 @@ impl World {
             }
         }
         self.check_log_of_kills();
+        self.heed_forgotten_counters();
         for hit in self.postgres.hits.drain(..) {
             self.witness.count("cancels that hit");
             match hit.what {
@@ -347,31 +354,6 @@ impl World {
         }
         if snapshot.protocol_surprises > 0 && !self.checkers.is_mad {
             self.witness.accuse(Charge::NoReason, format!("{} protocol surprises", snapshot.protocol_surprises));
-        }
-    }
-
-    /// Where nothing went wrong, the counters say exactly what happened.
-    pub(crate) fn check_counters(&mut self, snapshot: &Snapshot) {
-        for (name, totals) in &snapshot.stats {
-            let there = |app: &&App| *app.person.database == **name;
-            let people: Vec<&App> = self.apps.iter().filter(there).collect();
-            if people.is_empty() {
-                continue;
-            }
-            let logins: u64 = people.iter().map(|app| app.logins).sum();
-            let transactions: u64 = people.iter().map(|app| app.transactions).sum();
-            let queries: u64 = people.iter().map(|app| app.queries).sum();
-            // Our own questions are queries as well.
-            let own = self.archive.put.get(&**name).copied().unwrap_or_default();
-            let (transactions, queries) = (transactions + own, queries + own);
-            let is_exact = people.iter().all(|app| app.is_countable());
-            let text =
-                format!("{name}: {totals:?}; seen: {logins} logins, {transactions} transactions, {queries} queries");
-            if totals.client_login_count != logins
-                || (is_exact && (totals.xact_count, totals.query_count) != (transactions, queries))
-            {
-                self.witness.accuse(Charge::Counters, text);
-            }
         }
     }
 

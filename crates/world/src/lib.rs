@@ -10,6 +10,7 @@ mod agenda;
 mod app;
 mod checkers;
 mod console;
+mod counters;
 mod crew;
 mod dice;
 mod evict;

@@ -56,6 +56,7 @@ struct Call {
     peer: u16,
     fate: Fate,
     said: Vec<u8>,
+    since: Time,
     /// The peer has closed it.
     is_over: bool,
 }
@@ -164,15 +165,24 @@ impl Peers {
     /// Of requests that are the same nobody can say which is whose: the first that is done is that of the first who is told.
     fn tell_apart(&mut self, number: u32) {
         let (at, asker) = (number as usize, &self.askers[number as usize]);
-        let is_same = |other: &Asker| other.wants == asker.wants && !other.is_told && self.is_done_with(other);
+        // A call may be that of whoever had asked when it was made.
+        let may_be_of =
+            |asker: &Asker, call: u32| asker.said.is_some_and(|said| said <= self.calls[call as usize].since);
+        let is_same = |other: &Asker| {
+            let may_be_swapped = other.call.is_some_and(|call| may_be_of(asker, call));
+            other.wants == asker.wants && !other.is_told && self.is_done_with(other) && may_be_swapped
+        };
         if let Some(other) = self.askers.iter().position(is_same).filter(|_| !self.is_done_with(asker)) {
             (self.askers[at].call, self.askers[other].call) = (self.askers[other].call, self.askers[at].call);
         }
         // Its own call has failed unread, and what a peer reads now is another's.
         let asker = &self.askers[at];
-        let is_left = |other: &Asker| other.wants == asker.wants && !other.is_told && other.call.is_none();
+        let is_left = |other: &Asker| {
+            let may_inherit = asker.call.is_some_and(|call| may_be_of(other, call));
+            other.wants == asker.wants && !other.is_told && other.call.is_none() && may_inherit
+        };
         let heir = self.askers.iter().enumerate().position(|(place, other)| place != at && is_left(other));
-        if let Some(heir) = heir.filter(|_| asker.call.is_some() && !self.is_done_with(asker)) {
+        if let Some(heir) = heir.filter(|_| !self.is_done_with(asker)) {
             self.askers[heir].call = self.askers[at].call.take();
         }
     }
@@ -312,7 +322,8 @@ impl World {
         let fates = &self.plan.group.fates;
         let fate = if is_well { Fate::Taken(WELL_MICROS) } else { self.peers.dice.pick(fates) };
         let number = self.peers.calls.len() as u32;
-        self.peers.calls.push(Call { end: far, peer, fate, said: Vec::new(), is_over: false });
+        let since = self.witness.now;
+        self.peers.calls.push(Call { end: far, peer, fate, said: Vec::new(), since, is_over: false });
         let (open, most) = (self.peers.open_calls(net, peer), self.checkers.peer_limit(peer));
         // Two processes count for themselves.
         if open > most && !self.is_another_closing() {

@@ -134,7 +134,8 @@ impl House {
             Some(Secret::Plain(_)) => ServerSecret::Derived(derived().into()),
             _ => ServerSecret::mock(USER, &[0; 32], 2),
         };
-        let known = Known { user: USER.into(), secret: secret.map(Arc::new), scram, like: None, channel: None };
+        let known =
+            Known { user: USER.into(), secret: secret.map(Arc::new), scram: Some(scram), like: None, channel: None };
         let tracked = Tracked::new(["IntervalStyle"]);
         Self { method, known, tracked, ignored: ["extra_float_digits".into()] }
     }

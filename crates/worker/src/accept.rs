@@ -16,6 +16,7 @@ use reactor::{Chunk, Io, Level, Peer, Receive};
 
 use crate::applicant::LoggingIn;
 use crate::client::{Client, Seat, Stage};
+use crate::console::CONSOLE;
 use crate::letters::{ToWorker, Traveller, Waits};
 use crate::turn::{Owner, Worker};
 
@@ -184,10 +185,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether sessions of this user in this database follow their clients.
+    /// Whether sessions of this user in this database follow their clients. Whoever wants a database that there is not is told that, and
+    /// not what could not be set in it.
     fn would_follow(&self, database: &str, user: &str) -> bool {
         let settings = &self.force.settings;
-        settings.database(database).is_some_and(|entry| settings.follows_state(&entry, user))
+        match settings.database(database) {
+            Some(entry) => settings.follows_state(&entry, user),
+            None => database != CONSOLE,
+        }
     }
 
     /// Whether this client may have TLS: not by a unix socket, and not twice.

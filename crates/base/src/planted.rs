@@ -192,6 +192,8 @@ pub enum Planted {
     AgainBehindAnswer,
     /// A server whose client has come back is taken for one that still waits for it.
     LingerMistaken,
+    /// A server lingers with a client that has reset what it began with.
+    LingerUnlike,
     /// A server is given back although its client has a lock on it.
     PinForgotten,
     /// A client leaves a server with what it has set and locked, and nobody cleans it.
@@ -233,7 +235,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 72] = [
+    pub const ALL: [Self; 73] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -302,6 +304,7 @@ impl Planted {
         Self::AlongUnguarded,
         Self::AgainBehindAnswer,
         Self::LingerMistaken,
+        Self::LingerUnlike,
         Self::PinForgotten,
         Self::StateLeftBehind,
         Self::TornTextUnread,
@@ -380,6 +383,7 @@ impl Planted {
             Self::AlongUnguarded => "along-unguarded",
             Self::AgainBehindAnswer => "again-behind-answer",
             Self::LingerMistaken => "linger-mistaken",
+            Self::LingerUnlike => "linger-unlike",
             Self::PinForgotten => "pin-forgotten",
             Self::StateLeftBehind => "state-left-behind",
             Self::TornTextUnread => "torn-text-unread",

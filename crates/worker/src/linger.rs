@@ -1,10 +1,11 @@
 //! A server stays for a moment with a client that comes back at once, where everybody who waits for it would need other things set there.
 //!
-//! Always true: a server lingers only where nobody waits whom it would suit as it is; whatever an operator orders finds no server
-//! lingering.
+//! Always true: a server lingers only where nobody waits whom it would suit as it is, and only with what its client is to have set;
+//! whatever an operator orders finds no server lingering.
 //! Not here: how long and how often it does (`pool::linger`), what is told to a server (`loan`).
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use base::Time;
 use base::planted::{self, Planted};
@@ -12,6 +13,7 @@ use pool::{ClientKey, ServerKey};
 use reactor::Io;
 
 use crate::client::{Client, Stage as ClientStage};
+use crate::loan::differ;
 use crate::look::likeness;
 use crate::server::Stage;
 use crate::turn::Worker;
@@ -41,7 +43,10 @@ impl<I: Io> Worker<I> {
         }
         let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
         let is_clean = server.exchange.is_proven() && server.cancels_sent == 0;
-        if *is_listener || is_ending || !is_clean {
+        // What its client has reset is what that began with, and not what the server did: the next loan tells it.
+        let is_like_client = Rc::ptr_eq(&server.vars, &ready.vars) && !differ(server, ready);
+        let is_like_client = is_like_client || planted::is(Planted::LingerUnlike);
+        if *is_listener || is_ending || !is_clean || !is_like_client {
             return false;
         }
         let Some(until) = server.linger.begin(&mut ready.haste, self.now) else { return false };

@@ -26,7 +26,7 @@ use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
 /// Whether a client has set something else than its server has.
-fn differ(server: &Server, ready: &Ready) -> bool {
+pub(crate) fn differ(server: &Server, ready: &Ready) -> bool {
     match (&server.overrides, &ready.overrides) {
         (Some(theirs), Some(ours)) => !Rc::ptr_eq(theirs, ours) && theirs != ours,
         (theirs, ours) => theirs.is_some() != ours.is_some(),

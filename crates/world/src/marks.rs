@@ -18,6 +18,8 @@ impl Plan {
         for (_, person, habits) in &mut self.people {
             if dice.chance(500) && person.database.starts_with("transaction") && !habits.replicates {
                 habits.marks = true;
+                // What it says behind a RESET without waiting comes to a server that has not been told what the session began with.
+                habits.is_given_mark = habits.pipelines == 0 && dice.chance(400);
                 // Who is cancelled does not know what has been done.
                 habits.cancels = 0;
             }

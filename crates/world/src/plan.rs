@@ -132,6 +132,8 @@ pub(crate) struct Habits {
     pub(crate) hasty: u32,
     /// It marks its session, and takes locks of it.
     pub(crate) marks: bool,
+    /// Its session begins with a mark.
+    pub(crate) is_given_mark: bool,
     /// It wants a TimeZone that no server knows.
     pub(crate) lost: u32,
     /// Its answers may be longer than anything that is kept for it.

@@ -68,6 +68,8 @@ pub(crate) enum Verb {
     Dirty,
     /// Sets a setting that no server tells of, in a way that follows its client.
     Mark,
+    /// Takes that back: what the session began with is in force.
+    Unmark,
     /// Takes a lock of the session.
     Hold,
     /// Gives it back.
@@ -117,6 +119,7 @@ impl fmt::Display for Statement {
             Verb::Zone { value } => write!(f, "ZONE n={nonce} tz={zone} value={value}"),
             Verb::Dirty => write!(f, "DIRTY n={nonce} tz={zone}"),
             Verb::Mark => write!(f, "MARK n={nonce} tz={zone} name='app.mark'"),
+            Verb::Unmark => write!(f, "UNMARK n={nonce} tz={zone} name='app.mark'"),
             Verb::Hold => write!(f, "HOLD n={nonce} tz={zone}"),
             Verb::Free => write!(f, "FREE n={nonce} tz={zone}"),
             Verb::DropAll { is_discard: true } => write!(f, "DISCARDALL n={nonce} tz={zone}"),
@@ -166,6 +169,7 @@ impl Statement {
             "ZONE" => Verb::Zone { value: value.to_owned() },
             "DIRTY" => Verb::Dirty,
             "MARK" => Verb::Mark,
+            "UNMARK" => Verb::Unmark,
             "HOLD" => Verb::Hold,
             "FREE" => Verb::Free,
             "DISCARDALL" => Verb::DropAll { is_discard: true },
@@ -245,6 +249,7 @@ mod tests {
             Verb::Zone { value: "UTC".to_owned() },
             Verb::Dirty,
             Verb::Mark,
+            Verb::Unmark,
             Verb::Hold,
             Verb::Free,
             Verb::DropAll { is_discard: true },

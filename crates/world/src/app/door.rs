@@ -11,6 +11,7 @@ use super::guise::{self, GSS_REQUEST, Guise, SSL_REQUEST};
 use super::{Alarm, App, Belief, Ended, NOWHERE, Speaker, Stage, ZONES};
 use crate::net::Net;
 use crate::plan::Proof;
+use crate::sql::Nonce;
 use crate::veil::{ANSWER, CHANNEL, HELLO};
 use crate::witness::{Charge, Witness};
 
@@ -52,8 +53,15 @@ impl App {
         witness.note(|| format!("application {} comes as {:?}", self.number, self.guise));
         let is_veiled = habits.veils > 0 && self.guise.can_be_veiled() && self.dice.chance(habits.veils);
         self.belief = Belief::new(zone);
+        if habits.is_given_mark {
+            self.belief.is_given(Nonce { app: self.number, number: 0 }.to_string());
+        }
         let name = self.name();
         let mut parameters = vec![("TimeZone".into(), zone.into()), ("application_name".into(), (*name).into())];
+        if habits.is_given_mark {
+            parameters.push(("options".into(), format!("-c app.mark={}", self.belief.given).into()));
+            witness.count("sessions that begin with a mark");
+        }
         if habits.replicates {
             let word = self.dice.pick(&["database", "database", "true", "on"]);
             parameters.push(("replication".into(), word.into()));
@@ -71,6 +79,10 @@ impl App {
         };
         self.guise.dress(&mut identity);
         self.door.dress(self.guise, &mut identity);
+        if *identity.database != *self.person.database && self.guise != Guise::NoDatabase {
+            // There may be nothing to be set.
+            identity.parameters.retain(|(name, _)| &**name != "options");
+        }
         let mut nonce = [0; auth::scram::NONCE_BYTES];
         nonce.iter_mut().for_each(|byte| *byte = self.dice.any() as u8);
         let mut out = Vec::new();

@@ -247,7 +247,7 @@ impl Speaker<'_> {
 
     /// Drops all that the server has.
     pub(super) fn drop_all(&mut self) -> Request {
-        let verb = Verb::DropAll { is_discard: self.dice.chance(500) };
+        let verb = Verb::DropAll { is_discard: self.dice.chance(500) && self.belief.may_unmark() };
         let was_failed = self.belief.tx == TxStatus::Failed;
         let request = self.query(verb);
         if !was_failed {

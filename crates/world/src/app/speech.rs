@@ -73,6 +73,8 @@ pub(crate) struct Belief {
     /// What it has marked its session with.
     pub(crate) mark: String,
     pub(crate) mark_before: String,
+    /// What its session began with, and has again when it takes its mark back.
+    pub(crate) given: String,
     /// It may have a lock of its session.
     pub(crate) holds: bool,
     /// The TimeZone that it has been told, or will have been when everything is answered.
@@ -86,9 +88,20 @@ impl Belief {
     /// Outside a transaction.
     pub(crate) fn new(zone: &str) -> Self {
         let [zone, zone_before, told] = [(); 3].map(|()| zone.to_owned());
-        let (mark, mark_before) = (String::new(), String::new());
+        let [mark, mark_before, given] = [(); 3].map(|()| String::new());
         let (named, unnamed) = (Named::default(), None);
-        Self { tx: TxStatus::Idle, zone, zone_before, mark, mark_before, holds: false, told, named, unnamed }
+        Self { tx: TxStatus::Idle, zone, zone_before, mark, mark_before, given, holds: false, told, named, unnamed }
+    }
+
+    /// Its session begins with a mark.
+    pub(crate) fn is_given(&mut self, mark: String) {
+        (self.mark, self.mark_before) = (mark.clone(), mark.clone());
+        self.given = mark;
+    }
+
+    /// A server has what a session began with when its transaction has begun, and in the middle of one it has not.
+    pub(super) fn may_unmark(&self) -> bool {
+        self.given.is_empty() || self.tx == TxStatus::Idle
     }
 
     /// Everything is answered.
@@ -186,6 +199,7 @@ impl Speaker<'_> {
             (habits.cancels > 0, Self::sleep),
             (habits.dirty, Self::dirty),
             (habits.marks, |speaker| speaker.query(Verb::Mark)),
+            (habits.marks && self.belief.may_unmark(), |speaker| speaker.query(Verb::Unmark)),
             (habits.marks && !self.belief.holds, |speaker| speaker.query(Verb::Hold)),
             (self.belief.holds, |speaker| speaker.query(Verb::Free)),
             (habits.named, Self::named),
@@ -309,11 +323,12 @@ impl Speaker<'_> {
             Verb::Zone { value } => self.belief.come_into_zone(value.clone()),
             Verb::Sleep { .. } => request.is_long = true,
             Verb::Mark => self.belief.mark = nonce.to_string(),
+            Verb::Unmark => self.belief.mark.clone_from(&self.belief.given),
             Verb::Hold => self.belief.holds = true,
             Verb::Free => self.belief.holds = false,
             Verb::DropAll { is_discard } => {
                 if *is_discard {
-                    self.belief.mark.clear();
+                    self.belief.mark.clone_from(&self.belief.given);
                     self.belief.holds = false;
                 }
                 expect(Expect::Tag(drop_tag(*is_discard)));

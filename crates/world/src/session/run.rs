@@ -261,6 +261,7 @@ impl Session {
             }
             Verb::Dirty => self.dirty = self.is_session_mode.then_some(nonce.app),
             Verb::Mark => self.vars.mark = nonce.to_string(),
+            Verb::Unmark => self.vars.mark.clear(),
             Verb::Hold => self.held = Some(nonce.app),
             Verb::Free => self.held = None,
             Verb::DropAll { is_discard } => {

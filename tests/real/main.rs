@@ -23,6 +23,7 @@ mod listen;
 mod logins;
 mod lookups;
 mod losses;
+mod meaning;
 mod orders;
 mod peers;
 mod prepared;
@@ -122,6 +123,8 @@ fn list() -> Vec<Entry> {
         state::what_is_set_goes_along_with_the_request,
         linger::clients_in_a_loop_have_some_transactions_in_a_row,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
+        meaning::what_a_transaction_reads_otherwise_is_not_shared,
+        meaning::tenants_by_a_local_path_have_statements_of_their_own,
         stranded::locks_that_are_left_behind_are_told,
         stranded::locks_that_nobody_has_seen_taken_are_found,
         alike::random_sessions_are_what_they_would_be_on_a_direct_connection,

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::classify::calls;
 use crate::lexer::{Dialect, Kind, Lexer, Token};
+use crate::meaning::sets_locally;
 use crate::setting::{self, canonical};
 use crate::words::Words;
 
@@ -30,7 +31,8 @@ impl Body {
         let names = named.filter_map(|at| Some(words.name(at)?.bytes().into())).collect();
         let mut settings = BTreeSet::new();
         mentions(&words, dialect, &mut settings);
-        Self { touches: is_dark(&words) || !calls(words, dialect).is_nothing(), settings, names }
+        let touches = is_dark(&words) || sets_locally(&words) || !calls(words, dialect).is_nothing();
+        Self { touches, settings, names }
     }
 
     /// Whether one of these names stands in it.

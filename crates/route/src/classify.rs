@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::body::{is_dark, mentions};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
+use crate::meaning;
 use crate::setting::{self, Change, Meaning, canonical};
 use crate::split::Split;
 use crate::touch::{Knowledge, Touches};
@@ -24,6 +25,8 @@ pub struct Class {
     pub mentions: Box<[Box<str>]>,
     /// What it plainly takes hold of, by its own words.
     pub takes: Touches,
+    /// Whether it changes what other texts mean, be it only until its transaction ends.
+    pub sets_locally: bool,
     /// The text without its values, if it touches anything: for people.
     pub shape: Box<str>,
 }
@@ -122,15 +125,16 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         return Class { mentions: names.into_iter().collect(), shape, ..Class::unread() };
     }
     let reader = Reader { dialect, knowledge };
-    let mut takes = Touches::NOTHING;
+    let (mut takes, mut sets_locally) = (Touches::NOTHING, false);
     let mut acts = Vec::new();
     for range in split.statements() {
         let words = Words::new(text, &tokens[range], dialect.encoding);
         takes |= taken(&words);
+        sets_locally |= meaning::sets_locally(&words);
         acts.push(reader.act(words));
     }
     let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
-    let mut class = Class { acts: acts.into(), touches, takes, ..Class::default() };
+    let mut class = Class { acts: acts.into(), touches, takes, sets_locally, ..Class::default() };
     if !touches.is_nothing() {
         mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
         (class.mentions, class.shape) = (names.into_iter().collect(), shape(text, tokens));

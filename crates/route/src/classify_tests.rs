@@ -38,6 +38,38 @@ fn names(names: &[&str]) -> Value {
 }
 
 #[test]
+fn what_changes_the_meaning_of_texts_is_told_though_it_ends_with_its_transaction() {
+    for (text, is_so) in [
+        ("SET LOCAL search_path = a", true),
+        ("set local \"search_path\" to a", true),
+        ("SET LOCAL ROLE ann", true),
+        ("SET LOCAL TIME ZONE 'UTC'", true),
+        ("SELECT 1; SET LOCAL transform_null_equals = on", true),
+        ("SELECT set_config('search_path', $1, true)", true),
+        ("SELECT set_config($1, $2, true)", true),
+        ("SELECT pg_catalog.set_config('Search_Path', 'a', false)", true),
+        ("SELECT \"set_config\"(E'search_path', 'a', true)", true),
+        ("SET LOCAL app.tenant = 'a'", false),
+        ("SELECT set_config('app.tenant', $1, true)", false),
+        ("SET LOCAL statement_timeout = 5", false),
+        ("SET LOCAL enable_seqscan = off", false),
+        ("SET LOCAL = 5", false),
+        ("SET TRANSACTION READ ONLY", false),
+        ("SELECT 1 FROM setting_local", false),
+    ] {
+        let class = classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()));
+        assert_eq!(class.sets_locally, is_so, "{text}");
+    }
+    let function = |text| crate::Source { name: "f", is_readable: true, is_hidden: false, text };
+    for (text, is_so) in [
+        ("begin perform set_config('search_path', p, true); end", true),
+        ("begin perform set_config('app.tenant', p, true); end", false),
+    ] {
+        assert_eq!(Knowledge::read([function(text)].into_iter()).suspects(b"f"), is_so, "{text}");
+    }
+}
+
+#[test]
 fn what_reads_and_writes_tables_keeps_nothing() {
     for text in [
         "",

@@ -33,6 +33,16 @@ pub(crate) fn differ(server: &Server, ready: &Ready) -> bool {
     }
 }
 
+/// A transaction ends in which a client has changed what texts mean, be it only there: what was prepared in it means something else to others.
+fn doubt_what_was_read(server: &mut Server, ready: &mut Ready) {
+    if let Some(traces) = &mut ready.traces {
+        if traces.sets_meaning() {
+            server.stock.doubt_this_loan();
+        }
+        traces.transaction_ends();
+    }
+}
+
 /// The SQL that brings a server to what its client has set, and has prepared.
 fn changes(server: &Server, ready: &Ready) -> (Option<String>, Vec<(Preparation, Box<str>)>) {
     let none = Overrides::default();
@@ -198,7 +208,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         server.linger.come_back();
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
         let is_session =
             server.private.is_some() || self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
@@ -211,7 +221,10 @@ impl<I: Io> Worker<I> {
         }
         if !server.exchange.may_end() || ready.is_torn() || ready.is_collecting() {
             self.arm_server(server_key);
-        } else if ready.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
+            return;
+        }
+        doubt_what_was_read(server, ready);
+        if ready.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
             self.keep_or_look(server_key, client_key);
         } else if !self.lingers(server_key, client_key) {
             self.end_loan(server_key, client_key);
@@ -291,6 +304,7 @@ impl<I: Io> Worker<I> {
             self.leave_private(server_key);
             return;
         }
+        doubt_what_was_read(server, ready);
         let is_forgotten = planted::is(Planted::StateLeftBehind);
         let is_torn = ready.is_torn();
         if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {

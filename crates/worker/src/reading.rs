@@ -185,9 +185,13 @@ impl<'a> Reading<'a> {
         let class = self.class(ready, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
         if !class.is_harmless() {
             traces(ready).unheard();
+        } else if class.sets_locally && kind == frontend::QUERY {
+            traces(ready).said(&class);
         }
-        if let (Some(statement), Some(traces)) = (statement, &mut ready.traces) {
-            traces.given(statement, &class);
+        if let Some(statement) = statement
+            && (class.sets_locally || ready.traces.is_some())
+        {
+            traces(ready).given(statement, &class);
         }
     }
 
@@ -196,14 +200,14 @@ impl<'a> Reading<'a> {
             frontend::QUERY => {
                 let class = self.class(ready, name(body));
                 let matters = ready.traces.as_ref().is_some_and(|traces| traces.has_left_channels());
-                if !class.is_harmless() || matters {
+                if !class.is_harmless() || class.sets_locally || matters {
                     traces(ready).said(&class);
                 }
             }
             frontend::PARSE => {
                 let statement = name(body);
                 let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
-                if !class.is_harmless() || ready.traces.is_some() {
+                if !class.is_harmless() || class.sets_locally || ready.traces.is_some() {
                     if traces(ready).has_left_channels() && class.takes_back() {
                         traces(ready).taken_back();
                     }

@@ -348,7 +348,8 @@ impl Following<'_> {
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
         let names: &mut Names = ready.names.get_or_insert_default();
-        let dialect = names.dialect(&ready.vars, self.tracked, ready.overrides.as_ref());
+        let is_settled = ready.traces.as_ref().is_none_or(|traces| !traces.is_meaning_in_doubt());
+        let dialect = is_settled.then(|| names.dialect(&ready.vars, self.tracked, ready.overrides.as_ref()));
         let mut sides = Sides {
             names,
             library: self.library,

@@ -140,7 +140,7 @@ impl Stage {
             server.queue.push_back((kind, name, text));
             return;
         }
-        let (mut tally, dialect) = (Tally::default(), [][..].into());
+        let (mut tally, dialect) = (Tally::default(), Some([][..].into()));
         let mut sides = Sides {
             moment: Moment::default(),
             names: &mut client.names,

@@ -111,17 +111,17 @@ impl Names {
         self.named.remove(name)
     }
 
-    /// The statement of a name, read under these parameters, and the step that the name stands or falls with. `Err` when there
+    /// The statement of a name, read under these parameters, or, where nobody knows under which the server reads, as it is; and the step that the name stands or falls with. `Err` when there
     /// is no room to read it anew.
     pub(super) fn find(
         &mut self,
         name: &[u8],
-        dialect: &Rc<[u8]>,
+        dialect: Option<&Rc<[u8]>>,
         library: &mut Library,
     ) -> Result<Option<(Rc<Statement>, u64)>, ()> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         let own = named.statement.dialect();
-        if !Rc::ptr_eq(own, dialect) && **own != **dialect {
+        if let Some(dialect) = dialect.filter(|dialect| !Rc::ptr_eq(own, dialect) && **own != ***dialect) {
             // Its client has set a parameter since. Under the old number others rely on the old meaning.
             named.statement = library.find_or_add(named.statement.text(), dialect).ok_or(())?;
         }

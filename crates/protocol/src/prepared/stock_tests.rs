@@ -22,7 +22,7 @@ struct Stage {
     server: Lent,
     tally: Tally,
     max: usize,
-    dialect: Rc<[u8]>,
+    dialect: Option<Rc<[u8]>>,
     moment: Moment,
     follows: bool,
 }
@@ -34,7 +34,7 @@ impl Stage {
             server: Lent::default(),
             tally: Tally::default(),
             max,
-            dialect: [][..].into(),
+            dialect: Some([][..].into()),
             moment: Moment::default(),
             follows: false,
         }
@@ -231,10 +231,26 @@ fn types_and_parameters_make_another_statement() {
     t.parse(&mut ann, "a", "select $1");
     let typed = Ask::Parse { name: b"b", text: b"select $1\0\0\x01\0\0\0\x17" };
     assert!(t.ask(&mut ann, typed).starts_with("Parse PGBOUNCER_2"));
-    t.dialect = b"Asia/Tokyo\0"[..].into();
+    t.dialect = Some(b"Asia/Tokyo\0"[..].into());
     assert_eq!(t.parse(&mut ann, "c", "select $1"), "Parse PGBOUNCER_3 select $1");
     // A name that was given before the parameter was set is read anew.
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_3");
+}
+
+#[test]
+fn what_is_read_under_settings_that_nobody_knows_is_nobody_elses() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    let settled = t.dialect.clone();
+    t.parse(&mut ann, "before", "select 1");
+    t.dialect = None;
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "Parse PGBOUNCER_2 select 1", "it may mean something else");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Parse PGBOUNCER_3 select 1", "and again");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
+    assert_eq!(t.bind(&mut ann, "before"), "Bind PGBOUNCER_1", "as on a connection of its own");
+    t.dialect = settled;
+    assert_eq!(t.parse(&mut bob, "a", "select 1"), "");
+    assert_eq!(t.bind(&mut bob, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1", "it means what it says again");
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Overrides {
 
     /// Appends what of this decides how the text of a statement is read: what its names mean, and its literals.
     pub fn write_dialect(&self, out: &mut Vec<u8>) {
-        for (name, value) in self.iter().filter(|(name, _)| decides_meaning(name)) {
+        for (name, value) in self.iter().filter(|(name, _)| route::decides_meaning(name)) {
             for text in [name, value] {
                 out.extend_from_slice(text.as_bytes());
                 out.push(0);
@@ -179,65 +179,6 @@ impl Overrides {
         self.iter().filter(|(name, _)| !IDENTITY.contains(name))
     }
 }
-
-/// Whether a setting may change what the text of a statement means. Those with a dot are for programs and functions, and the others that
-/// do not are about time, memory, plans, and what is written where.
-fn decides_meaning(name: &str) -> bool {
-    !name.contains('.')
-        && !MEANINGLESS.contains(&name)
-        && !MEANINGLESS_BY_PREFIX.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// Settings that change nothing about what a statement means (`pg_settings`).
-const MEANINGLESS: [&str; 30] = [
-    "application_name",
-    "bytea_output",
-    "client_connection_check_interval",
-    "client_min_messages",
-    "commit_delay",
-    "commit_siblings",
-    "constraint_exclusion",
-    "cursor_tuple_fraction",
-    "extra_float_digits",
-    "from_collapse_limit",
-    "hash_mem_multiplier",
-    "idle_in_transaction_session_timeout",
-    "idle_session_timeout",
-    "join_collapse_limit",
-    "lock_timeout",
-    "logical_decoding_work_mem",
-    "maintenance_work_mem",
-    "plan_cache_mode",
-    "random_page_cost",
-    "recursive_worktable_factor",
-    "row_security",
-    "seq_page_cost",
-    "session_replication_role",
-    "statement_timeout",
-    "stats_fetch_consistency",
-    "synchronous_commit",
-    "temp_buffers",
-    "temp_file_limit",
-    "transaction_timeout",
-    "work_mem",
-];
-const MEANINGLESS_BY_PREFIX: [&str; 15] = [
-    "autovacuum_",
-    "backend_",
-    "cpu_",
-    "debug_",
-    "default_transaction_",
-    "effective_",
-    "enable_",
-    "geqo",
-    "jit",
-    "log_",
-    "max_parallel_",
-    "min_parallel_",
-    "parallel_",
-    "track_",
-    "vacuum_",
-];
 
 /// The same everywhere and at all times.
 fn hash(name: &str, value: &str) -> u32 {

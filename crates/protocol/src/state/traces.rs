@@ -21,6 +21,8 @@ pub struct Traces {
     names: BTreeSet<Box<str>>,
     /// Statements of the extended protocol that touch something when they are executed, by their names.
     noted: BTreeMap<Box<[u8]>, Rc<Class>>,
+    /// It may have changed what texts mean, until its transaction ends.
+    is_local: bool,
     /// What the statements touch that it has prepared by SQL.
     prepared: Touches,
     /// The names of these, as far as it has said them.
@@ -46,8 +48,9 @@ impl Traces {
 
     /// It says this text in a simple query.
     pub fn said(&mut self, class: &Rc<Class>) {
+        self.is_local |= class.sets_locally;
         let is_last = self.causes.last().is_some_and(|last| Rc::ptr_eq(last, class));
-        if !is_last && self.causes.len() < CAUSES_MAX {
+        if !is_last && !class.touches.is_nothing() && self.causes.len() < CAUSES_MAX {
             self.causes.push(class.clone());
         }
         for act in &class.acts {
@@ -116,7 +119,7 @@ impl Traces {
 
     /// It gives a statement this text, in a Parse.
     pub fn given(&mut self, statement: &[u8], class: &Rc<Class>) {
-        if class.touches.is_nothing() {
+        if class.touches.is_nothing() && !class.sets_locally {
             if !self.noted.is_empty() {
                 self.noted.remove(statement);
             }
@@ -159,6 +162,24 @@ impl Traces {
         self.touched.has(Touches::ANY_SETTING)
             || self.touched.has(Touches::SETTINGS)
                 && (is_named("standard_conforming_strings") || is_named("client_encoding"))
+    }
+
+    /// Whether nobody can tell what a text means that its server reads now.
+    #[must_use]
+    pub fn is_meaning_in_doubt(&self) -> bool {
+        self.sets_meaning() || self.touched.meets(Touches::ANY_SETTING.with(Touches::UNTOLD))
+    }
+
+    /// Whether it has said itself, since that was last known, that it changes what texts mean.
+    #[must_use]
+    pub fn sets_meaning(&self) -> bool {
+        let is_unnamed = self.touched.has(Touches::SETTINGS) && self.names.is_empty();
+        self.is_local || is_unnamed || self.names.iter().any(|name| route::decides_meaning(name))
+    }
+
+    /// Its transaction has ended.
+    pub fn transaction_ends(&mut self) {
+        self.is_local = false;
     }
 
     /// The question that would tell; nothing where nothing has been touched.
@@ -221,6 +242,7 @@ impl Traces {
 
     /// What was touched is known now, or of no interest any more.
     fn forget(&mut self) {
+        self.is_local = false;
         self.touched = Touches::NOTHING;
         self.names.clear();
         self.causes.clear();

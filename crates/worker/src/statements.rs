@@ -349,12 +349,13 @@ impl Following<'_> {
     ) -> Result<Way, Fault> {
         let names: &mut Names = ready.names.get_or_insert_default();
         let is_settled = ready.traces.as_ref().is_none_or(|traces| !traces.is_meaning_in_doubt());
-        let dialect = is_settled.then(|| names.dialect(&ready.vars, self.tracked, ready.overrides.as_ref()));
+        let dialect = names.dialect(&ready.vars, self.tracked, ready.overrides.as_ref());
         let mut sides = Sides {
             names,
             library: self.library,
             exchange: &mut server.exchange,
             dialect,
+            is_settled,
             max: self.max,
             follows: self.follows,
             moment: self.moment,

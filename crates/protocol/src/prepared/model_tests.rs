@@ -140,13 +140,14 @@ impl Stage {
             server.queue.push_back((kind, name, text));
             return;
         }
-        let (mut tally, dialect) = (Tally::default(), Some([][..].into()));
+        let (mut tally, dialect) = (Tally::default(), [][..].into());
         let mut sides = Sides {
             moment: Moment::default(),
             names: &mut client.names,
             library: &mut self.library,
             exchange: &mut server.exchange,
             dialect,
+            is_settled: true,
             max: self.max,
             follows: false,
             tally: &mut tally,

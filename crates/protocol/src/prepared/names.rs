@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use super::library::{Charge, Library, Statement};
+use super::stock::unsettled;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars};
 
@@ -111,19 +112,27 @@ impl Names {
         self.named.remove(name)
     }
 
-    /// The statement of a name, read under these parameters, or, where nobody knows under which the server reads, as it is; and the step that the name stands or falls with. `Err` when there
-    /// is no room to read it anew.
+    /// The statement of a name, read under these parameters, and the step that the name stands or falls with. Where they are not all
+    /// that there are, it is what its client has given, or has given before they were not. `Err` when there is no room to read it anew.
     pub(super) fn find(
         &mut self,
         name: &[u8],
-        dialect: Option<&Rc<[u8]>>,
+        dialect: &Rc<[u8]>,
+        is_settled: bool,
         library: &mut Library,
     ) -> Result<Option<(Rc<Statement>, u64)>, ()> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
-        let own = named.statement.dialect();
-        if let Some(dialect) = dialect.filter(|dialect| !Rc::ptr_eq(own, dialect) && **own != ***dialect) {
+        let (own, text) = (named.statement.dialect(), named.statement.text());
+        if !Rc::ptr_eq(own, dialect) && **own != **dialect {
             // Its client has set a parameter since. Under the old number others rely on the old meaning.
-            named.statement = library.find_or_add(named.statement.text(), dialect).ok_or(())?;
+            if is_settled {
+                named.statement = library.find_or_add(text, dialect).ok_or(())?;
+            } else {
+                let unsettled = unsettled(dialect);
+                if **own != *unsettled {
+                    named.statement = library.add(text, &unsettled).ok_or(())?;
+                }
+            }
         }
         let step = if named.is_reused { 0 } else { named.step };
         Ok(Some((named.statement.clone(), step)))

@@ -117,9 +117,10 @@ pub struct Sides<'a> {
     pub library: &'a mut Library,
     /// What the server owes.
     pub exchange: &'a mut Exchange,
-    /// The client's parameters, as far as they matter; `None` where its open transaction may have changed them: what is read then is nobody
-    /// else's.
-    pub dialect: Option<Rc<[u8]>>,
+    /// The client's parameters, as far as they matter.
+    pub dialect: Rc<[u8]>,
+    /// Whether they are known: not where its open transaction may have changed some. What is read then is nobody else's.
+    pub is_settled: bool,
     /// `max_prepared_statements`, not 0.
     pub max: usize,
     /// Whether the session of the server is that of the client: then it is for the server to say that there is no such statement.
@@ -212,10 +213,10 @@ impl Stock {
         }
         let may_step = sides.exchange.may_step();
         let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
-        let statement = match &sides.dialect {
-            Some(dialect) if may_step => sides.library.find_or_add(text, dialect),
-            Some(dialect) => sides.library.add(text, dialect),
-            None => sides.library.add(text, &UNSETTLED.into()),
+        let statement = match (sides.is_settled, may_step) {
+            (true, true) => sides.library.find_or_add(text, &sides.dialect),
+            (true, false) => sides.library.add(text, &sides.dialect),
+            (false, _) => sides.library.add(text, &unsettled(&sides.dialect)),
         };
         let statement = statement.ok_or(Fault::StatementsFull)?;
         sides.tally.client_parses += 1;
@@ -262,8 +263,10 @@ impl Stock {
 
     /// The statement of a name, which the server has or is sent now. `None` when the server is to say that there is none.
     fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Rc<Statement>>, Fault> {
-        let found =
-            sides.names.find(name, sides.dialect.as_ref(), sides.library).map_err(|()| Fault::StatementsFull)?;
+        let found = sides
+            .names
+            .find(name, &sides.dialect, sides.is_settled, sides.library)
+            .map_err(|()| Fault::StatementsFull)?;
         let Some((statement, named_by)) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
             return match is_server_s || sides.follows && !is_ours(name) {
@@ -584,6 +587,11 @@ fn shown(name: &[u8]) -> Box<str> {
     text.replace(char::is_control, "?").into()
 }
 
+/// Parameters of which others may have been changed beside these: no client has them.
+pub(super) fn unsettled(dialect: &[u8]) -> Rc<[u8]> {
+    [b"?", dialect].concat().into()
+}
+
 /// The number behind the first name of ours.
 fn number_in(text: &[u8]) -> Option<u64> {
     let at = text.windows(PREFIX.len()).position(|part| part == PREFIX.as_bytes())?;
@@ -601,5 +609,3 @@ const COPIED_BYTES_MAX: usize = 1024;
 pub(super) const NAME_BYTES: usize = 128;
 /// So much of a name is logged.
 const SHOWN_BYTES_MAX: usize = 256;
-/// The parameters under which something was read that nobody knows: no client has them.
-const UNSETTLED: &[u8] = b"?";

@@ -22,7 +22,8 @@ struct Stage {
     server: Lent,
     tally: Tally,
     max: usize,
-    dialect: Option<Rc<[u8]>>,
+    dialect: Rc<[u8]>,
+    is_settled: bool,
     moment: Moment,
     follows: bool,
 }
@@ -34,7 +35,8 @@ impl Stage {
             server: Lent::default(),
             tally: Tally::default(),
             max,
-            dialect: Some([][..].into()),
+            dialect: [][..].into(),
+            is_settled: true,
             moment: Moment::default(),
             follows: false,
         }
@@ -51,6 +53,7 @@ impl Stage {
             library: &mut self.library,
             exchange,
             dialect,
+            is_settled: self.is_settled,
             max: self.max,
             follows: self.follows,
             tally: &mut self.tally,
@@ -231,7 +234,7 @@ fn types_and_parameters_make_another_statement() {
     t.parse(&mut ann, "a", "select $1");
     let typed = Ask::Parse { name: b"b", text: b"select $1\0\0\x01\0\0\0\x17" };
     assert!(t.ask(&mut ann, typed).starts_with("Parse PGBOUNCER_2"));
-    t.dialect = Some(b"Asia/Tokyo\0"[..].into());
+    t.dialect = b"Asia/Tokyo\0"[..].into();
     assert_eq!(t.parse(&mut ann, "c", "select $1"), "Parse PGBOUNCER_3 select $1");
     // A name that was given before the parameter was set is read anew.
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_3");
@@ -242,12 +245,19 @@ fn what_is_read_under_settings_that_nobody_knows_is_nobody_elses() {
     let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
     let settled = t.dialect.clone();
     t.parse(&mut ann, "before", "select 1");
-    t.dialect = None;
+    t.is_settled = false;
     assert_eq!(t.parse(&mut ann, "a", "select 1"), "Parse PGBOUNCER_2 select 1", "it may mean something else");
     assert_eq!(t.parse(&mut ann, "b", "select 1"), "Parse PGBOUNCER_3 select 1", "and again");
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
     assert_eq!(t.bind(&mut ann, "before"), "Bind PGBOUNCER_1", "as on a connection of its own");
-    t.dialect = settled;
+    t.dialect = b"Asia/Tokyo\0"[..].into();
+    assert_eq!(
+        t.bind(&mut ann, "before"),
+        "Parse PGBOUNCER_4 select 1, Bind PGBOUNCER_4",
+        "a parameter that is known has changed"
+    );
+    assert_eq!(t.bind(&mut ann, "before"), "Bind PGBOUNCER_4");
+    (t.dialect, t.is_settled) = (settled, true);
     assert_eq!(t.parse(&mut bob, "a", "select 1"), "");
     assert_eq!(t.bind(&mut bob, "a"), "Bind PGBOUNCER_1");
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1", "it means what it says again");

@@ -173,7 +173,8 @@ impl Traces {
     /// Whether it has said itself, since that was last known, that it changes what texts mean.
     #[must_use]
     pub fn sets_meaning(&self) -> bool {
-        let is_unnamed = self.touched.has(Touches::SETTINGS) && self.names.is_empty();
+        let is_any = self.touched.has(Touches::ANY_SETTING);
+        let is_unnamed = self.touched.has(Touches::SETTINGS) && !is_any && self.names.is_empty();
         self.is_local || is_unnamed || self.names.iter().any(|name| route::decides_meaning(name))
     }
 
@@ -276,3 +277,45 @@ impl Traces {
 const CAUSES_MAX: usize = 16;
 /// So many statements of one client are noted; beyond, any may be anything.
 const NOTED_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use route::{Dialect, Knowledge, classify};
+
+    #[test]
+    fn what_a_transaction_may_have_changed_about_meaning_is_known_until_it_ends() {
+        let knowledge = Knowledge::new(["suspect"], false);
+        for (text, is_in_doubt, is_said) in [
+            ("select 1", false, false),
+            ("set local search_path to a", true, true),
+            ("set search_path to a", true, true),
+            ("set local app.tenant = 'a'", false, false),
+            ("set app.tenant = 'a'", false, false),
+            ("select pg_advisory_lock(1)", false, false),
+            // Who calls a function that may do anything has not said so, and the server tells what is left of it.
+            ("select suspect()", true, false),
+        ] {
+            let mut traces = Traces::default();
+            traces.said(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&knowledge))));
+            assert_eq!((traces.is_meaning_in_doubt(), traces.sets_meaning()), (is_in_doubt, is_said), "{text}");
+            traces.transaction_ends();
+            traces.forget();
+            assert!(!traces.is_meaning_in_doubt(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_statement_that_changes_meaning_does_so_when_it_is_bound() {
+        let mut traces = Traces::default();
+        let class = Rc::new(classify(
+            b"select set_config('search_path', $1, true)",
+            Dialect::default(),
+            Some(&Knowledge::default()),
+        ));
+        traces.given(b"s", &class);
+        assert!(!traces.is_meaning_in_doubt());
+        traces.bound(b"s");
+        assert!(traces.is_meaning_in_doubt() && !traces.is_marked(), "nothing of it outlives its transaction");
+    }
+}

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tests::choice::Choice;
+use tests::comparison::Program;
 use tests::kit::Kit;
 use tests::matrix::{Matrix, Outcome};
 use tests::pooler::Pooler;
 use tests::program::{last_lines, try_run, without_preferences};
 use tests::rest;
 
-use crate::drivers::Driver;
 use crate::stage::{STAGES, Scene, Stage};
 
 /// What a program said: its driver's version, and what came of the cases.
@@ -25,7 +25,7 @@ struct Account {
 }
 
 /// Runs it at every stage that is wanted and adds its lines to the matrix.
-pub(crate) fn run(scene: &Scene, driver: &Driver, kit: &Kit, choice: &Choice, matrix: &mut Matrix) {
+pub(crate) fn run(scene: &Scene, driver: &Program, kit: &Kit, choice: &Choice, matrix: &mut Matrix) {
     let mut accounts = Vec::new();
     for stage in STAGES.iter().filter(|stage| choice.wants_stage(stage.name)) {
         let mut pooler = scene.pooler(stage, &choice.settings);

@@ -8,7 +8,7 @@ use crate::trial::CASES;
 
 /// What there is to choose from.
 pub(crate) fn menu() -> Menu {
-    let programs = TOOLS.iter().map(|tool| tool.name).collect();
+    let programs = TOOLS.iter().map(|tool| tool.program.name).collect();
     Menu { programs, cases: CASES.to_vec(), direct: DIRECT, folder: "migrations", usage: USAGE }
 }
 

@@ -3,17 +3,13 @@
 //! Always true: what a killed replica leaves behind is what the tool does on a direct connection too; no pooler can mend it.
 //! Not here: how a program is made (`tests::kit`), what is done with it (`trial`).
 
-use tests::comparison::Compared;
-use tests::kit::Language::{self, Go, Java, Python, Ruby};
+use tests::comparison::Program;
+use tests::kit::Language::{Go, Java, Python, Ruby};
 
 /// A migration tool.
 #[derive(Debug)]
 pub(crate) struct Tool {
-    /// As its own people call it, and what differs.
-    pub(crate) name: &'static str,
-    pub(crate) language: Language,
-    /// The program's name in the folder of its language.
-    pub(crate) program: &'static str,
+    pub(crate) program: Program,
     /// What it is told before it is told what to do.
     pub(crate) arguments: &'static [&'static str],
     /// Whether one alone has to make the tool's own tables first: replicas that meet a database without them can fail, directly
@@ -46,17 +42,9 @@ impl Dirt {
     }
 }
 
-impl Compared for Tool {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn language(&self) -> Language {
-        self.language
-    }
-
-    fn program(&self) -> &'static str {
-        self.program
+impl AsRef<Program> for Tool {
+    fn as_ref(&self) -> &Program {
+        &self.program
     }
 }
 
@@ -64,18 +52,14 @@ impl Compared for Tool {
 pub(crate) const TOOLS: [Tool; 8] = [
     // Writes down a migration as dirty before it runs it, in a transaction of its own.
     Tool {
-        name: "golang-migrate/pq",
-        language: Go,
-        program: "migrate",
+        program: Program { name: "golang-migrate/pq", language: Go, file: "migrate" },
         arguments: &["postgres"],
         is_prepared: false,
         history: "select version, dirty from schema_migrations",
         dirt: Dirt::OthersFail { sign: "select dirty from schema_migrations" },
     },
     Tool {
-        name: "golang-migrate/pgx",
-        language: Go,
-        program: "migrate",
+        program: Program { name: "golang-migrate/pgx", language: Go, file: "migrate" },
         arguments: &["pgx5"],
         is_prepared: false,
         history: "select version, dirty from schema_migrations",
@@ -83,18 +67,14 @@ pub(crate) const TOOLS: [Tool; 8] = [
     },
     // Its lock is one of a transaction on a connection of its own, beside that of the migrations.
     Tool {
-        name: "flyway",
-        language: Java,
-        program: "FlywayReplica",
+        program: Program { name: "flyway", language: Java, file: "FlywayReplica" },
         arguments: &["true"],
         is_prepared: false,
         history: FLYWAY,
         dirt: Dirt::None,
     },
     Tool {
-        name: "flyway/session-lock",
-        language: Java,
-        program: "FlywayReplica",
+        program: Program { name: "flyway/session-lock", language: Java, file: "FlywayReplica" },
         arguments: &["false"],
         is_prepared: false,
         history: FLYWAY,
@@ -102,36 +82,28 @@ pub(crate) const TOOLS: [Tool; 8] = [
     },
     // Its lock is a row, which is committed before the work begins.
     Tool {
-        name: "liquibase",
-        language: Java,
-        program: "LiquibaseReplica",
+        program: Program { name: "liquibase", language: Java, file: "LiquibaseReplica" },
         arguments: &[],
         is_prepared: true,
         history: "select id, exectype from databasechangelog where author = 'trunkline' order by orderexecuted",
         dirt: Dirt::OthersWait { sign: "select locked from databasechangeloglock" },
     },
     Tool {
-        name: "alembic",
-        language: Python,
-        program: "alembic_replica.py",
+        program: Program { name: "alembic", language: Python, file: "alembic_replica.py" },
         arguments: &[],
         is_prepared: false,
         history: "select version_num from alembic_version",
         dirt: Dirt::None,
     },
     Tool {
-        name: "django",
-        language: Python,
-        program: "django_replica.py",
+        program: Program { name: "django", language: Python, file: "django_replica.py" },
         arguments: &[],
         is_prepared: false,
         history: "select app, name from django_migrations order by id",
         dirt: Dirt::None,
     },
     Tool {
-        name: "rails",
-        language: Ruby(&["active_record", "pg"]),
-        program: "rails_replica.rb",
+        program: Program { name: "rails", language: Ruby(&["active_record", "pg"]), file: "rails_replica.rb" },
         arguments: &[],
         is_prepared: false,
         history: "select version from schema_migrations order by version",

@@ -39,7 +39,7 @@ pub(crate) fn run(scene: &Scene, tool: &Tool, kit: &Kit, choice: &Choice, matrix
         let mut outcomes = Vec::new();
         let mut model = None;
         for stage in STAGES.iter().filter(|stage| choice.wants_stage(stage.name)) {
-            let title = format!("{} {case} {}", tool.name, stage.name);
+            let title = format!("{} {case} {}", tool.program.name, stage.name);
             let mut trial = Trial { site: scene.site(stage, &choice.settings), tool, kit, title };
             let outcome = match (trial.play(case), &model) {
                 (Err(words), _) => Outcome::Failed(words),
@@ -51,7 +51,7 @@ pub(crate) fn run(scene: &Scene, tool: &Tool, kit: &Kit, choice: &Choice, matrix
             };
             outcomes.push((stage.name, outcome));
         }
-        matrix.add(tool.name, case, &outcomes);
+        matrix.add(tool.program.name, case, &outcomes);
     }
 }
 

@@ -13,20 +13,27 @@ use crate::matrix::Matrix;
 use crate::place::Place;
 
 /// One of the programs that are compared.
-pub trait Compared {
-    /// What it is called on the command line.
-    fn name(&self) -> &'static str;
+#[derive(Debug)]
+pub struct Program {
+    /// As its own people call it, and on the command line.
+    pub name: &'static str,
     /// What it is written in.
-    fn language(&self) -> Language;
+    pub language: Language,
     /// Its name in the folder of its language.
-    fn program(&self) -> &'static str;
+    pub file: &'static str,
+}
+
+impl AsRef<Self> for Program {
+    fn as_ref(&self) -> &Self {
+        self
+    }
 }
 
 /// Tries each program that the command line asks for, on what `set` makes of the machine.
 ///
 /// # Errors
 /// What is wrong with the command line or the machine; that programs have failed.
-pub fn run<P: Compared, S>(
+pub fn run<P: AsRef<Program>, S>(
     menu: Menu,
     programs: &[P],
     set: impl FnOnce(&Arc<Place>) -> S,
@@ -36,10 +43,14 @@ pub fn run<P: Compared, S>(
     let scene = set(&Arc::new(Place::find()?));
     let mut matrix = Matrix::of(name);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    for program in programs.iter().filter(|program| choice.wants(program.name())) {
-        match Kit::prepare(program.language(), program.program(), &sources, &choice.folder()) {
-            Ok(kit) => try_one(&scene, program, &kit, &choice, &mut matrix),
-            Err(reason) => matrix.skip(program.name(), &reason),
+    for tried in programs {
+        let Program { name, language, file } = *tried.as_ref();
+        if !choice.wants(name) {
+            continue;
+        }
+        match Kit::prepare(language, file, &sources, &choice.folder()) {
+            Ok(kit) => try_one(&scene, tried, &kit, &choice, &mut matrix),
+            Err(reason) => matrix.skip(name, &reason),
         }
     }
     matrix.verdict(choice.strict)

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::body::{is_dark, mentions};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::meaning;
-use crate::setting::{self, Change, Meaning, canonical};
+use crate::setting::{self, Change, Meaning};
 use crate::split::Split;
 use crate::touch::{Knowledge, Touches};
 use crate::words::{NAME_BYTES_MAX, Name, Words};
@@ -517,13 +517,7 @@ fn configured(words: &Words<'_>, open: usize) -> Configured {
             break;
         }
     }
-    let is_literal = matches!(words.kind(open + 1), Some(Kind::String | Kind::Escaped | Kind::Dollar));
-    match words.unquoted(open + 1) {
-        Some(name) if is_literal && words.is_symbol(open + 2, b",") => {
-            Configured::Named(canonical(&name.to_ascii_lowercase()).into())
-        }
-        _ => Configured::Unclear,
-    }
+    setting::configured_name(words, open).map_or(Configured::Unclear, |name| Configured::Named(name.into()))
 }
 
 /// Whether a name of this look may be one of PostgreSQL's that matter, or is too long to be looked at. Few others pass.

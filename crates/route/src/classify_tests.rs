@@ -54,6 +54,7 @@ fn what_changes_the_meaning_of_texts_is_told_though_it_ends_with_its_transaction
         ("SET LOCAL statement_timeout = 5", false),
         ("SET LOCAL enable_seqscan = off", false),
         ("SET LOCAL = 5", false),
+        ("SET local.name = 5", false),
         ("SET TRANSACTION READ ONLY", false),
         ("SELECT 1 FROM setting_local", false),
     ] {

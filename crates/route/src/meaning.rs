@@ -3,30 +3,22 @@
 //! Always true: where it cannot be told which setting a text changes so, it may be one that matters.
 //! Not here: what outlives the transaction (`classify`).
 
-use crate::lexer::Kind;
+use crate::setting;
 use crate::words::Words;
 
 /// Whether a statement changes a setting that matters until the end of its transaction, at least: by `SET LOCAL`, or a call of `set_config`.
 pub(crate) fn sets_locally(words: &Words<'_>) -> bool {
     let calls = words.places(|first, length| first | 0x20 == b's' && length == SET_CONFIG.len());
     let mut calls = calls.filter(|&at| words.name(at).is_none_or(|name| name.bytes() == SET_CONFIG));
-    let is_command = words.is(0, "set") && words.is(1, "local") && !words.is(2, "to") && !words.is_symbol(2, b"=");
-    is_command && names(words, 2) || calls.any(|at| configures(words, at + 1))
+    let is_command = words.is(0, "set") && setting::is_local(words);
+    let configures = |at: usize| setting::configured_name(words, at + 1).is_none_or(|name| decides_meaning(&name));
+    is_command && names(words, 2) || calls.any(configures)
 }
 
 /// Whether the name behind `SET LOCAL` is one that matters.
 fn names(words: &Words<'_>, at: usize) -> bool {
     let is_dotted = words.is_symbol(at + 1, b".");
     !is_dotted && words.unquoted(at).is_none_or(|name| decides_meaning(&name.to_ascii_lowercase()))
-}
-
-/// Whether what a call of `set_config` names is one that matters.
-fn configures(words: &Words<'_>, open: usize) -> bool {
-    let is_literal = matches!(words.kind(open + 1), Some(Kind::String | Kind::Escaped | Kind::Dollar));
-    match words.unquoted(open + 1) {
-        Some(name) if is_literal && words.is_symbol(open + 2, b",") => decides_meaning(&name.to_ascii_lowercase()),
-        _ => true,
-    }
 }
 
 /// Whether a setting may change what the text of a statement means. Those with a dot are for programs and functions, and the others that

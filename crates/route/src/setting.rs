@@ -39,12 +39,28 @@ pub(crate) enum Meaning {
     Unclear,
 }
 
+/// Whether a word of a SET is a name, or the first part of one: a setting may be called `local` or `session`.
+fn is_name(words: &Words<'_>, at: usize) -> bool {
+    words.is(at + 1, "to") || words.is_symbol(at + 1, b"=") || words.is_symbol(at + 1, b".")
+}
+
+/// Whether a statement whose first word is SET is a `SET LOCAL`.
+pub(crate) fn is_local(words: &Words<'_>) -> bool {
+    words.is(1, "local") && !is_name(words, 1)
+}
+
+/// The setting that a call of `set_config` names, behind its parenthesis, if it does so plainly.
+pub(crate) fn configured_name(words: &Words<'_>, open: usize) -> Option<String> {
+    let is_literal = matches!(words.kind(open + 1), Some(Kind::String | Kind::Escaped | Kind::Dollar));
+    let name = words.unquoted(open + 1).filter(|_| is_literal && words.is_symbol(open + 2, b","))?;
+    Some(canonical(&name.to_ascii_lowercase()).to_owned())
+}
+
 /// Reads a statement whose first word is SET.
 pub(crate) fn set(words: &Words<'_>) -> Meaning {
     let mut at = 1;
-    // A setting, or the first part of its name, may be called `local` or `session`.
-    let is_name = |at: usize| words.is(at + 1, "to") || words.is_symbol(at + 1, b"=") || words.is_symbol(at + 1, b".");
-    if words.is(at, "local") && !is_name(at) {
+    let is_name = |at: usize| is_name(words, at);
+    if is_local(words) {
         return Meaning::Local;
     }
     if words.is(at, "session") && !is_name(at) {

@@ -241,6 +241,24 @@ fn chunks_arrive_in_order_and_drained_is_told_when_they_have_left() {
 }
 
 #[test]
+fn what_is_said_in_one_turn_leaves_together() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        for length in [10, 300, 5000] {
+            let (head, rest) = (vec![1; length], vec![2; length]);
+            stage.io.send(near, head.clone().into());
+            stage.io.send(near, rest.clone().into());
+            stage.turn();
+            let mut heard = vec![0; 3 * length];
+            let count = ann.read(&mut heard).expect("something");
+            assert!(heard[..count] == [head, rest].concat(), "{count} of {}", 2 * length);
+            stage.turn();
+        }
+    });
+}
+
+#[test]
 fn last_words_are_heard_before_the_end() {
     both(|make| {
         let mut stage = make(8);

@@ -45,6 +45,16 @@ impl Outbox {
         debug_assert!(taken == 0, "the kernel took more than it was given");
     }
 
+    /// Makes one chunk of several, if they are so short together that to copy them costs less than to tell the kernel of each.
+    pub(crate) fn join(&mut self) {
+        if self.rest.is_some() && self.bytes <= JOINED_BYTES_MAX {
+            let mut joined = Vec::with_capacity(self.bytes);
+            let chunks = self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()));
+            chunks.for_each(|chunk| joined.extend_from_slice(chunk.bytes()));
+            (self.first, self.rest) = (Some(joined.into()), None);
+        }
+    }
+
     /// The one chunk there is, if there is just one.
     pub(crate) fn only(&self) -> Option<&Chunk> {
         if self.rest.is_none() { self.first.as_ref() } else { None }
@@ -80,6 +90,9 @@ fn chunk_advance(chunk: &mut Chunk, taken: usize) {
     }
 }
 
+/// Chunks are joined up to this length.
+const JOINED_BYTES_MAX: usize = 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +120,22 @@ mod tests {
         assert_eq!(outbox.only().map(Chunk::bytes), Some(&b"fgh"[..]));
         outbox.advance(3);
         assert!(outbox.is_empty() && outbox.rest.is_none());
+    }
+
+    #[test]
+    fn short_chunks_are_joined_and_long_ones_stay_where_they_are() {
+        for (length, is_joined) in [(1, true), (JOINED_BYTES_MAX / 2, true), (JOINED_BYTES_MAX / 2 + 1, false)] {
+            let mut outbox = Outbox::default();
+            outbox.push(own(&vec![1; length]));
+            outbox.join();
+            outbox.push(Chunk::Shared(vec![2; length].into()));
+            let before = shown(&outbox);
+            outbox.join();
+            assert_eq!((outbox.only().is_some(), outbox.bytes()), (is_joined, 2 * length));
+            assert!(shown(&outbox) == before);
+            outbox.advance(2 * length);
+            assert!(outbox.is_empty() && outbox.rest.is_none());
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 
 #[path = "uring_doors.rs"]
 mod doors;
+#[path = "uring_sends.rs"]
+mod sends;
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,6 +44,8 @@ pub struct Uring {
     /// When that number was changed last.
     given_changed: Time,
     lines: Slab<Line>,
+    /// Connections that have something to send since the last turn: what is said to one in a turn leaves together.
+    unsent: Vec<Conn>,
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry>,
     /// Connections whose receive found no buffer.
@@ -79,6 +83,7 @@ impl Uring {
             is_short: false,
             given_changed: Time(0),
             lines: Slab::with_capacity(u32::MAX),
+            unsent: Vec::new(),
             backlog: VecDeque::new(),
             starved: Vec::new(),
             lingering: VecDeque::new(),
@@ -160,27 +165,6 @@ impl Uring {
         self.submit(entry.user_data(word(Op::Receive, conn.index)));
     }
 
-    /// Gives the kernel what waits to be sent, unless it is busy with some already.
-    fn kick(&mut self, conn: Conn) {
-        let Some(line) = self.lines.get_mut(conn) else { return };
-        if line.send != Underway::No || line.outbox.is_empty() || !matches!(line.life, Life::Open | Life::Leaving) {
-            return;
-        }
-        let fd = line.target();
-        let bytes_max = self.desk.tuning.sent_at_once();
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-        line.send = Underway::Yes;
-        let entry = if let Some(chunk) = line.outbox.only() {
-            let bytes = chunk.bytes();
-            opcode::Send::new(fd, bytes.as_ptr(), bytes.len().min(bytes_max) as u32).flags(flags).build()
-        } else {
-            let gather = line.gather.insert(self.spent_gathers.pop().unwrap_or_default());
-            gather.fill(&line.outbox, bytes_max);
-            opcode::SendMsg::new(fd, &raw const gather.header).flags(flags as u32).build()
-        };
-        self.submit(entry.user_data(word(Op::Send, conn.index)));
-    }
-
     fn recall(&mut self, op: Op, conn: Conn) {
         self.submit(opcode::AsyncCancel::new(word(op, conn.index)).build().user_data(word(Op::Nobody, 0)));
     }
@@ -247,36 +231,6 @@ impl Uring {
         }
     }
 
-    fn on_send(&mut self, conn: Conn, result: i32, done: &mut Vec<Completion<Socket>>) {
-        let Some(line) = self.lines.get_mut(conn) else { return };
-        line.send = Underway::No;
-        if let Some(gather) = line.gather.take()
-            && self.spent_gathers.len() < SPENT_GATHERS_MAX
-        {
-            self.spent_gathers.push(gather);
-        }
-        if line.life == Life::Dead {
-            self.bury_if_quiet(conn);
-            return;
-        }
-        if result < 0 && !matches!(-result, libc::EINTR | libc::EAGAIN) {
-            if line.life == Life::Leaving {
-                self.bury(conn);
-            } else {
-                self.end(conn, result, done);
-            }
-            return;
-        }
-        line.outbox.advance(result.max(0) as usize);
-        if !line.outbox.is_empty() {
-            self.kick(conn);
-        } else if line.life == Life::Leaving {
-            self.bury(conn);
-        } else if std::mem::take(&mut line.wants_drained) {
-            done.push(Completion::Drained { owner: line.owner });
-        }
-    }
-
     fn on_connect(&mut self, conn: Conn, result: i32, done: &mut Vec<Completion<Socket>>) {
         let Some(line) = self.lines.get_mut(conn) else { return };
         line.dialed = None;
@@ -308,6 +262,7 @@ impl Uring {
 
     /// Everything that is done before the kernel is entered.
     fn prepare(&mut self) {
+        self.send_all();
         if self.spare.is_none() && !self.is_spare_given {
             self.spare = common::spare();
         }
@@ -423,10 +378,13 @@ impl Io for Uring {
 
     fn send(&mut self, conn: Conn, chunk: Chunk) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if !chunk.is_empty() && matches!(line.life, Life::Open | Life::Dialing) {
-            line.outbox.push(chunk);
-            self.kick(conn);
+        if chunk.is_empty() || !matches!(line.life, Life::Open | Life::Dialing) {
+            return;
         }
+        if line.outbox.is_empty() {
+            self.unsent.push(conn);
+        }
+        line.outbox.push(chunk);
     }
 
     fn unsent(&self, conn: Conn) -> usize {
@@ -584,8 +542,6 @@ impl std::fmt::Debug for Uring {
 const QUEUE_ENTRIES: u32 = 1024;
 /// Completions looked at in a turn, so that a turn is bounded; the rest wait in the ring.
 const COMPLETIONS_PER_TURN: usize = 2048;
-/// Vectored sends whose memory is kept for the next ones.
-const SPENT_GATHERS_MAX: usize = 64;
 /// The kernel is given half as many buffers when it has not run out of them for so long.
 const GIVEN_LESS_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// Buffers that the kernel is given at first: few, so that they stay in the cache.

@@ -30,6 +30,7 @@ mod prepared;
 mod replication;
 mod rules;
 mod secrets;
+mod sequences;
 mod sessions;
 mod signals;
 mod smoke;
@@ -125,6 +126,12 @@ fn list() -> Vec<Entry> {
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
         meaning::what_a_transaction_reads_otherwise_is_not_shared,
         meaning::tenants_by_a_local_path_have_statements_of_their_own,
+        sequences::who_asks_for_the_first_time_is_not_told_what_another_has_drawn,
+        sequences::who_asks_behind_something_else_is_known_to_ask,
+        sequences::who_asks_is_told_what_it_has_drawn,
+        sequences::a_server_is_kept_for_numbers_for_a_while_only,
+        sequences::numbers_need_not_be_kept,
+        sequences::an_online_restart_mixes_no_numbers,
         stranded::locks_that_are_left_behind_are_told,
         stranded::locks_that_nobody_has_seen_taken_are_found,
         alike::random_sessions_are_what_they_would_be_on_a_direct_connection,

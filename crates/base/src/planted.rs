@@ -202,6 +202,22 @@ pub enum Planted {
     TornTextUnread,
     /// What a client has reset is set again on its next server.
     ResetUndone,
+    /// A statement that its client has dropped by SQL, or lost with all others, is prepared on its next servers all the same. A record
+    /// that what is learned is only added to.
+    DroppedStatementCarried,
+    /// What has been prepared by SQL is not compared where settings are told along with a request: a server keeps the statements of
+    /// whoever had it before. A shortcut that was there before there was more than settings.
+    StatementsUncompared,
+    /// A channel counts as listened to for all before anybody does: what is notified in between is lost. Whoever counts on an order as
+    /// soon as it is given.
+    ListenerBelieved,
+    /// Nobody is told that the one who listens for all was away for a while. Reconnections that are only seen from inside.
+    LossUntold,
+    /// What a client's own server tells behind the mark is told, and told by the one for all as well. Handing over without a point at
+    /// which it is done.
+    MarkIgnored,
+    /// A client that has left a channel is told of it for ever. Subscriptions that only grow.
+    LeftChannelTold,
 }
 
 /// Whether this bug is planted.
@@ -235,7 +251,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 79] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -309,6 +325,12 @@ impl Planted {
         Self::StateLeftBehind,
         Self::TornTextUnread,
         Self::ResetUndone,
+        Self::DroppedStatementCarried,
+        Self::StatementsUncompared,
+        Self::ListenerBelieved,
+        Self::LossUntold,
+        Self::MarkIgnored,
+        Self::LeftChannelTold,
     ];
 
     /// Its name on a command line.
@@ -388,6 +410,12 @@ impl Planted {
             Self::StateLeftBehind => "state-left-behind",
             Self::TornTextUnread => "torn-text-unread",
             Self::ResetUndone => "reset-undone",
+            Self::DroppedStatementCarried => "dropped-statement-carried",
+            Self::StatementsUncompared => "statements-uncompared",
+            Self::ListenerBelieved => "listener-believed",
+            Self::LossUntold => "loss-untold",
+            Self::MarkIgnored => "mark-ignored",
+            Self::LeftChannelTold => "left-channel-told",
         }
     }
 

@@ -528,7 +528,9 @@ impl Pool {
     fn has_future(&self, tables: &Tables) -> bool {
         let is_usable = |state| !matches!(state, State::Dialing | State::Closing | State::Pledged | State::Bound);
         let is_coming = |slot: &Slot| is_usable(slot.state) && !self.is_obsolete(slot);
-        self.shelf.usable() > 0 && self.shelf.iter(&tables.slots).any(|(_, slot)| is_coming(slot))
+        // One that is set aside serves nobody else.
+        let mut others = self.shelf.iter(&tables.slots).filter(|(key, _)| self.aside != Some(*key));
+        self.shelf.usable() > 0 && others.any(|(_, slot)| is_coming(slot))
     }
 
     /// Why a server that comes back cannot stay.

@@ -100,8 +100,9 @@ impl Pool {
             return false;
         }
         let wanted = if self.waiting.is_empty() { self.private.len() } else { self.private.len().min(1) };
-        debug_assert!(self.counted(tables) >= self.shelf.staying(), "what is being closed is counted too");
-        self.shelf.staying().saturating_add(wanted) > self.limits.servers_max
+        let staying = self.shelf.staying() - self.aside();
+        debug_assert!(self.counted(tables) >= staying, "what is being closed is counted too");
+        staying.saturating_add(wanted) > self.limits.servers_max
     }
 
     /// Whether who has waited longest of all wants a private server.

@@ -5,8 +5,9 @@
 
 use std::rc::Rc;
 
-use crate::classify::{Act, Class, classify, is_plain};
+use crate::classify::{Act, Class, INSERT, classify, plain_verb};
 use crate::lexer::Dialect;
+use crate::numbers::Numbers;
 use crate::touch::{Knowledge, Touches};
 
 /// The classes of texts, each in the one place that its hash gives it: a text that comes often is there, and what comes once
@@ -16,6 +17,8 @@ pub struct Cache {
     rows: Box<[Option<Row>]>,
     /// Of nearly every text: one statement that keeps nothing.
     plain: Rc<Class>,
+    /// The same, of one that makes rows.
+    inserts: Rc<Class>,
 }
 
 #[derive(Debug)]
@@ -34,7 +37,8 @@ impl Default for Cache {
             touches: Touches::NOTHING,
             ..Class::default()
         };
-        Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain) }
+        let inserts = Class { numbers: Numbers::DRAWN, ..plain.clone() };
+        Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain), inserts: Rc::new(inserts) }
     }
 }
 
@@ -45,8 +49,10 @@ impl Cache {
             return Rc::new(classify(text, dialect, knowledge));
         }
         // What comes once, with its values in it, is most of all texts that are short.
-        if text.len() <= PLAIN_BYTES_MAX && knowledge.is_some_and(|knowledge| is_plain(text, dialect, knowledge)) {
-            return self.plain.clone();
+        if text.len() <= PLAIN_BYTES_MAX
+            && let Some(verb) = knowledge.and_then(|knowledge| plain_verb(text, dialect, knowledge))
+        {
+            return if verb == INSERT { self.inserts.clone() } else { self.plain.clone() };
         }
         let hash = hash(text);
         let row = &mut self.rows[(hash >> 32) as usize % ROWS];
@@ -56,7 +62,8 @@ impl Cache {
             }
             _ => {
                 let class = classify(text, dialect, knowledge);
-                let class = if class == *self.plain { self.plain.clone() } else { Rc::new(class) };
+                let known = [&self.plain, &self.inserts].into_iter().find(|known| ***known == class);
+                let class = known.cloned().unwrap_or_else(|| Rc::new(class));
                 *row = Some(Row { hash, dialect, scope, text: text.into(), class: class.clone() });
                 class
             }
@@ -107,7 +114,7 @@ mod tests {
     #[test]
     fn what_is_plain_at_a_glance_is_plain() {
         let known = Knowledge::new(["touch"], false);
-        let plain = Cache::default().plain;
+        let (mut cache, plain) = (Cache::default(), Cache::default().plain);
         let texts = [
             "SELECT 1",
             "select a from t where b = 'x';",
@@ -117,6 +124,10 @@ mod tests {
             "SELECT \"touch\"()",
             "SELECT 1 INTO TEMP t",
             "INSERT INTO t VALUES (1)",
+            "INSERT INTO t VALUES (currval('s'))",
+            "SELECT nextval('s')",
+            "SELECT lastval()",
+            "SELECT insert FROM t",
             "UPDATE t SET a = 1",
             "SELECT pg_advisory_lock(1)",
             "SELECT 1;;",
@@ -129,9 +140,11 @@ mod tests {
         ];
         let mut count = 0;
         for text in texts.map(str::as_bytes) {
-            if is_plain(text, Dialect::default(), &known) {
+            if plain_verb(text, Dialect::default(), &known).is_some() {
                 count += 1;
-                assert_eq!(classify(text, Dialect::default(), Some(&known)), *plain, "{}", text.escape_ascii());
+                let class = classify(text, Dialect::default(), Some(&known));
+                assert_eq!(class, Class { numbers: class.numbers, ..(*plain).clone() }, "{}", text.escape_ascii());
+                assert_eq!(*cache.class(text, Dialect::default(), 0, Some(&known)), class, "{}", text.escape_ascii());
             }
         }
         assert!(count >= 4, "only {count}");

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use crate::body::{is_dark, mentions};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::meaning;
+use crate::numbers::{self, Numbers};
 use crate::setting::{self, Change, Meaning};
 use crate::split::Split;
 use crate::touch::{Knowledge, Touches};
@@ -27,8 +28,12 @@ pub struct Class {
     pub takes: Touches,
     /// Whether it changes what other texts mean, be it only until its transaction ends.
     pub sets_locally: bool,
+    /// What it does with the numbers that its session has drawn from sequences.
+    pub numbers: Numbers,
     /// The text without its values, if it touches anything: for people.
     pub shape: Box<str>,
+    /// Nobody has read it: it may also be the end of a transaction.
+    pub is_unread: bool,
 }
 
 impl Class {
@@ -36,14 +41,14 @@ impl Class {
     #[must_use]
     pub fn unread() -> Self {
         let all = Act::Other { touches: Touches::ANYTHING, names: Box::default() };
-        Self { acts: [all].into(), touches: Touches::ANYTHING, ..Self::default() }
+        Self { acts: [all].into(), touches: Touches::ANYTHING, is_unread: true, ..Self::default() }
     }
 
-    /// Whether it takes back what was done in a transaction.
+    /// Whether it takes back what was done in a transaction, or may.
     #[must_use]
     pub fn takes_back(&self) -> bool {
         let is_so = |act: &Act| matches!(act, Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)));
-        self.acts.iter().any(is_so)
+        self.is_unread || self.acts.iter().any(is_so)
     }
 
     /// Whether nothing outlives its transaction.
@@ -125,16 +130,17 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         return Class { mentions: names.into_iter().collect(), shape, ..Class::unread() };
     }
     let reader = Reader { dialect, knowledge };
-    let (mut takes, mut sets_locally) = (Touches::NOTHING, false);
+    let (mut takes, mut sets_locally, mut numbers) = (Touches::NOTHING, false, Numbers::default());
     let mut acts = Vec::new();
     for range in split.statements() {
         let words = Words::new(text, &tokens[range], dialect.encoding);
         takes |= taken(&words);
         sets_locally |= meaning::sets_locally(&words);
+        numbers = numbers.and_then(numbers::of(&words));
         acts.push(reader.act(words));
     }
     let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
-    let mut class = Class { acts: acts.into(), touches, takes, sets_locally, ..Class::default() };
+    let mut class = Class { acts: acts.into(), touches, takes, sets_locally, numbers, ..Class::default() };
     if !touches.is_nothing() {
         mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
         (class.mentions, class.shape) = (names.into_iter().collect(), shape(text, tokens));
@@ -190,7 +196,13 @@ pub fn parameters(text: &[u8], dialect: Dialect) -> u16 {
 const LOCKERS: [&str; 4] =
     ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
 
-/// A text as a person may see it: without its values, which may be secrets, without comments, and short.
+/// A text as a person may see it: without its values, which may be secrets, without comments, and short. Statements that differ in
+/// their values only have the same.
+#[must_use]
+pub fn shape_of(text: &[u8], dialect: Dialect) -> Box<str> {
+    shape(text, &Lexer::new(text, dialect).collect::<Vec<_>>())
+}
+
 fn shape(text: &[u8], tokens: &[Token]) -> Box<str> {
     let mut shape = String::new();
     let mut end = 0;
@@ -214,26 +226,27 @@ fn shape(text: &[u8], tokens: &[Token]) -> Box<str> {
     shape.into()
 }
 
-/// Whether a text is one statement that reads or writes tables and has no name in it that could matter, by a look at each token
-/// alone. Most are, and for these nothing more is to be known.
-pub(crate) fn is_plain(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> bool {
+/// How a text begins that is one statement that reads or writes tables and has no name in it that could matter, by a look at each
+/// token alone. Most are, and for these nothing more is to be known.
+pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> Option<&'static [u8]> {
     let lengths = knowledge.lengths();
     let mut tokens = Lexer::new(text, dialect);
-    let is_plain_verb = |verb: &[u8]| PLAIN_VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known));
-    let is_known = tokens.next().is_some_and(|verb| verb.kind == Kind::Word && is_plain_verb(&text[verb.range()]));
-    is_known
-        && !knowledge.is_hidden()
+    let first = tokens.next().filter(|verb| verb.kind == Kind::Word)?;
+    let verb = PLAIN_VERBS.into_iter().find(|known| text[first.range()].eq_ignore_ascii_case(known))?;
+    let is_plain = !knowledge.is_hidden()
         && tokens.all(|token| match token.kind {
             Kind::Word => {
                 let word = &text[token.range()];
                 let is_of_interest = may_matter(word[0], word.len()) || lengths & 1 << (word.len() % 64) != 0;
                 let is_suspect = |name: &[u8]| matters(name) || knowledge.suspects(name);
-                !is_of_interest || Name::new(word, false).is_some_and(|name| !is_suspect(name.bytes()))
+                !numbers::concerns(word)
+                    && (!is_of_interest || Name::new(word, false).is_some_and(|name| !is_suspect(name.bytes())))
             }
             Kind::Symbol => text[token.range().start] != b';' || token.range().end == text.len(),
             Kind::Quoted | Kind::QuotedUnicode | Kind::Broken => false,
             _ => true,
-        })
+        });
+    is_plain.then_some(verb)
 }
 
 impl Act {
@@ -559,7 +572,9 @@ fn known_name(name: &[u8]) -> Touches {
 }
 
 /// What statements begin with that do nothing but read or write tables.
-const PLAIN_VERBS: [&[u8]; 4] = [b"select", b"insert", b"update", b"delete"];
+const PLAIN_VERBS: [&[u8]; 4] = [b"select", INSERT, b"update", b"delete"];
+/// The one of them that makes rows.
+pub(crate) const INSERT: &[u8] = b"insert";
 
 /// What is made or changed that calls functions, or is one.
 const BEHAVIOUR: [&str; 16] = [

@@ -27,6 +27,7 @@ use crate::look::shared;
 use crate::luggage::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
+use crate::numbers::Drawers;
 use crate::places::Welcome;
 use crate::server::{Server, Stage};
 use crate::statements::Collected;
@@ -77,14 +78,20 @@ impl<I: Io> Worker<I> {
             .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
         let entry = self.force.settings.database(&packed.name.database);
         // What servers elsewhere say is no greeting here.
-        let welcome = welcome.filter(|_| entry.is_some_and(|entry| entry.stamp() == packed.stamp));
+        let before = welcome.clone();
+        let is_same = entry.is_some_and(|entry| entry.stamp() == packed.stamp) && !packed.is_welcome_old;
+        let welcome = welcome.filter(|_| is_same);
         let Some(place) = self.places.pool(pool) else { return };
         // Nor if nobody knows what their sessions have.
         let welcome = welcome.filter(|_| place.follows == packed.follows);
-        let database = place.database as usize;
-        self.places.databases[database].learned.mention(packed.custom.iter().map(String::as_str));
+        let (database, user) = (place.database as usize, place.user);
+        let learned = &mut self.places.databases[database].learned;
+        learned.mention(packed.custom.iter().map(String::as_str));
+        if packed.asks_for_numbers {
+            learned.note_asker(user);
+        }
         let Some(place) = self.places.pool_mut(pool) else { return };
-        place.keys = keys;
+        (place.keys, place.welcome_before) = (keys, before);
         let told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
         // Nobody is asked about whom the file knows: then it is what a judge has found right.
         let is_listed = self.force.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
@@ -212,6 +219,9 @@ impl<I: Io> Worker<I> {
         // What it has prepared, and what it has on a server, has been read by the other process only.
         if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {
             ready.begin_unread();
+            if let Some(traces) = &mut ready.traces {
+                traces.goes_on_leaving(packed.left);
+            }
         }
         ready.fate = packed.fate;
         ready.is_notified = packed.is_notified;
@@ -247,6 +257,8 @@ impl<I: Io> Worker<I> {
         }
         self.count_arrival(key, pool);
         self.comes_listening(key, packed.channels);
+        // It may have been sent away, since nobody has listened for it for a while.
+        self.clients.get(key)?;
         if let Some(waits_since) = packed.waits_since {
             self.want_again(key, Time(waits_since));
         }
@@ -323,6 +335,7 @@ impl<I: Io> Worker<I> {
             server.stock = stock;
         }
         server.overrides = shared(packed.overrides);
+        server.drawers = Drawers::Several;
         server.told_by = packed.told_by;
         server.cancel_key = packed.cancel_key.0.into();
         server.scanner = packed.scanner;

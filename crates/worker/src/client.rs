@@ -15,7 +15,7 @@ use protocol::exchange::Asked;
 use protocol::fault::Fault;
 use protocol::prepared::{Kept, Moment, Names, Tally, Unnamed, may_be_refused};
 use protocol::replication::Replication;
-use protocol::state::{Ear, Overrides, Traces};
+use protocol::state::{Asking, Counting, Ear, Overrides, Traces};
 use protocol::vars::Vars;
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
@@ -26,7 +26,6 @@ use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
-use crate::cancel::first_request;
 use crate::console::ConsoleClient;
 use crate::held::Held;
 use crate::letters::Waits;
@@ -117,6 +116,8 @@ pub(crate) struct Ready {
     pub(crate) ear: Option<Box<Ear>>,
     /// What it may have changed in its session since that was last known.
     pub(crate) traces: Option<Box<Traces>>,
+    /// What its transaction does with numbers of sequences.
+    pub(crate) counting: Counting,
     /// A text that it is saying, if that has to be read.
     pub(crate) torn_text: Option<Box<Torn>>,
     pub(crate) is_paused: bool,
@@ -163,6 +164,7 @@ impl Ready {
             collected: None,
             overrides: None,
             traces: None,
+            counting: Counting::default(),
             haste: Haste::default(),
             ear: None,
             given: None,
@@ -172,32 +174,6 @@ impl Ready {
             is_answer_torn: false,
             held: None,
         }
-    }
-
-    /// The first bytes that are held.
-    pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
-        let held = self.held.as_mut()?;
-        let chunk = held.pop();
-        if held.is_empty() {
-            self.held = None;
-        }
-        chunk
-    }
-
-    /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
-    pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
-        let held = self.held.as_ref()?;
-        let mut bytes: Vec<u8> = self.scanner.torn_header().to_vec();
-        bytes.extend(held.bytes());
-        let first = first_request(&bytes)?;
-        bytes.drain(..first.end);
-        self.scanner = Scanner::default();
-        self.held = (!bytes.is_empty()).then(|| {
-            let mut held = Held::default();
-            held.push(bytes.into());
-            Box::new(held)
-        });
-        Some(first.syncs)
     }
 
     /// Whether this is the server it has.
@@ -213,18 +189,6 @@ impl Ready {
     /// Whether a message has begun of which its server has heard nothing yet.
     pub(crate) fn is_collecting(&self) -> bool {
         self.collected.is_some()
-    }
-
-    /// The kind and declared length of the message that begins next, as far as its header is here.
-    fn next_header(&self) -> Option<(u8, u32)> {
-        let mut header = [0; 5];
-        let torn = self.scanner.torn_header();
-        let held = self.held.iter().flat_map(|held| held.bytes());
-        let mut bytes = torn.iter().copied().chain(held);
-        for place in &mut header {
-            *place = bytes.next()?;
-        }
-        Some((header[0], u32::from_be_bytes([header[1], header[2], header[3], header[4]])))
     }
 }
 
@@ -482,6 +446,15 @@ impl<I: Io> Worker<I> {
             }
             if let Some(reading) = &mut reading {
                 reading.read(ready, following.library, &piece, bytes);
+                if let Some(asking) = ready.counting.asking() {
+                    reading.note_asker(ready.user);
+                    let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
+                    if asking == Asking::First && is_between && server.drawers.are_others() {
+                        send_part(&mut self.io, server.conn, &chunk, start..piece.range.start);
+                        start = piece.range.start;
+                        server.forget_numbers(&mut self.io, key);
+                    }
+                }
             }
             let was_at_rest = server.exchange.owes_client_nothing();
             let taken = following.take(&mut self.io, ready, server, &chunk, start, &piece);

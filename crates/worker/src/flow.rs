@@ -108,7 +108,11 @@ impl<I: Io> Worker<I> {
             }
             Stage::Greeting(_) | Stage::Cancelling(_) => return,
         };
-        match ready.link {
+        let (link, listens) = (ready.link, ready.ear.is_some());
+        if listens {
+            self.tell_news(key);
+        }
+        match link {
             Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}
             Link::Loan(server) => self.resume_server(server),
             Link::None => {

@@ -146,14 +146,17 @@ impl<I: Io> Worker<I> {
 
     fn packed_pool(&self, key: PoolKey) -> Option<PackedPool> {
         let place = self.places.pool(key)?;
-        let entry = self.places.databases[place.database as usize].entry.as_ref()?;
+        let database = &self.places.databases[place.database as usize];
+        let (entry, learned) = (database.entry.as_ref()?, &database.learned);
         Some(PackedPool {
             name: self.pool_name(key)?,
             stamp: entry.stamp(),
-            welcome: place.welcome.as_ref().map(|welcome| ((&*welcome.fixed).into(), self.packed_vars(&welcome.vars))),
+            welcome: place.welcome_for(true).map(|welcome| ((&*welcome.fixed).into(), self.packed_vars(&welcome.vars))),
+            is_welcome_old: place.welcome.is_none(),
             keys: place.keys.as_ref().map(|keys| ((&keys.client_key[..]).into(), (&keys.server_key[..]).into())),
             follows: place.follows,
-            custom: self.places.databases[place.database as usize].learned.custom().map(str::to_owned).collect(),
+            custom: learned.custom().map(str::to_owned).collect(),
+            asks_for_numbers: learned.asks_for_numbers(place.user),
             told: place.judged.as_ref().or(place.told.as_ref()).map(|secret| (&*secret.text()).into()),
         })
     }
@@ -194,6 +197,7 @@ impl<I: Io> Worker<I> {
                 given: ready.given.as_deref().cloned().unwrap_or_default(),
                 began: (ready.began != ready.vars).then(|| self.packed_vars(&ready.began)),
                 channels: ready.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
+                left: ready.traces.as_ref().map(|traces| traces.leaving()).unwrap_or_default(),
                 cancel_key: (&ready.cancel_key.bytes()[..]).into(),
                 scanner: ready.scanner.clone(),
                 fate: ready.fate,

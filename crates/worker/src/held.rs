@@ -6,6 +6,10 @@
 use std::collections::VecDeque;
 
 use reactor::Chunk;
+use wire::Scanner;
+
+use crate::cancel::first_request;
+use crate::client::Ready;
 
 /// Bytes in waiting.
 #[derive(Debug, Default)]
@@ -58,5 +62,45 @@ impl Held {
     /// The bytes in order.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> {
         self.first.iter().chain(&self.rest).flat_map(|chunk| chunk.bytes().iter().copied())
+    }
+}
+
+impl Ready {
+    /// The first bytes that are held.
+    pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
+        let held = self.held.as_mut()?;
+        let chunk = held.pop();
+        if held.is_empty() {
+            self.held = None;
+        }
+        chunk
+    }
+
+    /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
+    pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
+        let held = self.held.as_ref()?;
+        let mut bytes: Vec<u8> = self.scanner.torn_header().to_vec();
+        bytes.extend(held.bytes());
+        let first = first_request(&bytes)?;
+        bytes.drain(..first.end);
+        self.scanner = Scanner::default();
+        self.held = (!bytes.is_empty()).then(|| {
+            let mut held = Held::default();
+            held.push(bytes.into());
+            Box::new(held)
+        });
+        Some(first.syncs)
+    }
+
+    /// The kind and declared length of the message that begins next, as far as its header is here.
+    pub(crate) fn next_header(&self) -> Option<(u8, u32)> {
+        let mut header = [0; 5];
+        let torn = self.scanner.torn_header();
+        let held = self.held.iter().flat_map(|held| held.bytes());
+        let mut bytes = torn.iter().copied().chain(held);
+        for place in &mut header {
+            *place = bytes.next()?;
+        }
+        Some((header[0], u32::from_be_bytes([header[1], header[2], header[3], header[4]])))
     }
 }

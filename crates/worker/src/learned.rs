@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
-use protocol::state::Kind;
+use protocol::state::{Habits, Kind};
 use route::Knowledge;
 
 /// What is known of a database's texts and functions.
@@ -22,6 +22,10 @@ pub(crate) struct Learned {
     scope: u32,
     /// Settings with a dot in their names that anybody has set: there is no list of them to be had.
     custom: BTreeSet<Box<str>>,
+    /// Users whose programs ask for numbers of sequences that they have drawn in an earlier transaction.
+    askers: BTreeSet<u32>,
+    /// For which statements of theirs it is worth to keep a server.
+    pub(crate) numbers: Habits,
     /// Which kind has been said to be held by which statement.
     told: BTreeSet<(Kind, Box<str>)>,
     /// How often something of each kind began to be held.
@@ -36,6 +40,8 @@ impl Learned {
             again_at: Time(0),
             scope,
             custom: BTreeSet::new(),
+            askers: BTreeSet::new(),
+            numbers: Habits::default(),
             told: BTreeSet::new(),
             pins: [0; Kind::ALL.len()],
         }
@@ -73,6 +79,16 @@ impl Learned {
             self.again_at = now + KNOWLEDGE_FRESH / 3;
         }
         is_due
+    }
+
+    /// A program of this user asks for numbers that it has drawn in an earlier transaction.
+    pub(crate) fn note_asker(&mut self, user: u32) {
+        self.askers.insert(user);
+    }
+
+    /// Whether programs of this user ask for numbers that they have drawn in an earlier transaction.
+    pub(crate) fn asks_for_numbers(&self, user: u32) -> bool {
+        self.askers.contains(&user)
     }
 
     /// Something of this kind begins to be held.

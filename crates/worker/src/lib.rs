@@ -39,6 +39,7 @@ mod loss;
 mod luggage;
 mod mend;
 mod names;
+mod numbers;
 mod orders;
 mod peers;
 mod places;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base::planted::{self, Planted};
 use base::{Key, Slab};
 use config::{NotifyLost, Policy};
 use pool::{ClientKey, Event, ServerKey};
@@ -37,7 +38,7 @@ pub(crate) struct Listening {
 #[derive(Debug, Default)]
 struct Channel {
     clients: BTreeSet<Key>,
-    /// The number of the question whether somebody listens to it for all.
+    /// The number of the question whether somebody listens to it for all; 0 where it has not been asked.
     number: u64,
     /// The session for all listens to it.
     is_heard: bool,
@@ -70,10 +71,16 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let Some(traces) = ready.traces.as_ref().filter(|_| is_shared) else { return false };
-        let channels: Vec<Box<str>> = traces.channels().map(Box::from).collect();
+        let Some(traces) = ready.traces.as_mut().filter(|_| is_shared) else { return false };
+        // That it listens to marks is our doing.
+        let channels: Vec<Box<str>> = traces.channels().filter(|name| *name != MARKS).map(Box::from).collect();
         if channels.is_empty() {
-            return false;
+            let is_left_over = traces.channels().next().is_some();
+            if is_left_over {
+                traces.wants_to_leave();
+                self.look_at(server_key, client_key, true);
+            }
+            return is_left_over;
         }
         let names = || channels.iter().map(|name| &**name);
         let news = ready.ear().listens(names());
@@ -97,8 +104,8 @@ impl<I: Io> Worker<I> {
         let number = u64::from_be_bytes(number);
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if server.cancels_sent > 0 {
-            // A cancel request that is still on its way would hit it.
+        if server.cancels_sent > 0 || !server.exchange.is_proven() {
+            // A cancel request that is still on its way would hit it, and what answers what has to be known.
             self.arm_server(server_key);
             return;
         }
@@ -219,11 +226,11 @@ impl<I: Io> Worker<I> {
         let place = &mut self.places.databases[database as usize];
         let Listening { channels, asked, .. } = &mut place.listening;
         let entry = channels.entry(channel.clone()).or_default();
-        let is_first = entry.clients.is_empty();
         entry.clients.insert(client);
-        if entry.is_heard {
+        if entry.is_heard || planted::is(Planted::ListenerBelieved) {
             ready.ear().is_heard(&channel);
-        } else if is_first {
+        }
+        if entry.number == 0 {
             *asked += 1;
             entry.number = *asked;
             let (database, number) = (place.name.clone(), *asked);
@@ -234,24 +241,39 @@ impl<I: Io> Worker<I> {
 
     /// A client no longer listens to these channels.
     fn unsubscribe(&mut self, client: ClientKey, database: u32, channels: &[Box<str>]) {
-        let place = &mut self.places.databases[database as usize];
         for channel in channels {
+            let place = &mut self.places.databases[database as usize];
             let Some(entry) = place.listening.channels.get_mut(channel) else { continue };
             entry.clients.remove(&client);
-            if entry.clients.is_empty() {
-                place.listening.channels.remove(channel);
-                let (database, channel) = (place.name.clone(), channel.clone());
-                (self.posts.control)(ToControl::Unlisten { database, channel });
-            }
+            self.give_up_channel(database, channel);
+        }
+    }
+
+    /// A channel that nobody listens to any more is given up once it is heard: an order that came to the session for all later would
+    /// take from it what it has been given with a server since.
+    fn give_up_channel(&mut self, database: u32, channel: &str) {
+        let place = &mut self.places.databases[database as usize];
+        let is_over = |entry: &Channel| entry.clients.is_empty() && entry.is_heard;
+        if place.listening.channels.get(channel).is_some_and(is_over) {
+            place.listening.channels.remove(channel);
+            let database = place.name.clone();
+            (self.posts.control)(ToControl::Unlisten { database, channel: channel.into() });
         }
     }
 
     /// A client has said that it leaves channels, and its server has told that this is so as far as that goes.
     pub(crate) fn leave_channels(&mut self, client: ClientKey, database: u32) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        let left = ready.traces.as_mut().map(|traces| traces.left_channels()).unwrap_or_default();
+        let Some(traces) = &mut ready.traces else { return };
+        let left = traces.left_channels();
         let Some(ear) = &mut ready.ear else { return };
-        let gone: Vec<_> = left.iter().flat_map(|channel| ear.leaves(channel.as_deref())).collect();
+        // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
+        let is_left = |name: &&str| {
+            let is_said = left.iter().any(|left| left.as_deref().is_none_or(|left| left == *name));
+            is_said && !planted::is(Planted::LeftChannelTold) && !traces.channels().any(|again| again == *name)
+        };
+        let gone: Vec<Box<str>> = ear.channels().filter(is_left).map(Box::from).collect();
+        gone.iter().for_each(|name| drop(ear.leaves(Some(name))));
         if ear.is_idle() {
             ready.ear = None;
         }
@@ -300,6 +322,7 @@ impl<I: Io> Worker<I> {
             }
             self.tell_news(client);
         }
+        self.give_up_channel(place, channel);
     }
 
     /// The session for all has ended, and listens to nothing until it is there again.
@@ -313,7 +336,7 @@ impl<I: Io> Worker<I> {
         }
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            if ready.ear().is_cut_off() {
+            if ready.ear().is_cut_off() && !planted::is(Planted::LossUntold) {
                 self.tell_of_loss(client, true);
             }
             self.settle();
@@ -330,7 +353,7 @@ impl<I: Io> Worker<I> {
         };
         let listeners: Vec<Key> = self.clients.iter().filter(|(_, client)| is_of(client)).map(|(key, _)| key).collect();
         for listener in listeners {
-            self.drop_client(listener, "the server that listens for all is given up");
+            self.part_from_client(listener, "the server that listens for all is given up");
             self.settle();
         }
     }
@@ -432,7 +455,12 @@ impl<I: Io> Worker<I> {
             self.tell_of_loss(client_key, false);
             return;
         }
-        if !is_outside || is_leaving || is_answer_torn || unsent > queue_max {
+        if unsent > queue_max {
+            // It reads an answer that is longer than that.
+            self.io.tell_when_drained(conn);
+            return;
+        }
+        if !is_outside || is_leaving || is_answer_torn {
             return;
         }
         let mut out = Vec::new();

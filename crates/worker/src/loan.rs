@@ -11,7 +11,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Linger, Mode, Return, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Kind, Overrides, Preparation};
+use protocol::state::{Counted, Kind, Overrides, Preparation};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
 use wire::backend::TxStatus;
@@ -22,6 +22,7 @@ use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::look::{DISCARD_ALL, likeness};
 use crate::mend::UNPROVEN;
+use crate::numbers::{DISCARD_SEQUENCES, Drawers};
 use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
@@ -98,7 +99,10 @@ impl<I: Io> Worker<I> {
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
         ready.unnamed.begin_loan();
+        ready.counting.ends();
         server.stock.begin_loan();
+        server.drawers.come(client_key);
+        server.numbers_until = None;
         if is_listener {
             self.tell_pools(Event::SetAside { server: server_key });
         }
@@ -109,6 +113,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
+        let learned = &self.places.databases[server.database as usize].learned;
+        let forgets = server.drawers.are_others() && learned.asks_for_numbers(ready.user);
         server.asked = self.now;
         let tracked = &self.force.tracked;
         let differs = !Rc::ptr_eq(&ready.vars, &server.vars);
@@ -117,7 +123,7 @@ impl<I: Io> Worker<I> {
         let vars_differ = differs && !is_namesake;
         let overrides_differ = differ(server, ready) && !planted::is(Planted::StateOfAnother);
         let mut out = Vec::new();
-        let answers = match overrides_differ && ready.says_one_request() {
+        let answers = match overrides_differ && !forgets && ready.says_one_request() {
             true => tell_along(server, ready, tracked, &mut out),
             false => None,
         };
@@ -131,6 +137,10 @@ impl<I: Io> Worker<I> {
             told.extend(vars_differ.then(|| server.vars.catch_up(&ready.vars, tracked)).flatten());
             let (settings, statements) = if overrides_differ { changes(server, ready) } else { Default::default() };
             told.extend(settings);
+            if forgets {
+                told.push(DISCARD_SEQUENCES.to_owned());
+                server.drawers = Drawers::One(client_key);
+            }
             for sql in told.iter().map(|sql| &**sql).chain(statements.iter().map(|(_, sql)| &**sql)) {
                 write::query(&mut out, sql);
                 server.exchange.asks_ours();
@@ -224,7 +234,12 @@ impl<I: Io> Worker<I> {
             return;
         }
         doubt_what_was_read(server, ready);
-        if ready.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
+        let counted = ready.counting.ends();
+        let mut is_marked = ready.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        if counted != Counted::Neither || server.numbers_until.is_some() {
+            is_marked = self.count_numbers(server_key, client_key, counted);
+        }
+        if is_marked {
             self.keep_or_look(server_key, client_key);
         } else if !self.lingers(server_key, client_key) {
             self.end_loan(server_key, client_key);
@@ -307,6 +322,11 @@ impl<I: Io> Worker<I> {
         doubt_what_was_read(server, ready);
         let is_forgotten = planted::is(Planted::StateLeftBehind);
         let is_torn = ready.is_torn();
+        if server.numbers_until.is_some() {
+            self.forget_numbers(server_key, client_key);
+        }
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
             if server.look.is_some() && !is_torn && traces.is_all_told() {
                 traces.leave();

@@ -358,7 +358,7 @@ impl<I: Io> Worker<I> {
         self.io.receive(client.conn, Receive::Stream);
         if wants_stream {
             self.want_private(key, pool);
-        } else if self.places.pool(pool).is_some_and(|place| place.welcome.is_some()) {
+        } else if self.places.pool(pool).is_some_and(|place| place.welcome_for(is_own).is_some()) {
             self.welcome(key);
         } else {
             self.tell_pools(Event::Greets { pool, client: key });
@@ -390,6 +390,7 @@ impl<I: Io> Worker<I> {
                 follows: self.force.settings.follows_state(entry, on_server),
                 pin_rules: Rc::new(self.force.settings.pin_rules(entry, on_server)),
                 welcome: None,
+                welcome_before: None,
                 keys: None,
                 salted: None,
                 cancels: 0,
@@ -425,7 +426,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Login(login), peer, is_own, .. }) = self.clients.get(key) else { return };
         let Some(pool) = login.waits_for() else { return };
         let Some(place) = self.places.pool(pool) else { return };
-        let Some(welcome) = place.welcome.clone() else { return };
+        let Some(welcome) = place.welcome_for(*is_own).cloned() else { return };
         let mut vars = login.request.vars.clone();
         if self.force.settings.application_name_add_host && !*is_own {
             add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);

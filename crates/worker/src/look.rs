@@ -241,8 +241,12 @@ impl<I: Io> Worker<I> {
         if let Some(kind) = refused {
             return Some(Fault::HoldRefused { kind });
         }
-        // Who listens keeps its server only until somebody else does that for all.
-        let is_passing = pins.iter().all(|pin| pin.hold.kind == Kind::Channel) && self.listens_for_all(server, client);
+        // Who listens keeps its server only until somebody else does that for all, and numbers are kept for a moment.
+        let passes = |pin: &Pin| match pin.hold.kind {
+            Kind::Channel => self.listens_for_all(server, client),
+            kind => kind == Kind::Sequence,
+        };
+        let is_passing = pins.iter().all(passes);
         let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
         let is_kept = |client: &&Client| match &client.stage {
@@ -263,7 +267,8 @@ impl<I: Io> Worker<I> {
         else {
             return None;
         };
-        let first = ready.traces.as_ref()?.pins().iter().min_by_key(|pin| pin.since)?;
+        let pins = ready.traces.as_ref()?.pins().iter().filter(|pin| pin.hold.kind != Kind::Sequence);
+        let first = pins.min_by_key(|pin| pin.since)?;
         let limit = self.places.pool(server.pool)?.pin_rules.age_max;
         let too_long = limit.map(|limit| {
             (first.since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
@@ -275,7 +280,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Who keeps its server, and why, is said once for each statement and kind.
-    fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
+    pub(crate) fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
         let listens_for_all = self.listens_for_all(server, client);
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return;

@@ -104,6 +104,9 @@ pub struct PackedPool {
     pub(crate) stamp: String,
     /// What its clients are greeted with.
     pub(crate) welcome: Option<(Packed, PackedVars)>,
+    /// That was said by servers that are to be replaced.
+    #[serde(default)]
+    pub(crate) is_welcome_old: bool,
     /// The keys that a client's login has revealed.
     pub(crate) keys: Option<(Packed, Packed)>,
     /// Whether the state of their sessions has followed its clients.
@@ -112,6 +115,9 @@ pub struct PackedPool {
     /// Settings with a dot in their names that somebody has mentioned.
     #[serde(default)]
     pub(crate) custom: Vec<String>,
+    /// Programs of its user ask for numbers of sequences that they have drawn in an earlier transaction.
+    #[serde(default)]
+    pub(crate) asks_for_numbers: bool,
     /// What a server has told of its user's secret.
     pub(crate) told: Option<Packed>,
 }
@@ -164,6 +170,9 @@ pub(crate) struct PackedReady {
     /// What it listens to where somebody does that for all.
     #[serde(default)]
     pub(crate) channels: Vec<Box<str>>,
+    /// Those of them that it says it leaves, while nobody knows what has become of that; `None` is all.
+    #[serde(default)]
+    pub(crate) left: Vec<Option<Box<str>>>,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::client::Fate,

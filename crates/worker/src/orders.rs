@@ -174,7 +174,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn retire_servers_of(&mut self, database: u32) {
         for pool in self.pools_of(database) {
             if let Some(place) = self.places.pool_mut(pool) {
-                place.welcome = None;
+                place.welcome_before = place.welcome.take().or(place.welcome_before.take());
                 place.salted = None;
             }
             self.tell_pools(Event::Retire { pool });

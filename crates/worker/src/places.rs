@@ -101,6 +101,8 @@ pub(crate) struct PoolPlace {
     pub(crate) pin_rules: Rc<PinRules>,
     /// What clients are greeted with, once a server has told.
     pub(crate) welcome: Option<Rc<Welcome>>,
+    /// The same, of servers that are to be replaced: good enough for clients of our own, which look at nothing of it.
+    pub(crate) welcome_before: Option<Rc<Welcome>>,
     /// The keys that a client's own login revealed.
     pub(crate) keys: Option<ScramKeys>,
     /// What spares the next login its work.
@@ -126,6 +128,13 @@ pub(crate) struct Welcome {
     pub(crate) fixed: Vec<u8>,
     /// The tracked ones, as the server had them.
     pub(crate) vars: Rc<Vars>,
+}
+
+impl PoolPlace {
+    /// What a client is greeted with, or one of our own.
+    pub(crate) fn welcome_for(&self, is_own: bool) -> Option<&Rc<Welcome>> {
+        self.welcome.as_ref().or(self.welcome_before.as_ref().filter(|_| is_own))
+    }
 }
 
 impl Places {

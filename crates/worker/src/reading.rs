@@ -10,7 +10,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use config::{PinRules, Policy};
 use protocol::prepared::{Charge, Library};
-use protocol::state::{Kind, Traces};
+use protocol::state::{Counting, Kind, Traces};
 use protocol::vars::{Tracked, Vars};
 use route::{Cache, Class, Dialect, Encoding, Touches, condense};
 use wire::frame::Part;
@@ -112,6 +112,11 @@ impl<'a> Reading<'a> {
         Self { texts: &mut texts.cache, learned, dialect, now }
     }
 
+    /// A program of this user asks for numbers of sequences that it has drawn in an earlier transaction.
+    pub(crate) fn note_asker(&mut self, user: u32) {
+        self.learned.note_asker(user);
+    }
+
     /// What stands in the place of a message that plainly takes hold of what these rules refuse: one that its server will refuse with
     /// our words, whatever transaction or pipeline it stands in.
     pub(crate) fn refused(
@@ -191,7 +196,7 @@ impl<'a> Reading<'a> {
         if let Some(statement) = statement
             && (class.sets_locally || ready.traces.is_some())
         {
-            traces(ready).given(statement, &class);
+            traces(ready).given(statement, &class, false);
         }
     }
 
@@ -199,28 +204,40 @@ impl<'a> Reading<'a> {
         match kind {
             frontend::QUERY => {
                 let class = self.class(ready, name(body));
+                ready.counting.said(&class);
                 let matters = ready.traces.as_ref().is_some_and(|traces| traces.has_left_channels());
-                if !class.is_harmless() || class.sets_locally || matters {
+                let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(ready.user);
+                if !class.is_harmless() || class.sets_locally || matters || counts {
                     traces(ready).said(&class);
                 }
             }
             frontend::PARSE => {
                 let statement = name(body);
                 let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
-                if !class.is_harmless() || class.sets_locally || ready.traces.is_some() {
+                let counts = class.numbers.are_read || self.learned.asks_for_numbers(ready.user);
+                let is_noted = counts && !class.numbers.is_nothing();
+                ready.counting.given(&class, is_noted);
+                if !class.is_harmless() || class.sets_locally || is_noted || ready.traces.is_some() {
                     if traces(ready).has_left_channels() && class.takes_back() {
                         traces(ready).taken_back();
                     }
-                    traces(ready).given(statement.unwrap_or_default(), &class);
+                    traces(ready).given(statement.unwrap_or_default(), &class, counts);
                 }
             }
-            // Without traces it has prepared nothing that matters.
             frontend::BIND => {
-                let Some(traces) = &mut ready.traces else { return };
-                match bound(body) {
-                    Some(statement) => traces.bound(statement),
+                // Without traces it has prepared nothing that matters.
+                let class = match (&mut ready.traces, bound(body)) {
+                    (None, _) => None,
+                    (Some(traces), Some(statement)) => traces.bound(statement),
                     // The server will say that this is none.
-                    None => traces.unheard(),
+                    (Some(traces), None) => {
+                        traces.unheard();
+                        None
+                    }
+                };
+                match class {
+                    Some(class) => ready.counting.said(&class),
+                    None => ready.counting.bound(),
                 }
             }
             frontend::FUNCTION_CALL => match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
@@ -238,12 +255,25 @@ impl<'a> Reading<'a> {
         }
         let is_in_doubt = ready.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
         let Some(text) = text else { return Rc::new(Class::unread()) };
+        let is_in_doubt = is_in_doubt && !is_read_alike(text);
         let class = self.texts.class(text, self.dialect, self.learned.scope(), self.learned.knowledge());
         if !class.mentions.is_empty() {
             self.learned.mention(class.mentions.iter().map(|name| &**name));
         }
-        if is_in_doubt { Rc::new(Class::unread()) } else { class }
+        match class.numbers {
+            // Who asks for numbers does so most likely in whatever way it is read.
+            numbers if is_in_doubt => Rc::new(Class { numbers, ..Class::unread() }),
+            numbers if numbers.are_drawn && class.shape.is_empty() && self.learned.asks_for_numbers(ready.user) => {
+                Rc::new(Class { shape: route::shape_of(text, self.dialect), ..(*class).clone() })
+            }
+            _ => class,
+        }
     }
+}
+
+/// Whether a text is read alike whatever the parameters are: without strings, and in one alphabet. A ROLLBACK must not be missed.
+fn is_read_alike(text: &[u8]) -> bool {
+    text.iter().all(|byte| byte.is_ascii() && !matches!(byte, b'\'' | b'\\'))
 }
 
 /// Whether so much of a message tells what it is about. The values of a Bind come behind that and may be long.
@@ -282,6 +312,7 @@ impl Ready {
             traces.unheard();
         }
         self.traces = Some(Box::new(traces));
+        self.counting = Counting::unread();
     }
 }
 

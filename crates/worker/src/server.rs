@@ -28,6 +28,7 @@ use crate::catalog::changes_catalog;
 use crate::client::Client;
 use crate::listen::has_ear;
 use crate::mend::Cleaning;
+use crate::numbers::Drawers;
 use crate::private::Private;
 use crate::turn::Worker;
 
@@ -66,6 +67,10 @@ pub(crate) struct Server {
     pub(crate) again: Again,
     /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
     pub(crate) is_renamed: bool,
+    /// Whose numbers of sequences its session knows.
+    pub(crate) drawers: Drawers,
+    /// It stays so long with its client for the numbers that this has drawn.
+    pub(crate) numbers_until: Option<Time>,
     /// It is asked what its session has.
     pub(crate) look: Option<Box<Look>>,
     /// Process id and secret, for cancel requests.
@@ -167,6 +172,8 @@ impl Server {
             has_changed_catalog: false,
             again: Again::default(),
             is_renamed: false,
+            drawers: Drawers::Nobody,
+            numbers_until: None,
             look: None,
             cancel_key: Box::default(),
             scanner: Scanner::default(),

@@ -131,6 +131,7 @@ impl Following<'_> {
             && piece.kind == frontend::QUERY
             && piece.is_whole()
             && server.exchange.owes_nothing()
+            && server.exchange.is_proven()
             && server.exchange.status() != TxStatus::Failed;
         let Some(names) = ready.names.as_mut().filter(|_| is_fit) else { return false };
         let text = chunk.bytes()[piece.body.clone()].split_last().map(|(_, text)| text).unwrap_or_default();

@@ -15,7 +15,7 @@ use wire::write;
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::places::DatabasePlace;
-use crate::server::Stage;
+use crate::server::{Server, Stage};
 use crate::turn::Worker;
 
 /// What a deadline is about.
@@ -79,7 +79,8 @@ impl<I: Io> Worker<I> {
 
     /// Makes sure that the wheel knows the server's next deadline.
     pub(crate) fn arm_server(&mut self, key: ServerKey) {
-        let next = self.next_of_server(key).map(|(at, _)| at);
+        let numbers = self.servers.get(key).and_then(Server::numbers_due);
+        let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).min();
         let Some(server) = self.servers.get_mut(key) else { return };
         match (next, server.timer) {
             (None, _) => {}
@@ -223,11 +224,15 @@ impl<I: Io> Worker<I> {
         if let Some(server) = self.servers.get_mut(key) {
             server.timer = None;
         }
-        let Some((at, fault)) = self.next_of_server(key) else { return };
-        if at > self.now {
-            self.arm_server(key);
+        let numbers = self.servers.get(key).and_then(Server::numbers_due);
+        if numbers.is_some_and(|at| at <= self.now) {
+            self.numbers_are_over(key);
             return;
         }
+        let Some((_, fault)) = self.next_of_server(key).filter(|(at, _)| *at <= self.now) else {
+            self.arm_server(key);
+            return;
+        };
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
             Stage::Lent { client, catching_up } => {

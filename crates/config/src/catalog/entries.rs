@@ -253,4 +253,6 @@ catalog! {
     lock_sweep_interval: Timeout = Some("60"), Live, Built;
     /// Whether a statement without a name whose text comes again is prepared once and keeps its plan, like one with a name.
     reuse_unnamed_statements: Flag = Some("0"), Live, Built;
+    /// How long a server stays with a client that has drawn numbers from sequences, where its user's programs ask for them later (`currval`, `lastval`); 0 is not at all.
+    sequence_hold_time: Timeout = Some("1"), Live, Built;
 }

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use base::planted::{self, Planted};
 use route::{Knowledge, Touches};
 
 use super::ear::MARKS;
@@ -251,7 +252,7 @@ impl Seen {
         if is_all {
             overrides.forget_settings();
         }
-        if self.asked.has(Touches::STATEMENTS) {
+        if self.asked.has(Touches::STATEMENTS) && !planted::is(Planted::DroppedStatementCarried) {
             *overrides.statements_mut() = Statements::default();
         }
         self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));

@@ -7,6 +7,7 @@
 mod along;
 mod ear;
 mod look;
+mod numbers;
 mod overrides;
 mod pins;
 mod statements;
@@ -15,6 +16,7 @@ mod traces;
 pub use along::Prepared;
 pub use ear::{Ear, MARKS, channel_of, mark_of};
 pub use look::{ALL_LOCKS, Look, Seen};
+pub use numbers::{Asking, Counted, Counting, Habits};
 pub use overrides::Overrides;
 pub use pins::{Hold, Kind, Pin};
 pub use statements::{Preparation, Statement, Statements};

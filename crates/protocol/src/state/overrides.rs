@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 
 use super::statements::{Preparation, Statements};
@@ -158,7 +159,7 @@ impl Overrides {
     /// what the session began with. `None` where who the session is has a part in it, or statements differ, which takes more than that.
     #[must_use]
     pub fn differences<'a>(&'a self, client: &'a Self) -> Option<Vec<(&'a str, Option<&'a str>)>> {
-        if self.statements != client.statements {
+        if self.statements != client.statements && !planted::is(Planted::StatementsUncompared) {
             return None;
         }
         if IDENTITY.iter().any(|name| self.get(name).is_some() || client.get(name).is_some()) {

@@ -50,6 +50,8 @@ pub enum Kind {
     Slot,
     /// A setting whose value cannot be carried to another server.
     Setting,
+    /// What it has drawn from sequences, for `currval` and `lastval`.
+    Sequence,
     /// Its state could not be read.
     Unknown,
 }
@@ -71,7 +73,7 @@ struct Words {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Lock,
         Self::Channel,
         Self::Temporary,
@@ -80,6 +82,7 @@ impl Kind {
         Self::Library,
         Self::Slot,
         Self::Setting,
+        Self::Sequence,
         Self::Unknown,
     ];
 
@@ -220,6 +223,14 @@ const WORDS: [Words; Kind::ALL.len()] = [
         ends: "DISCARD ALL",
     },
     Words {
+        long: "numbers of sequences",
+        many: "currval and lastval in another transaction than what they tell of",
+        instead: "Use INSERT ... RETURNING.",
+        short: "sequence",
+        touches: Touches::NOTHING,
+        ends: "currval, lastval; or sequence_hold_time",
+    },
+    Words {
         long: "unknown state",
         many: "sessions whose state cannot be read",
         instead: "Look in the log of the server for why it could not answer.",
@@ -254,6 +265,10 @@ impl Hold {
 
     pub(super) fn foreign() -> Self {
         Self::new(Kind::Setting, "a value beyond ASCII")
+    }
+
+    pub(super) fn numbers() -> Self {
+        Self::new(Kind::Sequence, "for currval and lastval")
     }
 
     pub(super) fn unknown() -> Self {

@@ -37,6 +37,8 @@ pub struct Traces {
     causes: Vec<Rc<Class>>,
     /// What it has on its server that can be had on no other.
     pins: Vec<Pin>,
+    /// The statement that has drawn numbers of sequences last, where that is of interest; empty if nobody knows it.
+    drawn_by: Box<str>,
 }
 
 impl Traces {
@@ -49,6 +51,12 @@ impl Traces {
     /// It says this text in a simple query.
     pub fn said(&mut self, class: &Rc<Class>) {
         self.is_local |= class.sets_locally;
+        if class.numbers.are_drawn {
+            self.drawn_by.clone_from(&class.shape);
+        }
+        if class.is_unread {
+            self.taken_back();
+        }
         let is_last = self.causes.last().is_some_and(|last| Rc::ptr_eq(last, class));
         if !is_last && !class.touches.is_nothing() && self.causes.len() < CAUSES_MAX {
             self.causes.push(class.clone());
@@ -107,6 +115,17 @@ impl Traces {
         if std::mem::take(&mut self.is_left_in_doubt) { Vec::new() } else { left }
     }
 
+    /// The same, for another process; nothing if it is in doubt.
+    #[must_use]
+    pub fn leaving(&self) -> Vec<Option<Box<str>>> {
+        if self.is_left_in_doubt { Vec::new() } else { self.left.clone() }
+    }
+
+    /// It has told another process that it leaves these channels.
+    pub fn goes_on_leaving(&mut self, left: Vec<Option<Box<str>>>) {
+        self.left = left;
+    }
+
     /// The channels that its own server listens to for it.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.pins.iter().filter(|pin| pin.hold.kind == Kind::Channel).map(|pin| &*pin.hold.what)
@@ -118,26 +137,30 @@ impl Traces {
     }
 
     /// It gives a statement this text, in a Parse.
-    pub fn given(&mut self, statement: &[u8], class: &Rc<Class>) {
-        if class.touches.is_nothing() && !class.sets_locally {
+    ///
+    /// Whether it draws numbers or asks for them is of interest where `counts`.
+    pub fn given(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
+        let counts = counts && !class.numbers.is_nothing();
+        if class.touches.is_nothing() && !class.sets_locally && !counts {
             if !self.noted.is_empty() {
                 self.noted.remove(statement);
             }
         } else if self.noted.len() < NOTED_MAX || self.noted.contains_key(statement) {
             self.noted.insert(statement.into(), class.clone());
-        } else {
+        } else if !class.touches.is_nothing() || class.sets_locally {
             self.is_unread = true;
         }
     }
 
-    /// It binds a statement, and so may execute it.
-    pub fn bound(&mut self, statement: &[u8]) {
-        if let Some(class) = self.noted.get(statement) {
-            let class = class.clone();
-            self.said(&class);
-        } else if self.is_unread {
-            self.touched |= Touches::ANYTHING;
+    /// It binds a statement, and so may execute it: what is known of that.
+    pub fn bound(&mut self, statement: &[u8]) -> Option<Rc<Class>> {
+        let class = self.noted.get(statement).cloned();
+        match &class {
+            Some(class) => self.said(class),
+            None if self.is_unread => self.touched |= Touches::ANYTHING,
+            None => {}
         }
+        class
     }
 
     /// It does what nobody can read, in a database whose functions are known.
@@ -152,6 +175,7 @@ impl Traces {
 
     /// It says a text that nobody has read.
     pub fn unheard(&mut self) {
+        self.taken_back();
         self.touched |= Touches::ANYTHING.with(Touches::UNTOLD);
     }
 
@@ -181,6 +205,23 @@ impl Traces {
     /// Its transaction has ended.
     pub fn transaction_ends(&mut self) {
         self.is_local = false;
+    }
+
+    /// The statement that has drawn numbers of sequences last.
+    #[must_use]
+    pub fn drawn_by(&self) -> &str {
+        &self.drawn_by
+    }
+
+    /// Its server is kept for what that statement has drawn.
+    pub fn keeps_numbers(&mut self, now: Time) {
+        self.pins.push(Pin { hold: Hold::numbers(), since: now, statement: self.drawn_by.clone() });
+    }
+
+    /// Numbers are no reason any more to keep its server: the statement that had drawn them, if they were one.
+    pub fn lets_go_of_numbers(&mut self) -> Option<Box<str>> {
+        let at = self.pins.iter().position(|pin| pin.hold.kind == Kind::Sequence)?;
+        Some(self.pins.remove(at).statement)
     }
 
     /// The question that would tell; nothing where nothing has been touched.
@@ -306,6 +347,37 @@ mod tests {
     }
 
     #[test]
+    fn a_server_is_kept_for_numbers_and_let_go() {
+        let mut traces = Traces::default();
+        let text = b"insert into t values (7)";
+        let class = classify(text, Dialect::default(), Some(&Knowledge::default()));
+        traces.said(&Rc::new(Class { shape: route::shape_of(text, Dialect::default()), ..class }));
+        assert!(!traces.is_marked());
+        traces.keeps_numbers(Time::from_secs(1));
+        assert!(traces.is_marked() && !traces.is_asked_for());
+        assert_eq!(&*traces.pins()[0].statement, traces.drawn_by());
+        assert_eq!(traces.lets_go_of_numbers().as_deref(), Some("insert into t values (?)"));
+        assert_eq!((traces.is_marked(), traces.lets_go_of_numbers()), (false, None));
+    }
+
+    #[test]
+    fn what_nobody_reads_may_take_back_that_a_channel_was_left() {
+        let class = |text: &str| Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())));
+        for (behind, is_left) in [
+            (class("select 1"), true),
+            (class("commit"), true),
+            (class("rollback"), false),
+            (Rc::new(Class::unread()), false),
+        ] {
+            let mut traces = Traces::default();
+            traces.said(&Rc::new(Class::unread()));
+            traces.said(&class("unlisten a"));
+            traces.said(&behind);
+            assert_eq!(traces.left_channels().len(), usize::from(is_left), "{behind:?}");
+        }
+    }
+
+    #[test]
     fn a_statement_that_changes_meaning_does_so_when_it_is_bound() {
         let mut traces = Traces::default();
         let class = Rc::new(classify(
@@ -313,9 +385,9 @@ mod tests {
             Dialect::default(),
             Some(&Knowledge::default()),
         ));
-        traces.given(b"s", &class);
+        traces.given(b"s", &class, false);
         assert!(!traces.is_meaning_in_doubt());
-        traces.bound(b"s");
+        assert!(traces.bound(b"s").is_some());
         assert!(traces.is_meaning_in_doubt() && !traces.is_marked(), "nothing of it outlives its transaction");
     }
 }

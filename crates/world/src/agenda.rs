@@ -31,6 +31,10 @@ pub(crate) enum Event {
     App { app: u32, number: u32 },
     /// A session of PostgreSQL has done its work.
     Session { session: u32, number: u32 },
+    /// A session of PostgreSQL is told that there is something new on the channels of its database.
+    Woken { session: u32 },
+    /// It is time for the next step of a session that listens for all.
+    Listens { number: u32, alarm: u32 },
     /// The control thread goes on with a question about a user.
     Question { number: u32 },
     /// The control thread has a verdict, or a name.

@@ -99,7 +99,7 @@ impl Checkers {
 
     /// How many servers there may be under any of the settings in force.
     fn limits(&self, database: &str, user: &str) -> Limits {
-        let mut limits = Limits { pool: 1, database: 1, user: 1, private: None };
+        let mut limits = Limits { pool: 1, beside: 0, database: 1, user: 1, private: None };
         for (_, force) in &self.forces {
             let settings = &force.settings;
             let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
@@ -166,7 +166,8 @@ impl Checkers {
                     );
                 }
                 // A pool that is never without waiting clients keeps its servers, and one of the same user's may starve beside it.
-                if self.has_shared_limits && text.starts_with("query_wait_timeout") {
+                // So may who listens for all.
+                if self.has_shared_limits && (text.starts_with("query_wait_timeout") || text == NEWS_LOST) {
                     witness.count("starved beside a busy pool");
                     return;
                 }
@@ -261,6 +262,10 @@ impl World {
                         self.witness.accuse(Charge::StrayCancel, text);
                     }
                 }
+                // Its server was left in the middle of that, and is mended.
+                Err(own) if self.listeners.has_left(&own, hit.requested) => {
+                    self.witness.count("cancels of who listens")
+                }
                 Err(own) => {
                     self.witness.accuse(Charge::StrayCancel, format!("the pooler's own {own:?} is cancelled"));
                 }
@@ -284,7 +289,10 @@ impl World {
         self.check_pauses(net, &newcomers);
         let checkers = &self.checkers;
         let now = self.witness.now;
+        let listeners = &self.listeners;
+        let lately = Time(now.0.saturating_sub(reach.as_micros() as u64));
         let limits = |database: &str, user: &str| Limits {
+            beside: u32::from(listeners.is_beside(database, user, lately)),
             // Its workers have not told each other yet how many servers of a user each of them was given.
             user: if now.since(checkers.restarted) < ACQUAINTED { 0 } else { checkers.limits(database, user).user },
             ..checkers.limits(database, user)
@@ -386,6 +394,8 @@ pub(crate) const EVERYTHING: Parts = Parts {
 pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused at any time that changed its session in the same loan as a COPY failed.
 const STATE_LOST: &str = "the session's settings cannot be followed through a failed COPY";
+/// What a client is told that may have missed something.
+const NEWS_LOST: &str = "notifications may have been lost";
 /// Why a client may be refused while something is wrong.
 const REFUSALS: &[&str] = &[
     "suspend_timeout",
@@ -421,6 +431,7 @@ const REFUSALS: &[&str] = &[
     "server DNS lookup failed",
     "no more connections allowed (out of file descriptors)",
     "invalid server parameter",
+    NEWS_LOST,
     "terminating connection due to administrator command",
 ];
 /// Limits that a plan may set so low that they are met.

@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use reactor::Address;
+
 use crate::dice::Dice;
 use crate::plan::{Plan, Shape};
 
@@ -209,6 +211,15 @@ impl Group {
 /// The address of a peer by its name, as in `peer3`.
 pub(crate) fn address_of_peer(name: &str) -> Option<std::net::IpAddr> {
     name.strip_prefix(NAME)?.parse().ok().map(|id: u8| [10, 201, 0, id].into())
+}
+
+/// The peer that is at an address.
+pub(crate) fn peer_at(aim: &Address) -> Option<u16> {
+    let port = match aim {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(name) | Address::Abstract(name) => name.rsplit('.').next()?.parse().ok()?,
+    };
+    Line::id_of(port)
 }
 
 /// The stream of chance for peers.

@@ -53,6 +53,7 @@ impl World {
             ToControl::SecretUnneeded { from, client } => self.forget_secret(from, client),
             ToControl::AskJudge(asked) => self.bring(Case::Password(asked)),
             ToControl::JudgeUnneeded { from, client } => self.drop_case(from, client),
+            letter @ (ToControl::Listen { .. } | ToControl::Unlisten { .. }) => self.order_listener(letter),
             other => unreachable!("{other:?} is not a question about anybody"),
         }
     }

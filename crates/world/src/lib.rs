@@ -8,6 +8,7 @@
 
 mod agenda;
 mod app;
+mod board;
 mod checkers;
 mod console;
 mod counters;
@@ -21,6 +22,7 @@ mod gate;
 mod group;
 mod hands;
 mod judge;
+mod listeners;
 mod marks;
 mod net;
 mod operator;

@@ -1,4 +1,4 @@
-//! Who sets and locks things in a session that follows its client (`session_state`).
+//! Who sets, locks, prepares and listens to things in a session that follows its client (`session_state`).
 //!
 //! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are.
 //! Not here: what is said (`app::speech`), what a server has and answers (`session`).
@@ -24,8 +24,47 @@ impl Plan {
                 habits.cancels = 0;
             }
         }
+        self.draw_listeners();
+        self.draw_statements();
+    }
+
+    /// In some of them those who mark their sessions prepare statements by SQL, too.
+    fn draw_statements(&mut self) {
+        let mut dice = Dice::new(self.seed, STATEMENTS_STREAM);
+        if !dice.chance(600) {
+            return;
+        }
+        for (_, _, habits) in &mut self.people {
+            if habits.marks && dice.chance(700) {
+                habits.prepares = true;
+            }
+        }
+    }
+
+    /// In some of those worlds some listen, and notify.
+    fn draw_listeners(&mut self) {
+        let mut dice = Dice::new(self.seed, LISTENERS_STREAM);
+        // Where a user may have few servers, those that listen for all take them from everybody else.
+        if !dice.chance(500) || self.shape.has_shared_limits() {
+            return;
+        }
+        if dice.chance(700) {
+            self.shape.set("notify_lost", dice.pick(&["notice", "notify", "disconnect"]));
+        }
+        if !self.is_calm && dice.chance(300) {
+            self.shape.set("notify_queue_size", dice.among(50..=2_000));
+        }
+        for (_, person, habits) in &mut self.people {
+            if dice.chance(600) && person.database.starts_with("transaction") && !habits.replicates {
+                habits.listens = true;
+            }
+        }
     }
 }
 
+/// The stream of chance for who listens.
+const LISTENERS_STREAM: u64 = u64::MAX - 45;
+/// The stream of chance for who prepares statements by SQL.
+const STATEMENTS_STREAM: u64 = u64::MAX - 46;
 /// The stream of chance for who marks sessions.
 const STREAM: u64 = u64::MAX - 2;

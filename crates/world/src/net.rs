@@ -35,6 +35,8 @@ pub(crate) enum Holder {
     Asker(u32),
     /// A question of the control thread to a server, through a worker.
     Question(u32),
+    /// A session of the control thread that listens for all.
+    ForAll(u32),
 }
 
 /// How a connection carries bytes.

@@ -91,6 +91,16 @@ impl World {
             let text = format!("application {number} of {database}/{user} waits too long: {doing}");
             self.witness.accuse(Charge::NotServed, text);
         }
+        let board = self.witness.board.clone();
+        let board = board.borrow();
+        let uninformed = self.apps.iter().find_map(|app| {
+            let (note, since) = board.owed(app.number)?;
+            let is_late = self.witness.now.since(since.max(self.healed_at())) > PATIENCE;
+            is_late.then(|| format!("application {} is not told of {note:?}", app.number))
+        });
+        if let Some(text) = uninformed {
+            self.witness.accuse(Charge::NotServed, text);
+        }
         self.apps.iter().all(App::is_done)
     }
 
@@ -286,7 +296,7 @@ impl World {
                 self.witness.accuse(Charge::Memory, text);
             }
         }
-        if !self.archive.is_at_rest() || !self.court.is_at_rest() {
+        if !self.archive.is_at_rest() || !self.court.is_at_rest() || !self.listeners.is_at_rest() {
             self.witness.accuse(Charge::Slots, "a question of ours is open, and nobody is here".to_owned());
         }
         if self.net.borrow().descriptors > 0 {

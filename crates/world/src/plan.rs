@@ -11,6 +11,7 @@ use auth::{ScramSecret, Secret};
 use protocol::client::login::Method;
 use worker::letters::Shutdown;
 
+use crate::board::Word;
 use crate::dice::Dice;
 use crate::faults::{Fault, What};
 use crate::gate::Gate;
@@ -134,6 +135,10 @@ pub(crate) struct Habits {
     pub(crate) marks: bool,
     /// Its session begins with a mark.
     pub(crate) is_given_mark: bool,
+    /// It listens to channels, and notifies.
+    pub(crate) listens: bool,
+    /// It prepares statements by SQL.
+    pub(crate) prepares: bool,
     /// It wants a TimeZone that no server knows.
     pub(crate) lost: u32,
     /// Its answers may be longer than anything that is kept for it.
@@ -204,6 +209,15 @@ impl Shape {
     /// Whether the state of sessions follows clients.
     pub(crate) fn follows_state(&self) -> bool {
         self.settings.get("session_state").is_some_and(|state| state == "follow")
+    }
+
+    /// How applications are told that notifications may have been lost, if they are not disconnected.
+    pub(crate) fn word_of_loss(&self) -> Option<Word> {
+        match &**self.settings.get("notify_lost")? {
+            "notice" => Some(Word::Notice),
+            "notify" => Some(Word::Notification),
+            _ => None,
+        }
     }
 
     /// The same limits, and time for everybody: in force when the faults are over.

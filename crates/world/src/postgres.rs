@@ -4,7 +4,9 @@
 //! it arrives, or nothing.
 //! Not here: what a session does (`session`).
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::Secret;
@@ -12,6 +14,7 @@ use base::Time;
 use wire::startup::Startup;
 
 use crate::agenda::Event;
+use crate::board::Board;
 use crate::dice::Dice;
 use crate::net::{Holder, Net};
 use crate::plan::Plan;
@@ -71,21 +74,33 @@ pub(crate) struct Postgres {
     pub(crate) hits: Vec<Hit>,
     /// Sessions whose startup packet has just come, for the checker.
     pub(crate) newcomers: Vec<u32>,
+    board: Rc<RefCell<Board>>,
+    /// Microseconds until a session is woken because of a notification, at most.
+    wakes_in: u64,
+    wake_dice: Dice,
 }
 
 impl Postgres {
     /// Those of a plan.
-    pub(crate) fn of(plan: &Plan) -> Self {
+    pub(crate) fn of(plan: &Plan, board: Rc<RefCell<Board>>) -> Self {
         let host = |(number, &veil): (usize, &HostVeil)| {
             let secrets = Arc::new(plan.gate.secrets(number, &BTreeMap::new()));
             Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, veil }
         };
         let hosts = plan.veils.hosts.iter().enumerate().map(host).collect();
-        Self::new(hosts, plan.secrets.clone(), Dice::new(plan.seed, 3))
-    }
-
-    fn new(hosts: Vec<Host>, secrets: BTreeMap<String, Arc<Secret>>, dice: Dice) -> Self {
-        Self { hosts, sessions: Vec::new(), secrets, dice, hits: Vec::new(), newcomers: Vec::new() }
+        board.borrow_mut().word_of_loss = plan.shape.word_of_loss();
+        let mut wake_dice = Dice::new(plan.seed, WAKES_STREAM);
+        Self {
+            hosts,
+            sessions: Vec::new(),
+            secrets: plan.secrets.clone(),
+            dice: Dice::new(plan.seed, 3),
+            hits: Vec::new(),
+            newcomers: Vec::new(),
+            board,
+            wakes_in: wake_dice.pick(&[0, 100, 5_000]),
+            wake_dice,
+        }
     }
 
     /// A dial has reached a host.
@@ -95,7 +110,7 @@ impl Postgres {
             Mood::Hanging => {}
             _ => {
                 let number = self.sessions.len() as u32;
-                let mut session = Session::new(far, host, number, self.dice.any() as u32);
+                let mut session = Session::new(far, host, number, self.dice.any() as u32, self.board.clone());
                 session.born = net.agenda.now();
                 self.sessions.push(session);
                 net.end_mut(far).holder = Holder::Session(number);
@@ -264,6 +279,30 @@ impl Postgres {
                 net.close(session.end);
             }
         }
+        self.wake_listeners(net);
+    }
+
+    /// Those that listen where something new stands are woken, each in its own time.
+    fn wake_listeners(&mut self, net: &mut Net) {
+        let news = std::mem::take(&mut self.board.borrow_mut().news);
+        for (host, database) in news {
+            let is_there = |session: &&Session| {
+                session.host == host && session.database == database && session.channels.is_listening()
+            };
+            for session in self.sessions.iter().filter(is_there) {
+                let pause = self.wake_dice.micros(0..=self.wakes_in);
+                net.agenda.after(pause, Event::Woken { session: session.number });
+            }
+        }
+    }
+
+    /// A session is told that something new stands there.
+    pub(crate) fn woken(&mut self, net: &mut Net, number: u32) {
+        let session = &mut self.sessions[number as usize];
+        if !net.end(session.end).is_closed {
+            session.wake();
+            self.settle(net, number, Wish::Nothing);
+        }
     }
 
     /// Living sessions that are logged in.
@@ -319,12 +358,13 @@ impl Postgres {
                 None => (limits.pool, count(&is_of_pool)),
             };
             let counts = [
-                ("its pool", of_pool, pool),
+                (ITS_POOL, of_pool, pool),
                 ("its database", count(&|session| session.database == *database), limits.database),
                 ("its user", count(&|session| session.user == *user), limits.user),
             ];
             for (what, count, limit) in counts {
-                if limit > 0 && count > limit {
+                let beside = if what == ITS_POOL { limits.beside } else { 0 };
+                if limit > 0 && count > limit + beside {
                     let others: Vec<u32> = there.iter().map(|session| session.number).collect();
                     let text = format!(
                         "server {number} of {database}/{user} is number {count} of {what}, limit {limit}; open are {others:?}"
@@ -349,15 +389,21 @@ pub(crate) struct Hit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) pool: u32,
+    /// Those of its pool that do not count there.
+    pub(crate) beside: u32,
     pub(crate) database: u32,
     pub(crate) user: u32,
     /// Those of its pool that are one client's alone, if they do not count among the others.
     pub(crate) private: Option<u32>,
 }
 
+/// What servers are counted by.
+const ITS_POOL: &str = "its pool";
 /// What a session that works takes from its connection; the rest waits on its way.
 const READ_AHEAD_BYTES: usize = 32_768;
 /// As PostgreSQL: what is written goes out when there is so much of it.
 const OUT_BYTES: usize = 8192;
+/// The stream of chance for how soon sessions are woken.
+const WAKES_STREAM: u64 = 8;
 /// Microseconds within which a cancel request is signalled that is signalled late.
 const SIGNALLED: u64 = 4_000_000;

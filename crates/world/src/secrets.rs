@@ -198,15 +198,7 @@ impl World {
         };
         let home = self.force.homes.home_of(&asked.database);
         self.post(self.place_of(home), ToWorker::Own(Plug(near ^ 1)));
-        let identity = Identity {
-            user: (*asked.asker).into(),
-            database: (*asked.database).into(),
-            secret: Arc::default(),
-            keys: None,
-            salted: None,
-            channel: None,
-            parameters: Vec::new(),
-        };
+        let identity = own_identity(&asked.asker, &asked.database, None);
         let mut out = Vec::new();
         let login = ServerLogin::begin(identity, [0; auth::scram::NONCE_BYTES], &mut out);
         self.archive.questions[number as usize].stage = Stage::Login { end: near, login: Box::new(login) };
@@ -463,6 +455,19 @@ fn told_by(rows: &[Vec<Option<Vec<u8>>>]) -> Told {
     Told::User { name: String::from_utf8_lossy(name).as_ref().into(), secret }
 }
 
+/// Who a client of our own is: our workers ask for no proof.
+pub(crate) fn own_identity(user: &str, database: &str, name: Option<&str>) -> Identity {
+    Identity {
+        user: user.into(),
+        database: database.into(),
+        secret: Arc::default(),
+        keys: None,
+        salted: None,
+        channel: None,
+        parameters: name.map(|name| ("application_name".into(), name.into())).into_iter().collect(),
+    }
+}
+
 fn told_by_error(notice: &Notice) -> Told {
     match notice.sqlstate.as_bytes().first_chunk::<5>() {
         Some(sqlstate) if *notice.severity == *"FATAL" => {
@@ -477,8 +482,8 @@ const MISTAKEN: &str = "bouncer config error";
 /// How long the control thread takes when the world has healed, microseconds.
 const HEALED_PAUSE: u64 = 2_000;
 /// How long a question may take where a login may take for ever, and how much longer than the login elsewhere.
-const LOGIN_MAX: Duration = Duration::from_secs(60);
-const AFTER_THE_LOGIN: Duration = Duration::from_secs(5);
+pub(crate) const LOGIN_MAX: Duration = Duration::from_secs(60);
+pub(crate) const AFTER_THE_LOGIN: Duration = Duration::from_secs(5);
 /// How long a letter may lie in a worker's box: where something holds workers up, and otherwise.
 const HELD_UP_MAX: Duration = Duration::from_secs(10);
 const POST_MAX: Duration = Duration::from_millis(100);

@@ -26,8 +26,9 @@ impl Nonce {
         Some(Self { app: app.parse().ok()?, number: number.parse().ok()? })
     }
 
-    /// Whether this is a mark that a server has only if it was set there by a MARK: the pooler cannot give it to another.
-    pub(crate) fn is_refused_mark(self) -> bool {
+    /// Whether this is a mark that a server has only if it was set there by a MARK, or a statement that it has only if it was prepared
+    /// there by its author: the pooler cannot give it to another.
+    pub(crate) fn is_refused_elsewhere(self) -> bool {
         self.number % 40 == 7
     }
 }
@@ -74,9 +75,32 @@ pub(crate) enum Verb {
     Hold,
     /// Gives it back.
     Free,
+    /// Listens to a channel from the commit on.
+    Listen {
+        channel: String,
+    },
+    /// Leaves it, or all.
+    Unlisten {
+        channel: Option<String>,
+    },
+    /// Notifies whoever listens to a channel of this.
+    Notify {
+        channel: String,
+        payload: Nonce,
+    },
     /// Drops all prepared statements.
     DropAll {
         is_discard: bool,
+    },
+    /// Prepares a statement by SQL.
+    Prepare(Prepared),
+    /// Executes it.
+    Execute {
+        name: String,
+    },
+    /// Drops it, or all.
+    Deallocate {
+        name: Option<String>,
     },
     /// Streams rows for so long, while it hears so many words of its client; then the one ends it, or the other.
     Stream {
@@ -86,6 +110,40 @@ pub(crate) enum Verb {
         words: u32,
         is_ended_by_server: bool,
     },
+}
+
+/// A statement prepared by SQL: it answers so many rows, which say whose it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Prepared {
+    /// As it stands in the text, with its quotes.
+    pub(crate) name: String,
+    /// The nonce of whoever has prepared it; of nobody where many prepare the same.
+    pub(crate) key: Nonce,
+    pub(crate) rows: u32,
+}
+
+impl Prepared {
+    /// Reads its `PREPARE`, as any server may be told it.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (name, rest) = text.strip_prefix("PREPARE ")?.split_once(" AS SELECT k=")?;
+        let (key, rows) = rest.split_once(" rows=")?;
+        Some(Self { name: name.to_owned(), key: Nonce::read(key)?, rows: rows.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, key, rows } = self;
+        write!(f, "PREPARE {name} AS SELECT k={key} rows={rows}")
+    }
+}
+
+/// Whose the statements are that many prepare.
+pub(crate) const EVERYBODY: u32 = u32::MAX;
+
+/// A name as PostgreSQL knows it.
+pub(crate) fn unquoted(name: &str) -> &str {
+    name.trim_matches('"')
 }
 
 /// What a statement's `tz` says: the TimeZone, and the mark if there is one.
@@ -122,8 +180,21 @@ impl fmt::Display for Statement {
             Verb::Unmark => write!(f, "UNMARK n={nonce} tz={zone} name='app.mark'"),
             Verb::Hold => write!(f, "HOLD n={nonce} tz={zone}"),
             Verb::Free => write!(f, "FREE n={nonce} tz={zone}"),
-            Verb::DropAll { is_discard: true } => write!(f, "DISCARDALL n={nonce} tz={zone}"),
+            // Of these a pooler that reads SQL knows what they are about.
+            Verb::Listen { channel } => write!(f, "LISTEN {channel} n={nonce} tz={zone}"),
+            Verb::Unlisten { channel } => {
+                let channel = channel.as_deref().unwrap_or("*");
+                write!(f, "UNLISTEN {channel} n={nonce} tz={zone}")
+            }
+            Verb::Notify { channel, payload } => write!(f, "NOTIFY {channel} n={nonce} tz={zone} payload={payload}"),
+            Verb::DropAll { is_discard: true } => write!(f, "DISCARD ALL n={nonce} tz={zone}"),
             Verb::DropAll { is_discard: false } => write!(f, "DEALLOCATEALL n={nonce} tz={zone}"),
+            // What is prepared is another text than who says so and what they believe.
+            Verb::Prepare(prepared) => write!(f, "{prepared} /* n={nonce} tz={zone} */"),
+            Verb::Execute { name } => write!(f, "EXECUTE {name} /* n={nonce} tz={zone} */"),
+            Verb::Deallocate { name } => {
+                write!(f, "DEALLOCATE {} /* n={nonce} tz={zone} */", name.as_deref().unwrap_or("ALL"))
+            }
             Verb::Stream { rows, size, millis, words, is_ended_by_server } => {
                 let first = u8::from(*is_ended_by_server);
                 write!(f, "STREAM n={nonce} tz={zone} rows={rows} size={size} ms={millis} words={words} first={first}")
@@ -135,11 +206,15 @@ impl fmt::Display for Statement {
 impl Statement {
     /// Reads a statement; `None` if it is not of this language.
     pub(crate) fn read(text: &str) -> Option<Self> {
+        if let Some((sql, belief)) = text.split_once(" /* ") {
+            return Self::read_prepared(sql, belief);
+        }
         let mut words = text.split(' ');
         let verb = words.next()?;
+        let whose = if TAKES_A_NAME.contains(&verb) { words.next()? } else { "" };
         let (mut nonce, mut zone, mut rows, mut size, mut millis, mut is_bad, mut value) =
             (None, "", 0, 0, 0, false, "");
-        let (mut said, mut is_first) = (0, false);
+        let (mut said, mut is_first, mut payload) = (0, false, None);
         for word in words {
             let (key, text) = word.split_once('=')?;
             match key {
@@ -152,6 +227,7 @@ impl Statement {
                 "value" => value = text,
                 "words" => said = text.parse().ok()?,
                 "first" => is_first = text == "1",
+                "payload" => payload = Some(Nonce::read(text)?),
                 "name" => {}
                 _ => return None,
             }
@@ -172,14 +248,31 @@ impl Statement {
             "UNMARK" => Verb::Unmark,
             "HOLD" => Verb::Hold,
             "FREE" => Verb::Free,
-            "DISCARDALL" => Verb::DropAll { is_discard: true },
+            "LISTEN" => Verb::Listen { channel: whose.to_owned() },
+            "UNLISTEN" => Verb::Unlisten { channel: (whose != "*").then(|| whose.to_owned()) },
+            "NOTIFY" => Verb::Notify { channel: whose.to_owned(), payload: payload? },
+            "DISCARD" if whose == "ALL" => Verb::DropAll { is_discard: true },
             "STREAM" => Verb::Stream { rows, size, millis, words: said, is_ended_by_server: is_first },
             "DEALLOCATEALL" => Verb::DropAll { is_discard: false },
             _ => return None,
         };
         Some(Self { nonce: nonce?, zone: zone.into(), verb })
     }
+
+    /// The same where it is about a statement prepared by SQL, and what its author believes stands in a comment.
+    fn read_prepared(sql: &str, belief: &str) -> Option<Self> {
+        let (nonce, zone) = belief.strip_suffix(" */")?.strip_prefix("n=")?.split_once(" tz=")?;
+        let verb = match sql.split_once(' ')? {
+            ("EXECUTE", name) => Verb::Execute { name: name.to_owned() },
+            ("DEALLOCATE", name) => Verb::Deallocate { name: (name != "ALL").then(|| name.to_owned()) },
+            _ => Verb::Prepare(Prepared::read(sql)?),
+        };
+        Some(Self { nonce: Nonce::read(nonce)?, zone: zone.into(), verb })
+    }
 }
+
+/// Verbs with a word of their own behind them.
+const TAKES_A_NAME: [&str; 4] = ["LISTEN", "UNLISTEN", "NOTIFY", "DISCARD"];
 
 /// A text that several applications prepare: it answers so many rows of so many bytes to whoever binds it.
 pub(crate) fn named_text(rows: u32) -> String {
@@ -252,8 +345,16 @@ mod tests {
             Verb::Unmark,
             Verb::Hold,
             Verb::Free,
+            Verb::Listen { channel: "a".to_owned() },
+            Verb::Unlisten { channel: Some("a".to_owned()) },
+            Verb::Unlisten { channel: None },
+            Verb::Notify { channel: "a".to_owned(), payload: Nonce { app: 1, number: 2 } },
             Verb::DropAll { is_discard: true },
             Verb::DropAll { is_discard: false },
+            Verb::Prepare(Prepared { name: "\"A\"".to_owned(), key: Nonce { app: 1, number: 2 }, rows: 3 }),
+            Verb::Execute { name: "a".to_owned() },
+            Verb::Deallocate { name: Some("a".to_owned()) },
+            Verb::Deallocate { name: None },
             Verb::Stream { rows: 3, size: 9, millis: 7, words: 2, is_ended_by_server: true },
         ];
         for verb in verbs {
@@ -264,7 +365,15 @@ mod tests {
 
     #[test]
     fn the_poolers_own_words_are_not_of_this_language() {
-        for text in ["ROLLBACK", "DISCARD ALL", "select 1", "SET TimeZone='UTC';", ""] {
+        for text in [
+            "ROLLBACK",
+            "DISCARD ALL",
+            "select 1",
+            "PREPARE a AS SELECT k=1.2 rows=3",
+            "DEALLOCATE \"a\"",
+            "SET TimeZone='UTC';",
+            "",
+        ] {
             assert_eq!(Statement::read(text), None, "{text}");
         }
     }

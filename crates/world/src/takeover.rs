@@ -154,6 +154,7 @@ impl World {
         self.forget_evictions();
         self.close_all_cases();
         self.forget_all_questions();
+        self.forget_listeners();
         self.forget_commands();
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();
@@ -216,7 +217,7 @@ impl Net {
     }
 
     /// Those that nobody has taken up are closed.
-    fn end_travels(&mut self, ends: &[u32]) {
+    pub(crate) fn end_travels(&mut self, ends: &[u32]) {
         for &end in ends {
             if matches!(self.end(end).holder, Holder::Nobody) && !self.end(end).is_closed {
                 self.descriptors -= 1;

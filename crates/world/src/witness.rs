@@ -3,10 +3,14 @@
 //! Always true: the first accusation is kept; what comes after it may be its consequence.
 //! Not here: who looks for what (`checkers`).
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::rc::Rc;
 
 use base::Time;
+
+use crate::board::Board;
 
 /// What may be wrong: the numbers are those of the list of checkers in `ARCHITECTURE.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -92,6 +96,8 @@ pub(crate) struct Witness {
     pub(crate) now: Time,
     /// Applications that have just been let in.
     pub(crate) guests: Vec<u32>,
+    /// What was notified, and whom it concerns.
+    pub(crate) board: Rc<RefCell<Board>>,
 }
 
 impl Witness {
@@ -104,6 +110,7 @@ impl Witness {
             tally: HashMap::new(),
             now: Time(0),
             guests: Vec::new(),
+            board: Rc::default(),
         }
     }
 

@@ -26,9 +26,10 @@ use crate::evict::Evicted;
 use crate::fairness::Fairness;
 use crate::faults::What;
 use crate::force::{first_force, load};
-use crate::group::{Line, address_of_peer};
+use crate::group::{address_of_peer, peer_at};
 use crate::hands::{Hands, Plug};
 use crate::judge::Court;
+use crate::listeners::Listeners;
 use crate::net::{Holder, Net};
 use crate::operator::Operator;
 use crate::peers::Peers;
@@ -78,6 +79,7 @@ pub(crate) struct World {
     pub(crate) console: Console,
     pub(crate) archive: Archive,
     pub(crate) court: Court,
+    pub(crate) listeners: Listeners,
     pub(crate) are_names_known: bool,
     fairness: Fairness,
     /// When a clock jumped last.
@@ -91,7 +93,8 @@ impl World {
         let net = Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone())));
         let force = Arc::new(first_force(&plan));
         let mail = Arc::new(Mutex::new(Vec::new()));
-        let postgres = Postgres::of(&plan);
+        let witness = Witness::new(moments_max);
+        let postgres = Postgres::of(&plan, witness.board.clone());
         let apps = plan.people.iter().map(|(number, person, habits)| plan.app(*number, person.clone(), habits.clone()));
         let apps: Vec<App> = apps.collect();
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
@@ -119,6 +122,7 @@ impl World {
             console: Console::new(&plan),
             archive: Archive::new(&plan),
             court: Court::default(),
+            listeners: Listeners::new(&plan),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
             crew: 0..0,
@@ -129,7 +133,7 @@ impl World {
             bag_ends: Vec::new(),
             apps,
             postgres,
-            witness: Witness::new(moments_max),
+            witness,
             force,
             are_names_known: true,
             fairness: Fairness::new(is_fairness_known, plan.shape.follows_state()),
@@ -179,6 +183,7 @@ impl World {
             };
             self.happen(event);
             self.pass_news_on();
+            self.post_for_all();
             self.check();
         }
     }
@@ -187,6 +192,7 @@ impl World {
         let net = &mut self.net.borrow_mut();
         let event = net.agenda.next();
         self.witness.now = net.agenda.now();
+        self.witness.board.borrow_mut().now = self.witness.now;
         event
     }
 
@@ -218,6 +224,8 @@ impl World {
             Event::Session { session, number } => {
                 self.postgres.worked(&mut net.borrow_mut(), session, number, &mut self.witness);
             }
+            Event::Woken { session } => self.postgres.woken(&mut net.borrow_mut(), session),
+            Event::Listens { number, alarm } => self.mind_listener(number, alarm),
             Event::Question { number } => self.mind_question(number),
             Event::Verdict { number } => self.decide(number),
             Event::Fault { index } => {
@@ -403,7 +411,7 @@ impl World {
                 app.cancel_connected(net, is_welcome);
             }
             Holder::Asker(asker) => self.asker_answered(net, asker, is_welcome),
-            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) | Holder::Question(_) => {}
+            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) | Holder::Question(_) | Holder::ForAll(_) => {}
         }
     }
 
@@ -449,6 +457,7 @@ impl World {
                 Holder::Peer(call) => self.peer_heard(net, call),
                 Holder::Asker(asker) => self.asker_heard(net, asker),
                 Holder::Question(number) => self.hear_question(net, number),
+                Holder::ForAll(number) => self.hear_for_all(net, number, end),
                 Holder::Nobody | Holder::Worker { .. } => {}
             }
         }
@@ -548,15 +557,6 @@ impl World {
         app.begin(net);
         self.apps.push(app);
     }
-}
-
-/// The peer that is at an address.
-fn peer_at(aim: &Address) -> Option<u16> {
-    let port = match aim {
-        Address::Tcp(address) => address.port(),
-        Address::Unix(name) | Address::Abstract(name) => name.rsplit('.').next()?.parse().ok()?,
-    };
-    Line::id_of(port)
 }
 
 /// The first moment of every world.

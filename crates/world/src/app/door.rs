@@ -243,6 +243,8 @@ impl App {
                 }
             }
             Err(LoginFault::Refused(notice)) => {
+                // It was let in, and nobody could greet it for as long as that.
+                self.logins += u64::from(notice.message.starts_with("query_wait_timeout"));
                 self.last_words = Some((notice.sqlstate.to_string(), notice.message.to_string()));
             }
             Err(fault) => self.accuse(witness, Charge::ForeignBytes, &format!("a login of nonsense: {fault:?}")),

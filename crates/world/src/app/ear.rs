@@ -11,6 +11,7 @@ use wire::write;
 
 use crate::app::speech::Expect;
 use crate::app::{App, NO_TRANSACTIONS};
+use crate::board::Word;
 use crate::session::OUTDATED;
 use crate::sql::{Nonce, row_text};
 use crate::witness::{Charge, Witness};
@@ -28,7 +29,12 @@ pub(crate) enum Heard {
 impl App {
     /// A message has come.
     pub(crate) fn hear(&mut self, kind: u8, body: &[u8], witness: &mut Witness) -> Heard {
+        self.mind_news(kind, body, witness);
         match kind {
+            backend::NOTICE_RESPONSE if &*Notice::parse(body).message == LOSS => {
+                self.is_told_of_loss(Word::Notice, witness);
+                Heard::Nothing
+            }
             backend::NOTICE_RESPONSE
                 if self.next_expected() != Some(&Expect::Notice)
                     || Nonce::read(&Notice::parse(body).message).is_none() =>
@@ -40,11 +46,7 @@ impl App {
                 Heard::Nothing
             }
             backend::NOTIFICATION_RESPONSE => {
-                let payload = body.split(|&byte| byte == 0).rev().nth(1).unwrap_or_default();
-                let nonce = Nonce::read(&String::from_utf8_lossy(payload));
-                if nonce.is_none_or(|nonce| nonce.app != self.number) {
-                    self.accuse(witness, Charge::ForeignBytes, &format!("a notification for {nonce:?}"));
-                }
+                self.is_notified(body, witness);
                 Heard::Nothing
             }
             backend::PARAMETER_STATUS => self.hear_parameter(body, witness),
@@ -189,6 +191,9 @@ impl App {
         // What it has asked beyond that may need another server, from a moment on that it cannot know.
         self.is_hungry = false;
         if status == TxStatus::Idle {
+            if self.asked.is_empty() {
+                witness.board.borrow_mut().is_answered(self.number);
+            }
             witness.count("transactions");
             self.transactions += 1;
         }
@@ -254,6 +259,9 @@ impl App {
         witness.accuse(charge, format!("application {}: {what}", self.number));
     }
 }
+
+/// What a notice says when notifications may have been lost.
+const LOSS: &str = "notifications may have been lost";
 
 fn is_text(body: &[u8], text: &str) -> bool {
     body.split_last().is_some_and(|(last, rest)| *last == 0 && rest == text.as_bytes())

@@ -1,15 +1,18 @@
 //! A fake application: it connects, makes requests, compares the answers, and leaves, politely or not.
 //!
 //! Always true: it knows what it is owed; everything it says carries its number.
-//! Not here: how it comes in (`door`), what it may say (`speech`), how it compares (`ear`), how it cancels (`cancel`), what is
-//! drawn of its habits (`plan`).
+//! Not here: how it comes in (`door`) and leaves (`leave`), what it may say (`speech`), how it compares (`ear`), how it cancels
+//! (`cancel`), what is drawn of its habits (`plan`).
 
 mod cancel;
+mod channels;
 mod copies;
 mod door;
 mod ear;
 mod guise;
+mod leave;
 mod named;
+mod prepared;
 mod speech;
 mod stream;
 
@@ -31,6 +34,7 @@ use crate::sql::{Nonce, Verb};
 use crate::veil::ANSWER;
 use crate::witness::Witness;
 
+use channels::News;
 use ear::Heard;
 pub(crate) use guise::Guise;
 pub(crate) use speech::{Belief, Expect, Request, Speaker, ZONES};
@@ -87,6 +91,8 @@ pub(crate) struct App {
     is_uncountable: bool,
     pub(crate) last_words: Option<(String, String)>,
     is_deaf: bool,
+    /// Where it stands between what it is answered and what it is told of channels.
+    news: News,
     alarms: Vec<(u32, Alarm)>,
     alarms_set: u32,
     pub(crate) transactions: u64,
@@ -181,6 +187,7 @@ impl App {
             is_uncountable: false,
             last_words: None,
             is_deaf: false,
+            news: News::default(),
             alarms: Vec::new(),
             alarms_set: 0,
             transactions: 0,
@@ -269,6 +276,7 @@ impl App {
                 self.end = Some(end);
                 self.stage = Stage::Connecting;
                 self.last_words = None;
+                self.begin_to_listen(witness);
                 self.came = witness.now;
                 self.waits_since = Some(witness.now);
                 witness.count("connections");
@@ -293,6 +301,10 @@ impl App {
         self.cancel_asked = None;
         self.cancel_range = (0, 0);
         if self.belief.tx == TxStatus::Idle {
+            if self.person.errands == 0 && self.is_gentle && self.is_owed_news(witness) {
+                self.set_alarm(net, LINGERS, Alarm::Act);
+                return;
+            }
             let is_weary = self.person.errands > 0 && self.dice.chance(self.habits.reconnects);
             if self.person.errands == 0 || is_weary {
                 self.part(net, witness);
@@ -340,9 +352,10 @@ impl App {
                     speaker.any()
                 }
             };
-            let goes_on =
-                !is_stubborn && !request.is_long && !request.expects.iter().any(|(_, is)| matches!(is, Expect::Say(_)));
+            let is_spoken = request.expects.iter().any(|(_, is)| matches!(is, Expect::Say(_)));
+            let goes_on = !is_stubborn && !request.is_long && !is_spoken && !speaker.belief.is_leaving;
             requests.push(request);
+            speaker.belief.is_answered = false;
             if !goes_on {
                 // What waits for an answer cannot have anything behind it.
                 break;
@@ -413,58 +426,6 @@ impl App {
         net.say(end, bytes);
     }
 
-    /// Leaves as one should.
-    fn part(&mut self, net: &mut Net, witness: &mut Witness) {
-        let Some(end) = self.end else { return };
-        let mut bytes = Vec::new();
-        write::bare(&mut bytes, frontend::TERMINATE);
-        net.say(end, bytes);
-        net.close(end);
-        self.gone(net, witness, "leaves");
-    }
-
-    /// Leaves as one should not.
-    fn vanish(&mut self, net: &mut Net, witness: &mut Witness) {
-        let (Some(end), Stage::Ready | Stage::Login(_)) = (self.end, &self.stage) else { return };
-        witness.count("vanished");
-        self.person.errands = self.person.errands.saturating_sub(1);
-        match self.dice.among(0..=2) {
-            0 => net.reset(end),
-            1 => net.drop_end(end),
-            _ => {
-                // It shuts its half, and goes when the other half is shut.
-                net.shut(end);
-                self.has_left_by_itself = true;
-                self.is_deaf = false;
-                return;
-            }
-        }
-        self.gone(net, witness, "vanishes");
-    }
-
-    fn gone(&mut self, net: &mut Net, witness: &mut Witness, how: &str) {
-        witness.note(|| format!("application {} {how}", self.number));
-        self.end = None;
-        self.stage = Stage::Away;
-        self.input.clear();
-        self.asked.clear();
-        self.rest.clear();
-        self.is_aborted = false;
-        self.readies_allowed = 0;
-        self.is_cancel_loose = false;
-        self.went_on = None;
-        self.after_encryption = None;
-        self.shaking = None;
-        self.refusal_due = None;
-        self.is_deaf = false;
-        self.has_left_by_itself = false;
-        self.is_hungry = false;
-        self.waits_since = None;
-        self.alarms.clear();
-        let after = self.dice.among(1_000..=100_000);
-        self.set_alarm(net, after, Alarm::Act);
-    }
-
     /// Something has happened at its end.
     pub(crate) fn listen(&mut self, net: &mut Net, witness: &mut Witness) -> Option<Ended> {
         let end = self.end.filter(|_| !self.is_deaf)?;
@@ -482,7 +443,7 @@ impl App {
         // However long it has waited for the server that does not know its TimeZone.
         // What it asks for may be another one.
         let before = self.asked.front().is_some_and(|request| request.before.zone == NOWHERE);
-        let is_refused = |mark: &str| Nonce::read(mark).is_some_and(Nonce::is_refused_mark);
+        let is_refused = |mark: &str| Nonce::read(mark).is_some_and(Nonce::is_refused_elsewhere);
         let is_marked_so = is_refused(&self.belief.mark) || is_refused(&self.belief.mark_before);
         let marked_before = self.asked.front().is_some_and(|request| is_refused(&request.before.mark));
         let is_lost = before || self.belief.zone == NOWHERE || is_marked_so || marked_before;
@@ -584,6 +545,8 @@ impl App {
     }
 }
 
+/// How often who is about to leave looks whether it is still owed a notification, microseconds.
+const LINGERS: u64 = 100_000;
 /// A TimeZone that no server knows.
 pub(crate) const NOWHERE: &str = "Nowhere";
 

@@ -247,7 +247,11 @@ impl Speaker<'_> {
 
     /// Drops all that the server has.
     pub(super) fn drop_all(&mut self) -> Request {
-        let verb = Verb::DropAll { is_discard: self.dice.chance(500) && self.belief.may_unmark() };
+        let may_discard = self.belief.may_unmark() && (self.belief.is_answered || !self.habits.listens);
+        let mut verb = Verb::DropAll { is_discard: self.dice.chance(500) && may_discard };
+        if self.habits.prepares && self.dice.chance(500) {
+            verb = Verb::Deallocate { name: None };
+        }
         let was_failed = self.belief.tx == TxStatus::Failed;
         let request = self.query(verb);
         if !was_failed {

@@ -10,6 +10,7 @@ use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
 use super::named::Named;
+use super::prepared::BySql;
 use crate::dice::Dice;
 use crate::plan::Habits;
 use crate::sql::{Nonce, Statement, Verb, drop_tag};
@@ -77,9 +78,19 @@ pub(crate) struct Belief {
     pub(crate) given: String,
     /// It may have a lock of its session.
     pub(crate) holds: bool,
+    /// It may listen to something.
+    pub(super) has_listened: bool,
+    /// It has said that it leaves a channel, and its transaction has not ended.
+    pub(super) is_leaving: bool,
+    /// Nothing that it has said is unanswered: what goes wrong in front of an UNLISTEN leaves the pooler in doubt about that.
+    pub(super) is_answered: bool,
+    /// What it has notified last.
+    pub(super) notified: Option<Nonce>,
     /// The TimeZone that it has been told, or will have been when everything is answered.
     pub(crate) told: String,
     pub(crate) named: Named,
+    /// What it has prepared by SQL.
+    pub(super) by_sql: BySql,
     /// The statement that it has given without a name, and said nothing since.
     pub(super) unnamed: Option<Statement>,
 }
@@ -89,8 +100,23 @@ impl Belief {
     pub(crate) fn new(zone: &str) -> Self {
         let [zone, zone_before, told] = [(); 3].map(|()| zone.to_owned());
         let [mark, mark_before, given] = [(); 3].map(|()| String::new());
-        let (named, unnamed) = (Named::default(), None);
-        Self { tx: TxStatus::Idle, zone, zone_before, mark, mark_before, given, holds: false, told, named, unnamed }
+        Self {
+            tx: TxStatus::Idle,
+            zone,
+            zone_before,
+            mark,
+            mark_before,
+            given,
+            holds: false,
+            has_listened: false,
+            is_leaving: false,
+            is_answered: false,
+            notified: None,
+            told,
+            named: Named::default(),
+            by_sql: BySql::new(),
+            unnamed: None,
+        }
     }
 
     /// Its session begins with a mark.
@@ -107,6 +133,8 @@ impl Belief {
     /// Everything is answered.
     pub(crate) fn settle(&mut self) {
         self.named.settle(self.tx, &self.zone);
+        self.is_leaving &= self.tx != TxStatus::Idle;
+        self.is_answered = true;
     }
 
     fn come_into_zone(&mut self, zone: String) {
@@ -185,23 +213,29 @@ impl Speaker<'_> {
             request.last = *self.next;
             return request;
         }
+        // A text with strings may be one that takes back an UNLISTEN, where something has been said that may do anything.
+        let may_mark = habits.marks && !self.belief.is_leaving;
         let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
         for (is_on, kind) in [
             (habits.extended, (|speaker| speaker.batch(true)) as fn(&mut Self) -> Request),
             (habits.flush, Self::flushed),
             (habits.suspend, Self::suspended),
-            (habits.functions, Self::function),
+            (habits.functions && !self.belief.is_leaving, Self::function),
             (habits.copies, Self::copy_in),
             (habits.copies, Self::copy_out),
             (habits.copies && habits.extended, Self::copy_in_extended),
             (habits.several, Self::several),
             (habits.zones, Self::zone),
             (habits.cancels > 0, Self::sleep),
-            (habits.dirty, Self::dirty),
-            (habits.marks, |speaker| speaker.query(Verb::Mark)),
-            (habits.marks && self.belief.may_unmark(), |speaker| speaker.query(Verb::Unmark)),
+            (habits.dirty, |speaker| speaker.query(Verb::Dirty)),
+            (may_mark, |speaker| speaker.query(Verb::Mark)),
+            (may_mark && self.belief.may_unmark(), |speaker| speaker.query(Verb::Unmark)),
             (habits.marks && !self.belief.holds, |speaker| speaker.query(Verb::Hold)),
             (self.belief.holds, |speaker| speaker.query(Verb::Free)),
+            (habits.listens, Self::listen_or_leave),
+            (habits.listens, Self::notify),
+            (habits.listens, Self::notify),
+            (habits.prepares && !habits.named && self.dice.chance(200), Self::drop_all),
             (habits.named, Self::named),
             (habits.named, Self::named),
             (habits.named && self.belief.tx != TxStatus::Failed, Self::give_unnamed),
@@ -212,6 +246,10 @@ impl Speaker<'_> {
             if is_on {
                 kinds.push(kind);
             }
+        }
+        if habits.prepares {
+            // Seldom, none of its names would ever be there.
+            kinds.extend([Self::by_sql as fn(&mut Self) -> Request; 8]);
         }
         let kind = self.dice.pick(&kinds);
         let mut request = kind(self);
@@ -310,6 +348,7 @@ impl Speaker<'_> {
             }
             Verb::Begin => {
                 self.belief.tx = TxStatus::Open;
+                self.belief.notified = None;
                 self.belief.zone_before.clone_from(&self.belief.zone);
                 self.belief.mark_before.clone_from(&self.belief.mark);
             }
@@ -326,13 +365,21 @@ impl Speaker<'_> {
             Verb::Unmark => self.belief.mark.clone_from(&self.belief.given),
             Verb::Hold => self.belief.holds = true,
             Verb::Free => self.belief.holds = false,
+            Verb::Listen { .. } => self.belief.has_listened = true,
+            Verb::Unlisten { .. } => self.belief.is_leaving = true,
+            Verb::Notify { payload, .. } => self.belief.notified = Some(*payload),
             Verb::DropAll { is_discard } => {
                 if *is_discard {
+                    self.belief.is_leaving = self.belief.has_listened;
                     self.belief.mark.clone_from(&self.belief.given);
                     self.belief.holds = false;
                 }
+                self.belief.by_sql.clear();
                 expect(Expect::Tag(drop_tag(*is_discard)));
                 return true;
+            }
+            Verb::Prepare(_) | Verb::Execute { .. } | Verb::Deallocate { .. } => {
+                return self.run_by_sql(request, statement, describes);
             }
             Verb::Dirty | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
@@ -377,10 +424,6 @@ impl Speaker<'_> {
         self.query(Verb::Sleep { millis })
     }
 
-    fn dirty(&mut self) -> Request {
-        self.query(Verb::Dirty)
-    }
-
     /// Several statements in one query.
     fn several(&mut self) -> Request {
         let mut request = self.blank();
@@ -412,8 +455,7 @@ impl Speaker<'_> {
         for kind in [backend::PARSE_COMPLETE, backend::BIND_COMPLETE] {
             request.expects.push_back((statement.nonce, Expect::Bare(kind)));
         }
-        let described =
-            if matches!(statement.verb, Verb::Rows { .. }) { backend::ROW_DESCRIPTION } else { backend::NO_DATA };
+        let described = if self.is_of_rows(&statement.verb) { backend::ROW_DESCRIPTION } else { backend::NO_DATA };
         request.expects.push_back((statement.nonce, Expect::Bare(described)));
         self.run(request, statement, false)
     }

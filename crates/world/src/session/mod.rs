@@ -5,14 +5,19 @@
 //! Not here: who may connect (`postgres`), the language (`sql`).
 
 mod body;
+mod channels;
+mod console;
 mod copy;
 mod door;
 mod named;
+mod prepared;
 mod run;
 mod secrets;
 mod told;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +26,16 @@ use base::Time;
 use protocol::client::login::{Dice as LoginDice, Known, Login, Method, Step};
 use wire::backend::TxStatus;
 use wire::startup::Startup;
-use wire::{Request, backend, frontend, write};
+use wire::{backend, frontend, write};
 
+use crate::board::Board;
 use crate::dice::Dice;
 use crate::sql::{Nonce, Statement, Verb};
 use crate::veil::CHANNEL;
 use crate::witness::{Charge, Witness};
 
 use body::{first_value, nonce_of, string};
+pub(crate) use console::answer_of_the_console;
 use copy::{Copy, Stream};
 pub(crate) use named::OUTDATED;
 use secrets::About;
@@ -76,7 +83,9 @@ pub(crate) struct Session {
     copy: Option<Copy>,
     parsed: Option<Statement>,
     named: named::Named,
+    prepared: prepared::BySql,
     told_by: told::Told,
+    pub(crate) channels: channels::Channels,
     portal: Option<Portal>,
     /// What it is asked of a user.
     about: Option<About>,
@@ -163,7 +172,7 @@ pub(crate) struct Manner {
 }
 
 impl Session {
-    pub(crate) fn new(end: u32, host: usize, number: u32, secret: u32) -> Self {
+    pub(crate) fn new(end: u32, host: usize, number: u32, secret: u32, board: Rc<RefCell<Board>>) -> Self {
         Self {
             end,
             host,
@@ -193,7 +202,9 @@ impl Session {
             copy: None,
             parsed: None,
             named: named::Named::new(),
+            prepared: prepared::BySql::default(),
             told_by: told::Told::default(),
+            channels: channels::Channels::at(board),
             portal: None,
             about: None,
             work: None,
@@ -377,6 +388,7 @@ impl Session {
                 let text = String::from_utf8_lossy(&body[..body.len() - 1]).into_owned();
                 self.parsed = None;
                 self.portal = None;
+                self.prepared.hears(&text);
                 let rest = text.split(';').map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
                 self.work = Some(Work::Query { rest: rest.collect(), is_first: true });
             }
@@ -487,6 +499,10 @@ impl Session {
             write::parameter_status(&mut self.out, "application_name", &self.vars.application_name);
         }
         self.told.clone_from(&self.vars);
+        if self.tx == TxStatus::Idle {
+            self.commit_channels();
+            self.tell_news();
+        }
         write::ready_for_query(&mut self.out, self.tx);
         self.is_flushed = true;
         if self.tx == TxStatus::Idle {
@@ -557,25 +573,4 @@ impl Session {
         self.alarm += 1;
         self.refuse("57P01", "terminating connection due to administrator command")
     }
-}
-
-/// The console answers as a session would, out of the same words. Its people ask simple queries.
-pub(crate) fn answer_of_the_console(request: &Request) -> Vec<u8> {
-    let Request::Query(text) = request else { panic!("nobody in this world says {request:?} on the console") };
-    let mut session = Session::new(0, 0, 0, 0);
-    match Statement::read(text) {
-        Some(statement) => drop(session.run(&statement, u32::MAX, 0, true)),
-        None if text.trim().is_empty() => write::bare(&mut session.out, backend::EMPTY_QUERY_RESPONSE),
-        None => session.fail("42601", "syntax error", false),
-    }
-    session.ready();
-    session.out
-}
-
-fn notify(out: &mut Vec<u8>, nonce: Nonce) {
-    write::message(out, backend::NOTIFICATION_RESPONSE, |out| {
-        out.extend(7_u32.to_be_bytes());
-        write::c_string(out, "channel");
-        write::c_string(out, &nonce.to_string());
-    });
 }

@@ -32,6 +32,7 @@ impl Session {
     pub(super) fn describe(&mut self) {
         match self.portal.as_ref().map(|portal| &portal.statement.verb) {
             Some(Verb::Rows { .. }) => self.row_description(),
+            Some(Verb::Execute { name }) if self.prepared.get(name).is_some() => self.row_description(),
             _ => write::bare(&mut self.out, backend::NO_DATA),
         }
     }

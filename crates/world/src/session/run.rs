@@ -6,7 +6,9 @@ use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
 use super::body::nonce_of;
-use super::{Life, Manner, Portal, Session, Stream, notify};
+use super::channels::{Act, notify};
+use super::{Life, Manner, Portal, Session, Stream, prepared};
+use crate::board::Note;
 use crate::dice::Dice;
 use crate::sql::{Nonce, Statement, Verb, drop_tag, row_text, zone_and_mark};
 use crate::witness::{Charge, Witness};
@@ -124,6 +126,7 @@ impl Session {
     }
 
     pub(super) fn roll_back(&mut self) {
+        self.channels.roll_back();
         if let Some(before) = self.before.take() {
             self.vars = before;
         }
@@ -189,6 +192,13 @@ impl Session {
             let text = format!("server {number} runs {nonce} with a lock of application {other}");
             witness.accuse(Charge::LeftOver, text);
         }
+        if matches!(statement.verb, Verb::Execute { .. }) {
+            witness.count("statements executed by SQL");
+        }
+        if let Some(other) = self.prepared.of_another(nonce.app) {
+            let text = format!("server {number} runs {nonce} where {other} is prepared");
+            witness.accuse(Charge::LeftOver, text);
+        }
         if *zone != *self.vars.zone && self.unsure.is_none() {
             let text = format!("server {number} runs {nonce} with TimeZone {}, not {}", self.vars.zone, zone);
             witness.accuse(Charge::LeftOver, text);
@@ -239,6 +249,7 @@ impl Session {
                     self.roll_back();
                 }
                 self.before = None;
+                self.commit_channels();
                 self.tx = TxStatus::Idle;
             }
             Verb::CopyOut { rows, size } => {
@@ -264,14 +275,35 @@ impl Session {
             Verb::Unmark => self.vars.mark.clear(),
             Verb::Hold => self.held = Some(nonce.app),
             Verb::Free => self.held = None,
+            Verb::Listen { channel } => {
+                self.channels.will(Act::Listen { channel: channel.clone(), by: Some(nonce) });
+            }
+            Verb::Unlisten { channel } => {
+                self.channels.will(Act::Unlisten { channel: channel.clone(), by: Some(nonce) });
+            }
+            Verb::Notify { channel, payload } => {
+                let note = Note { channel: channel.clone(), payload: payload.to_string() };
+                self.channels.will(Act::Notify(note));
+            }
             Verb::DropAll { is_discard } => {
                 if *is_discard {
+                    self.channels.will(Act::Unlisten { channel: None, by: Some(nonce) });
                     self.vars.mark.clear();
                     self.held = None;
                 }
-                self.named.clear();
-                self.told_by.drop_all();
+                self.drop_statements();
                 write::command_complete(&mut self.out, drop_tag(*is_discard));
+                return Some(sent);
+            }
+            Verb::Prepare(_) | Verb::Execute { .. } | Verb::Deallocate { name: Some(_) } => {
+                if let Err((sqlstate, message)) = self.run_prepared(statement, describes) {
+                    self.fail(sqlstate, &format!("{nonce} {message}"), !describes);
+                    return None;
+                }
+            }
+            Verb::Deallocate { name: None } => {
+                self.drop_statements();
+                write::command_complete(&mut self.out, drop_tag(false));
                 return Some(sent);
             }
             Verb::Sleep { .. } | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
@@ -320,20 +352,19 @@ impl Session {
         } else if text == "DISCARD ALL" {
             self.dirty = None;
             self.held = None;
-            self.named.clear();
-            self.told_by.drop_all();
+            self.drop_statements();
+            self.channels.discard();
             self.vars.clone_from(&self.started);
             write::command_complete(&mut self.out, drop_tag(true));
             return true;
         } else if text == drop_tag(false) {
             // The pooler's own.
-            self.named.clear();
-            self.told_by.drop_all();
+            self.drop_statements();
             write::command_complete(&mut self.out, drop_tag(false));
             return true;
         } else if let Some(mark) = text.strip_prefix("SELECT pg_catalog.set_config('app.mark','") {
             let mark = mark.trim_end_matches("',false)");
-            if Nonce::read(mark).is_some_and(Nonce::is_refused_mark) {
+            if Nonce::read(mark).is_some_and(Nonce::is_refused_elsewhere) {
                 self.fail("22023", "invalid value for parameter", false);
                 return false;
             }
@@ -346,6 +377,19 @@ impl Session {
             write::data_row(&mut self.out, [Some("s"), Some("app.mark"), Some(&*self.vars.mark), None].into_iter());
         } else if text.starts_with("SELECT 'l',") && self.held.is_some() {
             write::data_row(&mut self.out, [Some("l"), Some("1"), Some("ExclusiveLock"), None].into_iter());
+        } else if text.contains("SELECT 'n',c,") {
+            self.tell_channels();
+        } else if text.contains(prepared::QUESTION) {
+            self.tell_prepared();
+        } else if let Some(done) = self.run_about_prepared(text) {
+            witness.count("statements carried or dropped");
+            if let Err((sqlstate, message)) = done {
+                witness.count("statements that could not be");
+                self.fail(sqlstate, &message, false);
+                return false;
+            }
+        } else if self.run_about_channels(text) {
+            // They count from the commit on.
         } else if text == "ROLLBACK" {
             self.roll_back();
             self.tx = TxStatus::Idle;

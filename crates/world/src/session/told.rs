@@ -63,6 +63,7 @@ impl Session {
             }
             "COMMIT" => {
                 self.before = None;
+                self.commit_channels();
                 self.tx = TxStatus::Idle;
                 // What comes behind it is the client's.
                 self.is_in_batch = false;
@@ -71,7 +72,7 @@ impl Session {
                 for pair in values.chunks(2) {
                     let [name, value] = pair else { continue };
                     match &**name {
-                        "app.mark" if Nonce::read(value).is_some_and(Nonce::is_refused_mark) => {
+                        "app.mark" if Nonce::read(value).is_some_and(Nonce::is_refused_elsewhere) => {
                             self.fail("22023", "invalid value for parameter", true);
                             return true;
                         }

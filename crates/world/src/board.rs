@@ -1,0 +1,164 @@
+//! What has been notified in each database, and what each application has to be told of it.
+//!
+//! Always true: a notification stands here when its transaction has committed, and in that order; an application is owed what was
+//! committed while it listened, by its own statements, and nothing else.
+//! Not here: which session of PostgreSQL tells it when (`session::channels`), what the pooler does about it (`worker::listen`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use base::Time;
+
+use crate::sql::Nonce;
+use crate::witness::Charge;
+
+/// A database of a host.
+pub(crate) type Place = (usize, String);
+
+/// A notification that was committed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Note {
+    pub(crate) channel: String,
+    pub(crate) payload: String,
+}
+
+/// Everything that was ever notified, and who listens.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    pub(crate) now: Time,
+    queues: BTreeMap<Place, Vec<Note>>,
+    listeners: BTreeMap<u32, Listener>,
+    /// The databases where a session that listens for all has ended, so that something may be lost.
+    pub(crate) gaps: BTreeSet<String>,
+    /// Where something new stands.
+    pub(crate) news: BTreeSet<Place>,
+    /// What is said when notifications may have been lost; `None` is that whoever is concerned is disconnected.
+    pub(crate) word_of_loss: Option<Word>,
+}
+
+/// How applications are told that they may have missed something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Word {
+    Notice,
+    Notification,
+}
+
+/// What one application listens to, in truth, and has not been told.
+#[derive(Debug, Default)]
+struct Listener {
+    /// What has a number up to this one was said on an earlier connection.
+    before: u32,
+    /// Where it listens; an application has one database.
+    place: Place,
+    channels: BTreeSet<String>,
+    due: VecDeque<Due>,
+    /// What it was not told in its turn: it has to be told that something may have been lost.
+    missed: VecDeque<Due>,
+}
+
+#[derive(Debug)]
+struct Due {
+    note: Note,
+    since: Time,
+    /// It must come, unless something may have been lost.
+    is_owed: bool,
+}
+
+impl Board {
+    /// What was notified in a database.
+    pub(crate) fn notes(&self, place: &Place) -> &[Note] {
+        self.queues.get(place).map_or(&[], |notes| notes)
+    }
+
+    /// A transaction commits what it notifies.
+    pub(crate) fn commit(&mut self, place: &Place, notes: Vec<Note>) {
+        for listener in self.listeners.values_mut().filter(|listener| listener.place == *place) {
+            let due = notes.iter().filter(|note| listener.channels.contains(&note.channel));
+            listener.due.extend(due.map(|note| Due { note: note.clone(), since: self.now, is_owed: true }));
+        }
+        self.queues.entry(place.clone()).or_default().extend(notes);
+        self.news.insert(place.clone());
+    }
+
+    /// An application's own statement, which has committed, has made it listen.
+    pub(crate) fn listens(&mut self, by: Nonce, place: &Place, channel: &str) {
+        if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
+            listener.place.clone_from(place);
+            listener.channels.insert(channel.to_owned());
+        }
+    }
+
+    /// The same for leaving a channel, or all.
+    pub(crate) fn leaves(&mut self, by: Nonce, channel: Option<&str>) {
+        if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
+            let left = |known: &str| channel.is_none_or(|channel| known == channel);
+            listener.channels.retain(|known| !left(known));
+            // As by PostgreSQL: what it has not been told yet it may never be.
+            listener.due.iter_mut().filter(|due| left(&due.note.channel)).for_each(|due| due.is_owed = false);
+        }
+    }
+
+    /// An application comes, or has gone: what it has said so far, up to this number, means nothing any more.
+    pub(crate) fn begins(&mut self, app: u32, before: u32) {
+        self.listeners.insert(app, Listener { before, ..Listener::default() });
+    }
+
+    /// It has been answered outside of transactions: it knows what it listens to.
+    pub(crate) fn is_answered(&mut self, app: u32) {
+        if let Some(listener) = self.listeners.get_mut(&app) {
+            let Listener { channels, due, .. } = listener;
+            due.retain(|due| due.is_owed || channels.contains(&due.note.channel));
+        }
+    }
+
+    /// An application is told of a notification: what is wrong with that, if anything.
+    pub(crate) fn told(&mut self, app: u32, note: &Note) -> Result<(), (Charge, String)> {
+        let Some(listener) = self.listeners.get_mut(&app) else { return Ok(()) };
+        let Some(at) = listener.due.iter().position(|due| due.note == *note) else {
+            let was_committed = self.queues.values().flatten().any(|known| known == note);
+            return Err(match () {
+                () if !listener.channels.contains(&note.channel) => {
+                    (Charge::LeftOver, format!("it is told {note:?} and does not listen"))
+                }
+                () if was_committed => {
+                    (Charge::ForeignBytes, format!("it is told {note:?} again, or of an earlier time"))
+                }
+                () => (Charge::ForeignBytes, format!("it is told {note:?}, which was never committed")),
+            });
+        };
+        let is_before = |due: &Due| due.note.channel == note.channel;
+        let is_gap = |due: &Due| is_before(due) && due.is_owed;
+        let first = listener.due.iter().take(at).find(|due| is_gap(due));
+        let missed = first.map(|due| format!("it is told {note:?}, and never {:?}", due.note));
+        for (place, due) in std::mem::take(&mut listener.due).into_iter().enumerate() {
+            match () {
+                () if place > at || place < at && !is_before(&due) => listener.due.push_back(due),
+                () if place < at && due.is_owed => listener.missed.push_back(due),
+                () => {}
+            }
+        }
+        // That something is lost may be said a little later than what comes behind it.
+        let may_miss = self.gaps.contains(&listener.place.1);
+        missed.filter(|_| !may_miss).map_or(Ok(()), |missed| Err((Charge::NotServed, missed)))
+    }
+
+    /// Whether an application is told of something before something older of another channel.
+    pub(crate) fn is_ahead(&self, app: u32, note: &Note) -> bool {
+        let due = self.listeners.get(&app).map(|listener| &listener.due);
+        due.and_then(|due| due.iter().find(|due| due.is_owed)).is_some_and(|first| first.note.channel != note.channel)
+    }
+
+    /// An application is told that something may have been lost: up to now.
+    pub(crate) fn may_have_lost(&mut self, app: u32) {
+        if let Some(listener) = self.listeners.get_mut(&app) {
+            listener.due.iter_mut().for_each(|due| due.is_owed = false);
+            listener.missed.clear();
+        }
+    }
+
+    /// What an application is owed, or a word in its place, the oldest first, and since when.
+    pub(crate) fn owed(&self, app: u32) -> Option<(&Note, Time)> {
+        let Listener { due, missed, .. } = self.listeners.get(&app)?;
+        let first = missed.front().or_else(|| due.iter().find(|due| due.is_owed))?;
+        Some((&first.note, first.since))
+    }
+}

@@ -146,6 +146,35 @@ pub(crate) fn a_name_that_is_not_there_is_for_the_server_to_refuse(house: &House
     assert_eq!(use_it("deallocate by_sql").error().code, "26000");
 }
 
+/// What a name means stays, and the error has the name of the client.
+pub(crate) fn a_name_that_is_in_use_is_for_the_server_to_refuse(house: &House) {
+    let settings = ["pool_mode = transaction", "max_prepared_statements = 2", "default_pool_size = 1"];
+    let pooler = house.pooler("prepared_twice", &settings);
+    let (mut ann, mut bob) = (pooler.client("u", "prepared_twice"), pooler.client("u", "prepared_twice"));
+    say(&mut ann, &[parse("a", "select 1"), sync()]);
+    assert!(ann.answer().errors.is_empty());
+    for crowd_out in [false, true] {
+        if crowd_out {
+            say(&mut bob, &[parse("x", "select 'x'"), parse("y", "select 'y'"), sync()]);
+            assert!(bob.answer().errors.is_empty());
+        }
+        say(&mut ann, &[parse("a", "select 2"), bind("", "a", &[]), execute("", 0), sync()]);
+        let told = ann.answer();
+        assert_eq!((told.error().code.as_str(), told.error().severity.as_str()), ("42P05", "ERROR"));
+        assert_eq!(told.error().text, "prepared statement \"a\" already exists");
+        say(&mut ann, &[bind("", "a", &[]), execute("", 0), sync()]);
+        assert_eq!(ann.answer().value(), "1");
+    }
+    ann.run("begin");
+    say(&mut ann, &[parse("a", "select 2"), sync()]);
+    assert_eq!(ann.answer().status, 'E');
+    ann.run("rollback");
+    say(&mut ann, &[parse("b", "select 3"), parse("b", "select 4"), sync()]);
+    assert_eq!(ann.answer().error().text, "prepared statement \"b\" already exists");
+    say(&mut ann, &[bind("", "b", &[]), execute("", 0), sync()]);
+    assert_eq!(ann.answer().value(), "3");
+}
+
 pub(crate) fn names_that_are_not_there_or_in_use_end_the_client(house: &House) {
     let pooler = house.pooler("prepared_refused", &["session_state = pgbouncer"]);
     let mut ann = pooler.client("u", "prepared_refused");

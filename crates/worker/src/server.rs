@@ -30,6 +30,7 @@ use crate::listen::has_ear;
 use crate::mend::Cleaning;
 use crate::numbers::Drawers;
 use crate::private::Private;
+use crate::statements::reworded_for;
 use crate::turn::Worker;
 
 /// One server.
@@ -274,6 +275,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
             let mut is_hidden = false;
+            let mut reworded = None;
             if is_counted {
                 match server.exchange.answered(piece.kind, &chunk.bytes()[piece.body.clone()]) {
                     Ok(answered) => is_hidden = answered == Answered::Hidden,
@@ -322,7 +324,10 @@ impl<I: Io> Worker<I> {
                     || is_echo
                     || is_refused
                     || server.client().is_none();
-                let fate = if is_withheld { Fate::Swallow } else { Fate::Forward };
+                let is_error = !is_withheld && piece.kind == backend::ERROR_RESPONSE && piece.is_whole();
+                let client = server.client().filter(|_| is_error).and_then(|client| self.clients.get_mut(client));
+                reworded = client.and_then(|client| reworded_for(client, &chunk.bytes()[piece.body.clone()]));
+                let fate = if is_withheld || reworded.is_some() { Fate::Swallow } else { Fate::Forward };
                 server.fate = fate;
                 if fate == Fate::Forward
                     && !planted::is(Planted::TornHeaderLost)
@@ -338,6 +343,7 @@ impl<I: Io> Worker<I> {
                 start = piece.range.end;
                 self.give_client(key, &chunk, mine);
             }
+            reworded.into_iter().for_each(|error| self.give_client_own(key, error));
             at = piece.range.end;
             if is_first
                 && piece.kind == backend::COMMAND_COMPLETE

@@ -14,7 +14,7 @@ use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library
 use protocol::vars::Tracked;
 use reactor::{Chunk, Io, Level};
 use route::Dialect;
-use wire::backend::TxStatus;
+use wire::backend::{self, TxStatus};
 use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
 
@@ -455,4 +455,12 @@ fn names(client: &mut Client) -> Option<&mut Names> {
         Stage::Ready(ready) => ready.names.as_deref_mut(),
         _ => None,
     }
+}
+
+/// An error of a server, as its client is to read it, where that is not as it was sent.
+pub(crate) fn reworded_for(client: &mut Client, body: &[u8]) -> Option<Box<[u8]>> {
+    let body = names(client)?.reworded(body)?;
+    let mut error = Vec::with_capacity(HEADER_BYTES + body.len());
+    write::message(&mut error, backend::ERROR_RESPONSE, |out| out.extend_from_slice(&body));
+    Some(error.into())
 }

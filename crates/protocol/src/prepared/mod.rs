@@ -15,6 +15,7 @@ mod library;
 mod look;
 mod names;
 mod pack;
+mod refusal;
 mod stock;
 mod unnamed;
 

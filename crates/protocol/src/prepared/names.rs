@@ -18,6 +18,8 @@ pub struct Names {
     pub(super) named: BTreeMap<Rc<[u8]>, Named>,
     /// Names whose Parse came to nothing, the latest last: the server may be asked for one in vain, and says so.
     pub(super) failed: VecDeque<Rc<[u8]>>,
+    /// The name that has been given twice, and was refused just now.
+    pub(super) twice: Option<Rc<[u8]>>,
     /// The parameters and settings that were last looked at, and what of them matters to a statement.
     dialect: Option<Dialect>,
 }
@@ -152,6 +154,13 @@ impl Names {
             self.forget_oldest_failed();
             self.failed.push_back(name);
         }
+    }
+
+    /// What a name means is not what its client believes: it means nothing any more.
+    pub(super) fn mistake(&mut self, name: Rc<[u8]>) {
+        self.remove(&name);
+        self.forget_oldest_failed();
+        self.failed.push_back(name);
     }
 
     /// The server skips a Parse that has been sent to it as it is.

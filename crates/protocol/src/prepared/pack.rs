@@ -136,6 +136,7 @@ enum PackedPending {
     Found { step: u64, name: Packed },
     Dropped { name: Packed, was: Option<PackedNamed> },
     Unnamed,
+    Twice { name: Packed },
 }
 
 impl PackedHeld {
@@ -159,6 +160,7 @@ impl PackedPending {
                 Self::Close { id: *id, epoch: *epoch, was: was.as_ref().map(|was| PackedHeld::new(was, gathered)) }
             }
             Pending::Unnamed => Self::Unnamed,
+            Pending::Twice { name } => Self::Twice { name: (&**name).into() },
             Pending::Found { step, name } => Self::Found { step: *step, name: (&**name).into() },
             Pending::Dropped { name, was } => {
                 Self::Dropped { name: (&**name).into(), was: was.as_ref().map(|was| PackedNamed::new(was, gathered)) }
@@ -174,6 +176,7 @@ impl PackedPending {
             Self::Close { id, epoch, was: None } => Pending::Close { id, epoch, was: None },
             Self::Close { id, epoch, was: Some(was) } => Pending::Close { id, epoch, was: Some(was.unpack(from)?) },
             Self::Unnamed => Pending::Unnamed,
+            Self::Twice { name: Packed(name) } => Pending::Twice { name: name.into() },
             Self::Found { step, name: Packed(name) } => Pending::Found { step, name: name.into() },
             Self::Dropped { name: Packed(name), was: None } => Pending::Dropped { name: name.into(), was: None },
             Self::Dropped { name: Packed(name), was: Some(was) } => {

@@ -17,7 +17,7 @@ use wire::{backend, frontend, write};
 use super::library::{Library, Statement};
 use super::look::Ask;
 use super::names::{Named, Names};
-use super::{Bytes, PREFIX, Tally, is_ours};
+use super::{Bytes, Tally, is_ours};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
 
@@ -83,6 +83,8 @@ pub(super) enum Pending {
     Close { id: u64, epoch: u64, was: Option<Held> },
     /// A Parse that we answer.
     Found { step: u64, name: Rc<[u8]> },
+    /// A Parse of a name that its client has given already.
+    Twice { name: Rc<[u8]> },
     /// A Close that we answer.
     Dropped { name: Rc<[u8]>, was: Option<Named> },
     /// A Parse or a Close of the statement without a name, which belongs to nobody for long.
@@ -95,7 +97,8 @@ impl Pending {
         match self {
             Self::Parse { name, .. } => name.as_ref(),
             Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
-            Self::Close { .. } | Self::Unnamed => None,
+            // The name is there already, and stays.
+            Self::Twice { .. } | Self::Close { .. } | Self::Unnamed => None,
         }
     }
 
@@ -209,7 +212,7 @@ impl Stock {
             // It takes the place of the one that was there; if it is skipped there is none.
             sides.names.remove(name);
         } else if sides.names.has(name) {
-            return Err(Fault::StatementInUse { name: shown(name) });
+            return self.parse_twice(name, sides);
         }
         let may_step = sides.exchange.may_step();
         let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
@@ -242,6 +245,22 @@ impl Stock {
         } else {
             self.prepare(statement, step, Some(name), sides);
         }
+        Ok(())
+    }
+
+    /// A client gives a name that it has given already. The server is to refuse that: it is told to prepare under our name what it has there, for
+    /// should it not have that after all, nobody must get another text.
+    fn parse_twice(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
+        let (step, id) = sides.names.named.get(name).map_or((0, 0), |named| (named.step, named.statement.id()));
+        // What may still come to nothing would leave the name free.
+        let now = State::Sent { step, epoch: sides.exchange.epoch() };
+        let is_certain = step == 0 || self.held.get(&id).is_some_and(|held| held.state == now);
+        let may_ask = sides.follows && is_certain && sides.exchange.may_step();
+        let statement = if may_ask { self.prepared(name, sides)? } else { None };
+        let Some(statement) = statement else { return Err(Fault::StatementInUse { name: shown(name) }) };
+        send_parse(&statement, Vec::new(), sides);
+        self.pending.push_back(Pending::Twice { name: name.into() });
+        sides.exchange.asked_step(Step::Client);
         Ok(())
     }
 
@@ -372,6 +391,13 @@ impl Stock {
                 (step, name)
             }
             Pending::Found { step, name } => (step, Some(name)),
+            Pending::Twice { name } => {
+                // Its client believes that it means the new text: it is not to get the old one.
+                if let Some(names) = names {
+                    names.mistake(name);
+                }
+                return;
+            }
             Pending::Close { .. } | Pending::Dropped { .. } | Pending::Unnamed => return,
         };
         let (Some(names), Some(name)) = (names, name) else { return };
@@ -393,6 +419,13 @@ impl Stock {
                 (step, name)
             }
             Pending::Found { step, name } => (step, Some(name)),
+            Pending::Twice { name } => {
+                // The first of several is undone last, and the others are skipped.
+                if let Some(names) = names {
+                    names.twice = Some(name);
+                }
+                return;
+            }
             Pending::Unnamed => return,
             Pending::Close { id, was, .. } => {
                 if let Some(was) = was {
@@ -453,7 +486,7 @@ impl Stock {
     fn never_closed(&mut self, id: u64, still: Held) {
         let next = self.pending.iter_mut().find(|pending| match pending {
             Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
-            Pending::Found { .. } | Pending::Dropped { .. } | Pending::Unnamed => false,
+            Pending::Found { .. } | Pending::Twice { .. } | Pending::Dropped { .. } | Pending::Unnamed => false,
         });
         match next {
             Some(Pending::Close { was, .. }) => *was = Some(still),
@@ -487,52 +520,15 @@ impl Stock {
                 Pending::Dropped { was, .. } if names.is_some() && was.as_ref().is_some_and(|was| was.step == 0) => {
                     *was = None;
                 }
-                Pending::Dropped { .. } | Pending::Parse { .. } | Pending::Found { .. } | Pending::Unnamed => {}
+                Pending::Dropped { .. }
+                | Pending::Parse { .. }
+                | Pending::Found { .. }
+                | Pending::Twice { .. }
+                | Pending::Unnamed => {}
             }
         }
         if let Some(names) = names {
             names.drop_settled();
-        }
-    }
-
-    /// The server has refused something with this `ErrorResponse`. What it says about statements is believed: one that it does
-    /// not have, or has already, and plans that do not fit their tables any more.
-    pub fn refused(&mut self, body: &[u8]) {
-        let field = |kind: u8| body.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(&[kind]));
-        // `PGBOUNCER_7` stands in the message whatever its language.
-        let id = || number_in(field(b'M')?);
-        match field(b'C') {
-            Some(b"26000") => {
-                if let Some(held) = id().and_then(|id| self.held.get_mut(&id)) {
-                    held.state = State::Doubted;
-                }
-            }
-            Some(b"42P05") => {
-                self.taken.extend(id());
-                if self.taken.len() > TAKEN_MAX {
-                    self.taken.remove(0);
-                }
-            }
-            // "cached plan must not change result type": which statement's is not said. The routine's name is not translated.
-            Some(b"0A000") if field(b'R') == Some(b"RevalidateCachedQuery") => self.doubt(|_| true),
-            _ => {}
-        }
-    }
-
-    /// A parameter has changed during a loan: what was prepared in it may have been read before or after that.
-    pub fn doubt_this_loan(&mut self) {
-        let loan = self.loan;
-        self.doubt(|held| held.loan == loan);
-    }
-
-    fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
-        // What is to be closed stays if that is skipped.
-        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
-            Pending::Close { was, .. } => was.as_mut(),
-            _ => None,
-        });
-        for held in self.held.values_mut().chain(closing).filter(|held| which(held)) {
-            held.state = State::Doubted;
         }
     }
 
@@ -592,17 +588,8 @@ pub(super) fn unsettled(dialect: &[u8]) -> Rc<[u8]> {
     [b"?", dialect].concat().into()
 }
 
-/// The number behind the first name of ours.
-fn number_in(text: &[u8]) -> Option<u64> {
-    let at = text.windows(PREFIX.len()).position(|part| part == PREFIX.as_bytes())?;
-    let mut digits = text[at + PREFIX.len()..].iter().take_while(|byte| byte.is_ascii_digit());
-    digits.try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
-}
-
 /// A table may change by other ways than through us: what was prepared so long ago is prepared anew for who prepares it first.
 const UNSEEN_MAX: Duration = Duration::from_secs(30);
-/// Numbers of statements that somebody else has made are remembered up to so many.
-const TAKEN_MAX: usize = 64;
 /// A longer text is sent from where it is kept.
 const COPIED_BYTES_MAX: usize = 1024;
 /// What a name takes beside its bytes, about.

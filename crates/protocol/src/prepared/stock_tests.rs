@@ -446,6 +446,57 @@ fn where_sessions_follow_the_server_says_that_there_is_none_unless_it_is_named_a
 }
 
 #[test]
+fn where_sessions_follow_the_server_says_that_a_name_is_in_use() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    t.parse(&mut ann, "a", "select 1");
+    t.parse(&mut ann, "z", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    let again = "Parse PGBOUNCER_1 select 1, Parse PGBOUNCER_1 select 1";
+    assert_eq!(t.parse(&mut ann, "z", "select 2"), again, "not the new text: nobody is to get that");
+    assert_eq!(t.parse(&mut ann, "a", "select 2"), "Parse PGBOUNCER_1 select 1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "1EZ"), "EZ");
+    let error = |code: &str| format!("SERROR\0C{code}\0M\"PGBOUNCER_1\" exists\0\0").into_bytes();
+    t.server.stock.refused(&error("42P05"));
+    assert_eq!(ann.reworded(&error("42P05")).as_deref(), Some(&b"SERROR\0C42P05\0M\"z\" exists\0\0"[..]));
+    assert_eq!(ann.reworded(&error("26000")).as_deref(), Some(&b"SERROR\0C26000\0M\"a\" exists\0\0"[..]));
+    assert_eq!(ann.reworded(&error("42P01")), None);
+    assert_eq!((ann.count(), t.bind(&mut ann, "a").as_str()), (2, "Bind PGBOUNCER_1"), "it is what it was");
+}
+
+#[test]
+fn a_name_given_twice_means_nothing_if_the_server_does_not_refuse_that() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.parse(&mut ann, "a", "select 2");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "1Z"), "1Z", "somebody has dropped all of them in a function");
+    assert_eq!(t.bind(&mut ann, "a"), "as it is", "not the old text either");
+}
+
+#[test]
+fn a_name_that_may_come_to_nothing_in_another_batch_is_not_given_twice() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    t.parse(&mut ann, "a", "select 1");
+    assert_eq!(
+        t.parse(&mut ann, "a", "select 2"),
+        "Parse PGBOUNCER_1 select 1",
+        "skipped with the first, if that fails"
+    );
+    t.asked(b"S");
+    let again = Ask::Parse { name: b"a", text: b"select 3\0\0\0" };
+    assert_eq!(t.try_ask(&mut ann, again), Err(Fault::StatementInUse { name: "a".into() }));
+    assert_eq!(t.hears(&mut ann, "1EZ"), "1EZ");
+}
+
+#[test]
 fn a_server_that_has_dropped_all_has_none() {
     let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
     t.parse(&mut ann, "a", "select 1");

@@ -1,0 +1,85 @@
+//! What a server refuses, as far as that is about statements.
+//!
+//! Always true: what a server says that it has or has not is believed; a client is told of its statements by its own names.
+//! Not here: what a refused step means for the names and statements that it was to give (`stock`).
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::PREFIX;
+use super::names::Names;
+use super::stock::{Held, Pending, State, Stock};
+
+impl Stock {
+    /// The server has refused something with this `ErrorResponse`. What it says about statements is believed: one that it does
+    /// not have, or has already, and plans that do not fit their tables any more.
+    pub fn refused(&mut self, body: &[u8]) {
+        let field = |kind: u8| body.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(&[kind]));
+        // `PGBOUNCER_7` stands in the message whatever its language.
+        let id = || our_name_in(field(b'M')?).map(|(id, _)| id);
+        match field(b'C') {
+            Some(b"26000") => {
+                if let Some(held) = id().and_then(|id| self.held.get_mut(&id)) {
+                    held.state = State::Doubted;
+                }
+            }
+            Some(b"42P05") => {
+                // It is expected of what is known to be there.
+                let is_new = |id: &u64| self.held.get(id).is_none_or(|held| held.state != State::Sure);
+                let taken = id().filter(is_new);
+                self.taken.extend(taken);
+                if self.taken.len() > TAKEN_MAX {
+                    self.taken.remove(0);
+                }
+            }
+            // "cached plan must not change result type": which statement's is not said. The routine's name is not translated.
+            Some(b"0A000") if field(b'R') == Some(b"RevalidateCachedQuery") => self.doubt(|_| true),
+            _ => {}
+        }
+    }
+
+    /// A parameter has changed during a loan: what was prepared in it may have been read before or after that.
+    pub fn doubt_this_loan(&mut self) {
+        let loan = self.loan;
+        self.doubt(|held| held.loan == loan);
+    }
+
+    fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
+        // What is to be closed stays if that is skipped.
+        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
+            Pending::Close { was, .. } => was.as_mut(),
+            _ => None,
+        });
+        for held in self.held.values_mut().chain(closing).filter(|held| which(held)) {
+            held.state = State::Doubted;
+        }
+    }
+}
+
+impl Names {
+    /// What the server says of a statement that it knows by our name, said of the client's: `None` where nothing is to be replaced. `body` is that of an
+    /// `ErrorResponse`.
+    #[must_use]
+    pub fn reworded(&mut self, body: &[u8]) -> Option<Vec<u8>> {
+        let twice = self.twice.take();
+        if !body.split(|&byte| byte == 0).any(|field| matches!(field, b"C42P05" | b"C26000")) {
+            return None;
+        }
+        let (id, place) = our_name_in(body)?;
+        let means = |name: &Rc<[u8]>| self.named.get(name).is_some_and(|named| named.statement.id() == id);
+        let name = twice.as_ref().into_iter().chain(self.named.keys()).find(|name| means(name))?;
+        Some([&body[..place.start], name, &body[place.end..]].concat())
+    }
+}
+
+/// The first name of ours in a text: its number, and where it stands.
+pub(super) fn our_name_in(text: &[u8]) -> Option<(u64, Range<usize>)> {
+    let at = text.windows(PREFIX.len()).position(|part| part == PREFIX.as_bytes())?;
+    let digits = at + PREFIX.len();
+    let count = text[digits..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&text[digits..digits + count]).ok()?.parse().ok()?;
+    Some((number, at..digits + count))
+}
+
+/// Numbers of statements that somebody else has made are remembered up to so many.
+const TAKEN_MAX: usize = 64;

@@ -183,6 +183,23 @@ pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &Hous
     assert_eq!(pooler.client("u", "listen_alone").value("select 1"), "1");
 }
 
+/// Where a reload leaves but one server, that is not for listening.
+pub(crate) fn a_reload_that_leaves_one_server_ends_the_session_for_all(house: &House) {
+    let ini = house.ini("listen_less", &["pool_mode = transaction", "default_pool_size = 3"]);
+    let pooler = house.start(&ini);
+    let (mut one, mut two) = (pooler.client("u", "listen_less"), pooler.client("u", "listen_less"));
+    one.run("listen news");
+    await_moved(house, &pooler, "listen_less");
+    pooler.rewrite(&ini.set("max_db_connections = 1"));
+    pooler.console("RELOAD");
+    assert_eq!(two.value("select 1"), "1");
+    assert_eq!(one.answer().errors.last().expect("an error").text, "notifications may have been lost");
+    let mut again = pooler.client("u", "listen_less");
+    again.run("listen news");
+    house.postgres.client("listen_less").run("notify news, 'x'");
+    assert_eq!(again.heard(1), ["news x"]);
+}
+
 /// The server that listens for all is beside those of its pool, however few these are and whatever keeps them.
 pub(crate) fn who_listens_for_all_takes_no_server_from_the_pool(house: &House) {
     let pooler = house.pooler("listen_beside", &["pool_mode = transaction", "default_pool_size = 1"]);

@@ -10,7 +10,7 @@ use tests::peer::Peer;
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
 use tests::runner::skip;
-use tests::wait::{LIMIT, wait_for, wait_until};
+use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
@@ -49,20 +49,15 @@ impl Group {
 
     /// A client of this very process.
     fn client(&self, number: usize, user: &str, database: &str) -> Client {
-        let mut peer = knock(&self.poolers[number]);
+        let mut peer = self.poolers[number].knock();
         peer.send(&message::startup(0, &[("user", user), ("database", database)]));
         Client::finish_login(peer, LIMIT).expect("the login succeeds")
     }
 }
 
-/// A connection to this very process, which opens its port a moment before its unix socket.
-fn knock(pooler: &Pooler) -> Peer {
-    wait_for("the unix socket answers", LIMIT, || Peer::unix(&pooler.socket()).ok())
-}
-
 /// A cancel request to this very process.
 fn request(pooler: &Pooler, key: &(u32, Vec<u8>)) -> Peer {
-    let mut peer = knock(pooler);
+    let mut peer = pooler.knock();
     peer.send(&message::cancel_request(key.0, &key.1));
     peer
 }

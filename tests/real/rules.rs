@@ -75,7 +75,7 @@ pub(crate) fn a_peer_is_who_the_system_says(house: &House) {
     let rules = "local pgbouncer all trust\nlocal all all peer map=here\nhost all all all trust\n";
     let pooler = pooler(house, rules, &format!("here {me} u\nhere somebody v\n"));
     let enter = |user: &str| {
-        let mut peer = Peer::unix(&pooler.socket()).expect("the socket answers");
+        let mut peer = pooler.knock();
         peer.send(&message::startup(0, &[("user", user), ("database", "postgres")]));
         Client::finish_login(peer, LIMIT)
     };

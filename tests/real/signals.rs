@@ -17,7 +17,7 @@ pub(crate) fn sigterm_waits_for_the_clients(house: &House) {
     assert_eq!(client.value("select 1"), "1");
     assert_eq!(client.value("select 2"), "2");
     // The unix socket still answers, but only the console is let in.
-    let mut peer = Peer::unix(&pooler.socket()).expect("the unix socket stays");
+    let mut peer = pooler.knock();
     peer.send(&message::startup(0, &[("user", "u"), ("database", "signal_term")]));
     assert_eq!(Client::finish_login(peer, LIMIT).map(|_| ()).expect_err("refused").text, "pooler is shutting down");
     assert!(pooler.is_running());

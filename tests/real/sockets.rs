@@ -19,7 +19,7 @@ pub(crate) fn clients_come_over_the_unix_socket(house: &House) {
     let pooler = house.start(&Ini::new(&house.line("postgres")).set("unix_socket_mode = 0770"));
     let mode = || std::fs::metadata(pooler.socket()).map_or(0, |file| file.permissions().mode() & 0o777);
     wait_until("the socket file has its mode", LIMIT, || mode() == 0o770);
-    let mut client = login(Peer::unix(&pooler.socket()).expect("the socket answers"), "postgres");
+    let mut client = login(pooler.knock(), "postgres");
     assert_eq!(client.value("select 1"), "1");
     let row = pooler.console("SHOW CLIENTS");
     assert!(

@@ -90,7 +90,7 @@ pub(crate) fn everybody_goes_on_in_the_new_process(house: &House) {
     let mut pooler = house.start(&ini);
     let mut idle = pooler.client("u", "take_all");
     idle.run("set application_name = 'idle one'");
-    let mut by_unix = Peer::unix(&pooler.socket()).expect("the unix socket is there");
+    let mut by_unix = pooler.knock();
     by_unix.send(&message::startup(0, &[("user", "v"), ("database", "take_all")]));
     let mut by_unix = Client::finish_login(by_unix, LIMIT).expect("let in");
     let mut inside = pooler.client("u", "take_all");

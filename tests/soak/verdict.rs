@@ -30,6 +30,8 @@ pub(crate) fn may_end(complaint: &Complaint) -> bool {
     match complaint.code.as_str() {
         "57P01" => complaint.text == "terminating connection due to administrator command",
         "08P01" => ENDS.iter().any(|start| complaint.text.starts_with(start)),
+        // A question behind a slow proxy, or on a busy machine.
+        "08006" => complaint.text == "the session's state could not be read from its server",
         _ => false,
     }
 }

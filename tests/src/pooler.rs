@@ -16,9 +16,10 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::client::{Answer, Client};
+use crate::peer::Peer;
 use crate::place::{Place, free_port};
 use crate::program;
-use crate::wait::{LIMIT, try_wait_for, wait_until};
+use crate::wait::{LIMIT, try_wait_for, wait_for, wait_until};
 
 /// What is to be written into the configuration.
 #[derive(Debug, Clone, Default)]
@@ -197,6 +198,14 @@ impl Pooler {
     /// Its unix socket.
     pub fn socket(&self) -> PathBuf {
         self.directory.join(format!(".s.PGSQL.{}", self.port))
+    }
+
+    /// A connection by its unix socket, which it opens a moment after its port.
+    ///
+    /// # Panics
+    /// When it does not listen there.
+    pub fn knock(&self) -> Peer {
+        wait_for("the unix socket answers", LIMIT, || Peer::unix(&self.socket()).ok())
     }
 
     /// Its directory: `ini`, `users`, `log`.

@@ -45,6 +45,7 @@ impl<I: Io> Worker<I> {
         self.apply_limits();
         self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
         self.close_obsolete_sessions();
+        self.end_lonely_listening();
         self.renew_peers();
         self.arm_sweep();
         if self.shutdown.is_none() {

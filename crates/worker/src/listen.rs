@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::planted::{self, Planted};
 use base::{Key, Slab};
 use config::{NotifyLost, Policy};
-use pool::{ClientKey, Event, ServerKey};
+use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Ear, Kind, Look, MARKS, channel_of, mark_of};
 use reactor::{Io, Level};
@@ -210,14 +210,36 @@ impl<I: Io> Worker<I> {
         let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
         let Some(place) = self.places.pool(server.pool) else { return false };
-        // The only server that there may be cannot do nothing but listen. It is beside those of its pool.
+        is_read && self.may_listen_beside(server.pool) && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
+    }
+
+    /// Whether a pool may have a server that does nothing but listen, beside one that works: the limit of its own size does not count.
+    fn may_listen_beside(&self, pool: PoolKey) -> bool {
+        let Some(place) = self.places.pool(pool) else { return false };
         let settings = &self.force.settings;
         let entry = self.places.databases[place.database as usize].entry.as_ref();
-        let limits = [
-            entry.and_then(|entry| settings.max_db_connections(entry)),
-            settings.max_user_connections(&place.user_name),
-        ];
-        is_read && !limits.contains(&Some(1)) && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
+        let of_database = entry.and_then(|entry| settings.max_db_connections(entry));
+        of_database != Some(1) && settings.max_user_connections(&place.user_name) != Some(1)
+    }
+
+    /// Limits have changed: where the only server that there may be listens for all, nothing else would be done any more. Who listens keeps
+    /// its own server; who has none any more is disconnected, since it would hear nothing.
+    pub(crate) fn end_lonely_listening(&mut self) {
+        for number in 0..self.places.databases.len() as u32 {
+            let place = &self.places.databases[number as usize];
+            let session = place.listening.session.and_then(|session| self.clients.get(session));
+            let Some(Client { stage: ClientStage::Ready(Ready { pool, .. }), .. }) = session else { continue };
+            if self.may_listen_beside(*pool) {
+                continue;
+            }
+            let (name, channels) = (place.name.clone(), &place.listening.channels);
+            let channels: Vec<_> = channels.iter().map(|(channel, entry)| (channel.clone(), entry.number)).collect();
+            for (channel, number) in channels {
+                self.heard(&name, &channel, number, Some("they may have one server only"));
+                (self.posts.control)(ToControl::Unlisten { database: name.clone(), channel });
+            }
+            self.renew_listener(number);
+        }
     }
 
     /// A client listens to a channel.

@@ -50,6 +50,8 @@ pub(crate) struct Checkers {
     is_mad: bool,
     /// Databases may have been removed, or their clients killed.
     pub(crate) was_removed: bool,
+    /// How many clients had more to be told than they took, and have not been told so.
+    overflows: u32,
     /// The most that had a server at once in the present census.
     pub(crate) census_most: usize,
     /// When another process took over.
@@ -74,6 +76,7 @@ impl Checkers {
             has_shared_limits: plan.shape.has_shared_limits(),
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_removed: false,
+            overflows: 0,
             census_most: 0,
             restarted: Time(0),
             counters: Counters::default(),
@@ -171,6 +174,11 @@ impl Checkers {
                     witness.count("starved beside a busy pool");
                     return;
                 }
+                if text == NEWS_LOST && self.overflows > 0 {
+                    self.overflows -= 1;
+                    witness.count("told too much to take");
+                    return;
+                }
                 let is_healing = matches!(self.phase, Phase::Healing { .. });
                 if is_healing && archive.is_outdated(text, &who.user)
                     || archive.excuses(text, &who.user, is_excused, witness.now)
@@ -209,6 +217,7 @@ impl Checkers {
         if let Some((name, _)) = line.strip_prefix("dropping database '").and_then(|rest| rest.split_once('\'')) {
             self.counters.forget(name);
         }
+        self.overflows += u32::from(line.contains(OVERFLOW));
         let Some((who, why)) = line.split_once("closing because: ") else { return };
         let why = why.rsplit_once(" (age=").map_or(why, |(why, _)| why);
         if who.starts_with("C-") {
@@ -263,7 +272,7 @@ impl World {
                     }
                 }
                 // Its server was left in the middle of that, and is mended.
-                Err(own) if self.listeners.has_left(&own, hit.requested) => {
+                Err(own) if self.listeners.has_left(net, &own, hit.requested) => {
                     self.witness.count("cancels of who listens")
                 }
                 Err(own) => {
@@ -394,6 +403,8 @@ pub(crate) const EVERYTHING: Parts = Parts {
 pub(crate) const AT_REST: u64 = 0;
 /// Why a client may be refused at any time that changed its session in the same loan as a COPY failed.
 const STATE_LOST: &str = "the session's settings cannot be followed through a failed COPY";
+/// What the log says of a client that does not take what it is told (`notify_queue_size`).
+const OVERFLOW: &str = "more notifications wait for it than notify_queue_size allows";
 /// What a client is told that may have missed something.
 const NEWS_LOST: &str = "notifications may have been lost";
 /// Why a client may be refused while something is wrong.

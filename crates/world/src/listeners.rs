@@ -105,11 +105,12 @@ impl Listeners {
         self.all.iter().all(|one| matches!(one.stage, Stage::Away) && one.orders.is_empty())
     }
 
-    /// Whether these are the words of a session for all that ended right before or after then.
-    pub(crate) fn has_left(&self, words: &str, then: Time) -> bool {
+    /// Whether these are the words of a session for all that ended right before or after then, or has been ended and does not know it yet.
+    pub(crate) fn has_left(&self, net: &Net, words: &str, then: Time) -> bool {
         let is_its = words.starts_with("LISTEN \"") || words.starts_with("UNLISTEN \"");
         let is_near = |ended: Time| ended.0.abs_diff(then.0) < NEAR.as_micros() as u64;
-        is_its && self.all.iter().any(|one| is_near(one.ended))
+        let is_cut = |end: u32| net.end(end ^ 1).is_closed;
+        is_its && self.all.iter().any(|one| is_near(one.ended) || one.end().is_some_and(is_cut))
     }
 
     /// Whether somebody listens for all as this user, or has done so since then: that server is beside those of its pool.

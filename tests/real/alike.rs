@@ -375,7 +375,11 @@ const FUNCTIONS: &str = "
         $$ begin execute 'prepare ' || $1 || ' as select set_config(''app.other'', ''' || $1 || ''', false)'; end $$;
     create function makes(text) returns void language plpgsql as
         $$ begin execute 'create temp table ' || $1 || '(a int)'; end $$;
-    create table kept (a int); grant all on kept to u";
+    create table kept (a int); grant all on kept to u;
+    create table who as select 'public' as a; create table one.who as select 'one' as a; create table two.who as select 'two' as a;
+    create table one.kind as select 1 as a; create table two.kind as select 'text' as a;
+    grant usage on schema one, two to public; grant select on who, one.who, two.who, one.kind, two.kind to public;
+    create function whose() returns text language sql as $$ select a from who $$";
 
 /// What a client sees of its session.
 const HAS: &str = "
@@ -395,7 +399,7 @@ const KEEPS: &str = "select exists(select from pg_locks where locktype = 'adviso
 
 /// What the protocol prepares has none of these in it: whether a name means anything is told with the Bind, not with the Parse, where the
 /// server has a statement of this text already.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "t0",
     "t1",
     "t2",
@@ -409,10 +413,11 @@ const NAMES: [&str; 13] = [
     "listens(",
     "prepares(",
     "makes(",
+    "kind",
 ];
 
 /// Steps that begin a transaction, or have a session keep its server.
-const KEEPING: [&str; 22] = [
+const KEEPING: [&str; 24] = [
     "begin",
     "begin",
     "begin; set app.tenant = 'b#'",
@@ -435,9 +440,11 @@ const KEEPING: [&str; 22] = [
     "begin; set local app.tenant = 'gone'; select touch('app.other', 'kept'); commit",
     "begin; listen n#; rollback",
     "do $$ begin perform makes('t#'); perform locks(#); end $$",
+    "begin; set local search_path = one; select a from who",
+    "begin; set search_path = two; savepoint s#; select a from kind",
 ];
 
-const STEPS: [&str; 82] = [
+const STEPS: [&str; 93] = [
     "set app.tenant = 't#'",
     "set app.tenant to default",
     "set session app.other to 'o#'",
@@ -520,4 +527,15 @@ const STEPS: [&str; 82] = [
     "notify n#; notify n#; notify n1, 'other'",
     "unlisten n#",
     "unlisten *",
+    "select a from who",
+    "select a from who",
+    "select a, # from who",
+    "select whose()",
+    "select a from kind",
+    "prepare p# as select a from who",
+    "set search_path = one",
+    "set local search_path = two",
+    "select set_config('search_path', 'one', true)",
+    "select set_config('search_path', 'two', false)",
+    "do $$ begin perform set_config('search_path', 'one', false); end $$",
 ];

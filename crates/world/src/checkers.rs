@@ -50,6 +50,8 @@ pub(crate) struct Checkers {
     is_mad: bool,
     /// Databases may have been removed, or their clients killed.
     pub(crate) was_removed: bool,
+    /// The settings by which it may be told that it keeps a server.
+    limits_of_pins: Vec<&'static str>,
     /// How many clients had more to be told than they took, and have not been told so.
     overflows: u32,
     /// The most that had a server at once in the present census.
@@ -76,6 +78,7 @@ impl Checkers {
             has_shared_limits: plan.shape.has_shared_limits(),
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_removed: false,
+            limits_of_pins: plan.shape.limits_of_pins(),
             overflows: 0,
             census_most: 0,
             restarted: Time(0),
@@ -177,6 +180,10 @@ impl Checkers {
                 if text == NEWS_LOST && self.overflows > 0 {
                     self.overflows -= 1;
                     witness.count("told too much to take");
+                    return;
+                }
+                if self.limits_of_pins.iter().any(|limit| text.contains(limit)) {
+                    witness.count("told that they keep too much");
                     return;
                 }
                 let is_healing = matches!(self.phase, Phase::Healing { .. });

@@ -4,7 +4,7 @@
 //! Not here: what is said (`app::speech`), what a server has and answers (`session`).
 
 use crate::dice::Dice;
-use crate::plan::Plan;
+use crate::plan::{Plan, Shape};
 
 impl Plan {
     /// In some worlds sessions follow their clients, and some of the people use them.
@@ -26,6 +26,21 @@ impl Plan {
         }
         self.draw_listeners();
         self.draw_statements();
+        self.draw_limits();
+    }
+
+    /// In some of them few may keep a server, or not for long.
+    fn draw_limits(&mut self) {
+        let mut dice = Dice::new(self.seed, LIMITS_STREAM);
+        if self.is_calm || !dice.chance(300) {
+            return;
+        }
+        if dice.chance(600) {
+            self.shape.set("max_pinned_servers", dice.among(1..=2));
+        }
+        if dice.chance(600) {
+            self.shape.set("pinned_server_timeout", dice.among(1..=3));
+        }
     }
 
     /// In some of them those who mark their sessions prepare statements by SQL, too.
@@ -62,8 +77,18 @@ impl Plan {
     }
 }
 
+impl Shape {
+    /// The limits that hold for who keeps a server.
+    pub(crate) fn limits_of_pins(&self) -> Vec<&'static str> {
+        let limits = ["max_pinned_servers", "pinned_server_timeout"];
+        limits.into_iter().filter(|name| self.settings.contains_key(name)).collect()
+    }
+}
+
 /// The stream of chance for who listens.
 const LISTENERS_STREAM: u64 = u64::MAX - 45;
+/// The stream of chance for who may keep a server.
+const LIMITS_STREAM: u64 = u64::MAX - 47;
 /// The stream of chance for who prepares statements by SQL.
 const STATEMENTS_STREAM: u64 = u64::MAX - 46;
 /// The stream of chance for who marks sessions.

@@ -239,6 +239,8 @@ impl Shape {
             "transaction_timeout",
             "server_lifetime",
             "min_pool_size",
+            "max_pinned_servers",
+            "pinned_server_timeout",
         ] {
             healed.settings.remove(name);
         }

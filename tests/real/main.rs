@@ -117,6 +117,7 @@ fn list() -> Vec<Entry> {
         state::sessions_begin_to_follow_with_a_reload_and_stop_with_another,
         state::a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits,
         state::an_operator_sees_who_keeps_which_server_and_why,
+        state::what_functions_change_is_asked_about_kept_or_ignored,
         state::what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_is_told,
         state::servers_are_kept_by_as_many_clients_and_for_as_long_as_may_be,
         state::who_leaves_at_once_leaves_what_its_server_told,

@@ -320,6 +320,41 @@ pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(h
     assert_eq!(other.value("select 1"), "1");
 }
 
+/// `session_unseen`: what functions change is asked about, keeps the server, or is taken not to be.
+pub(crate) fn what_functions_change_is_asked_about_kept_or_ignored(house: &House) {
+    for way in ["verify", "pin", "ignore"] {
+        let database = format!("state_unseen_{way}");
+        let (size, unseen) = (if way == "pin" { 2 } else { 1 }, format!("session_unseen = {way}"));
+        let settings = ["pool_mode = transaction", &format!("default_pool_size = {size}"), &unseen];
+        let pooler = house.pooler(&database, &settings);
+        let (mut one, mut two) = (pooler.client("u", &database), pooler.client("u", &database));
+        one.run(
+            "create function hides(text) returns text language sql as $$ select set_config('app.tenant', $1, false) $$",
+        );
+        one.run("select 1");
+        let tenant = "select coalesce(current_setting('app.tenant', true), '')";
+        let pins = || pooler.console("show pins").rows;
+        for (text, is_left) in [
+            ("select hides('one')", true),
+            ("do $$ begin execute 'select hi' || 'des(''one'')'; end $$", true),
+            ("select set_config('app.tenant', 'one', false)", false),
+        ] {
+            one.run(text);
+            assert_eq!(one.value(tenant), "one", "{way}: {text}");
+            let is_seen_by_another = way == "ignore" && is_left;
+            assert_eq!(two.value(tenant), if is_seen_by_another { "one" } else { "" }, "{way}: {text}");
+            let is_kept = way == "pin" && is_left;
+            assert_eq!(pins().len(), usize::from(is_kept), "{way}: {text}: {:?}", pins());
+            if is_kept {
+                let told = format!("{:?}", pins());
+                assert!(told.contains("whatever a function may have changed (session_unseen)"), "{told}");
+            }
+            one.run("discard all");
+            assert_eq!((one.value(tenant), pins().len()), (String::new(), 0), "{way}: {text}");
+        }
+    }
+}
+
 pub(crate) fn what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_is_told(house: &House) {
     let policy = "session_policy = lock=reject, listen=warn";
     let pooler = house.pooler("state_policy", &["pool_mode = transaction", policy, "max_prepared_statements = 9"]);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pool::Mode;
 
-use crate::catalog::{Policies, SessionState, Words};
+use crate::catalog::{Policies, SessionState, Unseen, Words};
 use crate::host::Host;
 use crate::mistake::Wrong;
 use crate::pairs::{count, limit, mode, pairs, policies, port, time, unrecognized, word};
@@ -51,6 +51,8 @@ pub struct Database {
     pub session_state: Option<SessionState>,
     /// What is done about what sessions hold; what it does not say is the setting of this name.
     pub session_policy: Policies,
+    /// What is done about what functions may have changed in a session.
+    pub session_unseen: Option<Unseen>,
     /// Servers of a pool that may be kept, 0 for any number; `None` is the setting of this name.
     pub max_pinned_servers: Option<u32>,
     /// For how long (`Some(None)` is for ever); `None` is the setting of this name.
@@ -139,6 +141,7 @@ impl Database {
             pool_mode: None,
             session_state: None,
             session_policy: Policies::default(),
+            session_unseen: None,
             max_pinned_servers: None,
             pinned_server_timeout: None,
             max_db_connections: None,
@@ -194,6 +197,7 @@ impl Database {
             "pool_mode" => self.pool_mode = Some(mode(value)?),
             "session_state" => self.session_state = Some(word(key, value)?),
             "session_policy" => self.session_policy = policies(value)?,
+            "session_unseen" => self.session_unseen = Some(word(key, value)?),
             "max_pinned_servers" => self.max_pinned_servers = count(key, value)?,
             "pinned_server_timeout" => {
                 self.pinned_server_timeout = time(key, value)?.map(|limit| (!limit.is_zero()).then_some(limit));
@@ -282,6 +286,7 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "replication_pool_size",
     "session_state",
     "session_policy",
+    "session_unseen",
     "max_pinned_servers",
     "pinned_server_timeout",
 ];

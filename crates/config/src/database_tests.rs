@@ -26,6 +26,7 @@ fn every_documented_key_is_taken() {
             "load_balance_hosts" => "disable",
             "session_state" => "follow",
             "session_policy" => "reject",
+            "session_unseen" => "pin",
             _ => "7",
         };
         let text = format!("{key}={value}");

@@ -24,7 +24,7 @@ mod user;
 
 pub use catalog::{
     AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, NotifyLost, Policies, Policy, Reload,
-    SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
+    SessionState, Settings, Shown, State, TlsMode, Unseen, reference, syslog_facility,
 };
 pub use database::{Database, LoadBalance, Password};
 pub use homes::Homes;

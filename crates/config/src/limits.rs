@@ -10,7 +10,7 @@ use std::time::Duration;
 use pool::{Limits, Mode, Reuse};
 use protocol::state::Kind as Holding;
 
-use crate::catalog::{CheckQuery, Policy, SessionState, Settings};
+use crate::catalog::{CheckQuery, Policy, SessionState, Settings, Unseen};
 use crate::database::{Database, RESERVED};
 use crate::user::UserSettings;
 
@@ -22,6 +22,8 @@ pub struct PinRules {
     pub servers_max: Option<u32>,
     /// So long may one be kept; `None` is for ever.
     pub age_max: Option<Duration>,
+    /// What is done about what functions may have changed.
+    pub unseen: Unseen,
 }
 
 impl PinRules {
@@ -108,6 +110,7 @@ impl Settings {
             policies: Holding::ALL.map(policy),
             servers_max: above_zero(database.max_pinned_servers.unwrap_or(self.max_pinned_servers)),
             age_max: database.pinned_server_timeout.unwrap_or(self.pinned_server_timeout),
+            unseen: database.session_unseen.unwrap_or(self.session_unseen),
         }
     }
 

@@ -334,8 +334,11 @@ impl Reader<'_> {
 
     /// What reads and writes tables, and may call functions.
     fn query(&self, words: Words<'_>) -> Act {
-        let is_hidden = self.knowledge.is_none_or(Knowledge::is_hidden);
-        let touches = if is_hidden { Touches::ANYTHING } else { Touches::NOTHING };
+        let touches = match self.knowledge {
+            None => Touches::ANYTHING,
+            Some(knowledge) if knowledge.is_hidden() => Touches::ANYTHING.with(Touches::CALLS),
+            Some(_) => Touches::NOTHING,
+        };
         self.with_calls(words, Act::other(touches))
     }
 
@@ -348,7 +351,7 @@ impl Reader<'_> {
             let Some(name) = words.name(at) else { return Act::other(Touches::ANYTHING) };
             let name = name.bytes();
             if self.knowledge.is_some_and(|knowledge| knowledge.suspects(name)) {
-                return Act::other(Touches::ANYTHING);
+                return Act::other(Touches::ANYTHING.with(Touches::CALLS));
             }
             touches |= match name {
                 b"set_config" => match configured(&words, at + 1) {
@@ -449,7 +452,7 @@ impl Reader<'_> {
             match () {
                 () if words.is(at, "language") => {
                     if words.unquoted(at + 1).as_deref() != Some("plpgsql") {
-                        return Act::other(Touches::ANYTHING);
+                        return Act::other(self.dark());
                     }
                     at += 1;
                 }
@@ -465,7 +468,19 @@ impl Reader<'_> {
     fn body(&self, body: &[u8]) -> Act {
         let tokens: Vec<Token> = Lexer::new(body, self.dialect).collect();
         let words = Words::new(body, &tokens, self.dialect.encoding);
-        if is_dark(&words) { Act::other(Touches::ANYTHING) } else { self.query(words) }
+        match self.query(words) {
+            _ if is_dark(&words) => Act::other(self.dark()),
+            Act::Other { touches, names } if !touches.is_nothing() => {
+                Act::Other { touches: touches.with(Touches::CALLS), names }
+            }
+            other => other,
+        }
+    }
+
+    /// What a block may do that does not tell.
+    fn dark(&self) -> Touches {
+        let is_trusted = self.knowledge.is_some_and(Knowledge::is_trusting);
+        if is_trusted { Touches::NOTHING } else { Touches::ANYTHING.with(Touches::CALLS) }
     }
 }
 

@@ -13,7 +13,7 @@ fn class(text: &str) -> Class {
 }
 
 fn touches(text: &str) -> Touches {
-    class(text).touches
+    class(text).touches.without(Touches::CALLS)
 }
 
 fn only_act(text: &str) -> Act {
@@ -258,7 +258,8 @@ fn a_semicolon_ends_a_statement_only_outside_of_parentheses() {
 #[test]
 fn what_is_known_of_functions_decides() {
     let (known, hidden) = (Knowledge::new(["set_tenant", "größe"], false), Knowledge::new(["f"], true));
-    let touches = |text: &str, knowledge| classify(text.as_bytes(), Dialect::default(), knowledge).touches;
+    let all = |text: &str, knowledge| classify(text.as_bytes(), Dialect::default(), knowledge).touches;
+    let touches = |text: &str, knowledge| all(text, knowledge).without(Touches::CALLS);
     assert_eq!(touches("SELECT app.set_tenant(7)", Some(&known)), Touches::ANYTHING);
     assert_eq!(touches("SELECT (t).Set_Tenant FROM t", Some(&known)), Touches::ANYTHING);
     assert_eq!(touches("CALL other(7)", Some(&known)), Touches::NOTHING);
@@ -268,6 +269,32 @@ fn what_is_known_of_functions_decides() {
     assert_eq!(touches("SELECT 1", None), Touches::ANYTHING);
     assert_eq!(touches("SELECT 1", Some(&hidden)), Touches::ANYTHING);
     assert_eq!(touches("SHOW work_mem", None), Touches::NOTHING);
+}
+
+#[test]
+fn what_functions_and_blocks_may_do_is_told_from_what_a_text_says() {
+    let knowledge = Knowledge::new(["f"], false);
+    let trusting = Knowledge::trusting();
+    for (text, calls, is_trusted) in [
+        ("select f(1)", true, true),
+        ("select set_config('a.b', 'c', false)", false, false),
+        ("select pg_advisory_lock(1)", false, false),
+        ("do $$ begin execute 'se' || 't a.b = 1'; end $$", true, true),
+        ("do language plpython3u $$ x = 1 $$", true, true),
+        ("do $$ begin perform set_config('a.b', 'c', false); end $$", true, false),
+        ("do $$ begin null; end $$", false, true),
+        ("listen a", false, false),
+        ("prepare p as select f(1)", false, false),
+        ("wat", false, false),
+    ] {
+        let read = |knowledge| classify(text.as_bytes(), Dialect::default(), Some(knowledge)).touches;
+        assert_eq!(read(&knowledge).has(Touches::CALLS), calls, "{text}");
+        assert_eq!(read(&trusting).is_nothing(), is_trusted, "{text}");
+    }
+    let hidden = Knowledge::new(["f"], true);
+    let touches = classify(b"select 1", Dialect::default(), Some(&hidden)).touches;
+    assert_eq!(touches, Touches::ANYTHING.with(Touches::CALLS), "a trigger may call it");
+    assert_eq!(classify(b"select 1", Dialect::default(), None).touches, Touches::ANYTHING, "nobody knows yet");
 }
 
 #[test]

@@ -37,6 +37,8 @@ impl Touches {
     pub const FUNCTIONS: Self = Self(1 << 9);
     /// A setting whose name nobody has told: it stands in no text.
     pub const UNTOLD: Self = Self(1 << 10);
+    /// What else is touched may be so by a function that is called, or by a block (`DO`).
+    pub const CALLS: Self = Self(1 << 11);
     /// Anything at all, as far as there is something to ask about: nobody can tell which libraries are loaded.
     pub const ANYTHING: Self = Self(((1 << 10) - 1) & !Self::LIBRARIES.0);
 
@@ -99,11 +101,12 @@ impl std::fmt::Debug for Touches {
             "slots",
             "functions",
             "untold",
+            "calls",
         ];
         let held = names.iter().enumerate().filter(|(place, _)| self.0 & 1 << place != 0).map(|(_, name)| *name);
         match *self {
             Self::NOTHING => f.write_str("nothing"),
-            Self::ANYTHING => f.write_str("anything"),
+            all if all.without(Self::CALLS) == Self::ANYTHING => f.write_str("anything"),
             _ => f.write_str(&held.collect::<Vec<_>>().join("+")),
         }
     }
@@ -145,6 +148,8 @@ pub struct Knowledge {
     settings: BTreeSet<Box<str>>,
     /// Whether one of them is called where no text of a client says so: by a trigger, a view, a policy, an operator.
     is_hidden: bool,
+    /// Whether a block that does not tell what it does is taken to do nothing.
+    is_trusting: bool,
 }
 
 impl Knowledge {
@@ -153,7 +158,13 @@ impl Knowledge {
         let names: BTreeSet<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
         let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
         let has_foreign = names.iter().any(|name| !name.is_ascii());
-        Self { has_foreign, lengths, names, is_hidden, settings: BTreeSet::new() }
+        Self { has_foreign, lengths, names, is_hidden, settings: BTreeSet::new(), is_trusting: false }
+    }
+
+    /// No function is known to change the session, and whatever does not tell is taken not to.
+    #[must_use]
+    pub fn trusting() -> Self {
+        Self { is_trusting: true, ..Self::default() }
     }
 
     /// Reads what the functions of a database do: who touches the session, and who mentions one that does.
@@ -194,6 +205,12 @@ impl Knowledge {
     #[must_use]
     pub fn lengths(&self) -> u64 {
         if self.has_foreign { u64::MAX } else { self.lengths }
+    }
+
+    /// Whether a block that does not tell what it does is taken to do nothing.
+    #[must_use]
+    pub fn is_trusting(&self) -> bool {
+        self.is_trusting
     }
 
     /// Whether any statement that reads or writes a table may change the session.

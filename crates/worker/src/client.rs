@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
+use config::Unseen;
 use pool::{Event, Haste, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
@@ -394,9 +395,10 @@ impl<I: Io> Worker<I> {
         let (tally, reuses) = (Tally::default(), self.force.settings.reuse_unnamed_statements);
         let mut following = Following { max, follows, reuses, library, moment, tracked, tally, unbound: None };
         let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        let unseen = rules.map_or(Unseen::Verify, |rules| rules.unseen);
         let rules = rules.filter(|rules| follows && rules.has_refusals()).cloned();
         let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];
-        let learned = (learned, &mut self.places.scopes);
+        let learned = (learned, unseen, &mut self.places.scopes);
         let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked, self.now));
         let bytes = chunk.bytes();
         let kept = match (max, reuses) {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use base::Time;
 use base::planted::{self, Planted};
-use config::Policy;
+use config::{Policy, Unseen};
 use pool::{ClientKey, Likeness, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Kind, Look, Overrides, Pin, Statements};
@@ -143,6 +143,8 @@ impl<I: Io> Worker<I> {
             self.marked(server_key, client_key, *look);
             return;
         }
+        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        let is_pinned = rules.is_some_and(|rules| rules.unseen == Unseen::Pin);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let traces = ready.traces.get_or_insert_default();
         match look.end() {
@@ -165,7 +167,7 @@ impl<I: Io> Worker<I> {
                     server.stock.doubt_this_loan();
                 }
                 let overrides = shared(overrides);
-                traces.seen(&seen, self.now);
+                traces.seen(&seen, is_pinned, self.now);
                 if seen.asked.has(Touches::STATEMENTS) {
                     server.told_by.doubt();
                 }

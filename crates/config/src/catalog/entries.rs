@@ -14,7 +14,7 @@ use super::kinds::{
 };
 use super::policy::PolicyList;
 use super::shape::catalog;
-use super::words::{AuthType, IoBackend, NotifyLost, SessionState, TlsMode};
+use super::words::{AuthType, IoBackend, NotifyLost, SessionState, TlsMode, Unseen};
 use pool::Mode;
 
 catalog! {
@@ -255,4 +255,6 @@ catalog! {
     reuse_unnamed_statements: Flag = Some("0"), Live, Built;
     /// How long a server stays with a client that has drawn numbers from sequences, where its user's programs ask for them later (`currval`, `lastval`); 0 is not at all.
     sequence_hold_time: Timeout = Some("1"), Live, Built;
+    /// What is done about what functions may have changed in a session: `verify` asks the server, `pin` leaves it to its client, `ignore` takes it to be nothing.
+    session_unseen: Word<Unseen> = Some("verify"), Live, Built;
 }

@@ -62,6 +62,17 @@ pub enum SessionState {
     Follow,
 }
 
+/// What is done about what functions may have changed in a session, where no text tells (`session_unseen`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unseen {
+    /// The server is asked.
+    Verify,
+    /// The client keeps its server.
+    Pin,
+    /// It is taken to be nothing.
+    Ignore,
+}
+
 /// How clients that listen are told that notifications may have been lost (`notify_lost`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotifyLost {
@@ -159,6 +170,11 @@ impl Words for NotifyLost {
 
 impl Words for SessionState {
     const ALL: &'static [(&'static str, Self)] = &[("pgbouncer", Self::Pgbouncer), ("follow", Self::Follow)];
+}
+
+impl Words for Unseen {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("verify", Self::Verify), ("pin", Self::Pin), ("ignore", Self::Ignore)];
 }
 
 impl Words for Mode {

@@ -146,7 +146,7 @@ fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
         let mut look = Look::new(touched, std::iter::empty());
         look.add_custom(["a.b"].into_iter(), is_complete);
         let mut traces = crate::state::Traces::default();
-        traces.seen(&look.end().expect("an answer"), base::Time(0));
+        traces.seen(&look.end().expect("an answer"), false, base::Time(0));
         assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
     }
 }

@@ -259,6 +259,10 @@ impl Hold {
         Self::new(Kind::Setting, "set_config of a name that is no literal")
     }
 
+    pub(super) fn unseen() -> Self {
+        Self::new(Kind::Setting, "whatever a function may have changed (session_unseen)")
+    }
+
     pub(super) fn uncounted() -> Self {
         Self::new(Kind::Setting, "its database has more settings with a dot than are followed")
     }

@@ -165,7 +165,7 @@ impl Traces {
 
     /// It does what nobody can read, in a database whose functions are known.
     pub fn dark(&mut self) {
-        self.touched |= Touches::ANYTHING;
+        self.touched |= Touches::ANYTHING.with(Touches::CALLS);
     }
 
     /// Nobody else reads the functions of its database, so its server is asked for them.
@@ -230,8 +230,8 @@ impl Traces {
         (!self.touched.is_nothing()).then(|| Look::new(self.touched, self.names.iter().map(|name| &**name)))
     }
 
-    /// The server has told.
-    pub fn seen(&mut self, seen: &Seen, now: Time) {
+    /// The server has told. Who has called what may have changed its session keeps it all the same where that `is_pinned`.
+    pub fn seen(&mut self, seen: &Seen, is_pinned: bool, now: Time) {
         self.pins.retain(|Pin { hold, .. }| !seen.asked.meets(hold.kind.touches()) || seen.holds.contains(hold));
         seen.holds.iter().for_each(|hold| self.pin(hold.clone(), hold.kind.touches(), now));
         // A library cannot be unloaded.
@@ -249,6 +249,9 @@ impl Traces {
         }
         if self.touched.has(Touches::UNTOLD) {
             self.pin(Hold::untold(), Touches::UNTOLD, now);
+        }
+        if is_pinned && self.touched.has(Touches::CALLS) {
+            self.pin(Hold::unseen(), Touches::CALLS, now);
         }
         if seen.misses_settings() {
             self.pin(Hold::uncounted(), Touches::ANY_SETTING, now);

@@ -183,6 +183,24 @@ pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &Hous
     assert_eq!(pooler.client("u", "listen_alone").value("select 1"), "1");
 }
 
+/// More at once than may wait for one client: who reads is waited for, and a single one may be longer than that.
+pub(crate) fn a_burst_is_told_whole_to_who_reads(house: &House) {
+    let pooler = house.pooler("listen_burst", &["pool_mode = transaction", "notify_queue_size = 400000"]);
+    let mut client = pooler.client("u", "listen_burst");
+    client.run("listen news");
+    await_moved(house, &pooler, "listen_burst");
+    let mut direct = house.postgres.client("listen_burst");
+    direct.run("select pg_notify('news', i || repeat('x', 7900)) from generate_series(1, 2000) i");
+    let heard = client.heard(2000);
+    assert!(heard.iter().zip(1..).all(|(text, number)| text.starts_with(&format!("news {number}x"))));
+    let pooler = house.pooler("listen_long", &["pool_mode = transaction", "notify_queue_size = 1000"]);
+    let mut client = pooler.client("u", "listen_long");
+    client.run("listen news");
+    await_moved(house, &pooler, "listen_long");
+    house.postgres.client("listen_long").run("select pg_notify('news', repeat('x', 7900))");
+    assert_eq!(client.heard(1)[0].len(), "news ".len() + 7900);
+}
+
 /// Where a reload leaves but one server, that is not for listening.
 pub(crate) fn a_reload_that_leaves_one_server_ends_the_session_for_all(house: &House) {
     let ini = house.ini("listen_less", &["pool_mode = transaction", "default_pool_size = 3"]);

@@ -26,6 +26,7 @@ mod losses;
 mod meaning;
 mod orders;
 mod peers;
+mod pins;
 mod prepared;
 mod replication;
 mod rules;
@@ -103,6 +104,7 @@ fn list() -> Vec<Entry> {
         listen::a_thousand_clients_listen_on_one_server,
         listen::notifications_come_as_on_a_direct_connection,
         listen::who_may_have_missed_something_is_told,
+        listen::a_burst_is_told_whole_to_who_reads,
         listen::a_reload_that_leaves_one_server_ends_the_session_for_all,
         listen::where_nobody_may_listen_for_all_each_keeps_its_server,
         carried::statements_prepared_by_sql_follow_their_client,
@@ -117,6 +119,10 @@ fn list() -> Vec<Entry> {
         state::sessions_begin_to_follow_with_a_reload_and_stop_with_another,
         state::a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits,
         state::an_operator_sees_who_keeps_which_server_and_why,
+        pins::an_online_restart_knows_who_keeps_servers,
+        pins::the_statement_that_says_so_is_named,
+        pins::servers_are_counted_and_not_what_they_are_kept_for,
+        pins::who_holds_something_when_sessions_are_followed_no_more_is_told,
         state::what_functions_change_is_asked_about_kept_or_ignored,
         state::what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_is_told,
         state::servers_are_kept_by_as_many_clients_and_for_as_long_as_may_be,

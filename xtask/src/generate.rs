@@ -111,8 +111,9 @@ const SETTINGS_HEAD: &str = "\
 <!-- Written by `cargo xtask gen` from the catalog in crates/config. Not edited by hand. -->
 
 The settings of section `[pgbouncer]`, or `[trunkline]`, which is the same. First PgBouncer's, in the order of its
-`SHOW CONFIG`; then ours. The keys of `[databases]`, `[users]` and `[peers]` are PgBouncer's, but for two of ours:
-`replication_pool_size` and `session_state` of a database.
+`SHOW CONFIG`; then ours. The keys of `[databases]`, `[users]` and `[peers]` are PgBouncer's, but for ours: `replication_pool_size`,
+`session_state`, `session_policy`, `session_unseen`, `max_pinned_servers` and `pinned_server_timeout` of a database,
+`session_policy` of a user.
 
 ";
 

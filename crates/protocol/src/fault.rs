@@ -70,7 +70,9 @@ impl Fault {
             }
             Self::QueryWaitTimeout { secs } => {
                 verdict.detail = Some(format!("No server connection became free within {secs} seconds."));
-                verdict.hint = Some("Look at SHOW POOLS on the console for who holds the servers of this pool.".into());
+                verdict.hint = Some(
+                    "Look at SHOW PINS and SHOW SERVERS on the console for who holds the servers of this pool.".into(),
+                );
             }
             Self::LoginTimeoutServerDown { cause: Some(cause) } => {
                 verdict.detail = Some(format!("The last attempt to reach the server ended with: {cause}"));

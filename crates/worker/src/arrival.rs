@@ -16,6 +16,7 @@ use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
 use protocol::prepared::{Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
+use protocol::state::Pin;
 use protocol::vars::Vars;
 use reactor::{Address, Io};
 
@@ -221,6 +222,8 @@ impl<I: Io> Worker<I> {
             ready.begin_unread();
             if let Some(traces) = &mut ready.traces {
                 traces.goes_on_leaving(packed.left);
+                let pin = |(hold, since, statement)| Pin { hold, since: Time(since), statement };
+                traces.comes_keeping(packed.pins.into_iter().map(pin).collect());
             }
         }
         ready.fate = packed.fate;

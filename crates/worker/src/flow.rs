@@ -110,7 +110,9 @@ impl<I: Io> Worker<I> {
         };
         let (link, listens) = (ready.link, ready.ear.is_some());
         if listens {
+            let database = self.places.pool(ready.pool).map(|place| place.database);
             self.tell_news(key);
+            database.into_iter().for_each(|database| self.listener_keeps_up(database, key));
         }
         match link {
             Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}
@@ -136,4 +138,4 @@ impl<I: Io> Worker<I> {
 const COPIED_BYTES_MAX: usize = 1024;
 /// Bytes in a queue beyond which its source is paused. With what the kernel has already received this bounds what one
 /// connection can take of memory.
-const QUEUE_BYTES_MARK: usize = 131_072;
+pub(crate) const QUEUE_BYTES_MARK: usize = 131_072;

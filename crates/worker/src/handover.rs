@@ -6,13 +6,15 @@
 //! nobody, stays behind.
 //! Not here: what is packed (`luggage`), who carries it (`control::courier`).
 
+use config::Policy;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
 use protocol::prepared::Gathered;
+use protocol::state::{Hold, Kind};
 use protocol::vars::Vars;
 use reactor::Io;
 
-use crate::client::{Client, Link, Stage as ClientStage};
+use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::letters::Shutdown;
 use crate::luggage::{
     Cursor, Luggage, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
@@ -166,6 +168,17 @@ impl<I: Io> Worker<I> {
         Some(PoolName { database: place.database_name.to_string(), user: place.user_name.to_string() })
     }
 
+    /// What keeps its server, but for what passes: numbers of sequences, and channels that somebody else is to listen to.
+    fn packed_pins(&self, ready: &Ready) -> Vec<(Hold, u64, Box<str>)> {
+        let rules = self.places.pool(ready.pool).map(|place| &place.pin_rules);
+        let passes = |kind| match kind {
+            Kind::Channel => rules.is_none_or(|rules| rules.policy(kind) == Policy::Virtualize),
+            kind => kind == Kind::Sequence,
+        };
+        let pins = ready.traces.iter().flat_map(|traces| traces.pins()).filter(|pin| !passes(pin.hold.kind));
+        pins.map(|pin| (pin.hold.clone(), pin.since.0, pin.statement.clone())).collect()
+    }
+
     fn packed_vars(&self, vars: &Vars) -> PackedVars {
         let named = self.force.tracked.names().enumerate();
         named.filter_map(|(place, name)| Some((name.to_owned(), vars.get(place)?.to_owned()))).collect()
@@ -198,6 +211,7 @@ impl<I: Io> Worker<I> {
                 began: (ready.began != ready.vars).then(|| self.packed_vars(&ready.began)),
                 channels: ready.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
                 left: ready.traces.as_ref().map(|traces| traces.leaving()).unwrap_or_default(),
+                pins: self.packed_pins(ready),
                 cancel_key: (&ready.cancel_key.bytes()[..]).into(),
                 scanner: ready.scanner.clone(),
                 fate: ready.fate,

@@ -11,6 +11,7 @@ mod again;
 mod ahead;
 mod applicant;
 mod arrival;
+mod behind;
 mod beside;
 mod cancel;
 mod catalog;

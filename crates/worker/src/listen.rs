@@ -27,11 +27,13 @@ use crate::turn::Worker;
 pub(crate) struct Listening {
     channels: BTreeMap<Box<str>, Channel>,
     /// The client that listens for all, if it is there.
-    session: Option<Key>,
+    pub(crate) session: Option<Key>,
     /// How many questions have been asked.
     asked: u64,
     /// Whose the marks are that the session for all has not come to yet.
     marks: BTreeMap<u64, Key>,
+    /// Clients that are behind, and whether the session for all waits for them.
+    pub(crate) behind: BTreeMap<Key, bool>,
 }
 
 /// Who listens to one.
@@ -308,6 +310,7 @@ impl<I: Io> Worker<I> {
         let Some(mut ear) = ready.ear.take() else { return };
         let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         self.unsubscribe(client, database, &ear.leaves(None));
+        self.listener_keeps_up(database, client);
         // Its server may be closed before it has sent the mark.
         self.places.databases[database as usize].listening.marks.retain(|_, whose| *whose != client);
     }
@@ -442,12 +445,13 @@ impl<I: Io> Worker<I> {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             ready.ear().shared(body);
             self.tell_news(client);
+            self.wait_for_listener(database, client);
         }
     }
 
     /// Tells a client what it is owed, if it stands outside a transaction and between two messages, as PostgreSQL does.
     pub(crate) fn tell_news(&mut self, client_key: ClientKey) {
-        let queue_max = self.force.settings.notify_queue_size as usize;
+        let queue_max = self.notify_queue_max();
         let force = Arc::clone(&self.force);
         let Some(client) = self.clients.get_mut(client_key) else { return };
         let conn = client.conn;
@@ -465,7 +469,11 @@ impl<I: Io> Worker<I> {
         let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         let Some(ear) = ready.ear.as_mut() else { return };
         let unsent = self.io.unsent(conn);
-        if ear.kept_bytes() + unsent > queue_max && ear.kept_bytes() > 0 {
+        // A single one may be longer than that, and what was under way already when it began to be waited for.
+        let is_room_for_one = ear.kept_count() == 1 && unsent == 0;
+        let is_waited_for = self.places.databases[number as usize].listening.behind.get(&client_key) == Some(&true);
+        let is_allowed = is_room_for_one || is_waited_for;
+        if ear.kept_bytes() + unsent > queue_max && ear.kept_bytes() > 0 && !is_allowed {
             ear.drop_kept();
             if ear.is_owed_word() {
                 return;

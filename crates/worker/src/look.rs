@@ -269,12 +269,12 @@ impl<I: Io> Worker<I> {
         else {
             return None;
         };
-        let pins = ready.traces.as_ref()?.pins().iter().filter(|pin| pin.hold.kind != Kind::Sequence);
-        let first = pins.min_by_key(|pin| pin.since)?;
+        let traces = ready.traces.as_ref()?;
+        let pins = traces.pins().iter().filter(|pin| pin.hold.kind != Kind::Sequence);
+        let (first, since) = (pins.min_by_key(|pin| pin.since)?, traces.kept_since()?);
         let limit = self.places.pool(server.pool)?.pin_rules.age_max;
-        let too_long = limit.map(|limit| {
-            (first.since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
-        });
+        let too_long = limit
+            .map(|limit| (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() }));
         let is_idle = server.exchange.may_end();
         let idle = self.places.users[ready.user as usize].client_idle_timeout.filter(|_| is_idle);
         let idle = idle.map(|limit| (*asked + limit, Fault::ClientIdleTimeout));
@@ -293,8 +293,12 @@ impl<I: Io> Worker<I> {
         let (mut texts, mut notices) = (Vec::new(), Vec::new());
         let is_passing = |pin: &&Pin| pin.hold.kind == Kind::Channel && listens_for_all;
         let news = traces.pins().iter().filter(|pin| pin.since == self.now && !is_passing(pin));
+        let is_begun = |kind: &Kind| {
+            let mut of_kind = traces.pins().iter().filter(|pin| pin.hold.kind == *kind).peekable();
+            of_kind.peek().is_some() && of_kind.all(|pin| pin.since == self.now && !is_passing(&pin))
+        };
+        Kind::ALL.into_iter().filter(is_begun).for_each(|kind| learned.count_pin(kind));
         for Pin { hold, statement, .. } in news {
-            learned.count_pin(hold.kind);
             if learned.is_news(hold.kind, statement) {
                 let by = if statement.is_empty() { "" } else { " by " };
                 texts.push(format!("keeps its server: {}{by}{statement}", hold.words()));
@@ -350,13 +354,23 @@ impl<I: Io> Worker<I> {
     /// From now on the state of sessions follows the clients of a pool, or does no longer: what its servers have is not known.
     pub(crate) fn begin_anew(&mut self, pool: PoolKey) {
         self.tell_pools(pool::Event::Retire { pool });
-        for (_, client) in self.clients.iter_mut() {
+        let follows = self.places.pool(pool).is_some_and(|place| place.follows);
+        let mut holders = Vec::new();
+        for (key, client) in self.clients.iter_mut() {
             if let ClientStage::Ready(ready) = &mut client.stage
                 && ready.pool == pool
             {
+                let holds = ready.traces.as_ref().is_some_and(|traces| traces.kept_since().is_some());
+                if holds && !follows && !client.is_own {
+                    holders.push(key);
+                }
                 ready.overrides.clone_from(&ready.given);
                 ready.begin_unread();
             }
+        }
+        // Nobody would know any more when to leave them their servers: better an error than a lock that is gone without a word.
+        for holder in holders {
+            self.fail_client(holder, &Fault::ConfigurationChanged);
         }
     }
 }

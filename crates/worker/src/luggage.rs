@@ -14,7 +14,7 @@ use protocol::cancel::CancelKey;
 use protocol::exchange::Exchange;
 use protocol::pack::Packed;
 use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
-use protocol::state::{Overrides, Prepared};
+use protocol::state::{Hold, Overrides, Prepared};
 use reactor::Address;
 use serde::{Deserialize, Serialize};
 use wire::Scanner;
@@ -173,6 +173,9 @@ pub(crate) struct PackedReady {
     /// Those of them that it says it leaves, while nobody knows what has become of that; `None` is all.
     #[serde(default)]
     pub(crate) left: Vec<Option<Box<str>>>,
+    /// What keeps its server: what is held, since when, and by which statement.
+    #[serde(default)]
+    pub(crate) pins: Vec<(Hold, u64, Box<str>)>,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::client::Fate,

@@ -17,6 +17,7 @@ use protocol::prepared::Library;
 use protocol::vars::Vars;
 use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
 
+use crate::behind::Patience;
 use crate::beside::Beside;
 use crate::cancel::Cancel;
 use crate::client::Client;
@@ -61,6 +62,8 @@ pub struct Worker<I: Io> {
     commands_spare: Vec<Command>,
     /// Servers that stay a moment with their clients.
     pub(crate) lingering: Lingering,
+    /// For whom servers that listen for all wait.
+    pub(crate) patience: Patience,
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Vec<Weak<Vars>>,
@@ -136,6 +139,7 @@ impl<I: Io> Worker<I> {
             commands: VecDeque::new(),
             commands_spare: Vec::new(),
             lingering: Lingering::default(),
+            patience: Patience::default(),
             log: Lines::default(),
             known_vars: Vec::new(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
@@ -191,7 +195,12 @@ impl<I: Io> Worker<I> {
         if let Some(rest) = &self.rest {
             return rest.deadline();
         }
-        let deadlines = [self.pools.next_deadline(), self.timers.next_deadline(), self.lingering.next_deadline()];
+        let deadlines = [
+            self.pools.next_deadline(),
+            self.timers.next_deadline(),
+            self.lingering.next_deadline(),
+            self.patience.next_deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -348,6 +357,7 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
         self.end_lingering();
+        self.end_patience();
         if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.now) {
             self.tell_pools(Event::Tick);
             self.settle();

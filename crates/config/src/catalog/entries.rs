@@ -247,7 +247,7 @@ catalog! {
     notify_lost: Word<NotifyLost> = Some("disconnect"), Live, Built;
     /// The channel on which clients are told that notifications may have been lost, where `notify_lost = notify`.
     notify_lost_channel: Text = Some("trunkline_lost"), Live, Built;
-    /// Bytes of notifications that wait for one client, which is in a transaction or does not read; more are lost, and it is told so.
+    /// Bytes of notifications that wait for one client, which is in a transaction or does not read; more are lost, and it is told so. 0 is any number.
     notify_queue_size: Count = Some("1048576"), Live, Built;
     /// How often idle servers are searched for advisory locks that no client is known to hold; 0 is never.
     lock_sweep_interval: Timeout = Some("60"), Live, Built;

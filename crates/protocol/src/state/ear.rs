@@ -213,6 +213,12 @@ impl Ear {
         self.kept_bytes
     }
 
+    /// How many notifications are kept.
+    #[must_use]
+    pub fn kept_count(&self) -> usize {
+        self.kept.len()
+    }
+
     /// The oldest that is kept.
     pub fn take_kept(&mut self) -> Option<Box<[u8]>> {
         let body = self.kept.pop_front()?;

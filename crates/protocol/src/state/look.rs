@@ -347,7 +347,8 @@ macro_rules! lock_key {
     () => {
         "CASE WHEN objsubid OPERATOR(pg_catalog.=) 1 \
     THEN ((classid::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) objid::pg_catalog.int8)::pg_catalog.text \
-    ELSE pg_catalog.concat(classid,', ',objid) END"
+    ELSE pg_catalog.concat(classid::pg_catalog.int8::pg_catalog.\"bit\"(32)::pg_catalog.int4,', ',\
+    objid::pg_catalog.int8::pg_catalog.\"bit\"(32)::pg_catalog.int4) END"
     };
 }
 const LOCKS: &str = concat!(

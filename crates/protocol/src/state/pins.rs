@@ -5,12 +5,13 @@
 
 use base::Time;
 use route::Touches;
+use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::vars::push_literal;
 
 /// What a session has that only this one server has.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Hold {
     /// Of which kind.
     pub kind: Kind,
@@ -32,7 +33,7 @@ pub struct Pin {
 }
 
 /// The kinds of what is held.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Kind {
     /// An advisory lock of the session.
     Lock,
@@ -168,7 +169,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
     },
     Words {
         long: "LISTEN",
-        many: "LISTEN",
+        many: "LISTEN commands",
         instead: "Listen on a connection of session pooling, or directly.",
         short: "listen",
         touches: Touches::CHANNELS,
@@ -176,8 +177,8 @@ const WORDS: [Words; Kind::ALL.len()] = [
     },
     Words {
         long: "temporary object",
-        many: "temporary tables",
-        instead: "Create it with ON COMMIT DROP, within a transaction.",
+        many: "temporary tables, views and sequences",
+        instead: "Create a table with ON COMMIT DROP, within a transaction.",
         short: "temporary",
         touches: Touches::TEMPORARY,
         ends: "DROP, DISCARD TEMP",
@@ -200,7 +201,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
     },
     Words {
         long: "library",
-        many: "LOAD",
+        many: "LOAD commands",
         instead: "Name the library in session_preload_libraries.",
         short: "library",
         touches: Touches::NOTHING,

@@ -37,6 +37,8 @@ pub struct Traces {
     causes: Vec<Rc<Class>>,
     /// What it has on its server that can be had on no other.
     pins: Vec<Pin>,
+    /// Since when it has always had something there, numbers of sequences aside.
+    kept_since: Option<Time>,
     /// The statement that has drawn numbers of sequences last, where that is of interest; empty if nobody knows it.
     drawn_by: Box<str>,
 }
@@ -259,12 +261,14 @@ impl Traces {
         if seen.has_foreign_values() {
             self.pin(Hold::foreign(), Touches::SETTINGS, now);
         }
+        self.note_keeping(now);
         self.forget();
     }
 
     /// The server could not tell: it stays this client's.
     pub fn unseen(&mut self, now: Time) {
         self.pin(Hold::unknown(), Touches::NOTHING, now);
+        self.note_keeping(now);
         self.forget();
     }
 
@@ -273,10 +277,32 @@ impl Traces {
         if self.pins.iter().any(|pin| pin.hold == hold) {
             return;
         }
-        let mut causes = self.causes.iter().rev();
-        let cause = causes.clone().find(|class| class.touches.meets(by)).or_else(|| causes.next());
+        // Who says so plainly goes before who has called something that may have done it, and the last before the others.
+        let causes = || self.causes.iter().rev();
+        let plainly = causes().find(|class| class.takes.meets(by));
+        let knowingly = || causes().find(|class| class.touches.meets(by) && !class.touches.has(Touches::ANYTHING));
+        let cause = plainly.or_else(knowingly).or_else(|| causes().find(|class| class.touches.meets(by)));
+        let cause = cause.or_else(|| causes().next());
         let statement = cause.map(|class| class.shape.clone()).unwrap_or_default();
         self.pins.push(Pin { hold, since: now, statement });
+    }
+
+    /// What has been found has been noted, and what is gone.
+    fn note_keeping(&mut self, now: Time) {
+        let is_kept = self.pins.iter().any(|pin| pin.hold.kind != Kind::Sequence);
+        self.kept_since = if is_kept { self.kept_since.or(Some(now)) } else { None };
+    }
+
+    /// Since when it has kept its server all the time, numbers of sequences aside.
+    #[must_use]
+    pub fn kept_since(&self) -> Option<Time> {
+        self.kept_since
+    }
+
+    /// It comes from another process, where it has kept its server for this.
+    pub fn comes_keeping(&mut self, pins: Vec<Pin>) {
+        self.kept_since = pins.iter().map(|pin| pin.since).min();
+        self.pins = pins;
     }
 
     /// Whether a server's answer will tell all that this client has on it.
@@ -296,12 +322,16 @@ impl Traces {
     /// The server has said that everything has been discarded. What else is touched in the same loan is asked for at its end.
     pub fn discarded(&mut self) {
         self.pins.retain(|pin| !pin.hold.kind.is_discarded());
+        if self.pins.is_empty() {
+            self.kept_since = None;
+        }
     }
 
     /// It has left its server, which is made clean or closed.
     pub fn leave(&mut self) {
         self.forget();
         self.pins.clear();
+        self.kept_since = None;
     }
 
     /// What keeps its server.

@@ -1,7 +1,7 @@
 //! `SHOW PINS`, `SHOW PIN_TOTALS`, `SHOW LOCKS` and `SHOW CHANNELS`: what keeps servers for single clients in transaction pooling, and
 //! what one server does for all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Time;
 use protocol::state::Kind;
@@ -105,17 +105,17 @@ fn pins(view: &View<'_>) -> Vec<Vec<Cell>> {
 }
 
 fn totals(view: &View<'_>) -> Vec<Vec<Cell>> {
-    let mut sums: BTreeMap<(&str, Kind), (u64, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, Kind), (BTreeSet<u64>, u64)> = BTreeMap::new();
     for snapshot in view.snapshots {
         for row in &snapshot.pin_totals {
             sums.entry((&row.database, row.kind)).or_default().1 += row.total;
         }
         for row in &snapshot.pins {
-            sums.entry((&row.database, row.pin.hold.kind)).or_default().0 += 1;
+            sums.entry((&row.database, row.pin.hold.kind)).or_default().0.insert(row.server);
         }
     }
-    let cells = |((database, kind), (now, total)): ((&str, Kind), (u64, u64))| {
-        vec![text(database), text(kind.short()), number(now), number(total)]
+    let cells = |((database, kind), (now, total)): ((&str, Kind), (BTreeSet<u64>, u64))| {
+        vec![text(database), text(kind.short()), number(now.len()), number(total)]
     };
     sums.into_iter().map(cells).collect()
 }

@@ -1,0 +1,90 @@
+//! What operators are told of who keeps servers, and how that ends.
+
+use std::time::{Duration, Instant};
+
+use tests::client::Answer;
+use tests::pooler::Pooler;
+use tests::wait::{LIMIT, wait_for, wait_until};
+
+use crate::house::House;
+
+const ONE_SERVER: [&str; 2] = ["pool_mode = transaction", "default_pool_size = 2"];
+
+/// A server is asked what it has when its client has been answered.
+fn await_pins(pooler: &Pooler, count: usize) -> Answer {
+    wait_for("servers are kept", LIMIT, || Some(pooler.console("show pins")).filter(|pins| pins.rows.len() == count))
+}
+
+/// A new process goes on where the old one was: who keeps what, since when, by which statement, and for how long that may be.
+pub(crate) fn an_online_restart_knows_who_keeps_servers(house: &House) {
+    let ini = house.ini("pins_restart", &[&ONE_SERVER[..], &["pinned_server_timeout = 3"]].concat());
+    let mut pooler = house.start(&ini);
+    let (mut ann, mut bob) = (pooler.client("u", "pins_restart"), pooler.client("u", "pins_restart"));
+    let begun = Instant::now();
+    ann.run("select pg_advisory_lock(7)");
+    bob.run("create temp table held (a int)");
+    let told = |pins: &Answer| -> Vec<String> {
+        let row = |row| ["kind", "what", "statement", "since"].map(|name| pins.named(row)[name].to_owned()).join("|");
+        (0..pins.rows.len()).map(row).collect()
+    };
+    let before = told(&await_pins(&pooler, 2));
+    pooler.restart_online();
+    assert_eq!(told(&pooler.console("show pins")), before);
+    assert_eq!(pooler.console("show locks").rows.len(), 1);
+    let error = ann.answer().errors.last().expect("an error").text.clone();
+    assert_eq!(error, "session has kept its server for too long (pinned_server_timeout)");
+    assert!(begun.elapsed() < Duration::from_secs(3) + LIMIT / 2, "counted from before the restart");
+}
+
+/// Where any statement may do anything, as with a trigger that sets something, it is the one that says so that is named.
+pub(crate) fn the_statement_that_says_so_is_named(house: &House) {
+    let pooler = house.pooler("pins_named", &ONE_SERVER);
+    let mut client = pooler.client("u", "pins_named");
+    client.run("create table audited (a int)");
+    client.run(
+        "create function audits() returns trigger language plpgsql as
+            $$ begin perform set_config('audit.who', 'x', false); return new; end $$",
+    );
+    client.run("create trigger audit before insert on audited for each row execute function audits()");
+    client.run("begin");
+    client.run("insert into audited values (1)");
+    client.run("select pg_advisory_lock(-1, 2)");
+    client.run("select count(*) from audited");
+    client.run("commit");
+    assert_eq!(await_pins(&pooler, 1).named(0)["statement"], "select pg_advisory_lock(-?, ?)");
+    assert_eq!(pooler.console("show locks").named(0)["key"], "-1, 2");
+}
+
+/// `SHOW PIN_TOTALS` counts servers, and `pinned_server_timeout` the time for which one is kept, whatever for.
+pub(crate) fn servers_are_counted_and_not_what_they_are_kept_for(house: &House) {
+    let pooler = house.pooler("pins_counted", &[&ONE_SERVER[..], &["pinned_server_timeout = 2"]].concat());
+    let mut client = pooler.client("u", "pins_counted");
+    client.run("select pg_advisory_lock(i) from generate_series(1, 20) i");
+    await_pins(&pooler, 20);
+    let totals = pooler.console("show pin_totals");
+    assert_eq!(["pinned", "total"].map(|name| totals.named(0)[name].clone()), ["1", "1"]);
+    let begun = Instant::now();
+    // One after the other, so that it always has some.
+    for key in 20.. {
+        client.ask(&format!("select pg_advisory_lock({}), pg_advisory_unlock({key})", key + 1));
+        if let Some(error) = client.answer().errors.last() {
+            assert_eq!(error.code, "57P05", "{error:?}");
+            break;
+        }
+        assert!(begun.elapsed() < LIMIT, "it keeps its server for ever");
+    }
+}
+
+/// A reload after which nobody would know when to leave a server to whom holds a lock there.
+pub(crate) fn who_holds_something_when_sessions_are_followed_no_more_is_told(house: &House) {
+    let ini = house.ini("pins_left", &ONE_SERVER);
+    let pooler = house.start(&ini);
+    let (mut ann, mut bob) = (pooler.client("u", "pins_left"), pooler.client("u", "pins_left"));
+    ann.run("select pg_advisory_lock(1)");
+    await_pins(&pooler, 1);
+    bob.run("select 1");
+    pooler.rewrite(&ini.set("session_state = pgbouncer"));
+    pooler.console("RELOAD");
+    assert_eq!(ann.answer().errors.last().expect("an error").text, "database configuration changed");
+    wait_until("the lock is free", LIMIT, || bob.value("select pg_try_advisory_xact_lock(1)") == "t");
+}

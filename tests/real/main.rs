@@ -15,6 +15,7 @@ mod drivers;
 mod files;
 mod holes;
 mod house;
+mod identity;
 mod inis;
 mod judges;
 mod limits;
@@ -119,6 +120,8 @@ fn list() -> Vec<Entry> {
         state::sessions_begin_to_follow_with_a_reload_and_stop_with_another,
         state::a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits,
         state::an_operator_sees_who_keeps_which_server_and_why,
+        identity::a_role_ends_with_the_session_authorization_it_was_taken_in,
+        identity::temp_buffers_stay_with_their_server,
         pins::an_online_restart_knows_who_keeps_servers,
         pins::the_statement_that_says_so_is_named,
         pins::servers_are_counted_and_not_what_they_are_kept_for,

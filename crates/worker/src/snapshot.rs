@@ -219,7 +219,7 @@ impl<I: Io> Worker<I> {
     fn pool_rows(&self) -> Vec<PoolRow> {
         let mut rows: BTreeMap<_, _> =
             self.places.pools().map(|(key, place)| (key, self.empty_row(key, place))).collect();
-        for (_, client) in self.clients.iter() {
+        for (_, client) in self.clients.iter().filter(|(_, client)| !client.is_own) {
             let (pool, is_waiting) = match &client.stage {
                 ClientStage::Ready(ready) => (ready.pool, matches!(ready.link, Link::Waiting(_))),
                 ClientStage::Login(login) => match login.waits_for() {

@@ -77,7 +77,7 @@ pub(crate) fn hear(verb: &str, object: Option<&str>) -> Heard {
         ("RECONNECT", _) => Heard::Order(Order::Reconnect(whose())),
         ("WAIT_CLOSE", _) => Heard::Order(Order::WaitClose(whose())),
         ("KILL", _) => Heard::Order(Order::Kill(whose())),
-        ("KILL_CLIENT", object) => match object.and_then(|object| object.parse().ok()) {
+        ("KILL_CLIENT", object) => match object.and_then(client_number) {
             Some(id) => Heard::Order(Order::KillClient(id)),
             None => Heard::Refused(Refusal::new("invalid client pointer supplied")),
         },
@@ -185,7 +185,10 @@ pub(crate) const CATALOG: &[Entry] = &[
         usage: "KILL [<db>]",
         doc: "Closes all clients and servers of a database, or of all in use, and pauses it; `RESUME` lets them in again.",
     },
-    Entry { usage: "KILL_CLIENT <client_id>", doc: "Closes one client, by its `id` in `SHOW CLIENTS`." },
+    Entry {
+        usage: "KILL_CLIENT <client_id>",
+        doc: "Closes one client, by its `id` in `SHOW CLIENTS`, or as the log and `SHOW PINS` call it: `C-0x1f`.",
+    },
     Entry { usage: "WAIT_CLOSE [<db>]", doc: "Is answered when no server is left that is to be replaced." },
     Entry { usage: "SHUTDOWN", doc: "Ends the process at once, without an answer." },
     Entry {
@@ -196,6 +199,14 @@ pub(crate) const CATALOG: &[Entry] = &[
 
 const WAYS: [(&str, Shutdown); 2] =
     [("WAIT_FOR_SERVERS", Shutdown::WaitForServers), ("WAIT_FOR_CLIENTS", Shutdown::WaitForClients)];
+
+/// The number of a client: as `SHOW CLIENTS` has it, or as the log does.
+fn client_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("C-0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -217,6 +228,7 @@ mod tests {
         assert_eq!(order("pause", Some("")), Order::Pause(None));
         assert_eq!(order("Resume", Some("Db")), Order::Resume(Some("Db".into())));
         assert_eq!(order("kill_client", Some("17")), Order::KillClient(17));
+        assert_eq!(order("kill_client", Some("C-0x1F")), Order::KillClient(31));
         assert_eq!(order("suspend", None), Order::Suspend);
         assert_eq!(hear("SUSPEND", Some("db")), Heard::Unknown);
         assert_eq!(hear("drop", Some("everything")), Heard::Unknown);
@@ -229,6 +241,7 @@ mod tests {
             ("enable", Some(""), "a database is required"),
             ("KILL_CLIENT", None, "invalid client pointer supplied"),
             ("KILL_CLIENT", Some("0x7f"), "invalid client pointer supplied"),
+            ("KILL_CLIENT", Some("C-7f"), "invalid client pointer supplied"),
         ] {
             assert_eq!(hear(verb, object), Heard::Refused(Refusal::new(text)), "{verb}");
         }

@@ -56,7 +56,7 @@ impl Reader<'_> {
         let verb = self.word()?;
         // A second word does not touch the first one, even where quotes would tell them apart.
         let object = if self.blanks() && !self.rest.is_empty() && !self.rest.starts_with(';') {
-            Some(self.word()?)
+            Some(self.object()?)
         } else {
             None
         };
@@ -99,6 +99,18 @@ impl Reader<'_> {
         let rest = self.rest.strip_prefix(sign);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
+    }
+
+    /// A word, or a client as the log calls it: `C-0x1f`.
+    fn object(&mut self) -> Option<String> {
+        let log = ["C-", "c-"].into_iter().find(|start| self.rest.starts_with(start));
+        match log {
+            Some(start) => {
+                self.takes(start);
+                Some(format!("C-{}", self.word()?))
+            }
+            None => self.word(),
+        }
     }
 
     fn word(&mut self) -> Option<String> {
@@ -157,6 +169,7 @@ mod tests {
         }
         assert_eq!(parse("PAUSE \"a \"\"b\"\"\""), words("PAUSE", Some("a \"b\"")));
         assert_eq!(parse("KILL \"\""), words("KILL", Some("")));
+        assert_eq!(parse("KILL_CLIENT C-0x1f;"), words("KILL_CLIENT", Some("C-0x1f")));
     }
 
     #[test]

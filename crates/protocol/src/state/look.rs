@@ -304,6 +304,12 @@ impl Seen {
         self.misses_settings
     }
 
+    /// Whether the session has set what another server may not take any more (`check_temp_buffers` in PostgreSQL's `utils/misc/guc.c`).
+    #[must_use]
+    pub fn sets_temp_buffers(&self) -> bool {
+        self.settings.iter().any(|(name, _)| &**name == "temp_buffers")
+    }
+
     /// Whether a value cannot be carried: it is not what its bytes look like in another encoding.
     #[must_use]
     pub fn has_foreign_values(&self) -> bool {

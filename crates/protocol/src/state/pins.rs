@@ -268,6 +268,10 @@ impl Hold {
         Self::new(Kind::Setting, "its database has more settings with a dot than are followed")
     }
 
+    pub(super) fn temp_buffers() -> Self {
+        Self::new(Kind::Setting, "temp_buffers, which no server takes that has had temporary tables")
+    }
+
     pub(super) fn foreign() -> Self {
         Self::new(Kind::Setting, "a value beyond ASCII")
     }

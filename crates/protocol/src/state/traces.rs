@@ -86,6 +86,10 @@ impl Traces {
                 Act::Other { names, .. } => self.names.extend(names.iter().cloned()),
                 _ => {}
             }
+            // Who becomes somebody else has no role any more (`SetSessionAuthorization` in PostgreSQL's `utils/init/miscinit.c`).
+            if !self.names.contains(ROLE) && self.names.contains(SESSION_AUTHORIZATION) {
+                self.names.insert(ROLE.into());
+            }
         }
     }
 
@@ -258,6 +262,9 @@ impl Traces {
         if seen.misses_settings() {
             self.pin(Hold::uncounted(), Touches::ANY_SETTING, now);
         }
+        if seen.sets_temp_buffers() {
+            self.pin(Hold::temp_buffers(), Touches::SETTINGS, now);
+        }
         if seen.has_foreign_values() {
             self.pin(Hold::foreign(), Touches::SETTINGS, now);
         }
@@ -347,6 +354,8 @@ impl Traces {
     }
 }
 
+const ROLE: &str = "role";
+const SESSION_AUTHORIZATION: &str = "session_authorization";
 /// So many texts are remembered until the server is asked; the first of a transaction, which is where programs set things.
 const CAUSES_MAX: usize = 16;
 /// So many statements of one client are noted; beyond, any may be anything.

@@ -1,0 +1,76 @@
+//! Who a session is, and what only some servers take: what no other client may inherit and its own may not lose.
+
+use tests::client::Client;
+use tests::pooler::Pooler;
+
+use crate::house::House;
+
+/// Has the next transaction of anybody happen on a server that this client has not had last.
+fn elsewhere(pooler: &Pooler, client: &mut Client, user: &str, database: &str) {
+    let before = client.server_pid();
+    let mut holder = pooler.client(user, database);
+    holder.run("begin");
+    if holder.server_pid() != before {
+        // That was another one already: now its own is taken.
+        let mut other = pooler.client(user, database);
+        other.run("begin");
+        assert_eq!(other.server_pid(), before);
+        holder.run("rollback");
+        assert_ne!(client.server_pid(), before);
+        other.run("rollback");
+    } else {
+        assert_ne!(client.server_pid(), before);
+        holder.run("rollback");
+    }
+}
+
+/// Whoever becomes somebody else, or itself again, has no role any more: not on any server.
+pub(crate) fn a_role_ends_with_the_session_authorization_it_was_taken_in(house: &House) {
+    let pooler = house.pooler("identity", &["pool_mode = transaction", "default_pool_size = 2"]);
+    let mut setup = house.postgres.client("identity");
+    setup.run("create role identity_one; create role identity_two; grant identity_one, identity_two to u");
+    for (first, then) in [
+        ("set role identity_one", "set session authorization u"),
+        ("set role identity_one", "reset session authorization"),
+        ("set session authorization u; set role identity_one", "set session authorization default"),
+        ("set role identity_one", "select set_config('session_authorization', 'u', false)"),
+    ] {
+        let mut client = pooler.client("u", "identity");
+        client.run(first);
+        assert_eq!(client.value("select current_user"), "identity_one", "{first}");
+        elsewhere(&pooler, &mut client, "u", "identity");
+        assert_eq!(client.value("select current_user"), "identity_one", "{first}");
+        client.run(then);
+        for _ in 0..2 {
+            assert_eq!(
+                client.value("select current_user || ' ' || current_setting('role')"),
+                "u none",
+                "{first}; {then}"
+            );
+            elsewhere(&pooler, &mut client, "u", "identity");
+        }
+    }
+}
+
+/// A server that has had temporary tables does not take another `temp_buffers`: who has set that stays where it is.
+pub(crate) fn temp_buffers_stay_with_their_server(house: &House) {
+    let pooler = house.pooler("identity_temp", &["pool_mode = transaction", "default_pool_size = 2"]);
+    let mut one = pooler.client("u", "identity_temp");
+    let mut two = pooler.client("u", "identity_temp");
+    one.run("begin");
+    two.run("create temp table used (a int); insert into used values (1); drop table used");
+    one.run("set temp_buffers = '2MB'; commit");
+    let server = one.server_pid();
+    // Somebody takes it, if it can be had.
+    let (mut three, mut four) = (pooler.client("u", "identity_temp"), pooler.client("u", "identity_temp"));
+    three.run("begin");
+    four.ask("begin");
+    if three.server_pid() != server {
+        three.run("rollback");
+        four.answer();
+    }
+    assert_eq!((one.value("show temp_buffers"), one.server_pid()), ("2MB".to_owned(), server));
+    drop((three, four));
+    one.run("discard all");
+    assert_eq!(one.value("show temp_buffers"), "8MB");
+}

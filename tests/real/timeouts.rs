@@ -8,13 +8,15 @@ use tests::message::{self, Complaint};
 use tests::peer::{Lost, Peer};
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
-use tests::wait::{LIMIT, wait_until};
+use tests::wait::{LIMIT, wait_for, wait_until};
 
 use crate::house::House;
 
 pub(crate) fn query_wait_timeout_ends_who_waited_too_long(house: &House) {
     let pooler = house.pooler("late_wait", &["default_pool_size = 1", "query_wait_timeout = 1"]);
-    let mut holder = pooler.client("u", "late_wait");
+    // The first waits for a server to log in to, on a busy machine for too long.
+    let parameters = [("user", "u"), ("database", "late_wait")];
+    let mut holder = wait_for("a server is there", LIMIT, || Client::try_login(pooler.address(), &parameters).ok());
     let mut waiter = pooler.client("u", "late_wait");
     holder.run("begin");
     let begun = Instant::now();

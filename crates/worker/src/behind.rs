@@ -40,7 +40,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn wait_for_listener(&mut self, database: u32, key: ClientKey) {
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
-        if self.io.unsent(conn) <= QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2) {
+        if self.io.unsent(conn) <= self.behind_mark() {
             return;
         }
         let listening = &mut self.places.databases[database as usize].listening;
@@ -56,6 +56,25 @@ impl<I: Io> Worker<I> {
         {
             self.io.pause(server.conn);
         }
+    }
+
+    /// A client has taken what it had been given at some time. What has come since may still be too much.
+    pub(crate) fn listener_drained(&mut self, database: u32, key: ClientKey) {
+        if !self.places.databases[database as usize].listening.behind.contains_key(&key) {
+            return;
+        }
+        let Some(client) = self.clients.get(key) else { return };
+        let conn = client.conn;
+        if self.io.unsent(conn) > self.behind_mark() {
+            self.io.tell_when_drained(conn);
+        } else {
+            self.listener_keeps_up(database, key);
+        }
+    }
+
+    /// With more than this a client is behind.
+    fn behind_mark(&self) -> usize {
+        QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2)
     }
 
     /// A client has taken everything, or goes.

@@ -109,11 +109,11 @@ impl<I: Io> Worker<I> {
             Stage::Greeting(_) | Stage::Cancelling(_) => return,
         };
         let (link, listens) = (ready.link, ready.ear.is_some());
+        let database = self.places.pool(ready.pool).map(|place| place.database);
         if listens {
-            let database = self.places.pool(ready.pool).map(|place| place.database);
             self.tell_news(key);
-            database.into_iter().for_each(|database| self.listener_keeps_up(database, key));
         }
+        database.into_iter().for_each(|database| self.listener_drained(database, key));
         match link {
             Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}
             Link::Loan(server) => self.resume_server(server),

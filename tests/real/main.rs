@@ -13,6 +13,7 @@ mod crowds;
 mod differential;
 mod drivers;
 mod files;
+mod habits;
 mod holes;
 mod house;
 mod identity;
@@ -43,6 +44,7 @@ mod syslog;
 mod takeover;
 mod timeouts;
 mod tls;
+mod told;
 mod traffic;
 
 #[path = "../soak/mod.rs"]
@@ -106,6 +108,8 @@ fn list() -> Vec<Entry> {
         listen::notifications_come_as_on_a_direct_connection,
         listen::who_may_have_missed_something_is_told,
         listen::a_burst_is_told_whole_to_who_reads,
+        listen::who_reads_is_waited_for_as_often_as_it_is_behind,
+        listen::who_does_not_read_keeps_nobody_from_hearing,
         listen::a_reload_that_leaves_one_server_ends_the_session_for_all,
         listen::where_nobody_may_listen_for_all_each_keeps_its_server,
         carried::statements_prepared_by_sql_follow_their_client,
@@ -122,9 +126,13 @@ fn list() -> Vec<Entry> {
         state::an_operator_sees_who_keeps_which_server_and_why,
         identity::a_role_ends_with_the_session_authorization_it_was_taken_in,
         identity::temp_buffers_stay_with_their_server,
+        told::a_statement_may_last_longer_than_the_settings_told_before_it,
+        told::a_statement_with_settings_before_it_is_ended_by_query_timeout,
+        told::an_online_restart_takes_along_a_statement_with_settings_before_it,
         pins::an_online_restart_knows_who_keeps_servers,
         pins::the_statement_that_says_so_is_named,
         pins::servers_are_counted_and_not_what_they_are_kept_for,
+        pins::who_holds_something_keeps_it_when_pooling_is_by_session,
         pins::who_holds_something_when_sessions_are_followed_no_more_is_told,
         state::what_functions_change_is_asked_about_kept_or_ignored,
         state::what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_is_told,
@@ -145,6 +153,8 @@ fn list() -> Vec<Entry> {
         sequences::an_online_restart_mixes_no_numbers,
         stranded::locks_that_are_left_behind_are_told,
         stranded::locks_that_nobody_has_seen_taken_are_found,
+        habits::each_alone_is_what_it_would_be_on_a_direct_connection,
+        habits::all_together_are_what_they_would_be_on_direct_connections,
         alike::random_sessions_are_what_they_would_be_on_a_direct_connection,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,
         prepared::clients_share_what_they_prepare_and_not_its_names,

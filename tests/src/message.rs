@@ -60,6 +60,11 @@ pub fn bind(portal: &str, statement: &str, values: &[&str]) -> Vec<u8> {
     frame(b'B', &body)
 }
 
+/// Describe, of a statement (`S`) or a portal (`P`).
+pub fn describe(kind: u8, name: &str) -> Vec<u8> {
+    frame(b'D', &[&[kind], &strings(&[name])[..]].concat())
+}
+
 /// Execute; `rows` 0 means all.
 pub fn execute(portal: &str, rows: u32) -> Vec<u8> {
     let mut body = strings(&[portal]);

@@ -1,4 +1,4 @@
-//! `cargo xtask gen`: pages that are made from the catalogs in the code.
+//! `cargo xtask gen`: pages that are made from the catalogs in the code, and from scripts.
 //!
 //! Always true: a generated page is never edited by hand; `--check` fails when one is not what the code would write.
 //! Not here: the words themselves, which stand in the catalogs.
@@ -26,7 +26,7 @@ impl Mode {
 
 pub(crate) fn run(root: &Path, mode: Mode) -> Result<(), String> {
     for (path, write) in PAGES {
-        page(&root.join(path), path, &write(), mode)?;
+        page(&root.join(path), path, &write(root)?, mode)?;
     }
     Ok(())
 }
@@ -45,25 +45,30 @@ fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
 }
 
 /// A path from the root, and what writes the page.
-type Page = (&'static str, fn() -> String);
+type Page = (&'static str, fn(&Path) -> Result<String, String>);
 
-const PAGES: [Page; 3] = [
+const PAGES: [Page; 4] = [
     ("docs/reference/settings.md", settings),
     ("docs/reference/errors.md", errors),
     ("docs/reference/console.md", console),
+    ("docs/operating/habits.md", habits),
 ];
 
-fn settings() -> String {
-    format!("{SETTINGS_HEAD}{}", config::reference())
+fn settings(_: &Path) -> Result<String, String> {
+    Ok(format!("{SETTINGS_HEAD}{}", config::reference()))
 }
 
-fn errors() -> String {
+fn errors(_: &Path) -> Result<String, String> {
     let (faults, refusals) = (protocol::fault::reference(), control::errors_reference());
-    format!("{ERRORS_HEAD}{faults}{REFUSALS_HEAD}{refusals}")
+    Ok(format!("{ERRORS_HEAD}{faults}{REFUSALS_HEAD}{refusals}"))
 }
 
-fn console() -> String {
-    format!("{CONSOLE_HEAD}{}", control::reference())
+fn console(_: &Path) -> Result<String, String> {
+    Ok(format!("{CONSOLE_HEAD}{}", control::reference()))
+}
+
+fn habits(root: &Path) -> Result<String, String> {
+    Ok(format!("{HABITS_HEAD}{}", habits::page(&crate::habits::read(root)?)))
 }
 
 const ERRORS_HEAD: &str = "\
@@ -102,6 +107,26 @@ The database `pgbouncer`: `psql -p 6432 pgbouncer`. Who stands in `admin_users` 
 may look. One command for each query, in any case, with or without a semicolon; names with unusual characters in double
 quotes. `SELECT` is another word for `SHOW`. The extended protocol works, in text and binary formats, without parameters.
 Errors are listed in [Errors](errors.md).
+
+";
+
+const HABITS_HEAD: &str = "\
+# What drivers send by themselves
+
+<!-- Written by `cargo xtask gen` from the scripts in tests/habits. Not edited by hand. -->
+
+Drivers, pools, ORMs and frameworks send more than they are told to: settings when they connect, a question whether the connection is
+alive, a reset when it is given back, savepoints. Each row is one of these, as it was read in the source of that version; a commit stands
+where there is no release. Each has a script for pgbench, which anybody can run: `pgbench -f tests/habits/NAME.sql`, on the tables
+of [setup.sql](../../tests/habits/setup.sql).
+
+In transaction mode all of them work as on a direct connection, with `session_state = follow`, which is the default: `make test` plays each
+by more clients than there are servers, and all of them mixed, beside direct connections, and holds answers, settings, locks, prepared
+statements and cursors against each other. What each costs beside PgBouncer, and how many messages PostgreSQL gets for it, is measured by
+`make bench`, or for one of them by `cargo xtask bench --only habits/NAME --no-write --texts`.
+
+\"When\" is connect (once for each connection), checkout and release (when a pool gives a connection out or takes it back), transaction or
+statement (around each). Whoever keeps its server between transactions is said to; the others keep none.
 
 ";
 

@@ -9,6 +9,7 @@ mod coverage;
 mod differential;
 mod fuzz;
 mod generate;
+mod habits;
 mod house;
 mod oracle;
 mod setup;

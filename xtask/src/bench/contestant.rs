@@ -49,12 +49,15 @@ impl Contestant {
     }
 
     /// The configuration: the same for all but for the settings above. `databases_more` entries follow the one in use.
-    pub(super) fn ini(self, become_name: Option<&str>, server_port: u16, port: u16, databases_more: u32) -> String {
-        let entry = |name: &str| format!("{name} = host=127.0.0.1 port={server_port} dbname={DATABASE}\n");
+    /// By [`TAPPED`] PostgreSQL is reached through a relay that counts.
+    pub(super) fn ini(self, become_name: Option<&str>, ports: Ports, databases_more: u32) -> String {
+        let Ports { server, tap, own } = ports;
+        let entry = |name: &str| format!("{name} = host=127.0.0.1 port={server} dbname={DATABASE}\n");
         let more: String = (0..databases_more).map(|number| entry(&format!("database_{number:05}"))).collect();
+        let tapped = format!("{TAPPED} = host=127.0.0.1 port={tap} dbname={DATABASE}\n");
         let become_line = become_name.map(|name| format!("user = {name}\n")).unwrap_or_default();
         format!(
-            "[databases]\n{}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
+            "[databases]\n{}{tapped}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {own}\nunix_socket_dir =\n\
              {become_line}auth_type = trust\nauth_file = users.txt\nadmin_users = {USER}\npool_mode = transaction\n\
              default_pool_size = {SERVERS}\nmax_client_conn = {CLIENTS_MAX}\nlisten_backlog = 1024\n\
              log_connections = 0\nlog_disconnections = 0\nclient_tls_sslmode = allow\n\
@@ -63,6 +66,14 @@ impl Contestant {
             self.own_settings(),
         )
     }
+}
+
+/// Where PostgreSQL listens, the relay before it, and the pooler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ports {
+    pub(super) server: u16,
+    pub(super) tap: u16,
+    pub(super) own: u16,
 }
 
 /// The programs.
@@ -94,6 +105,9 @@ fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
+/// The database that is reached through the relay.
+pub(super) const TAPPED: &str = "tapped";
+
 /// Servers in the pool of each.
 pub(super) const SERVERS: u32 = 20;
 
@@ -103,16 +117,18 @@ const CLIENTS_MAX: u32 = 12_000;
 mod tests {
     use super::*;
 
+    const PORTS: Ports = Ports { server: 1, tap: 2, own: 3 };
+
     #[test]
     fn pgbouncer_gets_the_same_configuration_without_what_it_does_not_know() {
-        let ours = Contestant::Epoll.ini(None, 1, 2, 0);
-        let theirs = Contestant::PgBouncer.ini(None, 1, 2, 0);
+        let ours = Contestant::Epoll.ini(None, PORTS, 0);
+        let theirs = Contestant::PgBouncer.ini(None, PORTS, 0);
         assert_eq!(ours.strip_prefix(&theirs), Some("workers = 1\nio_backend = epoll\n"));
     }
 
     #[test]
     fn the_start_with_many_databases_has_so_many() {
-        let ini = Contestant::Uring.ini(Some("postgres"), 1, 2, 9_999);
-        assert_eq!(ini.lines().filter(|line| line.contains("dbname=")).count(), 10_000);
+        let ini = Contestant::Uring.ini(Some("postgres"), PORTS, 9_999);
+        assert_eq!(ini.lines().filter(|line| line.contains("port=1 dbname=")).count(), 10_000);
     }
 }

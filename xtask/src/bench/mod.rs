@@ -7,12 +7,14 @@
 mod certificate;
 mod contestant;
 mod figures;
+mod habit;
 mod machine;
 mod options;
 mod report;
 mod scenario;
 mod stage;
 mod tally;
+mod tap;
 
 use std::ffi::OsString;
 use std::fs;
@@ -36,10 +38,11 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
         println!("{}", options::USAGE);
         return Ok(());
     }
-    let scenarios = options.scenarios()?;
+    let scenarios = options.scenarios(habit::read(house.root())?)?;
+    let tables = habit::setup(house.root())?;
     setup::run(&[Purpose::Bench])?;
     let executables = Executables::find(house, &options)?;
-    let tally = measure(&options, &scenarios, &executables).map_err(|error| error.to_string())?;
+    let tally = measure(&options, &scenarios, &executables, &tables).map_err(|error| error.to_string())?;
     let report = report::Report::new(machine::Machine::look(house, &executables), &options, &scenarios, &tally);
     println!("\n{}", report.terminal());
     if !options.is_writing {
@@ -59,10 +62,18 @@ fn write(house: &House, name: &str, path: &Path, text: &str) -> Result<(), Strin
     Ok(())
 }
 
-fn measure(options: &Options, scenarios: &[Scenario], executables: &Executables) -> Result<Tally, TrialError> {
+fn measure(
+    options: &Options,
+    scenarios: &[Scenario],
+    executables: &Executables,
+    tables: &str,
+) -> Result<Tally, TrialError> {
     let mut tally = Tally::default();
     let trial = Trial::open("trunkline-bench")?;
     let mut stage = Stage::raise(&trial, options, executables, &mut tally)?;
+    if scenarios.iter().any(|scenario| matches!(scenario, Scenario::Habit(_))) {
+        stage.fill(tables)?;
+    }
     for &scenario in scenarios {
         for round in 0..scenario.rounds(options.rounds) {
             for order in [Contestant::ALL, Contestant::BACKWARD] {
@@ -84,7 +95,7 @@ fn pass(
 ) -> Result<(), TrialError> {
     tally.begin_pass(scenario);
     for contestant in order {
-        if stage.is_absent(contestant) {
+        if stage.is_absent(contestant) || !stage.is_for(scenario, contestant) {
             continue;
         }
         interrupt.wait(SETTLING)?;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use habits::Habit;
 use lexopt::{Arg, Parser, ValueExt};
 
 use super::scenario::Scenario;
@@ -19,6 +20,8 @@ pub(super) struct Options {
     /// Beginnings of the names of what is measured; empty for all.
     pub(super) only: Vec<String>,
     pub(super) is_writing: bool,
+    /// Whether the texts that a server gets are told.
+    pub(super) is_telling_texts: bool,
     pub(super) trunkline: Option<PathBuf>,
     pub(super) pgbouncer: Option<PathBuf>,
     pub(super) wants_help: bool,
@@ -40,6 +43,7 @@ impl Options {
             rounds: 0,
             only: Vec::new(),
             is_writing: true,
+            is_telling_texts: false,
             trunkline: None,
             pgbouncer: None,
             wants_help: false,
@@ -53,6 +57,7 @@ impl Options {
                     let names = parser.value().map_err(said)?.string().map_err(said)?;
                     options.only.extend(names.split(',').map(str::to_owned));
                 }
+                Arg::Long("texts") => options.is_telling_texts = true,
                 Arg::Long("no-write") => options.is_writing = false,
                 Arg::Long("trunkline") => options.trunkline = Some(parser.value().map_err(said)?.into()),
                 Arg::Long("pgbouncer") => options.pgbouncer = Some(parser.value().map_err(said)?.into()),
@@ -66,8 +71,8 @@ impl Options {
     }
 
     /// What is measured, in order.
-    pub(super) fn scenarios(&self) -> Result<Vec<Scenario>, String> {
-        let all = Scenario::all();
+    pub(super) fn scenarios(&self, habits: &'static [Habit]) -> Result<Vec<Scenario>, String> {
+        let all = Scenario::all(habits);
         if let Some(unknown) = self.only.iter().find(|name| !all.iter().any(|scenario| scenario.is_called(name))) {
             let names: Vec<String> = all.iter().map(|scenario| scenario.name()).collect();
             return Err(format!("nothing is called {unknown}; there are {}", names.join(", ")));
@@ -109,7 +114,8 @@ Trunkline (io_uring, and epoll) and PgBouncer, one worker each, A B B A, on the 
 
   --quick           a rough answer in under two minutes (also QUICK=1)
   --only NAME,..    only what begins so: simple-64, extended, prepared, tpcb, connect, tls, tlsconnect,
-                    idle, row, startup
+                    idle, row, startup, habits, habits/NAME (a script of tests/habits)
+  --texts           for habits: also what PostgreSQL is sent for each transaction
   --seconds N       length of one run (5; quick 2)
   --rounds N        how often each order A B B A is gone through (3; quick 1)
   --no-write        leave bench.json and docs/benchmarks.md as they are
@@ -130,7 +136,7 @@ mod tests {
     fn a_whole_run_measures_everything_and_may_be_published() {
         let options = parse(false, &[]).expect("options");
         assert!(options.is_whole());
-        assert_eq!(options.scenarios().expect("names").len(), Scenario::all().len());
+        assert_eq!(options.scenarios(&[]).expect("names").len(), Scenario::all(&[]).len());
     }
 
     #[test]
@@ -138,13 +144,13 @@ mod tests {
         let options = parse(true, &[]).expect("options");
         assert!(!options.is_whole());
         assert_eq!((options.seconds, options.rounds), (2, 1));
-        assert!(options.scenarios().expect("names").len() < Scenario::all().len());
+        assert!(options.scenarios(&[]).expect("names").len() < Scenario::all(&[]).len());
     }
 
     #[test]
     fn a_name_stands_for_all_that_begin_with_it() {
         let options = parse(false, &["--only", "simple,tpcb-64"]).expect("options");
-        let names: Vec<String> = options.scenarios().expect("names").iter().map(|s| s.name()).collect();
+        let names: Vec<String> = options.scenarios(&[]).expect("names").iter().map(|s| s.name()).collect();
         assert_eq!(names, ["simple-1", "simple-8", "simple-64", "simple-400", "tpcb-64"]);
         assert!(!options.is_whole());
     }
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn a_name_that_means_nothing_is_an_error_that_lists_the_names() {
         let options = parse(false, &["--only", "sample-64"]).expect("options");
-        assert!(options.scenarios().expect_err("unknown").contains("there are simple-1, "));
+        assert!(options.scenarios(&[]).expect_err("unknown").contains("there are simple-1, "));
     }
 
     #[test]

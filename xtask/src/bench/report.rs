@@ -55,8 +55,12 @@ impl<'a> Report<'a> {
             text += &format!("\n## {title}\n\n{}", grid.for_page());
         }
         text += "\n## What was measured\n\n";
-        for scenario in self.scenarios {
+        let are_habits = |scenario: &&Scenario| matches!(scenario, Scenario::Habit(_));
+        for scenario in self.scenarios.iter().filter(|scenario| !are_habits(scenario)) {
             text += &format!("- `{}`: {}\n", scenario.name(), scenario.title());
+        }
+        if self.scenarios.iter().any(|scenario| are_habits(&scenario)) {
+            text += "- `habits`: [what drivers send by themselves](operating/habits.md)\n";
         }
         if !self.tally.failures().is_empty() {
             text += "\n## What failed\n\n";
@@ -72,7 +76,12 @@ impl<'a> Report<'a> {
              transaction pooling, {SERVERS} servers, TCP over the loopback\ninterface, the same configuration but \
              for `workers` and `io_backend`. The load is pgbench with two threads, on the same\nprocessors. CPU is \
              the pooler's, user and system, per transaction, logins included. A ratio is the median of the ratios\n\
-             of neighbouring runs, with the smallest and the largest in parentheses.\n",
+             of neighbouring runs, with the smallest and the largest in parentheses.\n\nHabits are the scripts of \
+             `tests/habits`, in one round, of at most 2 s in a whole run, played by 40 clients (20 where\nthey prepare or keep \
+             their server, 8 where each transaction has a connection of its own). With PgBouncer what they set\nor take \
+             stays on whatever server they had: its side of the comparison is the cost of doing nothing about \
+             that.\n`messages` and `round trips` are what PostgreSQL is sent and asked to answer for one transaction of a \
+             script, by Trunkline and\nby PgBouncer, counted in a run of its own.\n",
             self.options.rounds, self.options.seconds
         )
     }
@@ -81,6 +90,7 @@ impl<'a> Report<'a> {
         let all = [
             ("Medians", self.medians()),
             ("Ratios to PgBouncer", self.ratios()),
+            ("Habits of drivers", self.habits()),
             ("Memory and start", self.singles()),
             ("Figures to reach", self.figures()),
         ];
@@ -88,7 +98,8 @@ impl<'a> Report<'a> {
     }
 
     fn loads(&self) -> impl Iterator<Item = Scenario> {
-        self.scenarios.iter().copied().filter(|scenario| scenario.load(0, 1).is_some())
+        let is_load = |scenario: &Scenario| scenario.load(0, 1).is_some() && !matches!(scenario, Scenario::Habit(_));
+        self.scenarios.iter().copied().filter(is_load)
     }
 
     fn medians(&self) -> Grid {
@@ -118,6 +129,30 @@ impl<'a> Report<'a> {
                 }));
                 grid.rows.push(cells);
             }
+        }
+        grid
+    }
+
+    /// One row for each: what it costs, and what PostgreSQL is sent for one transaction.
+    fn habits(&self) -> Grid {
+        let heads =
+            vec!["habit", "transactions/s", "CPU, us", HABIT_RATIOS[0], HABIT_RATIOS[1], "messages", "round trips"];
+        let mut grid = Grid { words: 1, heads, rows: Vec::new() };
+        for scenario in self.scenarios.iter().copied().filter(|scenario| matches!(scenario, Scenario::Habit(_))) {
+            let is_measured = |who: &Contestant| self.tally.median(scenario, *who, Metric::Tps).is_some();
+            let Some(ours) = Contestant::OURS.into_iter().find(is_measured) else { continue };
+            let value = |who, metric| self.tally.median(scenario, who, metric);
+            let show = |who, metric: Metric| value(who, metric).map_or("-".into(), |value| metric.show(value));
+            let mut cells = vec![scenario.name(), show(ours, Metric::Tps), show(ours, Metric::CpuUs)];
+            cells.extend(
+                [Metric::Tps, Metric::CpuUs]
+                    .map(|metric| self.tally.ratio(scenario, ours, metric).map_or("-".into(), |ratio| ratio.show())),
+            );
+            cells.extend(
+                [Metric::Messages, Metric::RoundTrips]
+                    .map(|metric| format!("{}, {}", show(ours, metric), show(Contestant::PgBouncer, metric))),
+            );
+            grid.rows.push(cells);
         }
         grid
     }
@@ -207,7 +242,9 @@ impl Grid {
     }
 }
 
-const ALL_METRICS: [Metric; 8] = [
+const HABIT_RATIOS: [&str; 2] = ["transactions/s to PgBouncer's", "CPU to PgBouncer's"];
+
+const ALL_METRICS: [Metric; 10] = [
     Metric::Tps,
     Metric::CpuUs,
     Metric::CpuUserUs,
@@ -216,6 +253,8 @@ const ALL_METRICS: [Metric; 8] = [
     Metric::IdleBytes,
     Metric::RowGrowthMib,
     Metric::StartupMs,
+    Metric::Messages,
+    Metric::RoundTrips,
 ];
 
 #[cfg(test)]

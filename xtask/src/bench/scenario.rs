@@ -1,6 +1,9 @@
 //! What is measured.
 
-use ops::trial::{Load, Protocol, Script};
+use habits::{Habit, Reconnects};
+use ops::trial::{DATABASE, Load, Protocol, Script};
+
+use super::habit::Played;
 
 /// One thing that all contestants do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,10 +28,12 @@ pub(super) enum Scenario {
     Row,
     /// The start with many databases in the file.
     Startup { databases: u32 },
+    /// What a driver sends by itself.
+    Habit(Played),
 }
 
 impl Scenario {
-    pub(super) fn all() -> Vec<Self> {
+    pub(super) fn all(habits: &'static [Habit]) -> Vec<Self> {
         let mut all: Vec<Self> = CLIENTS.map(|clients| Self::Simple { clients }).to_vec();
         all.extend(CLIENTS.map(|clients| Self::Extended { clients }));
         all.extend([
@@ -41,6 +46,8 @@ impl Scenario {
             Self::Row,
             Self::Startup { databases: 10_000 },
         ]);
+        // Last: what they leave on PgBouncer's servers is to hinder nothing else.
+        all.extend(Played::all(habits).into_iter().map(Self::Habit));
         all
     }
 
@@ -57,13 +64,14 @@ impl Scenario {
             Self::Idle { .. } => "idle".into(),
             Self::Row => "row".into(),
             Self::Startup { .. } => "startup".into(),
+            Self::Habit(played) => played.name(),
         }
     }
 
     /// Whether `--only name` means it: its name, or a whole first part of it.
     pub(super) fn is_called(self, name: &str) -> bool {
         let own = self.name();
-        own == name || own.split_once('-').is_some_and(|(first, _)| first == name)
+        own == name || own.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', '/']))
     }
 
     /// What it is, for a reader.
@@ -81,6 +89,7 @@ impl Scenario {
             Self::Idle { clients } => format!("{clients} clients that have each run a query and rest"),
             Self::Row => "one row of 1 GiB".into(),
             Self::Startup { databases } => format!("start with {databases} databases in the file"),
+            Self::Habit(played) => played.title(),
         }
     }
 
@@ -88,13 +97,13 @@ impl Scenario {
         let is_secured = matches!(self, Self::Tls { .. } | Self::TlsConnect { .. });
         let is_slow =
             matches!(self, Self::Simple { clients: 1 | 8 } | Self::Extended { clients: 1 | 8 | 400 } | Self::Row);
-        !is_secured && !is_slow && !matches!(self, Self::Prepared { .. })
+        !is_secured && !is_slow && !matches!(self, Self::Prepared { .. } | Self::Habit(_))
     }
 
-    /// Memory and starts vary little: one round of these is enough.
+    /// Memory and starts vary little, and habits are many: one round of these is enough.
     pub(super) fn rounds(self, rounds: u32) -> u32 {
         match self {
-            Self::Idle { .. } | Self::Row | Self::Startup { .. } => 1,
+            Self::Idle { .. } | Self::Row | Self::Startup { .. } | Self::Habit(_) => 1,
             _ => rounds,
         }
     }
@@ -110,10 +119,17 @@ impl Scenario {
             Self::Connect { clients } | Self::TlsConnect { clients } => {
                 (clients, Script::SelectOnly, Protocol::Simple, true)
             }
+            Self::Habit(played) => {
+                let is_reconnecting = played.reconnects == Reconnects::Always;
+                (played.clients(), Script::File(HABIT_FILE), played.protocol(), is_reconnecting)
+            }
             Self::Idle { .. } | Self::Row | Self::Startup { .. } => return None,
         };
-        Some(Load { port, clients, seconds, script, protocol, is_reconnecting, is_secured })
+        Some(Load { port, database: DATABASE, clients, seconds, script, protocol, is_reconnecting, is_secured })
     }
 }
+
+/// The script that is played, in the trial's directory.
+pub(super) const HABIT_FILE: &str = "habit.sql";
 
 const CLIENTS: [u32; 4] = [1, 8, 64, 400];

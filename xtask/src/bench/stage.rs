@@ -7,15 +7,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ops::trial::{
-    Client, Cluster, ClusterShape, Load, LoadOutcome, Pooler, Protocol, Script, Trial, TrialError, cpu_of, free_ports,
-    raise_descriptor_limit, resident_of, resident_peak_of,
+    Client, Cluster, ClusterShape, DATABASE, Load, LoadOutcome, Pooler, Protocol, Script, Trial, TrialError, USER,
+    cpu_of, free_ports, raise_descriptor_limit, resident_of, resident_peak_of,
 };
 
 use super::certificate::Certificate;
-use super::contestant::{Contestant, Executables, SERVERS};
+use super::contestant::{Contestant, Executables, Ports, SERVERS, TAPPED};
+use super::habit::Played;
 use super::options::Options;
-use super::scenario::Scenario;
+use super::scenario::{HABIT_FILE, Scenario};
 use super::tally::{Metric, Readings, Tally};
+use super::tap::{Counts, Tap};
 
 /// What a run brought, or why it brought nothing.
 pub(super) type RunResult = Result<Readings, String>;
@@ -24,7 +26,10 @@ pub(super) struct Stage<'a> {
     trial: &'a Trial,
     executables: &'a Executables,
     seconds: u32,
+    habit_seconds: u32,
+    is_telling_texts: bool,
     descriptors: u64,
+    tap: Tap,
     // Before the cluster: the poolers are to go first.
     poolers: BTreeMap<Contestant, Pooler>,
     cluster: Cluster,
@@ -47,7 +52,12 @@ impl<'a> Stage<'a> {
             Certificate::new().map_err(|why| TrialError::step("cannot make a certificate".into(), why))?;
         certificate.write(trial)?;
         let poolers = BTreeMap::new();
-        let mut stage = Self { trial, executables, seconds: options.seconds, descriptors, poolers, cluster };
+        let tap = Tap::open(port).map_err(|why| TrialError::step("no relay before PostgreSQL".into(), why))?;
+        let (seconds, is_telling_texts) = (options.seconds, options.is_telling_texts);
+        // They are many: a whole run would take an hour for them alone.
+        let habit_seconds = if options.only.is_empty() { seconds.min(HABIT_SECONDS_MAX) } else { seconds };
+        let mut stage =
+            Self { trial, executables, seconds, habit_seconds, is_telling_texts, descriptors, tap, poolers, cluster };
         for contestant in Contestant::ALL {
             match stage.start(contestant, 0) {
                 Ok(pooler) => stage.warm_up(contestant, pooler)?,
@@ -63,18 +73,36 @@ impl<'a> Stage<'a> {
         !self.poolers.contains_key(&contestant)
     }
 
+    /// Habits are about what is said and not about how the kernel is asked, so one of ours is enough for them.
+    pub(super) fn is_for(&self, scenario: Scenario, contestant: Contestant) -> bool {
+        match (scenario, contestant) {
+            (Scenario::Habit(_), Contestant::Epoll) => self.is_absent(Contestant::Uring),
+            (Scenario::Habit(played), Contestant::PgBouncer) => played.habit.not_beside_pgbouncer.is_none(),
+            _ => true,
+        }
+    }
+
+    /// Makes what habits work on.
+    pub(super) fn fill(&self, tables: &str) -> Result<(), TrialError> {
+        let client = Client::log_in(self.cluster.port(), USER, DATABASE, PATIENCE);
+        let made = client.and_then(|mut client| client.run(tables));
+        made.map(drop).map_err(|why| TrialError::step("cannot make the tables of the habits".into(), why))
+    }
+
     pub(super) fn run(&mut self, scenario: Scenario, contestant: Contestant) -> Result<RunResult, TrialError> {
         match scenario {
             Scenario::Idle { clients } => self.idle(contestant, clients),
             Scenario::Row => self.row(contestant),
             Scenario::Startup { databases } => self.startup(contestant, databases),
+            Scenario::Habit(played) => self.habit(played, contestant),
             _ => self.load(scenario, contestant),
         }
     }
 
     fn start(&self, contestant: Contestant, databases_more: u32) -> Result<Pooler, TrialError> {
         let [port] = free_ports()?;
-        let ini = contestant.ini(self.trial.account.become_name(), self.cluster.port(), port, databases_more);
+        let ports = Ports { server: self.cluster.port(), tap: self.tap.port(), own: port };
+        let ini = contestant.ini(self.trial.account.become_name(), ports, databases_more);
         Pooler::start(self.trial, contestant.key(), self.executables.of(contestant), &ini, port)
     }
 
@@ -82,6 +110,7 @@ impl<'a> Stage<'a> {
     fn warm_up(&mut self, contestant: Contestant, pooler: Pooler) -> Result<(), TrialError> {
         let load = Load {
             port: pooler.port(),
+            database: DATABASE,
             clients: 2 * SERVERS,
             seconds: 1,
             script: Script::SelectOnly,
@@ -96,12 +125,51 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// On servers that have done nothing else yet: with PgBouncer, what the habit before this one has set is still there.
+    /// What is told to PostgreSQL is counted in a run of its own.
+    fn habit(&mut self, played: Played, contestant: Contestant) -> Result<RunResult, TrialError> {
+        let text = played.habit.for_pgbench(played.reconnects);
+        self.trial.scratch.write(&self.trial.account, HABIT_FILE, &text)?;
+        let Some(port) = self.poolers.get(&contestant).map(Pooler::port) else {
+            return Ok(Err("it was not started".into()));
+        };
+        let console = Client::log_in(port, USER, "pgbouncer", PATIENCE);
+        if let Err(why) = console.and_then(|mut console| console.run("RECONNECT")) {
+            return Ok(Err(why.to_string()));
+        }
+        let scenario = Scenario::Habit(played);
+        let Some(load) = scenario.load(port, 1) else {
+            return Ok(Err("it is no load".into()));
+        };
+        if let LoadOutcome::Failed(why) = load.run(self.trial, &mut |_| {})? {
+            return Ok(Err(why));
+        }
+        let mut readings = match self.load(scenario, contestant)? {
+            Ok(readings) => readings,
+            Err(why) => return Ok(Err(why)),
+        };
+        self.tap.take();
+        match (Load { database: TAPPED, ..load }).run(self.trial, &mut |_| {})? {
+            LoadOutcome::Failed(why) => return Ok(Err(why)),
+            LoadOutcome::Done(result) => {
+                let (counts, transactions) = (self.tap.take(), result.transactions.max(1) as f64);
+                readings.set(Metric::Messages, counts.messages as f64 / transactions);
+                readings.set(Metric::RoundTrips, counts.round_trips as f64 / transactions);
+                if self.is_telling_texts {
+                    tell_texts(&counts, transactions);
+                }
+            }
+        }
+        Ok(Ok(readings))
+    }
+
     /// The processor time is that of the whole run of pgbench, the logins of its clients included.
     fn load(&mut self, scenario: Scenario, contestant: Contestant) -> Result<RunResult, TrialError> {
         let Some(pooler) = self.poolers.get_mut(&contestant) else {
             return Ok(Err("it was not started".into()));
         };
-        let Some(load) = scenario.load(pooler.port(), self.seconds) else {
+        let seconds = if matches!(scenario, Scenario::Habit(_)) { self.habit_seconds } else { self.seconds };
+        let Some(load) = scenario.load(pooler.port(), seconds) else {
             return Ok(Err("it is no load".into()));
         };
         let before = cpu_of(pooler.pid()).unwrap_or_default();
@@ -178,6 +246,21 @@ impl<'a> Stage<'a> {
         Ok(Ok(Readings::of(Metric::StartupMs, pooler.startup().as_secs_f64() * 1e3)))
     }
 }
+
+/// The most frequent first.
+fn tell_texts(counts: &Counts, transactions: f64) {
+    let mut texts: Vec<_> = counts.texts.iter().collect();
+    texts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    for (text, &count) in texts.into_iter().take(TEXTS_TOLD_MAX) {
+        let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
+        eprintln!("    {:>6.3}  {text}", count as f64 / transactions);
+    }
+}
+
+const HABIT_SECONDS_MAX: u32 = 2;
+
+const TEXTS_TOLD_MAX: usize = 20;
+const TEXT_CHARS_MAX: usize = 160;
 
 /// PostgreSQL cannot send more than 1 GiB in a row, its message's own bytes included (`MaxAllocSize`).
 const ROW_BYTES: u64 = (1 << 30) - 64;

@@ -21,6 +21,8 @@ pub(super) enum Metric {
     IdleBytes,
     RowGrowthMib,
     StartupMs,
+    Messages,
+    RoundTrips,
 }
 
 impl Metric {
@@ -37,6 +39,8 @@ impl Metric {
             Self::IdleBytes => "bytes per idle client",
             Self::RowGrowthMib => "growth for a row of 1 GiB, MiB",
             Self::StartupMs => "start to first answer, ms",
+            Self::Messages => "messages",
+            Self::RoundTrips => "round trips",
         }
     }
 
@@ -51,6 +55,8 @@ impl Metric {
             Self::IdleBytes => "idle_client_bytes",
             Self::RowGrowthMib => "row_growth_mib",
             Self::StartupMs => "startup_ms",
+            Self::Messages => "server_messages_per_transaction",
+            Self::RoundTrips => "server_round_trips_per_transaction",
         }
     }
 

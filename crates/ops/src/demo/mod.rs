@@ -82,6 +82,7 @@ impl Demo<'_> {
     fn run(&self, crowd: Crowd, clients: u32, way: Way, port: u16) -> Result<(LoadOutcome, Peak), DemoError> {
         let load = Load {
             port,
+            database: DATABASE,
             clients,
             seconds: self.options.seconds,
             script: Script::SelectOnly,

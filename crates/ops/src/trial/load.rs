@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use super::{DATABASE, Trial, TrialError, USER};
+use super::{Trial, TrialError, USER};
 
 /// Which statements pgbench runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Script {
     SelectOnly,
     /// The default script, like TPC-B: seven statements in a transaction, five of which write.
     TpcB,
+    /// A file in the trial's directory. Its clients have a variable `connecting`, which is 1 at first.
+    File(&'static str),
 }
 
 /// By which of PostgreSQL's query protocols.
@@ -33,6 +35,8 @@ pub enum Protocol {
 pub struct Load {
     /// Where to.
     pub port: u16,
+    /// Which database there.
+    pub database: &'static str,
     /// How many clients.
     pub clients: u32,
     /// For how long, in seconds. pgbench's alarm already runs while its clients log in, so a crowd that needs long for
@@ -101,8 +105,10 @@ impl Load {
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-n"]);
         command.args(["-c", &self.clients.to_string(), "-j", &self.clients.min(THREADS).to_string()]);
         command.args(["-T", &self.seconds.to_string(), "--log", "--log-prefix", NAME, "--sampling-rate", SAMPLING]);
-        if self.script == Script::SelectOnly {
-            command.arg("-S");
+        match self.script {
+            Script::SelectOnly => drop(command.arg("-S")),
+            Script::TpcB => {}
+            Script::File(name) => drop(command.args(["-f", name, "-D", "connecting=1"])),
         }
         match self.protocol {
             Protocol::Simple => {}
@@ -113,7 +119,7 @@ impl Load {
         if self.is_reconnecting {
             command.arg("-C");
         }
-        command.arg(DATABASE);
+        command.arg(self.database);
     }
 }
 

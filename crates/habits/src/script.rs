@@ -1,0 +1,270 @@
+//! The part of pgbench's language that the scripts use.
+//!
+//! Always true: what is read here means to a player of ours what it means to pgbench.
+
+use super::header::Protocol;
+
+/// A line of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// `\set NAME ...`: a variable gets a value.
+    Set(String, Draw),
+    /// Something is sent, and its answer is waited for.
+    Ask(Statement),
+    /// Something that is sent along with what follows it, before its answer has come (`-- ahead` in the line before it). pgbench
+    /// waits for the answer.
+    Ahead(Statement),
+    /// `\startpipeline` to `\endpipeline`: statements with one Sync for all.
+    Pipeline(Vec<Statement>),
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draw {
+    /// `random(LEAST, MOST)`.
+    Between(u32, u32),
+    /// A number.
+    Fixed(u32),
+}
+
+/// What is sent at once: by the simple protocol one Query, else the messages of one statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    text: String,
+    /// It is a Query whatever the rest of the script is (`-- simple` in the line before it). pgbench sends it as the rest, or
+    /// the rest as this where statements are joined.
+    pub is_simple: bool,
+    /// No Sync follows it: a Query behind it ends it, too (`-- unsynced`). pgbench sends one.
+    pub is_unsynced: bool,
+}
+
+impl Statement {
+    /// Its text for a Query: each variable is replaced by its value, wherever it stands. `:client_id` is one, too.
+    #[must_use]
+    pub fn with_values(&self, value: impl Fn(&str) -> Option<String>) -> String {
+        self.replaced(|name| value(name))
+    }
+
+    /// Its text for a Parse, with `$1`, `$2` and so on in the place of variables, and the names of these.
+    #[must_use]
+    pub fn with_parameters(&self, is_known: impl Fn(&str) -> bool) -> (String, Vec<String>) {
+        let names = std::cell::RefCell::new(Vec::new());
+        let text = self.replaced(|name| {
+            is_known(name).then(|| {
+                names.borrow_mut().push(name.to_owned());
+                format!("${}", names.borrow().len())
+            })
+        });
+        (text, names.into_inner())
+    }
+
+    /// As pgbench does it: after a colon that follows no other colon; a name that nobody knows stays.
+    fn replaced(&self, value: impl Fn(&str) -> Option<String>) -> String {
+        let (mut text, mut rest) = (String::new(), self.text.as_str());
+        while let Some(at) = rest.find(':') {
+            let (before, behind) = rest.split_at(at);
+            text.push_str(before);
+            let colons = behind.len() - behind.trim_start_matches(':').len();
+            let name_len = behind[colons..].find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let name = &behind[colons..][..name_len.unwrap_or(behind.len() - colons)];
+            match value(name).filter(|_| colons == 1 && !name.is_empty()) {
+                Some(value) => text.push_str(&value),
+                None => text.push_str(&behind[..colons + name.len()]),
+            }
+            rest = &behind[colons + name.len()..];
+        }
+        text + rest
+    }
+}
+
+/// The lines of the two sections with their numbers, without empty ones and comments that say nothing to a player.
+pub(crate) struct Sections<'a> {
+    pub(crate) connect: Vec<(usize, &'a str)>,
+    pub(crate) each: Vec<(usize, &'a str)>,
+}
+
+impl<'a> Sections<'a> {
+    /// From the line `begin` on; what stands before any head is sent each time.
+    pub(crate) fn of(text: &'a str, begin: usize) -> Self {
+        let mut sections = Self { connect: Vec::new(), each: Vec::new() };
+        let mut is_each = true;
+        for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end())).skip(begin - 1) {
+            let is_comment = line.starts_with("--") && !MARKS.contains(&line);
+            match line {
+                "-- [connect]" => is_each = false,
+                "-- [each]" => is_each = true,
+                _ if line.is_empty() || is_comment => {}
+                _ if is_each => sections.each.push((number, line)),
+                _ => sections.connect.push((number, line)),
+            }
+        }
+        sections
+    }
+}
+
+pub(crate) fn text(lines: &[(usize, &str)]) -> String {
+    let said = lines.iter().filter(|(_, line)| !line.starts_with("--"));
+    said.map(|(_, line)| format!("{line}\n")).collect()
+}
+
+pub(crate) fn read(lines: &[(usize, &str)], protocol: Protocol) -> Result<Vec<Line>, (usize, String)> {
+    let mut reading = Reading { protocol, lines: Vec::new(), pipeline: None, text: String::new(), marks: Vec::new() };
+    for &(number, line) in lines {
+        reading.line(line).map_err(|what| (number, what.to_owned()))?;
+    }
+    let end = lines.last().map_or(1, |&(number, _)| number);
+    match (reading.text.is_empty() && reading.marks.is_empty(), reading.pipeline, reading.lines.last()) {
+        (false, _, _) => Err((end, "the last statement has no end".into())),
+        (_, Some(_), _) => Err((end, "the pipeline has no end".into())),
+        (_, _, Some(Line::Ahead(_))) => Err((end, "nothing follows what is sent ahead".into())),
+        _ => Ok(reading.lines),
+    }
+}
+
+/// What has been read so far.
+struct Reading<'a> {
+    protocol: Protocol,
+    lines: Vec<Line>,
+    pipeline: Option<Vec<Statement>>,
+    /// A statement that has not ended yet, and the marks before it.
+    text: String,
+    marks: Vec<&'a str>,
+}
+
+impl<'a> Reading<'a> {
+    fn line(&mut self, line: &'a str) -> Result<(), &'static str> {
+        match line {
+            _ if !self.text.is_empty() => self.part(line),
+            _ if MARKS.contains(&line) => {
+                self.marks.push(line);
+                Ok(())
+            }
+            "\\startpipeline" if self.protocol == Protocol::Simple => Err("a pipeline needs the extended protocol"),
+            "\\startpipeline" => self.pipeline.replace(Vec::new()).map_or(Ok(()), |_| Err("a pipeline in a pipeline")),
+            "\\endpipeline" => {
+                let pipeline = self.pipeline.take().ok_or("no pipeline has begun")?;
+                self.lines.push(Line::Pipeline(pipeline));
+                Ok(())
+            }
+            _ if line.starts_with('\\') => {
+                self.lines.push(command(line).ok_or(COMMAND)?);
+                Ok(())
+            }
+            _ => self.part(line),
+        }
+    }
+
+    /// A line of a statement, perhaps its last.
+    fn part(&mut self, line: &str) -> Result<(), &'static str> {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(line);
+        if !self.text.ends_with(';') || self.text.ends_with("\\;") {
+            return Ok(());
+        }
+        self.text.pop();
+        let (joined, marks) = (std::mem::take(&mut self.text), std::mem::take(&mut self.marks));
+        let is_simple = self.protocol == Protocol::Simple || marks.contains(&SIMPLE);
+        if joined.contains("\\;") && !is_simple {
+            return Err("statements that are joined need the simple protocol");
+        }
+        let is_unsynced = marks.contains(&UNSYNCED);
+        if is_unsynced && (is_simple || !marks.contains(&AHEAD)) {
+            return Err("only messages of the extended protocol that are sent ahead may be without a Sync");
+        }
+        let statement = Statement { text: joined.replace("\\;", ";"), is_simple, is_unsynced };
+        match (&mut self.pipeline, marks.contains(&AHEAD)) {
+            (Some(_), _) if !marks.is_empty() => return Err("a pipeline is of one kind"),
+            (Some(pipeline), _) => pipeline.push(statement),
+            (None, true) => self.lines.push(Line::Ahead(statement)),
+            (None, false) => self.lines.push(Line::Ask(statement)),
+        }
+        Ok(())
+    }
+}
+
+fn command(line: &str) -> Option<Line> {
+    let (name, value) = line.strip_prefix("\\set ")?.split_once(' ')?;
+    let number = |text: &str| text.trim().parse::<u32>().ok();
+    let draw = match value.trim().strip_prefix("random(") {
+        Some(bounds) => {
+            let (least, most) = bounds.strip_suffix(')')?.split_once(',')?;
+            Draw::Between(number(least)?, number(most)?)
+        }
+        None => Draw::Fixed(number(value)?),
+    };
+    Some(Line::Set(name.to_owned(), draw))
+}
+
+const SIMPLE: &str = "-- simple";
+const AHEAD: &str = "-- ahead";
+const UNSYNCED: &str = "-- unsynced";
+const MARKS: [&str; 3] = [SIMPLE, AHEAD, UNSYNCED];
+
+const COMMAND: &str =
+    "of pgbench's commands only \\set NAME NUMBER, \\set NAME random(LEAST, MOST), \\startpipeline, \\endpipeline";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(text: &str) -> Statement {
+        Statement { text: text.into(), is_simple: true, is_unsynced: false }
+    }
+
+    fn lines(text: &str) -> Result<Vec<Line>, (usize, String)> {
+        read(&Sections::of(text, 1).each, Protocol::Simple)
+    }
+
+    fn lines_extended(text: &str) -> Result<Vec<Line>, String> {
+        read(&Sections::of(text, 1).each, Protocol::Extended).map_err(|(_, what)| what)
+    }
+
+    #[test]
+    fn variables_are_replaced_and_casts_and_times_are_not() {
+        let value = |name: &str| (name == "id").then(|| "7".to_owned());
+        let text = "SELECT :id::text, '12:30', 't_:id', :other, a[1:2]";
+        let replaced = "SELECT 7::text, '12:30', 't_7', :other, a[1:2]";
+        assert_eq!(statement(text).with_values(value), replaced);
+    }
+
+    #[test]
+    fn variables_become_parameters_in_their_order() {
+        let (text, names) = statement("SELECT :a, :b, :a::int").with_parameters(|name| name != "int");
+        assert_eq!((text.as_str(), names.join(" ").as_str()), ("SELECT $1, $2, $3::int", "a b a"));
+    }
+
+    #[test]
+    fn statements_that_are_joined_are_sent_at_once() {
+        let read = lines("BEGIN\\;\nSELECT 1;\n-- a comment\n\\set a random(1, 5)\n\\set b 3\nCOMMIT;\n");
+        let wanted = [
+            Line::Ask(statement("BEGIN;\nSELECT 1")),
+            Line::Set("a".into(), Draw::Between(1, 5)),
+            Line::Set("b".into(), Draw::Fixed(3)),
+            Line::Ask(statement("COMMIT")),
+        ];
+        assert_eq!(read.expect("lines"), wanted);
+    }
+
+    #[test]
+    fn a_statement_may_be_simple_ahead_of_another_or_in_a_pipeline() {
+        let read = lines_extended("-- simple\n-- ahead\na\\;b;\nc;\n\\startpipeline\nd;\ne;\n\\endpipeline\n");
+        let extended = |text: &str| Statement { text: text.into(), is_simple: false, is_unsynced: false };
+        let pipeline = Line::Pipeline(vec![extended("d"), extended("e")]);
+        assert_eq!(read.expect("lines"), [Line::Ahead(statement("a;b")), Line::Ask(extended("c")), pipeline]);
+        assert!(lines_extended("a\\;b;").is_err_and(|what| what.contains("joined")));
+        assert!(lines_extended("-- ahead\na;\n").is_err_and(|what| what.contains("ahead")));
+        assert!(lines_extended("-- unsynced\na;\n").is_err_and(|what| what.contains("Sync")));
+        assert!(lines_extended("-- ahead\n-- unsynced\na;\n-- simple\nb;\n").is_ok());
+        assert!(lines_extended("\\startpipeline\na;\n").is_err_and(|what| what.contains("no end")));
+        assert!(lines("\\startpipeline\n").is_err());
+    }
+
+    #[test]
+    fn what_a_player_of_ours_would_not_know_is_a_mistake() {
+        assert_eq!(lines("\\sleep 1").expect_err("unknown").1, COMMAND);
+        assert_eq!(lines("\\set a random(1, :b)").expect_err("unknown").1, COMMAND);
+        assert_eq!(lines("SELECT 1\n").expect_err("no end"), (1, "the last statement has no end".into()));
+    }
+}

@@ -1,0 +1,18 @@
+-- Statements of a batch go together, with one Sync; where one fails, those behind it are not run.
+-- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, execute (batches); statement
+-- by: pgx 5.12.0; conn.go, Conn.SendBatch; statement
+-- protocol: extended
+-- not measured: pgbench ends a client whose statement fails
+
+\set id random(1, 10000)
+\startpipeline
+UPDATE item SET amount = amount + 1 WHERE id = :id;
+SELECT set_config('app.tenant', 't1', false);
+INSERT INTO audited (id, amount) VALUES (8, 0);
+SELECT set_config('app.tenant', 't2', false);
+\endpipeline
+\startpipeline
+SELECT amount FROM item WHERE id = :id;
+SELECT set_config('app.tenant', 't3', false);
+\endpipeline
+SELECT current_setting('app.tenant', true);

@@ -1,0 +1,27 @@
+-- A test has a transaction that is rolled back, and each of its statements is one that may fail: a savepoint goes ahead of its Parse, and the
+-- savepoint's end stands in the place of its Sync.
+-- by: ecto_sql 3.14.0; lib/ecto/adapters/sql/sandbox.ex, post_checkout; checkout
+-- by: postgrex 0.22.2; lib/postgrex/protocol.ex, rebind (mode: :savepoint); statement
+-- protocol: prepared
+
+\set id random(1, 10000)
+-- simple
+BEGIN;
+-- simple
+-- ahead
+SAVEPOINT postgrex_query;
+-- ahead
+-- unsynced
+INSERT INTO "note" ("item", "body") VALUES (:id, 'sandbox') RETURNING "id";
+-- simple
+RELEASE SAVEPOINT postgrex_query;
+-- simple
+-- ahead
+SAVEPOINT postgrex_query;
+-- ahead
+-- unsynced
+SELECT n0."body" FROM "note" AS n0 WHERE (n0."item" = :id);
+-- simple
+RELEASE SAVEPOINT postgrex_query;
+-- simple
+ROLLBACK;

@@ -1,0 +1,12 @@
+-- A connection that has been idle for half a second is asked whether it is alive, by a query without a statement.
+-- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, isConnectionDead; checkout
+-- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, isValid; checkout
+-- protocol: prepared
+-- startup: client_encoding=UTF8
+-- startup: DateStyle=ISO
+-- startup: TimeZone=Europe/Berlin
+
+\set id random(1, 10000)
+-- simple
+/* nothing */;
+SELECT name FROM item WHERE id = :id;

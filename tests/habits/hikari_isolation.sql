@@ -1,0 +1,11 @@
+-- A connection gets another isolation level, and its own again when it is given back to the pool.
+-- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, setTransactionIsolation; checkout
+-- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, resetConnectionState; release
+-- protocol: extended
+
+\set id random(1, 10000)
+SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+BEGIN;
+SELECT name FROM item WHERE id = :id;
+COMMIT;
+SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -1,0 +1,13 @@
+-- A connection gets the schema of a tenant, and the pool's own again when it is given back.
+-- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, setSchema; checkout
+-- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, resetConnectionState; release
+-- protocol: simple
+-- startup: client_encoding=UTF8
+-- startup: DateStyle=ISO
+-- startup: TimeZone=Europe/Berlin
+
+\set tenant random(1, 4)
+\set id random(1, 100)
+SET SESSION search_path TO 'tenant_:tenant';
+SELECT name FROM item WHERE id = :id;
+SET SESSION search_path TO 'public';

@@ -1,0 +1,6 @@
+-- A row is inserted, and its number is told.
+-- by: applications; their own code; statement
+-- protocol: extended
+
+\set id random(1, 10000)
+INSERT INTO note (item, body) VALUES (:id, 'a note') RETURNING id;

@@ -1,0 +1,20 @@
+-- A statement fails that has a savepoint of its own (autosave=always), which is rolled back to.
+-- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, sendAutomaticSavepoint and rollbackIfRequired; statement
+-- protocol: prepared
+-- startup: client_encoding=UTF8
+-- startup: DateStyle=ISO
+-- startup: TimeZone=Europe/Berlin
+-- not measured: pgbench ends a client whose statement fails
+
+\set id random(1, 10000)
+-- simple
+-- ahead
+BEGIN;
+UPDATE item SET amount = amount + 1 WHERE id = :id;
+-- simple
+-- ahead
+SAVEPOINT PGJDBC_AUTOSAVE;
+INSERT INTO audited (id, amount) VALUES (7, 0);
+-- simple
+ROLLBACK TO SAVEPOINT PGJDBC_AUTOSAVE;
+COMMIT;

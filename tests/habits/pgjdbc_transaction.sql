@@ -1,0 +1,14 @@
+-- A transaction begins in the packet of its first statement.
+-- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, sendQueryPreamble; transaction
+-- protocol: prepared
+-- startup: client_encoding=UTF8
+-- startup: DateStyle=ISO
+-- startup: TimeZone=Europe/Berlin
+
+\set id random(1, 10000)
+-- simple
+-- ahead
+BEGIN;
+UPDATE item SET amount = amount + 1 WHERE id = :id;
+SELECT name FROM item WHERE id = :id;
+COMMIT;

@@ -1,0 +1,8 @@
+-- A transaction begins before its first statement, with the isolation level that the connection has been given.
+-- by: psycopg2 2.9.13; psycopg/pqpath.c, pq_begin_locked; transaction
+-- protocol: simple
+
+\set id random(1, 10000)
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT name FROM item WHERE id = :id;
+COMMIT;

@@ -1,0 +1,13 @@
+-- A connection says its formats when it logs in, and is asked whether it is alive, by a Sync alone, when it is taken out of the pool.
+-- by: sqlx 0.9.0; sqlx-postgres src/connection/establish.rs, PgConnection.establish; connect
+-- by: sqlx 0.9.0; sqlx-postgres src/connection/mod.rs, PgConnection.ping (test_before_acquire); checkout
+-- protocol: prepared
+-- startup: DateStyle=ISO, MDY
+-- startup: client_encoding=UTF8
+-- startup: TimeZone=UTC
+-- startup: extra_float_digits=2
+
+\set id random(1, 10000)
+\startpipeline
+\endpipeline
+SELECT name FROM item WHERE id = :id;

@@ -1,0 +1,6 @@
+-- A row is changed that has a trigger.
+-- by: applications; their own code; statement
+-- protocol: simple
+
+\set id random(1, 10000)
+UPDATE audited SET amount = amount + 1 WHERE id = :id;

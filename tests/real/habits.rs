@@ -1,0 +1,284 @@
+//! What drivers send by themselves, played by many clients on few servers beside connections of their own.
+//!
+//! Always true: some clients leave and come again; what each client is told is the same on both sides, and so is what its session has after each time; in the end
+//! nobody keeps a server for whom the script does not say so.
+//! Not here: the scripts (`tests/habits`), and what they cost (`cargo xtask bench --only habits`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Duration;
+
+use base::Random;
+use habits::{Draw, Habit, Line, Protocol, Statement};
+use tests::client::{Answer, Client};
+use tests::message::{bind, describe, execute, parse, query, sync};
+use tests::pooler::{Ini, Pooler};
+use tests::wait::{LIMIT, try_wait_for};
+
+use crate::alike::{KEEPS, seen};
+use crate::house::House;
+
+/// Each script by four clients; by one if it keeps its server.
+pub(crate) fn each_alone_is_what_it_would_be_on_a_direct_connection(house: &House) {
+    let (stage, habits) = (Stage::open(house, "habits", 2), read_all());
+    let clients = |habit: &Habit| if habit.keeps.is_some() { 1 } else { 4 };
+    let play = |habit: &Habit| stage.play(&vec![habit; clients(habit)], 3).err();
+    let wrong: Vec<String> = habits.iter().filter_map(play).collect();
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), habits.len(), wrong.join("\n"));
+}
+
+/// All scripts by a client each, so that each meets servers on which all others have been.
+pub(crate) fn all_together_are_what_they_would_be_on_direct_connections(house: &House) {
+    let habits = read_all();
+    // Some keep theirs.
+    let keeping = habits.iter().filter(|habit| habit.keeps.is_some()).count();
+    let stage = Stage::open(house, "habits_together", 2 + keeping);
+    let played = stage.play(&habits.iter().collect::<Vec<_>>(), 4);
+    assert_eq!(played, Ok(()));
+}
+
+/// The same programs each time, or others: of the seed `TRUNKLINE_HABITS_SEED`.
+fn seed() -> u64 {
+    std::env::var("TRUNKLINE_HABITS_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+fn read_all() -> Vec<Habit> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("habits");
+    let entries = fs::read_dir(&folder).expect("the folder of the scripts").flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let read = |file: &String| {
+        let name = Habit::name_of(file)?;
+        let text = fs::read_to_string(folder.join(file)).expect("a script");
+        Some(Habit::read(name, &text).unwrap_or_else(|mistake| panic!("{mistake}")))
+    };
+    names.iter().filter_map(read).collect()
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pooler, and two databases that are the same: what is changed and locked on one side is not seen on the other.
+struct Stage<'a> {
+    house: &'a House,
+    pooler: Pooler,
+    database: String,
+    direct: String,
+    servers: usize,
+}
+
+impl<'a> Stage<'a> {
+    fn open(house: &'a House, database: &str, servers: usize) -> Self {
+        let direct = format!("{database}_direct");
+        house.postgres.database(database);
+        house.postgres.database(&direct);
+        let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("habits/setup.sql");
+        let tables = fs::read_to_string(tables).expect("what makes the tables");
+        for database in [database, &direct] {
+            house.postgres.client(database).run(&tables);
+        }
+        let ini = Ini::new(&house.line(database)).secret(USER, "").set(&format!("default_pool_size = {servers}"));
+        Self { house, pooler: house.start(&ini), database: database.into(), direct, servers }
+    }
+
+    /// A client for each habit, one message here and one there, until each has played its own so many times.
+    fn play(&self, habits: &[&Habit], times: u32) -> Result<(), String> {
+        let mut random = Random::new(seed());
+        let clients = habits.iter().enumerate();
+        let mut pairs: Vec<Pair<'_>> = clients.map(|(number, habit)| Pair::come(self, habit, number)).collect();
+        let name = |pair: &Pair<'_>| pair.habit.name.clone();
+        for pair in &mut pairs {
+            pair.is_watched = random.below(2) == 0;
+        }
+        loop {
+            // Who has a server may go on with it; the others can only if one is free.
+            let busy = pairs.iter().filter(|pair| pair.is_busy).count();
+            let may = |pair: &Pair<'_>| pair.times < times && (pair.is_busy || busy < self.servers);
+            let able: Vec<usize> = (0..pairs.len()).filter(|&at| may(&pairs[at])).collect();
+            if able.is_empty() {
+                break;
+            }
+            let pair = &mut pairs[able[random.below(able.len() as u64) as usize]];
+            // What a client waits for in vain is a difference, too.
+            let stepped = catch_unwind(AssertUnwindSafe(|| pair.step(&mut random)));
+            let stepped = stepped.unwrap_or_else(|why| Err(why.downcast_ref::<String>().cloned().unwrap_or_default()));
+            stepped.map_err(|why| format!("{}: {why}", name(pair)))?;
+            if pair.is_through && pair.times < times && random.below(3) == 0 {
+                pair.leave_and_come_again(self);
+            }
+        }
+        if let Some(pair) = pairs.iter().find(|pair| pair.times < times) {
+            return Err(format!(
+                "{}: keeps a server when its script is at its end, and others cannot go on",
+                name(pair)
+            ));
+        }
+        self.await_pins(&pairs)
+    }
+
+    /// A server is asked what it has after its client has been answered.
+    fn await_pins(&self, pairs: &[Pair<'_>]) -> Result<(), String> {
+        let keeping = pairs.iter().filter(|pair| pair.habit.keeps.is_some()).count();
+        let mut last = Answer::default();
+        let is_right = |pins: &Answer| pins.rows.is_empty() == (keeping == 0);
+        let right = try_wait_for(LIMIT, || {
+            last = self.pooler.console("show pins");
+            is_right(&last).then_some(())
+        });
+        let names: Vec<&str> = pairs.iter().map(|pair| pair.habit.name.as_str()).collect();
+        right
+            .ok_or_else(|| format!("{}: {keeping} should keep servers, and there are {:?}", names.join(" "), last.rows))
+    }
+}
+
+/// A client on each side, which plays one script.
+struct Pair<'a> {
+    habit: &'a Habit,
+    number: usize,
+    sides: [Client; 2],
+    /// The variables of its script.
+    values: BTreeMap<String, String>,
+    /// The texts that it has prepared.
+    prepared: Vec<String>,
+    /// What it does next, and how often it has been through.
+    next: std::vec::IntoIter<Line>,
+    times: u32,
+    /// It has just played all of it.
+    is_through: bool,
+    /// It is in a transaction, or has something that keeps its server.
+    is_busy: bool,
+    /// Whether its session is looked at after each step. A look is a transaction, and may hide what comes of having none.
+    is_watched: bool,
+}
+
+impl<'a> Pair<'a> {
+    fn come(stage: &Stage<'_>, habit: &'a Habit, number: usize) -> Self {
+        let login = |address, database: &str| {
+            let mut parameters = vec![("user", USER), ("database", database)];
+            parameters.extend(habit.startup.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+            let name = &habit.name;
+            Client::try_login(address, &parameters).unwrap_or_else(|error| panic!("{name}: {error:?}"))
+        };
+        let direct = login(stage.house.postgres.address(), &stage.direct);
+        Self {
+            habit,
+            number,
+            sides: [login(stage.pooler.address(), &stage.database), direct],
+            values: BTreeMap::from([("client_id".into(), number.to_string())]),
+            prepared: Vec::new(),
+            next: [&habit.connect[..], &habit.each].concat().into_iter(),
+            times: 0,
+            is_through: false,
+            is_busy: false,
+            is_watched: false,
+        }
+    }
+
+    /// Others have its server then, with what it has left there.
+    fn leave_and_come_again(&mut self, stage: &Stage<'_>) {
+        let (times, is_watched) = (self.times, self.is_watched);
+        *self = Self { times, is_watched, ..Self::come(stage, self.habit, self.number) };
+    }
+
+    /// Up to the next answer.
+    fn step(&mut self, random: &mut Random) -> Result<(), String> {
+        let (mut messages, mut answers, mut told) = (Vec::new(), 0, Vec::new());
+        while let Some(line) = self.next.next() {
+            let is_last = !matches!(line, Line::Set(..) | Line::Ahead(_));
+            match line {
+                Line::Set(name, draw) => drop(self.values.insert(name, drawn(draw, random))),
+                Line::Ask(statement) | Line::Ahead(statement) => {
+                    messages.extend(self.say(&statement));
+                    told.push(self.simple(&statement));
+                    if !statement.is_simple && !statement.is_unsynced {
+                        messages.extend(sync());
+                    }
+                    answers += usize::from(!statement.is_unsynced);
+                }
+                Line::Pipeline(statements) => {
+                    for statement in &statements {
+                        messages.extend(self.say(statement));
+                        told.push(self.simple(statement));
+                    }
+                    messages.extend(sync());
+                    answers += 1;
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        let told = told.join("; ");
+        self.sides.iter_mut().for_each(|client| client.peer.send(&messages));
+        let mut status = 'I';
+        for _ in 0..answers {
+            status = self.answers().map_err(|why| format!("{told}: {why}"))?;
+        }
+        self.is_through = self.next.as_slice().is_empty();
+        if status != 'E' && (self.is_watched || self.is_through) {
+            self.look().map_err(|why| format!("after {told}: {why}"))?;
+        }
+        self.is_busy = status != 'I' || self.sides[1].value(KEEPS) == "t";
+        if self.is_through {
+            self.times += 1;
+            self.next = self.habit.each.clone().into_iter();
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        let [pooled, direct] = self.sides.each_mut().map(seen);
+        match pooled.iter().zip(&direct).find(|(pooled, direct)| pooled != direct) {
+            Some((pooled, direct)) => Err(format!("the session has {pooled}, and {direct} directly")),
+            None if pooled.len() != direct.len() => Err(format!("the session has {pooled:?}, and {direct:?} directly")),
+            None => Ok(()),
+        }
+    }
+
+    /// The next answer on both sides, if it is the same; the status in it.
+    fn answers(&mut self) -> Result<char, String> {
+        let [pooled, direct] = self.sides.each_mut().map(|client| client.answer_within(PATIENCE));
+        let told = |answer: &Answer| {
+            let complaints = answer.errors.iter().chain(&answer.notices);
+            let complaints: Vec<_> = complaints.map(|one| format!("{} {}", one.code, one.text)).collect();
+            format!("{:?} {:?} {:?} {complaints:?} {}", answer.columns, answer.rows, answer.tags, answer.status)
+        };
+        let (ours, theirs) = (told(&pooled), told(&direct));
+        if ours == theirs { Ok(direct.status) } else { Err(format!("is told {ours}, and {theirs} directly")) }
+    }
+
+    fn simple(&self, statement: &Statement) -> String {
+        statement.with_values(|name| self.values.get(name).cloned())
+    }
+
+    /// The messages of a statement, without a Sync.
+    fn say(&mut self, statement: &Statement) -> Vec<u8> {
+        if statement.is_simple {
+            return query(&self.simple(statement));
+        }
+        let (text, names) = statement.with_parameters(|name| self.values.contains_key(name));
+        let values: Vec<&str> = names.iter().map(|name| self.values[name].as_str()).collect();
+        let (name, parse) = match (self.habit.protocol, self.prepared.iter().position(|known| *known == text)) {
+            (Protocol::Prepared, Some(number)) => (format!("s{number}"), Vec::new()),
+            (Protocol::Prepared, None) => {
+                let name = format!("s{}", self.prepared.len());
+                let message = parse(&name, &text);
+                self.prepared.push(text);
+                (name, message)
+            }
+            _ => (String::new(), parse("", &text)),
+        };
+        [parse, bind("", &name, &values), describe(b'P', ""), execute("", 0)].concat()
+    }
+}
+
+fn drawn(draw: Draw, random: &mut Random) -> String {
+    match draw {
+        Draw::Between(least, most) => (u64::from(least) + random.below(u64::from(most - least) + 1)).to_string(),
+        Draw::Fixed(number) => number.to_string(),
+    }
+}
+
+/// Who plays: nobody special, for whom the policies hold.
+const USER: &str = "habit_app";

@@ -1,0 +1,224 @@
+//! A relay before PostgreSQL that counts what it is sent.
+//!
+//! Always true: bytes pass unchanged, and a message is counted when it has passed whole; the login is not counted.
+//! Not here: throughput and processor time, which are measured without it, for it costs as much as a pooler.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// It listens as long as the program runs.
+pub(super) struct Tap {
+    port: u16,
+    counts: Arc<Mutex<Counts>>,
+}
+
+/// What has passed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    /// Messages to PostgreSQL.
+    pub(super) messages: u64,
+    /// Answers of PostgreSQL that somebody waits for (ReadyForQuery).
+    pub(super) round_trips: u64,
+    /// How often each text was sent to be run, numbers left out.
+    pub(super) texts: BTreeMap<String, u64>,
+}
+
+impl Tap {
+    /// Listens on a port of its own for connections to the port `server`.
+    pub(super) fn open(server: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let port = listener.local_addr()?.port();
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let shared = Arc::clone(&counts);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let counts = Arc::clone(&shared);
+                // What cannot be relayed is closed: the pooler says so.
+                thread::spawn(move || relay(&client, server, &counts));
+            }
+        });
+        Ok(Self { port, counts })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What has passed since this was asked before.
+    pub(super) fn take(&self) -> Counts {
+        std::mem::take(&mut *locked(&self.counts))
+    }
+}
+
+fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    // A thread that failed while it counted has counted too little at worst.
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn relay(client: &TcpStream, server: u16, counts: &Arc<Mutex<Counts>>) -> io::Result<()> {
+    let server = TcpStream::connect(("127.0.0.1", server))?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
+    let requests = Arc::clone(counts);
+    thread::spawn(move || {
+        let mut seen = Requests { is_logged_in: false, texts: BTreeMap::new() };
+        let _ = pass(&mut from_client, &mut to_server, |bytes| seen.take(bytes, &requests));
+        let _ = to_server.shutdown(Shutdown::Both);
+    });
+    let (mut from_server, mut to_client) = (server, client.try_clone()?);
+    let passed = pass(&mut from_server, &mut to_client, |bytes| answers(bytes, counts));
+    let _ = client.shutdown(Shutdown::Both);
+    passed
+}
+
+/// Until either side ends. `take` says how many of the bytes so far were whole messages.
+fn pass(from: &mut TcpStream, to: &mut TcpStream, mut take: impl FnMut(&[u8]) -> usize) -> io::Result<()> {
+    let (mut buffer, mut pending) = (vec![0; 65_536], Vec::new());
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        to.write_all(&buffer[..count])?;
+        pending.extend_from_slice(&buffer[..count]);
+        let taken = take(&pending);
+        pending.drain(..taken);
+    }
+}
+
+/// What comes from a pooler on one connection.
+struct Requests {
+    /// The startup packet, which has no type, has passed.
+    is_logged_in: bool,
+    /// Those of its prepared statements, by name.
+    texts: BTreeMap<Vec<u8>, String>,
+}
+
+impl Requests {
+    fn take(&mut self, bytes: &[u8], counts: &Mutex<Counts>) -> usize {
+        let mut taken = 0;
+        if !self.is_logged_in {
+            let Some((code, length)) = untyped(bytes) else { return 0 };
+            self.is_logged_in = code != SSL_REQUEST && code != GSS_REQUEST;
+            taken = length;
+        }
+        while let Some((kind, body)) = frame(&bytes[taken..]) {
+            taken += 5 + body.len();
+            let mut counts = locked(counts);
+            counts.messages += 1;
+            let text = match kind {
+                b'Q' => Some(shown(words(body).next().unwrap_or_default())),
+                b'B' => words(body).nth(1).and_then(|name| self.texts.get(name)).cloned(),
+                b'P' => {
+                    let mut words = words(body);
+                    let (name, text) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                    self.texts.insert(name.to_vec(), shown(text));
+                    None
+                }
+                _ => None,
+            };
+            if let Some(text) = text {
+                *counts.texts.entry(text).or_default() += 1;
+            }
+        }
+        taken
+    }
+}
+
+/// The answer to a request for encryption has no length, but is no ReadyForQuery either: `N` is read with what follows it.
+fn answers(bytes: &[u8], counts: &Mutex<Counts>) -> usize {
+    let mut taken = usize::from(bytes.starts_with(b"N") && bytes.get(1).is_none_or(|&byte| byte != 0));
+    while let Some((kind, body)) = frame(&bytes[taken..]) {
+        taken += 5 + body.len();
+        if kind == b'Z' {
+            locked(counts).round_trips += 1;
+        }
+    }
+    taken
+}
+
+fn untyped(bytes: &[u8]) -> Option<(u32, usize)> {
+    let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (length, code) = (number(0)? as usize, number(4)?);
+    (bytes.len() >= length).then_some((code, length))
+}
+
+fn frame(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let length = u32::from_be_bytes(bytes.get(1..5)?.try_into().ok()?) as usize;
+    Some((bytes[0], bytes.get(5..1 + length)?))
+}
+
+fn words(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    body.split(|&byte| byte == 0)
+}
+
+/// A text on one line, without its numbers, so that the same with other values is the same.
+fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut shown = String::new();
+    for word in text.split_whitespace() {
+        let mut last = ' ';
+        shown.extend((!shown.is_empty()).then_some(' '));
+        for c in word.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }) {
+            if c != '#' || last != '#' {
+                shown.push(c);
+            }
+            last = c;
+        }
+    }
+    shown
+}
+
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+    }
+
+    #[test]
+    fn requests_are_counted_behind_the_login_with_their_texts() {
+        let (mut requests, counts) = (Requests { is_logged_in: false, texts: BTreeMap::new() }, Mutex::default());
+        let mut bytes = [&12_u32.to_be_bytes()[..], &196_608_u32.to_be_bytes(), b"a\0\0\0"].concat();
+        assert_eq!(requests.take(&bytes[..5], &counts), 0);
+        bytes.extend(message(b'Q', b"SELECT 17,\n 4\0"));
+        bytes.extend(message(b'P', b"s\0SET x = 1\0\0\0"));
+        bytes.extend(message(b'B', b"\0s\0\0\0\0\0\0\0"));
+        bytes.extend([b'S', 0, 0]);
+        assert_eq!(requests.take(&bytes, &counts), bytes.len() - 3);
+        let counts = counts.into_inner().expect("nobody else has it");
+        let texts: Vec<_> = counts.texts.iter().map(|(text, count)| (text.as_str(), *count)).collect();
+        assert_eq!((counts.messages, texts), (3, vec![("SELECT #, #", 1), ("SET x = #", 1)]));
+    }
+
+    #[test]
+    fn answers_are_counted_by_their_ends() {
+        let counts = Mutex::default();
+        let bytes = [&b"N"[..], &message(b'R', b"\0\0\0\0"), &message(b'Z', b"I"), &message(b'Z', b"T")].concat();
+        assert_eq!(answers(&bytes, &counts), bytes.len());
+        assert_eq!(counts.into_inner().expect("nobody else has it").round_trips, 2);
+    }
+
+    #[test]
+    fn bytes_pass_both_ways() {
+        let server = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let tap = Tap::open(server.local_addr().expect("an address").port()).expect("a tap");
+        let mut client = TcpStream::connect(("127.0.0.1", tap.port())).expect("a connection");
+        client.write_all(b"hello").expect("sent");
+        let (mut relayed, _) = server.accept().expect("relayed");
+        let mut bytes = [0; 5];
+        relayed.read_exact(&mut bytes).expect("read");
+        relayed.write_all(&message(b'Z', b"I")).expect("answered");
+        let mut answer = [0; 6];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!((&bytes, &answer[..]), (b"hello", &message(b'Z', b"I")[..]));
+    }
+}

@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     targets::users::TARGET,
     targets::hba::TARGET,
     targets::request::TARGET,
+    targets::sql::TARGET,
 ];
 
 /// The target of this name.

@@ -63,6 +63,7 @@ smoke! {
     users: 80000,
     hba: 8000,
     request: 80000,
+    sql: 16000,
 }
 
 #[test]

@@ -298,7 +298,7 @@ impl Pair {
 }
 
 /// What a session has: settings, who it is, and what it holds.
-fn seen(client: &mut Client) -> Vec<String> {
+pub(crate) fn seen(client: &mut Client) -> Vec<String> {
     let mut told = |sql: &str| {
         client.ask(sql);
         client.answer_within(PATIENCE)
@@ -393,7 +393,7 @@ const HAS: &str = "
     order by 1, 2, 3, 4";
 
 /// Whether a session has what keeps its server.
-const KEEPS: &str = "select exists(select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())
+pub(crate) const KEEPS: &str = "select exists(select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())
     or exists(select from pg_cursors where is_holdable) or exists(select from pg_class where relnamespace = pg_my_temp_schema())
     or exists(select from pg_prepared_statements where from_sql and strpos(statement, chr(92)) > 0)";
 

@@ -1,6 +1,6 @@
 //! LISTEN in transaction pooling: one server listens for all clients of a database.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::Random;
 use tests::client::Client;
@@ -199,6 +199,33 @@ pub(crate) fn a_burst_is_told_whole_to_who_reads(house: &House) {
     await_moved(house, &pooler, "listen_long");
     house.postgres.client("listen_long").run("select pg_notify('news', repeat('x', 7900))");
     assert_eq!(client.heard(1)[0].len(), "news ".len() + 7900);
+}
+
+/// It reads all the time, and is behind again and again for longer than it is waited for at once.
+pub(crate) fn who_reads_is_waited_for_as_often_as_it_is_behind(house: &House) {
+    let pooler = house.pooler("listen_long_burst", &["pool_mode = transaction", "notify_queue_size = 400000"]);
+    let mut client = pooler.client("u", "listen_long_burst");
+    client.run("listen news");
+    await_moved(house, &pooler, "listen_long_burst");
+    let mut direct = house.postgres.client("listen_long_burst");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        direct.run("select pg_notify('news', i || repeat('x', 7900)) from generate_series(1, 1000) i");
+        assert_eq!(client.heard(1000).len(), 1000);
+    }
+}
+
+/// Who does not read is waited for for a moment, and then loses what is too much for it; everybody else hears all.
+pub(crate) fn who_does_not_read_keeps_nobody_from_hearing(house: &House) {
+    let pooler = house.pooler("listen_stuck", &["pool_mode = transaction"]);
+    let (mut stuck, mut other) = (pooler.client("u", "listen_stuck"), pooler.client("u", "listen_stuck"));
+    stuck.run("listen news");
+    other.run("listen news");
+    await_moved(house, &pooler, "listen_stuck");
+    let mut direct = house.postgres.client("listen_stuck");
+    direct.run("select pg_notify('news', i || repeat('x', 7900)) from generate_series(1, 4000) i");
+    assert_eq!(other.heard(4000).len(), 4000);
+    pooler.await_log("more notifications wait for it than notify_queue_size allows");
 }
 
 /// Where a reload leaves but one server, that is not for listening.

@@ -75,6 +75,20 @@ pub(crate) fn servers_are_counted_and_not_what_they_are_kept_for(house: &House) 
     }
 }
 
+/// In session pooling a client keeps its server anyway: it goes on with what it holds.
+pub(crate) fn who_holds_something_keeps_it_when_pooling_is_by_session(house: &House) {
+    let ini = house.ini("pins_stay", &["default_pool_size = 2"]);
+    let pooler = house.start(&ini.clone().set("pool_mode = transaction"));
+    let (mut ann, mut bob) = (pooler.client("u", "pins_stay"), pooler.client("u", "pins_stay"));
+    ann.run("select pg_advisory_lock(1)");
+    await_pins(&pooler, 1);
+    pooler.rewrite(&ini.set("pool_mode = session"));
+    pooler.console("RELOAD");
+    assert_eq!(ann.value("select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"), "1");
+    assert_eq!(bob.value("select pg_try_advisory_lock(1)"), "f");
+    assert_eq!(ann.value("select pg_advisory_unlock(1)"), "t");
+}
+
 /// A reload after which nobody would know when to leave a server to whom holds a lock there.
 pub(crate) fn who_holds_something_when_sessions_are_followed_no_more_is_told(house: &House) {
     let ini = house.ini("pins_left", &ONE_SERVER);

@@ -581,6 +581,12 @@ impl Exchange {
         self.owed.front().is_some_and(Owed::is_ours)
     }
 
+    /// Whether the next answers are to messages of our own that stand before a request of the client's, in its packet.
+    #[must_use]
+    pub fn has_ours_along(&self) -> bool {
+        matches!(self.owed.front(), Some(Owed::OursAlong { .. }))
+    }
+
     /// How many queries of our own are to be answered before anything else.
     #[must_use]
     pub fn ours(&self) -> usize {

@@ -121,11 +121,12 @@ impl Vars {
         })
     }
 
-    /// The SQL that makes a server with `self` have the values of `client`, or nothing where they agree. A parameter that the
-    /// server does not report is left alone.
+    /// The queries that make a server with `self` have the values of `client`; none where they agree. A parameter that the
+    /// server does not report is left alone. The encoding stands alone and first: whatever is sent behind it is read in the client's, and
+    /// not in that of the client before.
     #[must_use]
-    pub fn catch_up(&self, client: &Self, tracked: &Tracked) -> Option<String> {
-        let mut sql = String::new();
+    pub fn catch_up(&self, client: &Self, tracked: &Tracked) -> Vec<String> {
+        let (mut encoding, mut sql) = (String::new(), String::new());
         for ((name, mine), theirs) in tracked.names.iter().zip(&self.values).zip(&client.values) {
             let (Some(mine), Some(theirs)) = (mine, theirs) else { continue };
             // PgBouncer ignores case here. But `Shop` is not `shop` in an application_name or a search_path; and a client that
@@ -133,18 +134,19 @@ impl Vars {
             if mine == theirs {
                 continue;
             }
-            // A list of names such as search_path would be taken for one name if SET were given it quoted.
-            let is_list = name.eq_ignore_ascii_case("search_path");
-            let (before, after) = if is_list { (", ", ", false)") } else { ("=", "") };
-            let _ = match is_list {
+            let sql = if name.eq_ignore_ascii_case("client_encoding") { &mut encoding } else { &mut sql };
+            // A list of names such as search_path would be taken for one name if SET were given it quoted, and SET takes no expression.
+            let is_call = name.eq_ignore_ascii_case("search_path") || !theirs.is_ascii();
+            let (before, after) = if is_call { (", ", ", false)") } else { ("=", "") };
+            let _ = match is_call {
                 true => write!(sql, "SELECT pg_catalog.set_config('{name}'{before}"),
                 false => write!(sql, "SET {name}{before}"),
             };
-            push_literal(&mut sql, theirs);
+            push_literal(sql, theirs);
             sql.push_str(after);
             sql.push(';');
         }
-        (!sql.is_empty()).then_some(sql)
+        [encoding, sql].into_iter().filter(|sql| !sql.is_empty()).collect()
     }
 
     /// Whether statements are read alike with both: they differ in the `application_name` at most.
@@ -181,8 +183,14 @@ impl Vars {
     }
 }
 
-/// Appends a string literal that means `text` whatever `standard_conforming_strings` says.
+/// Appends a string literal that means `text` whatever `standard_conforming_strings` says; an expression that is only ASCII where the text is more,
+/// since in some encodings of clients a byte of a letter is a backslash or a quote (SJIS, BIG5, GBK).
 pub(crate) fn push_literal(sql: &mut String, text: &str) {
+    if !text.is_ascii() {
+        let hex: String = text.bytes().filter(|&byte| byte != 0).map(|byte| format!("{byte:02x}")).collect();
+        let _ = write!(sql, "pg_catalog.convert_from(pg_catalog.decode('{hex}','hex'),'UTF8')");
+        return;
+    }
     sql.push_str(if text.contains('\\') { " E'" } else { "'" });
     for character in text.chars() {
         match character {
@@ -239,26 +247,39 @@ mod tests {
     fn only_what_differs_is_set_and_only_what_is_reported() {
         let server = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "UTC"), ("client_encoding", "UTF8")]);
         let client = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601")]);
-        assert_eq!(server.catch_up(&client, &tracked()).as_deref(), Some("SET TimeZone='Asia/Tokyo';"));
-        assert_eq!(server.catch_up(&server, &tracked()), None);
+        assert_eq!(server.catch_up(&client, &tracked()), ["SET TimeZone='Asia/Tokyo';"]);
+        assert!(server.catch_up(&server, &tracked()).is_empty());
     }
 
     /// Found by random programs: a client named `shop` was served under the name of another, `Shop`.
     #[test]
     fn what_differs_in_case_differs() {
         let (server, client) = (vars(&[("application_name", "Shop")]), vars(&[("application_name", "shop")]));
-        assert_eq!(server.catch_up(&client, &tracked()).as_deref(), Some("SET application_name='shop';"));
+        assert_eq!(server.catch_up(&client, &tracked()), ["SET application_name='shop';"]);
     }
 
     #[test]
     fn no_value_leaves_its_quotes() {
         let server = vars(&[("application_name", "")]);
         let client = vars(&[("application_name", "x'; drop table t; --")]);
-        let sql = server.catch_up(&client, &tracked()).expect("a difference");
-        assert_eq!(sql, "SET application_name='x''; drop table t; --';");
+        assert_eq!(server.catch_up(&client, &tracked()), ["SET application_name='x''; drop table t; --';"]);
         let client = vars(&[("application_name", r"\'; drop table t; --")]);
-        let sql = server.catch_up(&client, &tracked()).expect("a difference");
-        assert_eq!(sql, r"SET application_name= E'\\''; drop table t; --';");
+        assert_eq!(server.catch_up(&client, &tracked()), [r"SET application_name= E'\\''; drop table t; --';"]);
+    }
+
+    /// Found by SJIS, where the last byte of a letter may be a backslash.
+    #[test]
+    fn the_encoding_comes_alone_and_first_and_nothing_is_beyond_ascii() {
+        let server = vars(&[("client_encoding", "LATIN1"), ("application_name", ""), ("TimeZone", "UTC")]);
+        let client = vars(&[("client_encoding", "SJIS"), ("application_name", "ぃ\\''"), ("TimeZone", "GMT")]);
+        assert_eq!(
+            server.catch_up(&client, &tracked()),
+            [
+                "SET client_encoding='SJIS';",
+                "SET TimeZone='GMT';SELECT pg_catalog.set_config('application_name', \
+                 pg_catalog.convert_from(pg_catalog.decode('e381835c2727','hex'),'UTF8'), false);"
+            ]
+        );
     }
 
     #[test]
@@ -288,8 +309,8 @@ mod tests {
         let (mut server, mut client) = (Vars::new(&tracked), Vars::new(&tracked));
         server.set(place, "public");
         client.set(place, "\"$user\", shop");
-        let sql = server.catch_up(&client, &tracked).expect("a difference");
-        assert_eq!(sql, "SELECT pg_catalog.set_config('search_path', '\"$user\", shop', false);");
+        let expected = "SELECT pg_catalog.set_config('search_path', '\"$user\", shop', false);";
+        assert_eq!(server.catch_up(&client, &tracked), [expected]);
     }
 
     #[test]

@@ -18,8 +18,19 @@ pub(crate) struct Body {
     pub(crate) touches: bool,
     /// Settings with a dot in their names that it mentions.
     pub(crate) settings: BTreeSet<Box<str>>,
+    /// Whether these are all.
+    pub(crate) depth: Depth,
     /// The names in it, in small letters where they are not quoted.
     names: BTreeSet<Box<[u8]>>,
+}
+
+/// How deep the texts go that stand in strings of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Depth {
+    /// No deeper than [`DEPTH_MAX`]: all have been read.
+    Usual,
+    /// Deeper: what stands there may name settings that nobody knows of.
+    Bottomless,
 }
 
 impl Body {
@@ -30,14 +41,14 @@ impl Body {
         let named = (0..words.end()).filter(|&at| words.is_name(at));
         let names = named.filter_map(|at| Some(words.name(at)?.bytes().into())).collect();
         let mut settings = BTreeSet::new();
-        mentions(&words, dialect, &mut settings);
+        let depth = mentions(&words, dialect, &mut settings);
         let touches = is_dark(&words) || sets_locally(&words) || !calls(words, dialect).is_nothing();
-        Self { touches, settings, names }
+        Self { touches, settings, depth, names }
     }
 
-    /// Whether one of these names stands in it.
-    pub(crate) fn mentions(&self, names: &BTreeSet<&str>) -> bool {
-        names.iter().any(|name| self.names.contains(name.as_bytes()))
+    /// The names that stand in it.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|name| &**name)
     }
 }
 
@@ -63,8 +74,25 @@ fn begins(words: &Words<'_>, at: usize) -> bool {
 }
 
 /// Gathers settings with a dot in their names: what a SET names, what a string says that looks like such a name, and the same in
-/// strings that may be executed.
-pub(crate) fn mentions(words: &Words<'_>, dialect: Dialect, names: &mut BTreeSet<Box<str>>) {
+/// strings that may be executed, and in the strings of these, one depth after the other.
+///
+/// All texts of one depth stand in those of the one before and do not overlap. So no depth has more bytes than the text, no more than two
+/// are held at a time, and all of them take no longer than [`DEPTH_MAX`] texts of that length.
+pub(crate) fn mentions(words: &Words<'_>, dialect: Dialect, names: &mut BTreeSet<Box<str>>) -> Depth {
+    let (mut inner, mut tokens) = (Vec::new(), Vec::new());
+    gather(words, names, &mut inner);
+    for _ in 0..DEPTH_MAX {
+        for text in std::mem::take(&mut inner) {
+            tokens.clear();
+            tokens.extend(Lexer::new(text.as_bytes(), dialect));
+            gather(&Words::new(text.as_bytes(), &tokens, dialect.encoding), names, &mut inner);
+        }
+    }
+    if inner.is_empty() { Depth::Usual } else { Depth::Bottomless }
+}
+
+/// What one text names itself, and the texts in it that may name more.
+fn gather(words: &Words<'_>, names: &mut BTreeSet<Box<str>>, inner: &mut Vec<String>) {
     for at in 0..words.end() {
         if words.is_one_of(at, &["set", "reset"]) {
             let at = at + 1 + usize::from(words.is_one_of(at + 1, &["local", "session"]));
@@ -76,11 +104,15 @@ pub(crate) fn mentions(words: &Words<'_>, dialect: Dialect, names: &mut BTreeSet
         let Some(text) = words.unquoted(at) else { continue };
         if is_dotted(&text) {
             names.insert(canonical(&text.to_ascii_lowercase()).into());
-        } else if text.len() > 4 && text.to_ascii_lowercase().contains("set") {
-            let tokens: Vec<Token> = Lexer::new(text.as_bytes(), dialect).collect();
-            mentions(&Words::new(text.as_bytes(), &tokens, dialect.encoding), dialect, names);
+        } else if may_name(text.as_bytes()) {
+            inner.push(text);
         }
     }
+}
+
+/// Whether a text may name a setting with a dot: by SET, RESET, `set_config`.
+fn may_name(text: &[u8]) -> bool {
+    text.contains(&b'.') && text.windows(3).any(|letters| letters.eq_ignore_ascii_case(b"set"))
 }
 
 fn dotted(words: &Words<'_>, at: usize) -> Option<String> {
@@ -96,6 +128,8 @@ fn is_dotted(text: &str) -> bool {
     text.contains('.') && text.len() <= SETTING_BYTES_MAX && text.split('.').all(is_part)
 }
 
+/// So many texts within each other are read: `DO`, what it executes, the function that is made there, what that executes, and then some.
+const DEPTH_MAX: usize = 6;
 /// No setting has a longer name.
 const SETTING_BYTES_MAX: usize = 200;
 /// Statements that touch the session.
@@ -152,7 +186,7 @@ mod tests {
     #[test]
     fn names_are_found_as_they_are_called() {
         let body = Body::read(b"BEGIN PERFORM App.Set_Tenant(1), \"Other\"(); END");
-        assert!(body.mentions(&BTreeSet::from(["set_tenant"])) && body.mentions(&BTreeSet::from(["Other"])));
-        assert!(!body.mentions(&BTreeSet::from(["other"])));
+        let has = |name: &[u8]| body.names().any(|known| known == name);
+        assert!(has(b"set_tenant") && has(b"Other") && !has(b"other"));
     }
 }

@@ -33,7 +33,7 @@ struct Row {
 impl Default for Cache {
     fn default() -> Self {
         let plain = Class {
-            acts: [Act::Other { touches: Touches::NOTHING, names: Box::default() }].into(),
+            acts: [Act::Other { touches: Touches::NOTHING, releases: Touches::NOTHING, names: Box::default() }].into(),
             touches: Touches::NOTHING,
             ..Class::default()
         };
@@ -124,6 +124,7 @@ mod tests {
             "SELECT \"touch\"()",
             "SELECT 1 INTO TEMP t",
             "INSERT INTO t VALUES (1)",
+            "SELECT atomic FROM t",
             "INSERT INTO t VALUES (currval('s'))",
             "SELECT nextval('s')",
             "SELECT lastval()",

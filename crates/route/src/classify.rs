@@ -4,16 +4,22 @@
 //! touches anything. A text that PostgreSQL would refuse as a whole may be told to do this or that.
 //! Not here: how text becomes tokens (`lexer`), what a SET says (`setting`).
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use crate::body::{is_dark, mentions};
+use crate::alone::calls_alone;
+use crate::body::{Depth, is_dark, mentions};
+use crate::builtin::{known_name, matters, may_matter, unlocks};
+use crate::configured::{Configured, LocalCalls};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::meaning;
 use crate::numbers::{self, Numbers};
+use crate::prepare::prepared;
 use crate::setting::{self, Change, Meaning};
+use crate::shape::shape;
 use crate::split::Split;
 use crate::touch::{Knowledge, Touches};
-use crate::words::{NAME_BYTES_MAX, Name, Words};
+use crate::words::{Name, Words};
 
 /// What a text does.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,7 +46,7 @@ impl Class {
     /// Of a text that nobody has read: it may do anything.
     #[must_use]
     pub fn unread() -> Self {
-        let all = Act::Other { touches: Touches::ANYTHING, names: Box::default() };
+        let all = Act::other(Touches::ANYTHING);
         Self { acts: [all].into(), touches: Touches::ANYTHING, is_unread: true, ..Self::default() }
     }
 
@@ -55,6 +61,18 @@ impl Class {
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         self.touches.is_nothing()
+    }
+
+    /// Adds what is of interest only in a text that touches something. A text that goes deeper than anybody reads may name settings there:
+    /// who may have set them keeps the server, for nobody could ask for them.
+    fn with_mentions(mut self, text: &[u8], tokens: &[Token], dialect: Dialect) -> Self {
+        let mut names = BTreeSet::new();
+        let depth = mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
+        if depth == Depth::Bottomless {
+            self.acts.iter_mut().for_each(Act::untell);
+            self.touches = all_touched(&self.acts);
+        }
+        Self { mentions: names.into_iter().collect(), shape: shape(text, tokens), ..self }
     }
 }
 
@@ -75,6 +93,14 @@ pub enum Act {
         name: Box<str>,
         /// What the statement touches.
         touches: Touches,
+        /// The statement by which any server has it, too, if it is the only one of its text and can be had elsewhere
+        /// ([`crate::prepared`]).
+        sql: Option<Box<str>>,
+    },
+    /// `DEALLOCATE name`, or of all.
+    Deallocate {
+        /// Which; `None` for all.
+        name: Option<Box<str>>,
     },
     /// `EXECUTE name`.
     Execute {
@@ -90,6 +116,8 @@ pub enum Act {
     Other {
         /// What it may touch.
         touches: Touches,
+        /// What it may only let go of, and has no effect on who holds nothing of the kind.
+        releases: Touches,
         /// The settings that it may change, where it touches `SETTINGS`.
         names: Box<[Box<str>]>,
     },
@@ -123,11 +151,8 @@ pub enum Control {
 pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) -> Class {
     let split = Split::of(text, dialect);
     let tokens = &split.tokens;
-    let mut names = BTreeSet::new();
     if split.is_dark {
-        mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
-        let shape = shape(text, tokens);
-        return Class { mentions: names.into_iter().collect(), shape, ..Class::unread() };
+        return Class::unread().with_mentions(text, tokens, dialect);
     }
     let reader = Reader { dialect, knowledge };
     let (mut takes, mut sets_locally, mut numbers) = (Touches::NOTHING, false, Numbers::default());
@@ -139,13 +164,17 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         numbers = numbers.and_then(numbers::of(&words));
         acts.push(reader.act(words));
     }
-    let touches = acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
-    let mut class = Class { acts: acts.into(), touches, takes, sets_locally, numbers, ..Class::default() };
-    if !touches.is_nothing() {
-        mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
-        (class.mentions, class.shape) = (names.into_iter().collect(), shape(text, tokens));
+    if let [Act::Prepare { name, sql, .. }] = &mut acts[..] {
+        let text = std::str::from_utf8(text).ok().filter(|text| text.len() < CARRIED_BYTES_MAX);
+        *sql = text.and_then(|text| prepared(text, name)).map(Into::into);
     }
-    class
+    let touches = all_touched(&acts);
+    let class = Class { acts: acts.into(), touches, takes, sets_locally, numbers, ..Class::default() };
+    if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
+}
+
+fn all_touched(acts: &[Act]) -> Touches {
+    acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches())
 }
 
 /// What a statement takes hold of for its session. One that only lets go, as drivers do when they tidy up, takes nothing.
@@ -196,36 +225,6 @@ pub fn parameters(text: &[u8], dialect: Dialect) -> u16 {
 const LOCKERS: [&str; 4] =
     ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
 
-/// A text as a person may see it: without its values, which may be secrets, without comments, and short. Statements that differ in
-/// their values only have the same.
-#[must_use]
-pub fn shape_of(text: &[u8], dialect: Dialect) -> Box<str> {
-    shape(text, &Lexer::new(text, dialect).collect::<Vec<_>>())
-}
-
-fn shape(text: &[u8], tokens: &[Token]) -> Box<str> {
-    let mut shape = String::new();
-    let mut end = 0;
-    for token in tokens {
-        if shape.len() >= SHAPE_BYTES_MAX || token.kind == Kind::Broken {
-            shape.push_str("...");
-            break;
-        }
-        let range = token.range();
-        if range.start > end && end > 0 {
-            shape.push(' ');
-        }
-        end = range.end;
-        match token.kind {
-            Kind::Word | Kind::Quoted | Kind::QuotedUnicode | Kind::Symbol | Kind::Parameter => {
-                shape.push_str(&String::from_utf8_lossy(&text[range]));
-            }
-            _ => shape.push('?'),
-        }
-    }
-    shape.into()
-}
-
 /// How a text begins that is one statement that reads or writes tables and has no name in it that could matter, by a look at each
 /// token alone. Most are, and for these nothing more is to be known.
 pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> Option<&'static [u8]> {
@@ -260,10 +259,28 @@ impl Act {
             Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS),
             Self::Prepare { .. } => Touches::STATEMENTS,
             // What the statement does is known to who has seen it prepared.
-            Self::Execute { .. } => Touches::STATEMENTS,
+            Self::Execute { .. } | Self::Deallocate { .. } => Touches::STATEMENTS,
             Self::Unlisten { .. } => Touches::CHANNELS,
-            Self::Other { touches, .. } => *touches,
+            Self::Other { touches, releases, .. } => *touches | *releases,
         }
+    }
+
+    /// Nobody has read all names of settings that it may change.
+    fn untell(&mut self) {
+        if let Self::Other { touches, .. } | Self::Prepare { touches, .. } = self
+            && touches.has(Touches::ANY_SETTING)
+        {
+            *touches |= Touches::UNTOLD;
+        }
+    }
+
+    /// Whether it is of any interest to what a session has, when its effect is certain.
+    #[must_use]
+    pub fn has_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::Set(_) | Self::ResetAll | Self::DiscardAll | Self::Prepare { .. } | Self::Deallocate { .. }
+        )
     }
 
     fn nothing() -> Self {
@@ -271,12 +288,26 @@ impl Act {
     }
 
     fn other(touches: Touches) -> Self {
-        Self::Other { touches, names: Box::default() }
+        Self::Other { touches, releases: Touches::NOTHING, names: Box::default() }
+    }
+
+    pub(crate) fn releasing(releases: Touches) -> Self {
+        Self::Other { touches: Touches::NOTHING, releases, names: Box::default() }
+    }
+
+    /// The same, and more of it.
+    fn with(self, more: Touches, let_go: Touches) -> Self {
+        match self {
+            Self::Other { touches, releases, names } => {
+                Self::Other { touches: touches | more, releases: releases | let_go, names }
+            }
+            act => act,
+        }
     }
 }
 
-/// Of a text, about so much is shown to people.
-const SHAPE_BYTES_MAX: usize = 160;
+/// The longest text of a PREPARE that is read from a server, and so the longest that is carried to others.
+const CARRIED_BYTES_MAX: usize = 20_000;
 
 /// Reads statements.
 struct Reader<'a> {
@@ -303,11 +334,11 @@ impl Reader<'_> {
                 Some(name) if words.is_name(1) => self.with_calls(words, Act::Execute { name: name.into() }),
                 _ => Act::other(Touches::ANYTHING),
             },
-            b"deallocate" => Act::other(Touches::STATEMENTS),
+            b"deallocate" => deallocate(&words),
             b"set" => changed(setting::set(&words)),
             b"reset" => setting::reset(&words).map_or(Act::ResetAll, changed),
             b"discard" if words.is(1, "all") => Act::DiscardAll,
-            b"discard" if words.is_one_of(1, &["temp", "temporary"]) => Act::other(Touches::TEMPORARY),
+            b"discard" if words.is_one_of(1, &["temp", "temporary"]) => Act::releasing(Touches::TEMPORARY),
             b"discard" => Act::nothing(),
             b"unlisten" if words.is_symbol(1, b"*") => Act::Unlisten { channel: None },
             b"unlisten" => match words.unquoted(1) {
@@ -317,10 +348,11 @@ impl Reader<'_> {
             b"listen" => Act::other(Touches::CHANNELS),
             b"load" => Act::other(Touches::LIBRARIES),
             b"declare" => self.declare(words),
-            b"close" => Act::other(Touches::CURSORS),
+            b"close" => Act::releasing(Touches::CURSORS),
             b"do" => self.block(words),
             b"explain" => self.explain(words),
             b"create" | b"alter" | b"drop" | b"import" => self.define(words),
+            b"select" if let Some(act) = calls_alone(&words, self.knowledge) => act,
             b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"with" | b"values" | b"table" | b"copy"
             | b"call" | b"refresh" | b"lock" | b"truncate" | b"vacuum" | b"analyze" | b"analyse" | b"cluster"
             | b"reindex" => self.query(words),
@@ -344,9 +376,11 @@ impl Reader<'_> {
 
     /// Adds what the functions may do that are called, and a temporary table that a query makes.
     fn with_calls(&self, words: Words<'_>, act: Act) -> Act {
-        let mut touches = Touches::NOTHING;
+        let (mut touches, mut releases) = (Touches::NOTHING, Touches::NOTHING);
         let mut names: Vec<Box<str>> = Vec::new();
         let lengths = self.knowledge.map_or(0, Knowledge::lengths);
+        // Each is looked for once, and only if something depends on it.
+        let (local_calls, has_update) = (OnceCell::new(), OnceCell::new());
         for at in words.places(|first, length| may_matter(first, length) || lengths & 1 << (length % 64) != 0) {
             let Some(name) = words.name(at) else { return Act::other(Touches::ANYTHING) };
             let name = name.bytes();
@@ -354,28 +388,38 @@ impl Reader<'_> {
                 return Act::other(Touches::ANYTHING.with(Touches::CALLS));
             }
             touches |= match name {
-                b"set_config" => match configured(&words, at + 1) {
-                    Configured::Local => Touches::NOTHING,
-                    Configured::Named(name) => {
-                        names.push(name);
-                        Touches::SETTINGS
+                b"set_config" => {
+                    match Configured::read(&words, at + 1, local_calls.get_or_init(|| LocalCalls::of(&words))) {
+                        Configured::Local => Touches::NOTHING,
+                        Configured::Named(name) => {
+                            names.push(name);
+                            Touches::SETTINGS
+                        }
+                        Configured::Unclear => Touches::ANY_SETTING.with(Touches::UNTOLD),
                     }
-                    Configured::Unclear => Touches::ANY_SETTING.with(Touches::UNTOLD),
-                },
+                }
                 b"into" => {
                     let scope = usize::from(words.is_one_of(at + 1, &["local", "global"]));
                     let is_temporary = words.is_one_of(at + 1 + scope, &["temp", "temporary"]);
                     if is_temporary { Touches::TEMPORARY } else { Touches::NOTHING }
                 }
                 // A rule makes it a call of `set_config`.
-                b"pg_settings" if (0..words.end()).any(|at| words.is(at, "update")) => Touches::ANY_SETTING,
+                b"pg_settings" if *has_update.get_or_init(|| (0..words.end()).any(|at| words.is(at, "update"))) => {
+                    Touches::ANY_SETTING
+                }
+                name if unlocks(name) => {
+                    releases |= Touches::LOCKS;
+                    Touches::NOTHING
+                }
                 name => known_name(name),
             };
         }
         match act {
-            Act::Other { touches: before, .. } => Act::Other { touches: before | touches, names: names.into() },
+            Act::Other { touches: before, releases: let_go, .. } => {
+                Act::Other { touches: before | touches, releases: let_go | releases, names: names.into() }
+            }
             // Its parameters call something.
-            _ if !touches.is_nothing() => Act::other(Touches::ANYTHING),
+            _ if !(touches | releases).is_nothing() => Act::other(Touches::ANYTHING),
             other => other,
         }
     }
@@ -383,36 +427,42 @@ impl Reader<'_> {
     fn prepare(&self, words: Words<'_>) -> Act {
         let Some(name) = words.unquoted(1).filter(|_| words.is_name(1)) else { return Act::other(Touches::ANYTHING) };
         let Some(body) = (2..words.end()).find(|&at| words.is(at, "as")) else { return Act::other(Touches::ANYTHING) };
-        let mut touches = self.act(words.from(body + 1)).touches();
+        let body = words.from(body + 1);
+        // PostgreSQL prepares nothing else (`PreparableStmt` in `parser/gram.y`).
+        let mut touches = if is_query(&body) { self.query(body).touches() } else { Touches::ANYTHING };
         if touches.has(Touches::SETTINGS) {
             // Which, is not kept.
             touches |= Touches::ANY_SETTING;
         }
-        Act::Prepare { name: name.into(), touches }
+        Act::Prepare { name: name.into(), touches, sql: None }
     }
 
     fn declare(&self, words: Words<'_>) -> Act {
         let query = (1..words.end()).find(|&at| words.is(at, "for")).unwrap_or(words.end());
         let is_held = (1..query).any(|at| words.are(at, &["with", "hold"]));
         match self.query(words) {
-            Act::Other { touches, names } if is_held => Act::Other { touches: touches | Touches::CURSORS, names },
+            act if is_held => act.with(Touches::CURSORS, Touches::NOTHING),
             act => act,
         }
     }
 
     fn explain(&self, words: Words<'_>) -> Act {
         let mut at = 1;
-        if words.is_symbol(at, b"(") {
+        if words.is_symbol(at, b"(") && !is_query(&words.from(at + 1)) {
             // Options hold no parentheses of their own.
             at = (at..words.end()).find(|&at| words.is_symbol(at, b")")).unwrap_or(at) + 1;
         }
         while words.is_one_of(at, &["analyze", "analyse", "verbose"]) {
             at += 1;
         }
-        match self.act(words.from(at)) {
-            Act::Other { touches, names } => Act::Other { touches, names },
-            // EXECUTE: what that does is known to who has seen it prepared. Nothing else of this kind can be explained.
-            _ => Act::other(Touches::ANYTHING),
+        let words = words.from(at);
+        match () {
+            () if is_query(&words) || words.is(0, "refresh") => self.query(words),
+            () if words.is(0, "declare") => self.declare(words),
+            () if words.is(0, "create") => self.define(words),
+            // EXECUTE: what that does is known to who has seen it prepared. Nothing else can be explained (`ExplainableStmt` in
+            // `parser/gram.y`), least of all another EXPLAIN.
+            () => Act::other(Touches::ANYTHING),
         }
     }
 
@@ -426,9 +476,14 @@ impl Reader<'_> {
         }
         let is_temporary = words.is_one_of(at, &["temp", "temporary"]);
         at += usize::from(is_temporary);
-        let mut touches = Touches::NOTHING;
+        let (mut touches, mut releases) = (Touches::NOTHING, Touches::NOTHING);
         // What is dropped may have been temporary: then there may be no reason any more to hold on to its server.
-        if is_temporary || words.is(0, "drop") {
+        if words.is(0, "drop") {
+            releases |= Touches::TEMPORARY;
+        }
+        let is_dropped_at_once =
+            words.is(at, "table") && (at..words.end()).any(|at| words.are(at, &["on", "commit", "drop"]));
+        if is_temporary && !is_dropped_at_once {
             touches |= Touches::TEMPORARY;
         }
         if (at..at + 3).any(|at| words.is_one_of(at, &BEHAVIOUR)) {
@@ -438,10 +493,7 @@ impl Reader<'_> {
         if (at..words.end()).any(|at| words.are(at, &["as", "execute"])) {
             touches |= Touches::ANYTHING;
         }
-        match self.query(words) {
-            Act::Other { touches: calls, names } => Act::Other { touches: touches | calls, names },
-            act => act,
-        }
+        self.query(words).with(touches, releases)
     }
 
     /// `DO`: what its text may do. Any other language than PL/pgSQL may do anything.
@@ -470,9 +522,7 @@ impl Reader<'_> {
         let words = Words::new(body, &tokens, self.dialect.encoding);
         match self.query(words) {
             _ if is_dark(&words) => Act::other(self.dark()),
-            Act::Other { touches, names } if !touches.is_nothing() => {
-                Act::Other { touches: touches.with(Touches::CALLS), names }
-            }
+            act if !act.touches().is_nothing() => act.with(Touches::CALLS, Touches::NOTHING),
             other => other,
         }
     }
@@ -488,6 +538,18 @@ impl Reader<'_> {
 pub(crate) fn calls(words: Words<'_>, dialect: Dialect) -> Touches {
     let tame = Knowledge::default();
     Reader { dialect, knowledge: Some(&tame) }.query(words).touches()
+}
+
+/// `DEALLOCATE`
+fn deallocate(words: &Words<'_>) -> Act {
+    let at = if words.is(1, "prepare") && words.end() == 3 { 2 } else { 1 };
+    let is_all = words.kind(at) == Some(Kind::Word) && words.is(at, "all");
+    match words.unquoted(at) {
+        _ if words.end() != at + 1 => Act::other(Touches::STATEMENTS),
+        _ if is_all => Act::Deallocate { name: None },
+        Some(name) if words.is_name(at) => Act::Deallocate { name: Some(name.into()) },
+        _ => Act::other(Touches::STATEMENTS),
+    }
 }
 
 fn changed(meaning: Meaning) -> Act {
@@ -516,80 +578,18 @@ fn control(words: Words<'_>) -> Act {
     control.map_or(Act::other(Touches::ANYTHING), Act::Transaction)
 }
 
-/// What a call of `set_config` does.
-enum Configured {
-    Local,
-    Named(Box<str>),
-    Unclear,
-}
-
-/// Reads `('name', ..., local)`.
-fn configured(words: &Words<'_>, open: usize) -> Configured {
-    if !words.is_symbol(open, b"(") {
-        // A name like any other, or one that a call is made of in another way.
-        return Configured::Unclear;
-    }
-    let mut depth = 0;
-    let mut last = open;
-    for at in open..words.end() {
-        match words.text(at) {
-            Some(b"(" | b"[") => depth += 1,
-            Some(b")" | b"]") => depth -= 1,
-            Some(b",") if depth == 1 => last = at,
-            _ => {}
-        }
-        if depth == 0 {
-            if words.is(last + 1, "true") && last + 2 == at {
-                return Configured::Local;
-            }
-            break;
-        }
-    }
-    setting::configured_name(words, open).map_or(Configured::Unclear, |name| Configured::Named(name.into()))
-}
-
-/// Whether a name of this look may be one of PostgreSQL's that matter, or is too long to be looked at. Few others pass.
-fn may_matter(first: u8, length: usize) -> bool {
-    match (first | 0x20, length) {
-        (b's', 10) | (b'i', 4) | (b'p', 7..) | (b'q', 12..) | (b't', 7 | 10) => true,
-        _ => length > NAME_BYTES_MAX,
-    }
-}
-
-/// Whether it is one of these names, so that more than the name has to be looked at.
-fn matters(name: &[u8]) -> bool {
-    matches!(name, b"set_config" | b"into" | b"pg_settings") || !known_name(name).is_nothing()
-}
-
-/// What PostgreSQL's own functions and schemas of this name touch.
-fn known_name(name: &[u8]) -> Touches {
-    match name {
-        _ if !matches!(name.first(), Some(b'p' | b'q' | b't')) => Touches::NOTHING,
-        _ if name.starts_with(b"pg_temp") => Touches::TEMPORARY,
-        b"pg_advisory_lock"
-        | b"pg_advisory_lock_shared"
-        | b"pg_try_advisory_lock"
-        | b"pg_try_advisory_lock_shared"
-        | b"pg_advisory_unlock"
-        | b"pg_advisory_unlock_shared"
-        | b"pg_advisory_unlock_all" => Touches::LOCKS,
-        b"pg_create_physical_replication_slot"
-        | b"pg_create_logical_replication_slot"
-        | b"pg_copy_physical_replication_slot"
-        | b"pg_copy_logical_replication_slot"
-        | b"pg_drop_replication_slot" => Touches::SLOTS,
-        // They execute what they are given as text.
-        b"query_to_xml" | b"query_to_xmlschema" | b"query_to_xml_and_xmlschema" | b"ts_stat" | b"ts_rewrite" => {
-            Touches::ANYTHING
-        }
-        _ => Touches::NOTHING,
-    }
+/// Whether a statement reads or writes tables: what can be prepared, and explained.
+fn is_query(words: &Words<'_>) -> bool {
+    words.is_symbol(0, b"(") || words.is_one_of(0, &QUERIES)
 }
 
 /// What statements begin with that do nothing but read or write tables.
 const PLAIN_VERBS: [&[u8]; 4] = [b"select", INSERT, b"update", b"delete"];
 /// The one of them that makes rows.
 pub(crate) const INSERT: &[u8] = b"insert";
+
+/// What a statement begins with that can be prepared (`PreparableStmt` in `parser/gram.y`).
+const QUERIES: [&str; 8] = ["select", "insert", "update", "delete", "merge", "with", "values", "table"];
 
 /// What is made or changed that calls functions, or is one.
 const BEHAVIOUR: [&str; 16] = [

@@ -1,7 +1,8 @@
 //! What is read in single statements. What PostgreSQL's own parser reads in them is asked by `make oracle`.
 
 use super::*;
-use crate::setting::Value;
+use crate::setting::{Certain, Value};
+use crate::touch::Source;
 
 /// A database none of whose functions touches the session.
 fn tame() -> Knowledge {
@@ -99,6 +100,9 @@ fn what_reads_and_writes_tables_keeps_nothing() {
         "FETCH ALL FROM c",
         "EXPLAIN (ANALYZE, COSTS off) SELECT 1",
         "EXPLAIN ANALYZE VERBOSE UPDATE t SET a = 1",
+        "EXPLAIN (SELECT 1)",
+        "EXPLAIN (VERBOSE) REFRESH MATERIALIZED VIEW v",
+        "EXPLAIN CREATE TABLE t AS SELECT 1",
         "DISCARD PLANS",
         "CREATE TABLE temp (temporary int)",
         "CREATE INDEX i ON t (lower(a))",
@@ -157,6 +161,14 @@ fn what_the_session_keeps_is_named() {
         ("DO 'BEGIN SET x.y = 1; END' LANGUAGE plpgsql", Touches::ANYTHING),
         ("CREATE TABLE t AS EXECUTE p", Touches::ANYTHING),
         ("EXPLAIN ANALYZE EXECUTE p", Touches::ANYTHING),
+        ("EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1", Touches::TEMPORARY),
+        ("EXPLAIN (ANALYZE) DECLARE c CURSOR WITH HOLD FOR SELECT 1", Touches::CURSORS),
+        ("EXPLAIN ANALYZE (SELECT pg_advisory_lock(1))", Touches::LOCKS),
+        ("EXPLAIN (SELECT pg_advisory_lock(1)) UNION (SELECT 2)", Touches::LOCKS),
+        // PostgreSQL refuses them.
+        ("EXPLAIN EXPLAIN SELECT 1", Touches::ANYTHING),
+        ("EXPLAIN PREPARE p AS SELECT 1", Touches::ANYTHING),
+        ("EXPLAIN", Touches::ANYTHING),
         ("SELECT query_to_xml('SELECT 1', true, true, '')", Touches::ANYTHING),
         ("DISCARD ALL", Touches::ANYTHING.without(Touches::FUNCTIONS)),
         ("U&\"\\0073et\" x", Touches::ANYTHING),
@@ -209,7 +221,7 @@ fn settings_are_read_as_the_server_reads_them() {
     for (text, name, value) in all {
         assert_eq!(sets(text), [((*name).to_owned(), value.clone())], "{text}");
     }
-    let characteristics = sets("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY");
+    let characteristics = sets("SET SESSION CHARACTERISTICS AS TRANSACTION SNAPSHOT 'x'");
     assert!(characteristics.len() == 3 && characteristics.iter().all(|(_, value)| *value == Value::Unknown));
 }
 
@@ -253,6 +265,7 @@ fn a_semicolon_ends_a_statement_only_outside_of_parentheses() {
     assert_eq!(count("CREATE FUNCTION begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT 3"), 2);
     let body = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; SELECT 3";
     assert_eq!((class(body).acts, class(body).touches), (Class::unread().acts, Touches::ANYTHING));
+    assert!(class(&format!("SELECT atomic; {body}")).is_unread && !class("SELECT begin atomic; SELECT 1").is_unread);
 }
 
 #[test]
@@ -299,9 +312,16 @@ fn what_functions_and_blocks_may_do_is_told_from_what_a_text_says() {
 
 #[test]
 fn what_a_prepared_statement_touches_is_kept() {
-    let act = only_act("PREPARE \"P\" (int, numeric(10, 2)) AS SELECT pg_advisory_lock($1)");
-    assert_eq!(act, Act::Prepare { name: "P".into(), touches: Touches::LOCKS });
+    let text = "PREPARE \"P\" (int, numeric(10, 2)) AS SELECT pg_advisory_lock($1)";
+    let act = only_act(text);
+    assert_eq!(act, Act::Prepare { name: "P".into(), touches: Touches::LOCKS, sql: Some(text.into()) });
     assert_eq!(only_act("PREPARE p AS SELECT set_config('a', $1, false)").touches(), Touches::STATEMENTS);
+    assert_eq!(
+        only_act("PREPARE p AS (VALUES (1))"),
+        Act::Prepare { name: "p".into(), touches: Touches::NOTHING, sql: Some("PREPARE p AS (VALUES (1))".into()) }
+    );
+    let refused = only_act("PREPARE p AS PREPARE q AS SELECT 1");
+    assert!(matches!(refused, Act::Prepare { touches: Touches::ANYTHING, .. }));
     assert_eq!(only_act("EXECUTE p('x')"), Act::Execute { name: "p".into() });
     assert_eq!(only_act("EXECUTE p(pg_advisory_lock(1))").touches(), Touches::ANYTHING);
 }
@@ -322,6 +342,7 @@ fn people_see_a_text_without_its_values() {
     assert_eq!(&*shape("LISTEN \"News\"; SET a.b = 'never ended"), "LISTEN \"News\"; SET a.b =...");
     assert_eq!(&*shape("SELECT 1"), "", "of what keeps nothing there is no need");
     assert!(shape(&format!("LISTEN {}", "a, ".repeat(1000))).len() < 200);
+    assert!(shape(&format!("LISTEN {}", "a".repeat(1_000_000))).len() < 200);
 }
 
 #[test]
@@ -348,4 +369,91 @@ fn what_plainly_takes_hold_is_told_from_what_lets_go() {
         assert_eq!(classify(text.as_bytes(), Dialect::default(), None).takes, takes, "{text}");
     }
     assert_eq!(parameters(b"SELECT $2, '$9', $1", Dialect::default()), 2);
+}
+
+/// Whatever of this were wrong would leave a setting to the next client.
+#[test]
+fn what_a_text_certainly_does_to_settings_is_told_by_it() {
+    let certain = |text: &str| -> Option<String> {
+        let Act::Set(changes) = only_act(text) else { return None };
+        let told: Option<Vec<String>> = changes
+            .iter()
+            .map(|change| {
+                Some(match change.certain()? {
+                    Certain::Value(value) => format!("{}={value}", change.name),
+                    Certain::First => format!("{} first", change.name),
+                })
+            })
+            .collect();
+        Some(told?.join("; "))
+    };
+    for (text, expected) in [
+        ("SET work_mem = 4096", "work_mem=4096"),
+        ("SET SESSION a.B TO 'it''s'", "a.b=it's"),
+        ("RESET statement_timeout", "statement_timeout first"),
+        ("SET statement_timeout TO DEFAULT", "statement_timeout first"),
+        ("SET search_path TO tenant_7, \"$user\", public", "search_path=tenant_7, \"$user\", public"),
+        ("SET search_path = 'a, b'", "search_path=\"a, b\""),
+        ("SET SCHEMA 'A'", "search_path=\"A\""),
+        ("SET ROLE app", "role=app"),
+        (
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY NOT DEFERRABLE",
+            "default_transaction_isolation=repeatable read; default_transaction_read_only=on; \
+             default_transaction_deferrable=off",
+        ),
+        ("SELECT set_config('work_mem', '1MB', false)", "work_mem=1MB"),
+        ("select pg_catalog.set_config('a.b', E'A', false), set_config('search_path', 'x', true)", "a.b=A"),
+    ] {
+        assert_eq!(certain(text).as_deref(), Some(expected), "{text}");
+    }
+    for text in [
+        "SET work_mem = 4096.5",
+        "SET search_path TO \"select\"",
+        "SET a.b = 'ä'",
+        "SET temp_buffers = 100",
+        "SET transaction_isolation = 'serializable'",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION SNAPSHOT 'x'",
+        "SET TIME ZONE INTERVAL '1' HOUR",
+        "SELECT set_config('work_mem', $1, false)",
+        "SELECT set_config('work_mem', NULL, false)",
+        "SELECT set_config('work_mem', '1MB', false) FROM t",
+        "SELECT set_config('work_mem', '1MB', false) AS a",
+        "SELECT set_config('work_mem', '1MB' || '', false)",
+        "SELECT x.set_config('work_mem', '1MB', false)",
+        "SELECT set_config('work_mem', '1MB', false), f()",
+        "SELECT set_config('work_mem', '1MB', false), pg_advisory_unlock_all()",
+    ] {
+        assert_eq!(certain(text), None, "{text}");
+    }
+}
+
+#[test]
+fn what_only_lets_go_takes_nothing() {
+    for (text, expected) in [
+        ("CLOSE ALL", Touches::CURSORS),
+        ("SELECT pg_advisory_unlock_all()", Touches::LOCKS),
+        ("SELECT pg_advisory_unlock(1) FROM t", Touches::LOCKS),
+        ("DROP TABLE t", Touches::TEMPORARY),
+        ("DISCARD TEMP", Touches::TEMPORARY),
+    ] {
+        let Act::Other { touches, releases, .. } = only_act(text) else { panic!("{text}") };
+        assert_eq!((touches, releases), (Touches::NOTHING, expected), "{text}");
+    }
+    let both = only_act("SELECT pg_advisory_lock(1), pg_advisory_unlock(2)");
+    assert!(matches!(both, Act::Other { touches: Touches::LOCKS, releases: Touches::LOCKS, .. }));
+    assert_eq!(only_act("DEALLOCATE \"All\""), Act::Deallocate { name: Some("All".into()) });
+    assert_eq!(only_act("DEALLOCATE PREPARE all"), Act::Deallocate { name: None });
+    assert!(only_act("CREATE TEMP TABLE t (a int) ON COMMIT DROP").touches().is_nothing());
+    assert!(only_act("CREATE TEMP TABLE t ON COMMIT DROP AS SELECT 1").touches().is_nothing());
+    assert_eq!(only_act("CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS").touches(), Touches::TEMPORARY);
+}
+
+/// Such a function would be called instead of PostgreSQL's own where the `search_path` says so.
+#[test]
+fn a_function_of_the_same_name_makes_a_call_uncertain() {
+    let source = Source { name: "set_config", is_readable: true, is_hidden: false, text: "SELECT 1" };
+    let knowledge = Knowledge::read([source].into_iter());
+    let act = |text: &str| classify(text.as_bytes(), Dialect::default(), Some(&knowledge)).acts[0].clone();
+    assert!(matches!(act("SELECT set_config('a', 'b', false)"), Act::Other { .. }));
+    assert!(matches!(act("SELECT pg_catalog.set_config('a', 'b', false)"), Act::Set(_)));
 }

@@ -4,25 +4,30 @@
 //! those that would be found anew.
 //! Not here: what follows from it for a client and its server (`protocol`).
 
+mod alone;
 mod body;
+mod builtin;
 pub mod cache;
 pub mod classify;
 mod condense;
+mod configured;
 pub mod lexer;
 mod meaning;
 mod numbers;
 mod prepare;
 pub mod setting;
+mod shape;
 mod split;
 pub mod touch;
 mod words;
 
 pub use cache::Cache;
-pub use classify::{Act, Class, Control, classify, parameters, shape_of};
+pub use classify::{Act, Class, Control, classify, parameters};
 pub use condense::condense;
 pub use lexer::{Dialect, Encoding};
 pub use meaning::decides_meaning;
 pub use numbers::Numbers;
 pub use prepare::{deallocated, prepared};
-pub use setting::{Change, Value};
+pub use setting::{Certain, Change, Value};
+pub use shape::shape_of;
 pub use touch::{Knowledge, Source, Touches};

@@ -3,6 +3,8 @@
 //! Always true: what cannot be told from the text alone is [`Value::Unknown`], never a guess.
 //! Not here: what a client's settings are (`protocol`).
 
+use std::borrow::Cow;
+
 use crate::lexer::Kind;
 use crate::words::Words;
 
@@ -26,6 +28,47 @@ pub enum Value {
     Default,
     /// The server has to be asked.
     Unknown,
+}
+
+impl Change {
+    /// What it certainly leaves the setting at when its statement has succeeded: a value as `set_config` takes it, or what the session
+    /// began with. `None` where that cannot be told from the text, or where the setting is more than its value.
+    #[must_use]
+    pub fn certain(&self) -> Option<Certain<'_>> {
+        if NEVER_CERTAIN.contains(&&*self.name) || !self.name.is_ascii() {
+            return None;
+        }
+        match &self.value {
+            Value::Text(text) => text.is_ascii().then_some(Certain::Value(Cow::Borrowed(text))),
+            Value::Names(names) => {
+                let quoted: Option<Vec<String>> = names.iter().map(|name| quoted(name)).collect();
+                Some(Certain::Value(Cow::Owned(quoted?.join(", "))))
+            }
+            Value::Default => Some(Certain::First),
+            Value::Unknown => None,
+        }
+    }
+}
+
+/// What a setting certainly is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Certain<'a> {
+    /// This.
+    Value(Cow<'a, str>),
+    /// What the session began with.
+    First,
+}
+
+/// A name as PostgreSQL quotes it where it must (`quote_identifier` in `utils/adt/ruleutils.c`). Which words are quoted for being keywords depends on
+/// its version: none of them is certain.
+fn quoted(name: &str) -> Option<String> {
+    let is_plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
+    let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_');
+    match () {
+        () if !name.is_ascii() || KEYWORDS.contains(&name) => None,
+        () if begins && name.bytes().all(is_plain) => Some(name.to_owned()),
+        () => Some(format!("\"{}\"", name.replace('"', "\"\""))),
+    }
 }
 
 /// What a `SET` means.
@@ -56,6 +99,46 @@ pub(crate) fn configured_name(words: &Words<'_>, open: usize) -> Option<String> 
     Some(canonical(&name.to_ascii_lowercase()).to_owned())
 }
 
+/// A call of `set_config` whose arguments are literals, behind its name: what it changes for the session, nothing if only for the
+/// transaction; and where it ends.
+pub(crate) fn configured(words: &Words<'_>, open: usize) -> Option<(Option<Change>, usize)> {
+    let name = configured_name(words, open)?;
+    let is_literal = |at| matches!(words.kind(at), Some(Kind::String | Kind::Escaped | Kind::Dollar));
+    let value = words.unquoted(open + 3).filter(|_| is_literal(open + 3) && words.is_symbol(open + 4, b","))?;
+    let is_local = words.is(open + 5, "true");
+    let is_plain =
+        words.is_symbol(open, b"(") && (is_local || words.is(open + 5, "false")) && words.is_symbol(open + 6, b")");
+    let change = Change { name: name.into(), value: Value::Text(value.into()) };
+    is_plain.then_some(((!is_local).then_some(change), open + 7))
+}
+
+/// What `SET SESSION CHARACTERISTICS AS TRANSACTION` sets, from behind that.
+fn characteristics(words: &Words<'_>, mut at: usize) -> Option<Vec<Change>> {
+    let mut changes = Vec::new();
+    let text = |name: &str, value: &str| change(name, Value::Text(value.into()));
+    while at < words.end() {
+        let (change, taken) = match () {
+            () if words.are(at, &["isolation", "level", "serializable"]) => (text(ISOLATION, "serializable"), 3),
+            () if words.are(at, &["isolation", "level", "repeatable", "read"]) => {
+                (text(ISOLATION, "repeatable read"), 4)
+            }
+            () if words.are(at, &["isolation", "level", "read", "committed"]) => (text(ISOLATION, "read committed"), 4),
+            () if words.are(at, &["isolation", "level", "read", "uncommitted"]) => {
+                (text(ISOLATION, "read uncommitted"), 4)
+            }
+            () if words.are(at, &["read", "only"]) => (text(READ_ONLY, "on"), 2),
+            () if words.are(at, &["read", "write"]) => (text(READ_ONLY, "off"), 2),
+            () if words.is(at, "deferrable") => (text(DEFERRABLE, "on"), 1),
+            () if words.are(at, &["not", "deferrable"]) => (text(DEFERRABLE, "off"), 2),
+            () => return None,
+        };
+        changes.push(change);
+        at += taken;
+        at += usize::from(words.is_symbol(at, b",") && at + 1 < words.end());
+    }
+    (!changes.is_empty()).then_some(changes)
+}
+
 /// Reads a statement whose first word is SET.
 pub(crate) fn set(words: &Words<'_>) -> Meaning {
     let mut at = 1;
@@ -65,9 +148,9 @@ pub(crate) fn set(words: &Words<'_>) -> Meaning {
     }
     if words.is(at, "session") && !is_name(at) {
         if words.is(at + 1, "characteristics") {
-            let names =
-                ["default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"];
-            return Meaning::Changes(names.map(|name| change(name, Value::Unknown)).into());
+            let all = || [ISOLATION, READ_ONLY, DEFERRABLE].map(|name| change(name, Value::Unknown)).into();
+            let known = words.are(at + 2, &["as", "transaction"]).then(|| characteristics(words, at + 4)).flatten();
+            return Meaning::Changes(known.unwrap_or_else(all));
         }
         if words.is(at + 1, "authorization") {
             return one(change("session_authorization", name_or_string(words, at + 2)));
@@ -229,6 +312,188 @@ fn is_plain(digits: &str) -> bool {
     let is_round = digits.len() == 1 || !digits.starts_with('0');
     is_round && digits.len() < 10 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
+
+const ISOLATION: &str = "default_transaction_isolation";
+const READ_ONLY: &str = "default_transaction_read_only";
+const DEFERRABLE: &str = "default_transaction_deferrable";
+
+/// Settings that are their transaction's, or that a session cannot always be given elsewhere.
+const NEVER_CERTAIN: [&str; 6] = [
+    "seed",
+    "temp_buffers",
+    "transaction_deferrable",
+    "transaction_isolation",
+    "transaction_read_only",
+    "is_superuser",
+];
+
+/// The keywords that `quote_identifier` quotes in some version from 10 to 18 (`parser/kwlist.h`: all but the unreserved).
+const KEYWORDS: [&str; 164] = [
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "both",
+    "case",
+    "cast",
+    "char",
+    "character",
+    "check",
+    "coalesce",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "extract",
+    "false",
+    "fetch",
+    "float",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "greatest",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "json",
+    "json_array",
+    "json_arrayagg",
+    "json_exists",
+    "json_object",
+    "json_objectagg",
+    "json_query",
+    "json_scalar",
+    "json_serialize",
+    "json_table",
+    "json_value",
+    "lateral",
+    "leading",
+    "least",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "merge_action",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "not",
+    "notnull",
+    "null",
+    "nullif",
+    "numeric",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "placing",
+    "position",
+    "precision",
+    "primary",
+    "real",
+    "references",
+    "returning",
+    "right",
+    "row",
+    "select",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "some",
+    "substring",
+    "symmetric",
+    "system_user",
+    "table",
+    "tablesample",
+    "then",
+    "time",
+    "timestamp",
+    "to",
+    "trailing",
+    "treat",
+    "trim",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "varchar",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+    "xmlexists",
+    "xmlforest",
+    "xmlnamespaces",
+    "xmlparse",
+    "xmlpi",
+    "xmlroot",
+    "xmlserialize",
+    "xmltable",
+];
 
 /// The settings whose value is a list of names (`GUC_LIST_QUOTE`; `variable_is_guc_list_quote` in `fe_utils`).
 const LISTS: [&str; 6] = [

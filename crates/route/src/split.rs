@@ -35,7 +35,8 @@ impl Split {
                 },
                 // The body of a function may be a row of statements, `BEGIN ATOMIC`. Where it ends takes more than a look at words.
                 Kind::Word if token.range().len() == 6 && text[token.range()].eq_ignore_ascii_case(b"atomic") => {
-                    is_dark = true
+                    let first = tokens.get(ends.last().map_or(0, |end| end + 1));
+                    is_dark |= first.is_some_and(|first| text[first.range()].eq_ignore_ascii_case(b"create"));
                 }
                 Kind::Broken | Kind::QuotedUnicode => is_dark = true,
                 _ => {}

@@ -3,10 +3,10 @@
 //! Always true: a statement touches at least what is said of it here, and may touch less.
 //! Not here: how it is read from the text (`classify`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{BitOr, BitOrAssign};
 
-use crate::body::Body;
+use crate::body::{Body, Depth};
 
 /// A set of kinds of session state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -122,6 +122,9 @@ pub fn is_tame(oid: u32) -> bool {
     oid < FIRST_MADE && oid != 2078 && !(2880..=2892).contains(&oid)
 }
 
+/// Functions of PostgreSQL's own whose effect is read from a call of them.
+const NAMESAKES: [&str; 2] = ["set_config", "pg_advisory_unlock_all"];
+
 /// A function that somebody has made.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
@@ -146,6 +149,10 @@ pub struct Knowledge {
     lengths: u64,
     /// Settings with a dot in their names that their texts mention.
     settings: BTreeSet<Box<str>>,
+    /// Whether one has the name of a function of PostgreSQL's own whose calls are read ([`NAMESAKES`]).
+    has_namesakes: bool,
+    /// Whether one of their texts may mention more of them, deeper than it is read.
+    misses_settings: bool,
     /// Whether one of them is called where no text of a client says so: by a trigger, a view, a policy, an operator.
     is_hidden: bool,
     /// Whether a block that does not tell what it does is taken to do nothing.
@@ -158,7 +165,7 @@ impl Knowledge {
         let names: BTreeSet<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
         let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
         let has_foreign = names.iter().any(|name| !name.is_ascii());
-        Self { has_foreign, lengths, names, is_hidden, settings: BTreeSet::new(), is_trusting: false }
+        Self { has_foreign, lengths, names, is_hidden, ..Self::default() }
     }
 
     /// No function is known to change the session, and whatever does not tell is taken not to.
@@ -171,27 +178,46 @@ impl Knowledge {
     pub fn read<'a>(sources: impl Iterator<Item = Source<'a>>) -> Self {
         let bodies: Vec<(Source<'a>, Body)> =
             sources.map(|source| (source, Body::read(source.text.as_bytes()))).collect();
-        let mut suspects: BTreeSet<&str> = BTreeSet::new();
-        loop {
-            let before = suspects.len();
-            for (source, body) in &bodies {
-                let is_suspect = !source.is_readable || body.touches || body.mentions(&suspects);
-                if is_suspect {
-                    suspects.insert(source.name);
+        // By whom each is mentioned: looking through all of them for each that is found would take hours where there are thousands.
+        let mut mentioned_by: BTreeMap<&[u8], Vec<&str>> =
+            bodies.iter().map(|(source, _)| (source.name.as_bytes(), Vec::new())).collect();
+        for (source, body) in &bodies {
+            for name in body.names() {
+                if let Some(by) = mentioned_by.get_mut(name) {
+                    by.push(source.name);
                 }
             }
-            if suspects.len() == before {
-                break;
+        }
+        let is_suspect = |(source, body): &&(Source<'a>, Body)| !source.is_readable || body.touches;
+        let mut found: Vec<&str> = bodies.iter().filter(is_suspect).map(|(source, _)| source.name).collect();
+        let mut suspects: BTreeSet<&str> = BTreeSet::new();
+        while let Some(name) = found.pop() {
+            if suspects.insert(name) {
+                found.extend(mentioned_by.remove(name.as_bytes()).unwrap_or_default());
             }
         }
         let is_hidden = bodies.iter().any(|(source, _)| source.is_hidden && suspects.contains(source.name));
+        let has_namesakes = bodies.iter().any(|(source, _)| NAMESAKES.contains(&source.name));
+        let misses_settings = bodies.iter().any(|(_, body)| body.depth == Depth::Bottomless);
         let settings = bodies.into_iter().flat_map(|(_, body)| body.settings).collect();
-        Self { settings, ..Self::new(suspects, is_hidden) }
+        Self { settings, misses_settings, has_namesakes, ..Self::new(suspects, is_hidden) }
     }
 
     /// Settings with a dot in their names that the texts of functions mention.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
         self.settings.iter().map(|name| &**name)
+    }
+
+    /// Whether a function of the database may be called by an unqualified `set_config` or `pg_advisory_unlock_all`, instead of PostgreSQL's own.
+    #[must_use]
+    pub fn has_namesakes(&self) -> bool {
+        self.has_namesakes
+    }
+
+    /// Whether these may not be all: a function's text goes deeper than it is read. Then nobody can ask for whatever such functions have set.
+    #[must_use]
+    pub fn misses_settings(&self) -> bool {
+        self.misses_settings
     }
 
     /// Whether a function of this name may change the session. How a letter beyond ASCII is made small, and in which encoding it

@@ -30,7 +30,7 @@ use crate::luggage::{
 };
 use crate::numbers::Drawers;
 use crate::places::Welcome;
-use crate::server::{Server, Stage};
+use crate::server::{CatchingUp, Server, Stage};
 use crate::statements::Collected;
 use crate::turn::{Owner, Worker};
 
@@ -347,8 +347,10 @@ impl<I: Io> Worker<I> {
         (server.heard, server.asked) = (Time(packed.heard), Time(packed.asked));
         (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
         server.query_number = packed.query_number;
+        server.is_renamed = server.exchange.has_ours_along();
+        let catching_up = server.exchange.has_ours_along().then_some(CatchingUp::Along);
         server.stage = match client {
-            Some(client) => Stage::Lent { client, catching_up: None },
+            Some(client) => Stage::Lent { client, catching_up },
             None => Stage::Idle,
         };
         self.servers.insert(key, server);

@@ -1,11 +1,10 @@
 //! Clients that take what one server tells all of them more slowly than it comes: it waits for them, for a moment.
 //!
-//! Always true: nobody is waited for longer than [`PATIENCE`] before it has taken everything; who has not by then is on its own, and loses what
-//! is too much for `notify_queue_size`. A server that waits is not received from, so that PostgreSQL keeps what comes.
-//! Not here: what is told to whom, and what is too much (`listen`).
+//! Always true: a server that waits is not received from, so that PostgreSQL keeps what comes; nothing that comes while somebody is waited for
+//! is too much for it.
+//! Not here: what is told to whom, and what is too much (`listen`); for how long whoever is waited for (`protocol::state::Patience`).
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use base::{Key, Time};
 use pool::ClientKey;
@@ -15,15 +14,15 @@ use crate::client::{Client, Link, Stage};
 use crate::flow::QUEUE_BYTES_MARK;
 use crate::turn::Worker;
 
-/// Who is waited for, and some who were, in the order of time: until when, of which database.
+/// When somebody may have been waited for long enough, in the order of time, and in which database.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
-    rows: VecDeque<(Time, u32, ClientKey)>,
+pub(crate) struct Alarms {
+    rows: VecDeque<(Time, u32)>,
 }
 
-impl Patience {
+impl Alarms {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.rows.front().map(|(until, ..)| *until)
+        self.rows.front().map(|(at, _)| *at)
     }
 }
 
@@ -38,18 +37,14 @@ impl<I: Io> Worker<I> {
 
     /// A client has been told something by the session for all, which waits if that is behind.
     pub(crate) fn wait_for_listener(&mut self, database: u32, key: ClientKey) {
-        let Some(client) = self.clients.get(key) else { return };
-        let conn = client.conn;
-        if self.io.unsent(conn) <= self.behind_mark() {
+        let Some(conn) = self.clients.get(key).map(|client| client.conn) else { return };
+        if !self.is_listener_behind(key) {
             return;
         }
         let listening = &mut self.places.databases[database as usize].listening;
-        if listening.behind.contains_key(&key) {
-            return;
-        }
-        listening.behind.insert(key, true);
+        let Some(until) = listening.patience.falls_behind(key, self.now) else { return };
+        self.alarms.rows.push_back((until, database));
         self.io.tell_when_drained(conn);
-        self.patience.rows.push_back((self.now + PATIENCE, database, key));
         if let Some(server) = self.server_for_all(database)
             && let Some(server) = self.servers.get_mut(server)
             && !std::mem::replace(&mut server.is_paused, true)
@@ -60,50 +55,44 @@ impl<I: Io> Worker<I> {
 
     /// A client has taken what it had been given at some time. What has come since may still be too much.
     pub(crate) fn listener_drained(&mut self, database: u32, key: ClientKey) {
-        if !self.places.databases[database as usize].listening.behind.contains_key(&key) {
+        if !self.places.databases[database as usize].listening.patience.is_behind(&key) {
             return;
         }
-        let Some(client) = self.clients.get(key) else { return };
-        let conn = client.conn;
-        if self.io.unsent(conn) > self.behind_mark() {
-            self.io.tell_when_drained(conn);
-        } else {
-            self.listener_keeps_up(database, key);
+        match self.clients.get(key).map(|client| client.conn).filter(|_| self.is_listener_behind(key)) {
+            Some(conn) => self.io.tell_when_drained(conn),
+            None => self.listener_keeps_up(database, key),
         }
-    }
-
-    /// With more than this a client is behind.
-    fn behind_mark(&self) -> usize {
-        QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2)
     }
 
     /// A client has taken everything, or goes.
     pub(crate) fn listener_keeps_up(&mut self, database: u32, key: ClientKey) {
-        let listening = &mut self.places.databases[database as usize].listening;
-        if listening.behind.remove(&key).is_some() {
+        if self.places.databases[database as usize].listening.patience.keeps_up(&key) {
             self.go_on_telling(database);
         }
     }
 
     /// Gives up waiting for those who have not kept up in time.
     pub(crate) fn end_patience(&mut self) {
-        while let Some(&(_, database, key)) = self.patience.rows.front().filter(|(until, ..)| *until <= self.now) {
-            self.patience.rows.pop_front();
+        while let Some(&(_, database)) = self.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
+            self.alarms.rows.pop_front();
             let Some(place) = self.places.databases.get_mut(database as usize) else { continue };
-            if let Some(is_waited_for) = place.listening.behind.get_mut(&key) {
-                *is_waited_for = false;
-                self.go_on_telling(database);
-            }
+            place.listening.patience.tick(self.now);
+            self.go_on_telling(database);
         }
     }
 
     fn go_on_telling(&mut self, database: u32) {
-        let behind = &self.places.databases[database as usize].listening.behind;
-        if !behind.values().any(|is_waited_for| *is_waited_for)
+        if !self.places.databases[database as usize].listening.patience.is_waiting()
             && let Some(server) = self.server_for_all(database)
         {
             self.resume_server(server);
         }
+    }
+
+    /// Whether more waits for a client than one that reads has before it.
+    fn is_listener_behind(&self, key: ClientKey) -> bool {
+        let mark = QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2);
+        self.clients.get(key).is_some_and(|client| self.io.unsent(client.conn) > mark)
     }
 
     /// The server of the session that listens for all.
@@ -118,6 +107,3 @@ impl<I: Io> Worker<I> {
         }
     }
 }
-
-/// So long the session for all waits for who is behind: a client that reads has taken what lies before it by then.
-const PATIENCE: Duration = Duration::from_secs(1);

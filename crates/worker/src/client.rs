@@ -99,6 +99,8 @@ pub(crate) struct Ready {
     pub(crate) cancel_key: CancelKey,
     pub(crate) scanner: Scanner,
     pub(crate) link: Link,
+    /// The server that it has had last.
+    pub(crate) last_server: Option<ServerKey>,
     /// What becomes of the rest of the message whose beginning is known.
     pub(crate) fate: Fate,
     /// Its prepared statements, once it has any.
@@ -159,6 +161,7 @@ impl Ready {
             cancel_key,
             scanner: Scanner::default(),
             link: Link::None,
+            last_server: None,
             fate: Fate::Forward,
             names: None,
             unnamed: Unnamed::default(),

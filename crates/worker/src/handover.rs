@@ -20,7 +20,7 @@ use crate::luggage::{
     Cursor, Luggage, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
     PoolName,
 };
-use crate::server::Stage;
+use crate::server::{CatchingUp, Stage};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -138,8 +138,10 @@ impl<I: Io> Worker<I> {
         let may_server = match linked(client) {
             None => true,
             Some(server) => self.servers.get(server).is_some_and(|server| {
+                // What went along with a request is answered together with that, to whoever has the server by then.
                 let is_caught_up =
-                    matches!(server.stage, Stage::Lent { catching_up: None, .. }) && server.look.is_none();
+                    matches!(server.stage, Stage::Lent { catching_up: None | Some(CatchingUp::Along), .. })
+                        && server.look.is_none();
                 is_caught_up && server.security.is_none() && server.cancels_sent == 0 && self.io.is_at_rest(server.conn)
             }),
         };

@@ -16,8 +16,6 @@ use route::Knowledge;
 pub(crate) struct Learned {
     /// What its functions do to sessions, and since when that is known.
     knowledge: Option<(Rc<Knowledge>, Time)>,
-    /// They are taken to do nothing (`session_unseen = ignore`).
-    is_trusting: bool,
     /// When they are to be read again: somebody else may have made others.
     again_at: Time,
     /// What tells its texts from those of others, and from those read with older knowledge.
@@ -39,7 +37,6 @@ impl Learned {
     pub(crate) fn new(scope: u32) -> Self {
         Self {
             knowledge: None,
-            is_trusting: false,
             again_at: Time(0),
             scope,
             custom: BTreeSet::new(),
@@ -60,23 +57,23 @@ impl Learned {
         self.scope
     }
 
-    /// Whether its functions are taken to do nothing, whatever they do.
+    /// From now on its functions are taken to do nothing, whatever they do (`session_unseen = ignore`), or are not.
     pub(crate) fn trust(&mut self, is_trusting: bool, scopes: &mut u32) {
-        if self.is_trusting != is_trusting {
+        if self.is_trusting() != is_trusting {
             *scopes += 1;
-            let knowledge = is_trusting.then(|| (Rc::new(Knowledge::trusting()), Time(0)));
-            (self.is_trusting, self.knowledge, self.scope) = (is_trusting, knowledge, *scopes);
+            self.knowledge = is_trusting.then(|| (Rc::new(Knowledge::trusting()), Time(0)));
+            self.scope = *scopes;
         }
     }
 
     /// Whether its functions are taken to do nothing.
     pub(crate) fn is_trusting(&self) -> bool {
-        self.is_trusting
+        self.knowledge().is_some_and(Knowledge::is_trusting)
     }
 
     /// A server has told what the functions do.
     pub(crate) fn learn(&mut self, knowledge: Knowledge, now: Time, scope: u32) {
-        if self.is_trusting {
+        if self.is_trusting() {
             return;
         }
         (self.knowledge, self.again_at) = (Some((Rc::new(knowledge), now)), now + KNOWLEDGE_FRESH);
@@ -86,7 +83,7 @@ impl Learned {
     /// Forgets what is too old to be relied upon.
     pub(crate) fn forget_old(&mut self, now: Time, scopes: &mut u32) {
         let is_old = self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX);
-        if is_old && !self.is_trusting {
+        if is_old && !self.is_trusting() {
             *scopes += 1;
             (self.knowledge, self.scope) = (None, *scopes);
         }
@@ -94,7 +91,7 @@ impl Learned {
 
     /// Whether the functions are to be read again, by who asks first.
     pub(crate) fn is_to_be_read(&mut self, now: Time) -> bool {
-        let is_due = self.knowledge.is_some() && !self.is_trusting && now >= self.again_at;
+        let is_due = self.knowledge.is_some() && !self.is_trusting() && now >= self.again_at;
         if is_due {
             // Whoever it is may leave before it has been told.
             self.again_at = now + KNOWLEDGE_FRESH / 3;

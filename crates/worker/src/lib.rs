@@ -53,6 +53,7 @@ mod secure;
 mod server;
 mod snapshot;
 mod statements;
+mod tags;
 mod timers;
 mod turn;
 

@@ -12,7 +12,7 @@ use base::{Key, Slab};
 use config::{NotifyLost, Policy};
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Ear, Kind, Look, MARKS, channel_of, mark_of};
+use protocol::state::{Ear, Kind, Look, MARKS, Patience, channel_of, mark_of};
 use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
@@ -32,8 +32,8 @@ pub(crate) struct Listening {
     asked: u64,
     /// Whose the marks are that the session for all has not come to yet.
     marks: BTreeMap<u64, Key>,
-    /// Clients that are behind, and whether the session for all waits for them.
-    pub(crate) behind: BTreeMap<Key, bool>,
+    /// For which clients the session for all waits.
+    pub(crate) patience: Patience<Key>,
 }
 
 /// Who listens to one.
@@ -471,7 +471,7 @@ impl<I: Io> Worker<I> {
         let unsent = self.io.unsent(conn);
         // A single one may be longer than that, and what was under way already when it began to be waited for.
         let is_room_for_one = ear.kept_count() == 1 && unsent == 0;
-        let is_waited_for = self.places.databases[number as usize].listening.behind.get(&client_key) == Some(&true);
+        let is_waited_for = self.places.databases[number as usize].listening.patience.is_waited_for(&client_key);
         let is_allowed = is_room_for_one || is_waited_for;
         if ear.kept_bytes() + unsent > queue_max && ear.kept_bytes() > 0 && !is_allowed {
             ear.drop_kept();

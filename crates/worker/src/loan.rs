@@ -103,6 +103,11 @@ impl<I: Io> Worker<I> {
         server.stock.begin_loan();
         server.drawers.come(client_key);
         server.numbers_until = None;
+        let is_anew = server.last_client.replace(client_key) != Some(client_key)
+            || ready.last_server.replace(server_key) != Some(server_key);
+        if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {
+            Rc::make_mut(overrides).doubt_identity();
+        }
         if is_listener {
             self.tell_pools(Event::SetAside { server: server_key });
         }
@@ -134,7 +139,7 @@ impl<I: Io> Worker<I> {
         } else {
             out.clear();
             // What is set is sent by itself: its text may be in the encoding that the parameters bring.
-            told.extend(vars_differ.then(|| server.vars.catch_up(&ready.vars, tracked)).flatten());
+            told.extend(vars_differ.then(|| server.vars.catch_up(&ready.vars, tracked)).into_iter().flatten());
             let (settings, statements) = if overrides_differ { changes(server, ready) } else { Default::default() };
             told.extend(settings);
             if forgets {

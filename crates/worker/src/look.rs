@@ -9,9 +9,9 @@ use std::rc::Rc;
 use base::Time;
 use base::planted::{self, Planted};
 use config::{Policy, Unseen};
-use pool::{ClientKey, Likeness, PoolKey, ServerKey};
+use pool::{ClientKey, Likeness, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Kind, Look, Overrides, Pin, Statements};
+use protocol::state::{Circumstances, Kind, Look, Overrides, Pin, Statements};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches};
@@ -70,8 +70,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A loan could end, but its client may have something on the server: that is asked, or it is known and stays.
+    /// A loan could end, but its client may have something on the server: that is known, or is asked.
     pub(crate) fn keep_or_look(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        if self.apply_effects(server_key, client_key) {
+            self.end_or_keep(server_key, client_key);
+            return;
+        }
         let is_known = match self.clients.get(client_key) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
                 ready.traces.as_ref().is_some_and(|traces| !traces.is_asked_for())
@@ -80,6 +84,62 @@ impl<I: Io> Worker<I> {
         };
         if !is_known || !self.move_channels(server_key, client_key) {
             self.look_at(server_key, client_key, false);
+        }
+    }
+
+    /// What the client's statements have certainly done to its session is noted, if that is all that they can have done.
+    fn apply_effects(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let Some(place) = self.places.pool(server.pool).filter(|place| place.follows) else { return false };
+        let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_known()) else { return false };
+        let (tracked, parameters) = (&self.force.tracked, server.vars.clone());
+        let circumstances = Circumstances {
+            login: &place.user_name,
+            is_reported: &|name| tracked.place(name).is_some_and(|at| parameters.get(at).is_some()),
+            carries_statements: place.pin_rules.policy(Kind::Statement) == Policy::Virtualize,
+        };
+        let none = Overrides::default();
+        let effects = traces.effects();
+        let before = server.overrides.as_deref().unwrap_or(&none);
+        let (Some(of_server), Some(of_client)) =
+            (effects.on(before, circumstances), effects.on(ready.overrides.as_deref().unwrap_or(&none), circumstances))
+        else {
+            traces.effects_in_doubt();
+            return false;
+        };
+        if !before.reads_like(&of_server) {
+            // What has been prepared meanwhile may have been read before or after that.
+            server.stock.doubt_this_loan();
+        }
+        if effects.concern_statements_of_ours() {
+            server.told_by.doubt();
+        }
+        let vars = ready.vars.reset(&ready.began, tracked, |name| effects.is_reset(name));
+        let is_same = of_server == of_client;
+        server.overrides = shared(of_server);
+        let of_client = if is_same { server.overrides.clone() } else { shared(of_client) };
+        ready.overrides = with_given(&of_client, ready.given.as_deref());
+        if ready.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty()) {
+            traces.has_no_statements();
+        }
+        traces.effects_applied();
+        if let Some(vars) = vars {
+            self.go_back(client_key, vars);
+        }
+        true
+    }
+
+    /// What a client has on its server is known: the loan ends, or the server is kept for it.
+    fn end_or_keep(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if ready.traces.as_ref().is_none_or(|traces| traces.pins().is_empty()) {
+            self.end_loan_if_over(server_key, client_key);
+        } else if !self.move_channels(server_key, client_key) {
+            self.arm_server(server_key);
+            self.catch_up(server_key, client_key, self.now);
         }
     }
 
@@ -109,7 +169,8 @@ impl<I: Io> Worker<I> {
         }
         let own = ready.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
         let of_functions = learned.knowledge().into_iter().flat_map(Knowledge::settings);
-        look.add_custom(learned.custom().chain(own).chain(of_functions), !learned.is_overfull());
+        let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
+        look.add_custom(learned.custom().chain(own).chain(of_functions), !learned.is_overfull() && !misses_some);
         if learned.knowledge().is_none() {
             look.add_functions();
         }
@@ -354,14 +415,15 @@ impl<I: Io> Worker<I> {
     /// From now on the state of sessions follows the clients of a pool, or does no longer: what its servers have is not known.
     pub(crate) fn begin_anew(&mut self, pool: PoolKey) {
         self.tell_pools(pool::Event::Retire { pool });
-        let follows = self.places.pool(pool).is_some_and(|place| place.follows);
+        // In session pooling a client keeps its server anyway.
+        let keeps = self.places.pool(pool).is_some_and(|place| place.follows || place.mode == Mode::Session);
         let mut holders = Vec::new();
         for (key, client) in self.clients.iter_mut() {
             if let ClientStage::Ready(ready) = &mut client.stage
                 && ready.pool == pool
             {
                 let holds = ready.traces.as_ref().is_some_and(|traces| traces.kept_since().is_some());
-                if holds && !follows && !client.is_own {
+                if holds && !keeps && !client.is_own {
                     holders.push(key);
                 }
                 ready.overrides.clone_from(&ready.given);

@@ -20,6 +20,10 @@ use crate::turn::Worker;
 /// How long a query that nobody waits for may outlive the first cancel request before it gets another; doubled each time.
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
+/// How long a query that ran into `query_timeout` may outlive its cancel request before its server is closed: a connection to the
+/// postmaster and a new process, on a machine that has much to do.
+const CANCEL_TAKES_MAX: Duration = Duration::from_millis(100);
+
 /// Why a server is closed that may answer more than it was asked. See [`Exchange::is_proven`].
 pub(crate) const UNPROVEN: &str = "unproven after a failed COPY";
 
@@ -30,6 +34,8 @@ pub(crate) struct Cleaning {
     /// When the next cancel request is due: one that arrives before its query begins is ignored by PostgreSQL.
     pub(crate) cancel_again: Option<Time>,
     cancel_pause: Duration,
+    /// Its query ran into `query_timeout`: the server has been waited for long enough.
+    is_hurried: bool,
     kind: Kind,
 }
 
@@ -49,7 +55,17 @@ enum Kind {
 
 impl Cleaning {
     fn new(since: Time, kind: Kind) -> Self {
-        Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, kind }
+        Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, is_hurried: false, kind }
+    }
+
+    /// When the server is closed if it is not clean by then.
+    pub(crate) fn ends(&self, mend_timeout: Duration) -> Time {
+        self.since + if self.is_hurried { mend_timeout.min(CANCEL_TAKES_MAX) } else { mend_timeout }
+    }
+
+    /// Which limit that is.
+    pub(crate) fn too_late(&self) -> &'static str {
+        if self.is_hurried { "it does not answer a cancel request after query_timeout" } else { "server_mend_timeout" }
     }
 
     /// Why it is closed when what we asked for that fails.
@@ -95,6 +111,15 @@ impl<I: Io> Worker<I> {
         self.io.send(server.conn, out.into());
         self.hear_server(key);
         self.arm_server(key);
+    }
+
+    /// The query of a server has run into `query_timeout`. One that is well answers a cancel request at once, and is kept; one that hangs
+    /// must not keep its place in the pool for as long again.
+    pub(crate) fn hurry_cleaning(&mut self, key: ServerKey) {
+        if let Some(Stage::Cleaning(cleaning)) = self.servers.get_mut(key).map(|server| &mut server.stage) {
+            cleaning.is_hurried = true;
+            self.arm_server(key);
+        }
     }
 
     /// Begins to mend a server that its client has left behind.

@@ -206,10 +206,14 @@ impl<'a> Reading<'a> {
             frontend::QUERY => {
                 let class = self.class(ready, name(body));
                 ready.counting.said(&class);
-                let matters = ready.traces.as_ref().is_some_and(|traces| traces.has_left_channels());
+                let undoes = |traces: &Traces| traces.has_left_channels() || traces.has_effects();
+                let matters = class.takes_back() && ready.traces.as_ref().is_some_and(|traces| undoes(traces));
                 let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(ready.user);
                 if !class.is_harmless() || class.sets_locally || matters || counts {
                     traces(ready).said(&class);
+                } else if let Some(traces) = &mut ready.traces {
+                    // A portal that has been bound is not executed any more.
+                    traces.executed(b"", true);
                 }
             }
             frontend::PARSE => {
@@ -218,18 +222,32 @@ impl<'a> Reading<'a> {
                 let counts = class.numbers.are_read || self.learned.asks_for_numbers(ready.user);
                 let is_noted = counts && !class.numbers.is_nothing();
                 ready.counting.given(&class, is_noted);
-                if !class.is_harmless() || class.sets_locally || is_noted || ready.traces.is_some() {
+                if !class.is_harmless()
+                    || class.sets_locally
+                    || class.takes_back()
+                    || is_noted
+                    || ready.traces.is_some()
+                {
                     if traces(ready).has_left_channels() && class.takes_back() {
                         traces(ready).taken_back();
                     }
                     traces(ready).given(statement.unwrap_or_default(), &class, counts);
                 }
             }
+            frontend::EXECUTE if ready.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
+                let portal = name(body);
+                let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
+                traces(ready).executed(portal.unwrap_or_default(), rows_max != Some(&[0; 4]));
+            }
             frontend::BIND => {
+                if ready.traces.is_some() {
+                    // What it says of channels depends on whether it has any.
+                    traces(ready);
+                }
                 // Without traces it has prepared nothing that matters.
                 let class = match (&mut ready.traces, bound(body)) {
                     (None, _) => None,
-                    (Some(traces), Some(statement)) => traces.bound(statement),
+                    (Some(traces), Some(statement)) => traces.bound(name(body).unwrap_or_default(), statement),
                     // The server will say that this is none.
                     (Some(traces), None) => {
                         traces.unheard();
@@ -294,7 +312,9 @@ fn bound(body: &[u8]) -> Option<&[u8]> {
 }
 
 fn traces(ready: &mut Ready) -> &mut Traces {
-    ready.traces.get_or_insert_default()
+    let traces = ready.traces.get_or_insert_default();
+    traces.listen_elsewhere(ready.ear.is_some());
+    traces
 }
 
 /// The text up to its zero byte, which must be there.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
 use wire::frame::Part;
 use wire::notice::Notice;
-use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, write};
+use wire::{MESSAGE_BYTES_MAX, Scanner, Step, write};
 
 use crate::catalog::changes_catalog;
 use crate::client::Client;
@@ -68,6 +68,8 @@ pub(crate) struct Server {
     pub(crate) again: Again,
     /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
     pub(crate) is_renamed: bool,
+    /// Who has had it last.
+    pub(crate) last_client: Option<ClientKey>,
     /// Whose numbers of sequences its session knows.
     pub(crate) drawers: Drawers,
     /// It stays so long with its client for the numbers that this has drawn.
@@ -173,6 +175,7 @@ impl Server {
             has_changed_catalog: false,
             again: Again::default(),
             is_renamed: false,
+            last_client: None,
             drawers: Drawers::Nobody,
             numbers_until: None,
             look: None,
@@ -406,7 +409,7 @@ impl<I: Io> Worker<I> {
                         self.caught_up(key, client);
                     }
                 }
-                backend::COMMAND_COMPLETE if self.may_drop_statements(key, &piece) => {
+                backend::COMMAND_COMPLETE if self.has_tag_to_read(key, &piece, chunk.bytes()) => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
                 _ => {}
@@ -446,13 +449,6 @@ impl<I: Io> Worker<I> {
         self.mind_flow_to_client(client_key, key);
     }
 
-    /// Whether this is the length of a tag that says that all statements are gone.
-    fn may_drop_statements(&self, key: ServerKey, piece: &Piece) -> bool {
-        let Some(server) = self.servers.get(key) else { return false };
-        let tag_bytes = server.collected.len() + piece.body.len() + piece.left as usize;
-        DROPS_STATEMENTS.iter().any(|tag| tag.len() == tag_bytes)
-    }
-
     /// Reads the small messages that concern us whole, whatever way they came.
     fn collect(&mut self, key: ServerKey, kind: u8, body: &[u8], is_last: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -486,20 +482,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         if kind == backend::COMMAND_COMPLETE {
-            if body == DROPS_STATEMENTS[0]
-                && let Some(server) = self.servers.get_mut(key)
-            {
-                server.overrides = None;
-                if let Some(client) = server.client()
-                    && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
-                    && let Some(traces) = &mut ready.traces
-                {
-                    traces.discarded();
-                }
-            }
-            if DROPS_STATEMENTS.contains(&body) {
-                self.statements_dropped(key);
-            }
+            self.completed(key, body);
             return;
         }
         if let Some(server) = self.servers.get_mut(key) {
@@ -595,8 +578,6 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The tags of commands that drop all prepared statements.
-const DROPS_STATEMENTS: [&[u8]; 2] = [b"DISCARD ALL\0", b"DEALLOCATE ALL\0"];
 /// The longest row that is read: a function's text may be long.
 const ROW_BYTES_MAX: usize = 1 << 20;
 /// The longest parameter or error that is read; the rest of a longer one passes unread.

@@ -15,7 +15,7 @@ use wire::write;
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::places::DatabasePlace;
-use crate::server::{Server, Stage};
+use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
 /// What a deadline is about.
@@ -193,7 +193,7 @@ impl<I: Io> Worker<I> {
             }
             Stage::Idle => None,
             Stage::Cleaning(cleaning) => {
-                let end = cleaning.since + settings.server_mend_timeout;
+                let end = cleaning.ends(settings.server_mend_timeout);
                 Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
             // A stream has no end, and a base backup takes its time.
@@ -202,7 +202,9 @@ impl<I: Io> Worker<I> {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }
-            Stage::Lent { catching_up: Some(_), .. } => {
+            // Settings that the server is told by themselves take it no time. Statements that it prepares may wait for locks, and settings in
+            // the packet of a request are answered together with that: there the limits of queries hold.
+            Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. } if server.preparing.is_empty() => {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
@@ -236,20 +238,24 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
             Stage::Lent { client, catching_up } => {
-                let (client, is_catching_up) = (*client, catching_up.is_some());
+                let (client, is_told_first) = (*client, matches!(catching_up, Some(CatchingUp::Before(_))));
                 if server.look.is_some() {
                     self.lose_server(key, "its session could not be read in time");
-                } else if is_catching_up {
-                    self.lose_server(key, "var change failed");
+                } else if is_told_first && matches!(fault, Fault::ServerCrashed) {
+                    self.lose_server(key, "did not take over the client's settings in time (server_mend_timeout)");
                 }
                 self.fail_client(client, &fault);
+                if matches!(fault, Fault::QueryTimeout) {
+                    self.hurry_cleaning(key);
+                }
             }
-            Stage::Cleaning(cleaning) if self.now < cleaning.since + self.force.settings.server_mend_timeout => {
+            Stage::Cleaning(cleaning) if self.now < cleaning.ends(self.force.settings.server_mend_timeout) => {
                 self.cancel_again(key);
             }
-            Stage::Cleaning(_) => {
+            Stage::Cleaning(cleaning) => {
+                let why = cleaning.too_late();
                 let line = self.server_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}was not clean in time (server_mend_timeout)"));
+                self.log.add(Level::Warning, format_args!("{line}was not clean in time ({why})"));
                 self.lose_server(key, "could not be made clean in time");
             }
             Stage::Idle => {}

@@ -17,7 +17,7 @@ use protocol::prepared::Library;
 use protocol::vars::Vars;
 use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
 
-use crate::behind::Patience;
+use crate::behind::Alarms;
 use crate::beside::Beside;
 use crate::cancel::Cancel;
 use crate::client::Client;
@@ -62,8 +62,8 @@ pub struct Worker<I: Io> {
     commands_spare: Vec<Command>,
     /// Servers that stay a moment with their clients.
     pub(crate) lingering: Lingering,
-    /// For whom servers that listen for all wait.
-    pub(crate) patience: Patience,
+    /// When servers that listen for all have waited long enough for somebody.
+    pub(crate) alarms: Alarms,
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Vec<Weak<Vars>>,
@@ -139,7 +139,7 @@ impl<I: Io> Worker<I> {
             commands: VecDeque::new(),
             commands_spare: Vec::new(),
             lingering: Lingering::default(),
-            patience: Patience::default(),
+            alarms: Alarms::default(),
             log: Lines::default(),
             known_vars: Vec::new(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
@@ -199,7 +199,7 @@ impl<I: Io> Worker<I> {
             self.pools.next_deadline(),
             self.timers.next_deadline(),
             self.lingering.next_deadline(),
-            self.patience.next_deadline(),
+            self.alarms.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

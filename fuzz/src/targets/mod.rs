@@ -10,6 +10,7 @@ pub mod hba;
 pub mod request;
 pub mod scram;
 pub mod server;
+pub mod sql;
 pub mod startup;
 pub mod users;
 pub mod vars;

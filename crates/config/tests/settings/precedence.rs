@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use config::{Host, Policy, Settings};
+use config::{Host, Policy, Settings, Unseen};
 use pool::{Limits, Mode, Reuse};
 use protocol::state::Kind;
 
@@ -130,8 +130,9 @@ fn an_unknown_database_is_made_from_the_fallback_and_the_console_is_not() {
 #[test]
 fn what_sessions_may_hold_is_said_by_the_user_the_database_or_for_all_and_kind_by_kind() {
     let text = "[pgbouncer]\nauth_type=any\nsession_policy = warn\nmax_pinned_servers = 3\npinned_server_timeout = 60\n\
+                session_unseen = pin\n\
                 [databases]\nplain =\n\
-                own = session_policy='lock=reject,listen=pin' max_pinned_servers=0 pinned_server_timeout=0\n\
+                own = session_policy='lock=reject,listen=pin' max_pinned_servers=0 pinned_server_timeout=0 session_unseen=ignore\n\
                 [users]\njoe = session_policy=listen=reject\n";
     let settings = settings(text);
     let of = |database: &str, user: &str| {
@@ -139,6 +140,8 @@ fn what_sessions_may_hold_is_said_by_the_user_the_database_or_for_all_and_kind_b
         let policies = [Kind::Lock, Kind::Channel, Kind::Cursor].map(|kind| rules.policy(kind));
         (policies, rules.servers_max, rules.age_max, rules.has_refusals())
     };
+    let unseen = |database: &str| settings.pin_rules(&settings.database(database).expect("known"), "ann").unseen;
+    assert_eq!((unseen("plain"), unseen("own")), (Unseen::Pin, Unseen::Ignore));
     let minute = Some(Duration::from_secs(60));
     assert_eq!(of("plain", "ann"), ([Policy::Warn; 3], Some(3), minute, false));
     assert_eq!(of("own", "ann"), ([Policy::Reject, Policy::Pin, Policy::Warn], None, None, true));

@@ -62,6 +62,12 @@ fn set(count: usize) -> String {
     format!("SELECT {}", (0..count).map(each).collect::<Vec<_>>().join(","))
 }
 
+/// Whether a statement of this name may be one of those.
+#[must_use]
+pub fn is_ours(name: &[u8]) -> bool {
+    name.starts_with(b"TRUNKLINE_STATE_")
+}
+
 /// More than so many are told by themselves.
 const SETTINGS_MAX: usize = 10;
 /// The names of the statements: that which begins, those that set so many, and that which ends.

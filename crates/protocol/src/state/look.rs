@@ -236,7 +236,9 @@ impl Look {
                 is_hidden: look.contains('h'),
                 text: source,
             });
-            seen.knowledge = Some(Knowledge::read(sources));
+            let knowledge = Knowledge::read(sources);
+            seen.misses_settings |= seen.asked.has(Touches::ANY_SETTING) && knowledge.misses_settings();
+            seen.knowledge = Some(knowledge);
         }
         Some(seen)
     }
@@ -392,7 +394,7 @@ const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_ho
 const STATEMENTS: &str = "'p',name,CASE WHEN pg_catalog.octet_length(statement) OPERATOR(pg_catalog.<) 20000 THEN statement END,NULL \
     FROM pg_catalog.pg_prepared_statements WHERE from_sql";
 /// Of the statements that a session has prepared by SQL so much is carried; who has more keeps its server.
-const STATEMENT_BYTES_MAX: usize = 64 * 1024;
+pub(super) const STATEMENT_BYTES_MAX: usize = 64 * 1024;
 const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
     WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
 /// Functions that people made, with their text where it is text of a kind that can be read and no longer than what is kept of an

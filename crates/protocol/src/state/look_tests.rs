@@ -135,6 +135,27 @@ fn functions_are_told_by_their_text() {
     assert!(!knowledge.is_hidden());
 }
 
+/// A setting that is named where nobody reads cannot be asked for.
+#[test]
+fn a_function_that_goes_deeper_than_it_is_read_may_have_set_anything() {
+    let deep = (0..20).fold("SET app.deep = 1".to_owned(), |text, at| format!("EXECUTE $t{at}$ {text} $t{at}$"));
+    for (touched, text, is_kept) in [
+        (Touches::ANYTHING, &*deep, true),
+        (Touches::ANYTHING, "EXECUTE $t$ SET app.plain = 1 $t$", false),
+        // Who only reads what functions do has set nothing.
+        (Touches::LOCKS, &*deep, false),
+    ] {
+        let mut look = Look::new(touched, std::iter::empty());
+        look.add_functions();
+        look.row(&row(&[Some("f"), Some("f"), Some("r"), Some(text)]));
+        let seen = look.end().expect("an answer");
+        assert_eq!(seen.misses_settings(), is_kept, "{touched:?}");
+        let mut traces = crate::state::Traces::default();
+        traces.seen(&seen, false, base::Time(0));
+        assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
+    }
+}
+
 #[test]
 fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
     for (touched, is_complete, is_kept) in [

@@ -6,18 +6,22 @@
 
 mod along;
 mod ear;
+mod effects;
 mod look;
 mod numbers;
 mod overrides;
+mod patience;
 mod pins;
 mod statements;
 mod traces;
 
-pub use along::Prepared;
+pub use along::{Prepared, is_ours};
 pub use ear::{Ear, MARKS, channel_of, mark_of};
+pub use effects::{Circumstances, Effects};
 pub use look::{ALL_LOCKS, Look, Seen};
 pub use numbers::{Asking, Counted, Counting, Habits};
 pub use overrides::Overrides;
+pub use patience::Patience;
 pub use pins::{Hold, Kind, Pin};
 pub use statements::{Preparation, Statement, Statements};
 pub use traces::Traces;

@@ -77,6 +77,22 @@ impl Overrides {
         }
     }
 
+    /// Whether the session is somebody else than its login made it.
+    #[must_use]
+    pub fn has_identity(&self) -> bool {
+        IDENTITY.iter().any(|name| self.settings.contains_key(*name))
+    }
+
+    /// Who the session is has been set for another client: a role is bound to its OID when it is set, so that the same name may mean another one by
+    /// now. It is like nobody's.
+    pub fn doubt_identity(&mut self) {
+        for name in IDENTITY {
+            if self.get(name).is_some() {
+                self.set(name, NOBODY);
+            }
+        }
+    }
+
     /// Its statements.
     #[must_use]
     pub fn statements(&self) -> &Statements {
@@ -105,7 +121,7 @@ impl Overrides {
     #[must_use]
     pub fn changes_to(&self, client: &Self) -> Option<String> {
         let mut sql = String::new();
-        let is_somebody_else = IDENTITY.iter().any(|name| self.get(name).is_some());
+        let is_somebody_else = self.has_identity();
         let others_differ = self.others().ne(client.others());
         let identity_differs = IDENTITY.iter().any(|name| self.get(name) != client.get(name));
         if is_somebody_else && (others_differ || identity_differs) {
@@ -131,7 +147,14 @@ impl Overrides {
             push_literal(&mut sql, value);
             sql.push_str(",false)");
         }
-        (!sql.is_empty()).then_some(sql)
+        if sql.is_empty() {
+            return None;
+        }
+        // A transaction that is serializable, read only and deferrable waits for those of others.
+        Some(match self.get(DEFERRABLE).is_some() {
+            true => format!("{BEGIN};{sql};COMMIT"),
+            false => sql,
+        })
     }
 
     /// Appends what of this decides how the text of a statement is read: what its names mean, and its literals.
@@ -162,7 +185,11 @@ impl Overrides {
         if self.statements != client.statements && !planted::is(Planted::StatementsUncompared) {
             return None;
         }
-        if IDENTITY.iter().any(|name| self.get(name).is_some() || client.get(name).is_some()) {
+        if self.has_identity() || client.has_identity() {
+            return None;
+        }
+        // A transaction that is serializable, read only and deferrable waits for those of others.
+        if self.get(DEFERRABLE).is_some() {
             return None;
         }
         let gone = self.iter().filter(|(name, _)| client.get(name).is_none()).map(|(name, _)| (name, None));
@@ -181,6 +208,10 @@ impl Overrides {
     }
 }
 
+const DEFERRABLE: &str = "default_transaction_deferrable";
+/// A transaction of our own, also on a standby.
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY NOT DEFERRABLE";
+
 /// The same everywhere and at all times.
 fn hash(name: &str, value: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
@@ -188,6 +219,8 @@ fn hash(name: &str, value: &str) -> u32 {
     hasher.finish() as u32
 }
 
+/// No role has this name (`ERRCODE_SYNTAX_ERROR` in `parser/scan.l`: a delimited identifier has at least one letter).
+const NOBODY: &str = "";
 /// Who the session is, in the order in which it becomes that: a new session authorization is no role.
 pub(super) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 

@@ -257,7 +257,7 @@ impl Hold {
     }
 
     pub(super) fn untold() -> Self {
-        Self::new(Kind::Setting, "set_config of a name that is no literal")
+        Self::new(Kind::Setting, "set_config of a name that is no literal, or a text that goes too deep")
     }
 
     pub(super) fn unseen() -> Self {
@@ -265,7 +265,10 @@ impl Hold {
     }
 
     pub(super) fn uncounted() -> Self {
-        Self::new(Kind::Setting, "its database has more settings with a dot than are followed")
+        Self::new(
+            Kind::Setting,
+            "its database has more settings with a dot than are followed, or a function that goes too deep",
+        )
     }
 
     pub(super) fn temp_buffers() -> Self {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use base::Time;
 use route::{Act, Class, Control, Touches};
 
+use super::effects::Effects;
 use super::look::{Look, Seen};
 use super::pins::{Hold, Kind, Pin};
 
@@ -19,6 +20,12 @@ pub struct Traces {
     touched: Touches,
     /// The settings among that whose names are known.
     names: BTreeSet<Box<str>>,
+    /// It listens to something, and not on its own server: another one does that for all.
+    listens_elsewhere: bool,
+    /// Texts whose effect is certain, if nothing undoes it before their transaction ends.
+    certain: Effects,
+    /// The same of a statement that has been bound to this portal, and is not yet executed.
+    bound: Option<(Box<[u8]>, Rc<Class>)>,
     /// Statements of the extended protocol that touch something when they are executed, by their names.
     noted: BTreeMap<Box<[u8]>, Rc<Class>>,
     /// It may have changed what texts mean, until its transaction ends.
@@ -50,8 +57,109 @@ impl Traces {
         Self { touched: Touches::ANYTHING, is_unread: true, prepared: Touches::ANYTHING, ..Self::default() }
     }
 
+    /// Whether it listens to anything through the session that listens for all.
+    pub fn listen_elsewhere(&mut self, is_so: bool) {
+        self.listens_elsewhere = is_so;
+    }
+
     /// It says this text in a simple query.
     pub fn said(&mut self, class: &Rc<Class>) {
+        self.never_executed();
+        self.note(class);
+        if self.is_certain(class) {
+            let is_something = class.acts.iter().any(Act::has_effect);
+            if is_something {
+                self.certain.0.push(class.clone());
+            }
+        } else {
+            self.touch(class);
+        }
+        if class.takes_back() {
+            self.taken_back();
+        }
+    }
+
+    /// Whether nothing but the text decides what has become of the session when it has succeeded.
+    fn is_certain(&self, class: &Class) -> bool {
+        let holds = |touches| self.holds(touches);
+        let is_certain = |act: &Act| match act {
+            Act::Transaction(_) | Act::ResetAll => true,
+            Act::Set(changes) => changes.iter().all(|change| change.certain().is_some()),
+            Act::DiscardAll | Act::Unlisten { .. } => !holds(Touches::CHANNELS),
+            Act::Prepare { sql, .. } => sql.is_some() && !holds(Touches::STATEMENTS),
+            Act::Deallocate { .. } => !holds(Touches::STATEMENTS),
+            Act::Execute { .. } => self.prepared.is_nothing(),
+            Act::Other { touches, releases, .. } => touches.is_nothing() && !holds(*releases),
+        };
+        self.touched.is_nothing() && self.certain.0.len() < CERTAIN_MAX && class.acts.iter().all(is_certain)
+    }
+
+    /// Whether it may have something of these kinds on its server.
+    fn holds(&self, what: Touches) -> bool {
+        let is_held = self.pins.iter().any(|pin| what.meets(pin.hold.kind.touches()));
+        is_held || self.touched.meets(what) || self.listens_elsewhere && what.meets(Touches::CHANNELS)
+    }
+
+    /// What was certain is not any more: its server is asked.
+    pub fn effects_in_doubt(&mut self) {
+        let effects = std::mem::take(&mut self.certain);
+        self.touched |= effects.0.iter().fold(Touches::NOTHING, |all, class| all | class.touches);
+    }
+
+    /// A statement was bound whose effect would be certain, and something else came before it was executed.
+    fn never_executed(&mut self) {
+        if let Some((_, class)) = self.bound.take() {
+            self.touch(&class);
+        }
+    }
+
+    /// It executes a portal: to its end, or `is_partial`.
+    pub fn executed(&mut self, portal: &[u8], is_partial: bool) {
+        match self.bound.take() {
+            Some((bound, class)) if *bound == *portal && !is_partial => self.said(&class),
+            other => {
+                self.bound = other;
+                self.never_executed();
+            }
+        }
+    }
+
+    /// Whether a statement has been bound that is to be executed next.
+    #[must_use]
+    pub fn awaits_execution(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// Whether the effects of statements are known, and nothing has to be asked for.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.touched.is_nothing() && self.bound.is_none() && !self.certain.0.is_empty()
+    }
+
+    /// Whether there are effects that an error or a ROLLBACK would undo.
+    #[must_use]
+    pub fn has_effects(&self) -> bool {
+        !self.certain.0.is_empty()
+    }
+
+    /// The transactions have ended well: what they have done to the session.
+    #[must_use]
+    pub fn effects(&self) -> &Effects {
+        &self.certain
+    }
+
+    /// The effects have been applied to what is known of the session.
+    pub fn effects_applied(&mut self) {
+        self.forget();
+    }
+
+    /// What it has prepared by SQL is gone.
+    pub fn has_no_statements(&mut self) {
+        (self.prepared, self.prepared_names) = (Touches::NOTHING, BTreeSet::new());
+    }
+
+    /// What of a text is of interest whether or not its effect is certain.
+    fn note(&mut self, class: &Rc<Class>) {
         self.is_local |= class.sets_locally;
         if class.numbers.are_drawn {
             self.drawn_by.clone_from(&class.shape);
@@ -64,20 +172,15 @@ impl Traces {
             self.causes.push(class.clone());
         }
         for act in &class.acts {
-            match act {
-                Act::Execute { .. } => self.touched |= self.prepared,
-                Act::Prepare { touches, name } => {
-                    self.prepared |= *touches;
-                    if self.prepared_names.len() < NOTED_MAX {
-                        self.prepared_names.insert(name.clone());
-                    }
-                    self.touched |= Touches::STATEMENTS;
+            if let Act::Prepare { touches, name, .. } = act {
+                self.prepared |= *touches;
+                if self.prepared_names.len() < NOTED_MAX {
+                    self.prepared_names.insert(name.clone());
                 }
-                act => self.touched |= act.touches(),
             }
             match act {
-                Act::Unlisten { channel } => self.left.push(channel.clone()),
-                Act::DiscardAll => self.left.push(None),
+                Act::Unlisten { channel } if self.holds(Touches::CHANNELS) => self.left.push(channel.clone()),
+                Act::DiscardAll if self.holds(Touches::CHANNELS) => self.left.push(None),
                 Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)) => self.taken_back(),
                 _ => {}
             }
@@ -90,6 +193,21 @@ impl Traces {
             if !self.names.contains(ROLE) && self.names.contains(SESSION_AUTHORIZATION) {
                 self.names.insert(ROLE.into());
             }
+        }
+    }
+
+    /// A text may touch the session in a way that only its server can tell.
+    fn touch(&mut self, class: &Class) {
+        for act in &class.acts {
+            self.touched |= match act {
+                Act::Execute { .. } => self.prepared,
+                Act::Unlisten { .. } if !self.holds(Touches::CHANNELS) => Touches::NOTHING,
+                Act::Other { touches, releases, .. } if !self.holds(*releases) => *touches,
+                act => act.touches(),
+            };
+        }
+        if !self.touched.is_nothing() {
+            self.effects_in_doubt();
         }
     }
 
@@ -112,6 +230,7 @@ impl Traces {
 
     /// What it has done may not be so: an error, or a ROLLBACK.
     pub fn taken_back(&mut self) {
+        self.effects_in_doubt();
         self.is_left_in_doubt |= !self.left.is_empty();
     }
 
@@ -147,21 +266,26 @@ impl Traces {
     /// Whether it draws numbers or asks for them is of interest where `counts`.
     pub fn given(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
         let counts = counts && !class.numbers.is_nothing();
-        if class.touches.is_nothing() && !class.sets_locally && !counts {
+        let is_harmless = class.touches.is_nothing() && !class.sets_locally && !class.takes_back();
+        if is_harmless && !counts {
             if !self.noted.is_empty() {
                 self.noted.remove(statement);
             }
         } else if self.noted.len() < NOTED_MAX || self.noted.contains_key(statement) {
             self.noted.insert(statement.into(), class.clone());
-        } else if !class.touches.is_nothing() || class.sets_locally {
+        } else if !is_harmless {
             self.is_unread = true;
         }
     }
 
     /// It binds a statement, and so may execute it: what is known of that.
-    pub fn bound(&mut self, statement: &[u8]) -> Option<Rc<Class>> {
+    pub fn bound(&mut self, portal: &[u8], statement: &[u8]) -> Option<Rc<Class>> {
+        self.never_executed();
         let class = self.noted.get(statement).cloned();
         match &class {
+            Some(class) if !class.is_harmless() && self.is_certain(class) => {
+                self.bound = Some((portal.into(), class.clone()));
+            }
             Some(class) => self.said(class),
             None if self.is_unread => self.touched |= Touches::ANYTHING,
             None => {}
@@ -189,27 +313,36 @@ impl Traces {
     #[must_use]
     pub fn is_dialect_in_doubt(&self) -> bool {
         let is_named = |name: &str| self.names.contains(name);
-        self.touched.has(Touches::ANY_SETTING)
-            || self.touched.has(Touches::SETTINGS)
+        let touched = self.all_touched();
+        touched.has(Touches::ANY_SETTING)
+            || touched.has(Touches::SETTINGS)
                 && (is_named("standard_conforming_strings") || is_named("client_encoding"))
     }
 
     /// Whether nobody can tell what a text means that its server reads now.
     #[must_use]
     pub fn is_meaning_in_doubt(&self) -> bool {
-        self.sets_meaning() || self.touched.meets(Touches::ANY_SETTING.with(Touches::UNTOLD))
+        self.sets_meaning() || self.all_touched().meets(Touches::ANY_SETTING.with(Touches::UNTOLD))
+    }
+
+    /// What it has touched, certainly or not.
+    fn all_touched(&self) -> Touches {
+        let certain = self.certain.0.iter().chain(self.bound.iter().map(|(_, class)| class));
+        certain.fold(self.touched, |all, class| all | class.touches)
     }
 
     /// Whether it has said itself, since that was last known, that it changes what texts mean.
     #[must_use]
     pub fn sets_meaning(&self) -> bool {
-        let is_any = self.touched.has(Touches::ANY_SETTING);
-        let is_unnamed = self.touched.has(Touches::SETTINGS) && !is_any && self.names.is_empty();
+        let touched = self.all_touched();
+        let is_any = touched.has(Touches::ANY_SETTING);
+        let is_unnamed = touched.has(Touches::SETTINGS) && !is_any && self.names.is_empty();
         self.is_local || is_unnamed || self.names.iter().any(|name| route::decides_meaning(name))
     }
 
     /// Its transaction has ended.
     pub fn transaction_ends(&mut self) {
+        self.never_executed();
         self.is_local = false;
     }
 
@@ -315,13 +448,18 @@ impl Traces {
     /// Whether a server's answer will tell all that this client has on it.
     #[must_use]
     pub fn is_all_told(&self) -> bool {
-        self.pins.is_empty() && !self.touched.meets(Touches::LIBRARIES.with(Touches::UNTOLD))
+        self.pins.is_empty()
+            && self.certain.0.is_empty()
+            && self.bound.is_none()
+            && !self.touched.meets(Touches::LIBRARIES.with(Touches::UNTOLD))
     }
 
     /// What was touched is known now, or of no interest any more.
     fn forget(&mut self) {
         self.is_local = false;
         self.touched = Touches::NOTHING;
+        self.certain = Effects::default();
+        self.bound = None;
         self.names.clear();
         self.causes.clear();
     }
@@ -350,7 +488,7 @@ impl Traces {
     /// Whether its server cannot be anybody else's as it is.
     #[must_use]
     pub fn is_marked(&self) -> bool {
-        !self.touched.is_nothing() || !self.pins.is_empty()
+        !self.touched.is_nothing() || !self.certain.0.is_empty() || self.bound.is_some() || !self.pins.is_empty()
     }
 }
 
@@ -358,6 +496,8 @@ const ROLE: &str = "role";
 const SESSION_AUTHORIZATION: &str = "session_authorization";
 /// So many texts are remembered until the server is asked; the first of a transaction, which is where programs set things.
 const CAUSES_MAX: usize = 16;
+/// So many texts of a loan have a certain effect; more, and the server is asked.
+const CERTAIN_MAX: usize = 32;
 /// So many statements of one client are noted; beyond, any may be anything.
 const NOTED_MAX: usize = 1000;
 
@@ -429,7 +569,7 @@ mod tests {
         ));
         traces.given(b"s", &class, false);
         assert!(!traces.is_meaning_in_doubt());
-        assert!(traces.bound(b"s").is_some());
+        assert!(traces.bound(b"", b"s").is_some());
         assert!(traces.is_meaning_in_doubt() && !traces.is_marked(), "nothing of it outlives its transaction");
     }
 }

@@ -1,0 +1,212 @@
+//! What statements have certainly done to a session's settings and to the statements that it has prepared by SQL.
+//!
+//! Always true: only what a statement's own text tells is applied here, and only when the transaction has been committed without an error; the
+//! same effects give the same settings on a server and to its client.
+//! Not here: which effects are certain (`route`), whether they have come about (`traces`).
+
+use std::rc::Rc;
+
+use route::{Act, Certain, Class};
+
+use super::look::STATEMENT_BYTES_MAX;
+use super::overrides::{IDENTITY, Overrides};
+use super::statements::Statement;
+
+/// The effects of statements, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Effects(pub(super) Vec<Rc<Class>>);
+
+/// What decides about effects beside the texts.
+#[derive(Clone, Copy)]
+pub struct Circumstances<'a> {
+    /// The user that the pool logs in as.
+    pub login: &'a str,
+    /// Whether servers report a setting by themselves, so that it follows as a parameter.
+    pub is_reported: &'a dyn Fn(&str) -> bool,
+    /// Whether statements prepared by SQL are carried to other servers.
+    pub carries_statements: bool,
+}
+
+impl Effects {
+    /// What a session has that had `before`; `None` if its server has to be asked after all.
+    #[must_use]
+    pub fn on(&self, before: &Overrides, circumstances: Circumstances<'_>) -> Option<Overrides> {
+        let mut after = before.clone();
+        for act in self.acts() {
+            apply(act, &mut after, circumstances)?;
+        }
+        let statements = after.statements().iter().map(|(name, statement)| name.len() + statement.sql.len());
+        (statements.sum::<usize>() <= STATEMENT_BYTES_MAX).then_some(after)
+    }
+
+    /// Whether a setting was left at what its session began with.
+    #[must_use]
+    pub fn is_reset(&self, name: &str) -> bool {
+        self.acts().fold(false, |is_reset, act| match act {
+            Act::ResetAll | Act::DiscardAll => true,
+            Act::Set(changes) => {
+                let own = changes.iter().rev().find(|change| change.name.eq_ignore_ascii_case(name));
+                own.map_or(is_reset, |change| change.certain() == Some(Certain::First))
+            }
+            _ => is_reset,
+        })
+    }
+
+    /// Whether they concern the statements by which we tell servers settings.
+    #[must_use]
+    pub fn concern_statements_of_ours(&self) -> bool {
+        self.acts().any(|act| match act {
+            Act::Prepare { name, .. } | Act::Deallocate { name: Some(name) } => super::along::is_ours(name.as_bytes()),
+            _ => false,
+        })
+    }
+
+    fn acts(&self) -> impl Iterator<Item = &Act> {
+        self.0.iter().flat_map(|class| class.acts.iter())
+    }
+}
+
+fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -> Option<()> {
+    match act {
+        Act::Set(changes) => {
+            for change in changes {
+                set(&change.name, change.certain()?, session, circumstances);
+            }
+        }
+        Act::ResetAll => {
+            // Who the session is stays (`GUC_NO_RESET_ALL`).
+            let identity = IDENTITY.map(|name| session.get(name).map(Box::<str>::from));
+            session.forget_settings();
+            for (name, value) in IDENTITY.into_iter().zip(identity) {
+                value.into_iter().for_each(|value| session.set(name, &value));
+            }
+        }
+        Act::DiscardAll => *session = Overrides::default(),
+        Act::Prepare { name, sql, .. } => {
+            if !circumstances.carries_statements || !name.is_ascii() {
+                return None;
+            }
+            let search_path = session.get("search_path").map(Box::from);
+            let statement = Statement { sql: sql.clone()?, search_path };
+            session.statements_mut().insert(name, statement);
+        }
+        Act::Deallocate { name: Some(name) } => session.statements_mut().remove(name),
+        Act::Deallocate { name: None } => *session.statements_mut() = Default::default(),
+        Act::Transaction(_) | Act::Execute { .. } | Act::Unlisten { .. } | Act::Other { .. } => {}
+    }
+    Some(())
+}
+
+fn set(name: &str, to: Certain<'_>, session: &mut Overrides, circumstances: Circumstances<'_>) {
+    if name == IDENTITY[0] {
+        // Who becomes somebody else has no role any more (`SetSessionAuthorization` in PostgreSQL's `utils/init/miscinit.c`).
+        session.reset(IDENTITY[1]);
+    }
+    if (circumstances.is_reported)(name) {
+        return;
+    }
+    match to {
+        Certain::Value(value) if !is_first(name, &value, circumstances.login) => session.set(name, &value),
+        Certain::Value(_) | Certain::First => session.reset(name),
+    }
+}
+
+/// Whether a value is that which a session on a server begins with that `login` has logged in to, as far as the value tells. A setting with a dot
+/// that nobody has set is `''`, once anybody has.
+pub(super) fn is_first(name: &str, value: &str, login: &str) -> bool {
+    match name {
+        "role" => value == "none",
+        "session_authorization" => value == login,
+        name => name.contains('.') && value.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use route::{Dialect, Knowledge, classify};
+
+    use super::*;
+
+    fn circumstances() -> Circumstances<'static> {
+        Circumstances { login: "ann", is_reported: &|name| name == "timezone", carries_statements: true }
+    }
+
+    fn effects(texts: &[&str]) -> Effects {
+        let tame = Knowledge::default();
+        let class = |text: &&str| Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&tame)));
+        Effects(texts.iter().map(class).collect())
+    }
+
+    fn after(before: &[(&str, &str)], texts: &[&str]) -> Option<String> {
+        let mut session = Overrides::default();
+        before.iter().for_each(|(name, value)| session.set(name, value));
+        let after = effects(texts).on(&session, circumstances())?;
+        let settings = after.iter().map(|(name, value)| format!("{name}={value}"));
+        let statements = after.statements().iter().map(|(name, statement)| {
+            format!("{name}: {} ({})", statement.sql, statement.search_path.as_deref().unwrap_or("first"))
+        });
+        Some(settings.chain(statements).collect::<Vec<_>>().join("; "))
+    }
+
+    #[test]
+    fn settings_are_what_was_set_last() {
+        for (texts, expected) in [
+            (&["set work_mem = 4096", "set a.b = 'x'"][..], "a.b=x; old=1; work_mem=4096"),
+            (&["set old = 2; reset old"], ""),
+            (&["begin; set old = 2; commit"], "old=2"),
+            (&["set x = 1", "reset all", "set y = 2"], "y=2"),
+            (&["set x = 1", "discard all"], ""),
+            (&["set a.b = ''", "set timezone = 'UTC'"], "old=1"),
+            (&["select 1", "close all", "unlisten *", "execute p"], "old=1"),
+        ] {
+            assert_eq!(after(&[("old", "1")], texts).as_deref(), Some(expected), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn who_a_session_is_outlives_what_it_resets_and_a_role_ends_with_the_session_authorization() {
+        let role = ("role", "app");
+        for (texts, expected) in [
+            (&["reset all"][..], "role=app"),
+            (&["set role none"], ""),
+            (&["reset role"], ""),
+            (&["set session authorization bob"], "session_authorization=bob"),
+            (&["set session authorization ann"], ""),
+            (&["set session authorization default", "set role other"], "role=other"),
+            (&["discard all"], ""),
+        ] {
+            assert_eq!(after(&[role], texts).as_deref(), Some(expected), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn statements_are_those_prepared_last_under_the_path_of_then() {
+        for (texts, expected) in [
+            (&["prepare p as select 1"][..], "p: prepare p as select 1 (first)"),
+            (&["set search_path to a", "prepare p as select 1;", "reset search_path"], "p: prepare p as select 1 (a)"),
+            (&["prepare p as select 1", "deallocate p"], ""),
+            (&["prepare p as select 1", "deallocate all"], ""),
+        ] {
+            assert_eq!(after(&[], texts).as_deref(), Some(expected), "{texts:?}");
+        }
+        assert_eq!(after(&[], &["prepare p as select 'now'::date"]), None, "elsewhere it is another time");
+        let long = format!("prepare p as select '{}'", "x".repeat(STATEMENT_BYTES_MAX));
+        assert_eq!(after(&[], &[&long]), None);
+        let kept = Circumstances { carries_statements: false, ..circumstances() };
+        assert!(effects(&["prepare p as select 1"]).on(&Overrides::default(), kept).is_none());
+    }
+
+    #[test]
+    fn what_was_reset_last_is_told() {
+        for (texts, expected) in [
+            (&["reset timezone"][..], true),
+            (&["set time zone default"], true),
+            (&["reset all"], true),
+            (&["reset all", "set timezone = 'UTC'"], false),
+            (&["set timezone = 'UTC'"], false),
+            (&["set datestyle = 'ISO'"], false),
+        ] {
+            assert_eq!(effects(texts).is_reset("TimeZone"), expected, "{texts:?}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A SELECT that does nothing but call functions of PostgreSQL's own whose effect is certain.
+//!
+//! Always true: what is read here does the same whatever the session has set, and no function that somebody made can stand in its place.
+//! Not here: calls among other things, whose effect is asked for (`configured`, `classify`).
+
+use crate::classify::Act;
+use crate::setting;
+use crate::touch::{Knowledge, Touches};
+use crate::words::Words;
+
+/// A SELECT whose targets are nothing but calls of PostgreSQL's own functions with literals, whose effect is certain: `set_config` that sets for
+/// the session, and `pg_advisory_unlock_all`.
+pub(crate) fn calls_alone(words: &Words<'_>, knowledge: Option<&Knowledge>) -> Option<Act> {
+    // Whatever it is called in the catalog: a function that somebody made may stand before it in the search_path.
+    let knowledge = knowledge.filter(|knowledge| !knowledge.has_namesakes());
+    let (mut at, mut changes, mut unlocks) = (1, Vec::new(), false);
+    loop {
+        let is_qualified = words.is(at, "pg_catalog") && words.is_symbol(at + 1, b".");
+        at += if is_qualified { 2 } else { 0 };
+        if !is_qualified && knowledge.is_none() {
+            return None;
+        }
+        at = match () {
+            () if words.is(at, "set_config") => {
+                let (change, end) = setting::configured(words, at + 1)?;
+                changes.extend(change);
+                end
+            }
+            () if words.is(at, "pg_advisory_unlock_all") => {
+                unlocks = true;
+                if !(words.is_symbol(at + 1, b"(") && words.is_symbol(at + 2, b")")) {
+                    return None;
+                }
+                at + 3
+            }
+            () => return None,
+        };
+        if at == words.end() {
+            break;
+        }
+        if !words.is_symbol(at, b",") {
+            return None;
+        }
+        at += 1;
+    }
+    match (unlocks, changes.is_empty()) {
+        (false, _) => Some(Act::Set(changes.into())),
+        (true, true) => Some(Act::releasing(Touches::LOCKS)),
+        (true, false) => None,
+    }
+}

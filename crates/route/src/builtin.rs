@@ -1,0 +1,49 @@
+//! Which of PostgreSQL's own functions and names matter to a session.
+//!
+//! Always true: a name that is not here touches nothing by itself.
+//! Not here: functions of the database (`touch`), what a call's arguments say (`configured`).
+
+use crate::touch::Touches;
+use crate::words::NAME_BYTES_MAX;
+
+/// Whether a name of this look may be one of PostgreSQL's that matter, or is too long to be looked at. Few others pass.
+pub(crate) fn may_matter(first: u8, length: usize) -> bool {
+    match (first | 0x20, length) {
+        (b's', 10) | (b'i', 4) | (b'p', 7..) | (b'q', 12..) | (b't', 7 | 10) => true,
+        _ => length > NAME_BYTES_MAX,
+    }
+}
+
+/// Whether it is one of these names, so that more than the name has to be looked at.
+pub(crate) fn matters(name: &[u8]) -> bool {
+    matches!(name, b"set_config" | b"into" | b"pg_settings") || !known_name(name).is_nothing() || unlocks(name)
+}
+
+/// What PostgreSQL's own functions and schemas of this name touch.
+pub(crate) fn known_name(name: &[u8]) -> Touches {
+    match name {
+        _ if !matches!(name.first(), Some(b'p' | b'q' | b't')) => Touches::NOTHING,
+        _ if name.starts_with(b"pg_temp") => Touches::TEMPORARY,
+        b"pg_advisory_lock" | b"pg_advisory_lock_shared" | b"pg_try_advisory_lock" | b"pg_try_advisory_lock_shared" => {
+            Touches::LOCKS
+        }
+        b"pg_create_physical_replication_slot"
+        | b"pg_create_logical_replication_slot"
+        | b"pg_copy_physical_replication_slot"
+        | b"pg_copy_logical_replication_slot"
+        | b"pg_drop_replication_slot" => Touches::SLOTS,
+        // They execute what they are given as text.
+        b"query_to_xml" | b"query_to_xmlschema" | b"query_to_xml_and_xmlschema" | b"ts_stat" | b"ts_rewrite" => {
+            Touches::ANYTHING
+        }
+        _ => Touches::NOTHING,
+    }
+}
+
+/// Whether this function lets go of advisory locks.
+pub(crate) fn unlocks(name: &[u8]) -> bool {
+    UNLOCKERS.iter().any(|unlocks| unlocks.as_bytes() == name)
+}
+
+/// Functions that unlock what those have locked.
+const UNLOCKERS: [&str; 3] = ["pg_advisory_unlock", "pg_advisory_unlock_shared", "pg_advisory_unlock_all"];

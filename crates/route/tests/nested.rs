@@ -1,0 +1,102 @@
+//! Texts that stand within texts, statements within statements, and calls within calls.
+//!
+//! Always true: they are read without going down, however deep they are. What stands deeper than anybody reads is taken for whatever
+//! it may be, where it may be executed.
+//! Not here: how long that may take (`fuzz/tests/hostile.rs`).
+
+use std::fmt::Write as _;
+
+use route::{Act, Class, Dialect, Knowledge, Source, Touches};
+
+/// Texts between dollars, each within the one before: `open` stands in front of each, the last is `core`.
+fn between_dollars(depth: usize, open: &str, core: &str) -> String {
+    let mut text = String::new();
+    (0..depth).for_each(|at| write!(text, "{open} $t{at}$ ").expect("memory"));
+    text.push_str(core);
+    (0..depth).rev().for_each(|at| write!(text, " $t{at}$").expect("memory"));
+    text
+}
+
+/// In a database whose function `f` may do anything.
+fn class(text: &str) -> Class {
+    route::classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::new(["f"], false)))
+}
+
+/// What is known of a database whose one function, `f`, has this text.
+fn known(text: &str) -> Knowledge {
+    Knowledge::read([Source { name: "f", is_readable: true, is_hidden: false, text }].into_iter())
+}
+
+/// PostgreSQL refuses an EXPLAIN or a PREPARE in another one. There are so many here that no stack has room for a call for each.
+#[test]
+fn a_statement_within_a_statement_is_not_gone_down_to() {
+    for part in ["EXPLAIN ", "EXPLAIN (ANALYZE) ", "PREPARE a AS ", "PREPARE a AS EXPLAIN ", "EXPLAIN PREPARE a AS "] {
+        let class = class(&(part.repeat(100_000) + "SELECT 1"));
+        match &*class.acts {
+            [Act::Prepare { touches, .. }] => assert_eq!(*touches, Touches::ANYTHING, "{part}"),
+            acts => assert!(acts.len() == 1 && class.touches == Touches::ANYTHING, "{part}"),
+        }
+    }
+}
+
+/// Nobody can ask for a setting whose name nobody has read, so whoever may have set it keeps the server.
+#[test]
+fn what_stands_too_deep_may_name_any_setting() {
+    let nested = |depth| between_dollars(depth, "execute", "set app.deep = 1");
+    for (depth, is_read) in [(1, true), (3, true), (6, true), (7, false), (100, false), (50_000, false)] {
+        for text in [
+            format!("DO $do$ BEGIN {} END $do$", nested(depth - 1)),
+            format!("SELECT f({})", nested(depth)),
+            format!("PREPARE p AS SELECT f({})", nested(depth)),
+            format!("SELECT f({}), 'never ended", nested(depth)),
+        ] {
+            let class = class(&text);
+            let touches = match &*class.acts {
+                [Act::Prepare { touches, .. }] => *touches,
+                _ => class.touches,
+            };
+            let start = &text[..text.len().min(40)];
+            assert!(touches.has(Touches::ANYTHING), "{depth}: {start}");
+            assert_eq!(touches.has(Touches::UNTOLD), !is_read, "{depth}: {start}");
+            assert_eq!(class.mentions.iter().any(|name| **name == *"app.deep"), is_read, "{depth}: {start}");
+        }
+        let knowledge = known(&format!("BEGIN {} END", nested(depth)));
+        assert!(knowledge.suspects(b"f"), "{depth}");
+        assert_eq!(knowledge.settings().any(|name| name == "app.deep"), is_read, "{depth}");
+        assert_eq!(knowledge.misses_settings(), !is_read, "{depth}");
+    }
+}
+
+/// However deep it goes, what only reads and writes tables does no more, and so does what says which setting it sets.
+#[test]
+fn what_is_deep_and_executes_nothing_is_ordinary() {
+    let deep = between_dollars(100, "set", "set app.deep = 1");
+    for (text, touches) in [
+        (format!("INSERT INTO t VALUES ($x${deep}$x$)"), Touches::NOTHING),
+        (format!("SELECT set_config('a.b', $x${deep}$x$, false)"), Touches::SETTINGS),
+        (format!("SELECT pg_advisory_lock(1), $x${deep}$x$"), Touches::LOCKS),
+        (format!("SELECT f($x${}$x$)", deep.replace('.', "")), Touches::ANYTHING.with(Touches::CALLS)),
+        (format!("SELECT f($x${}$x$)", deep.replace("set", "get")), Touches::ANYTHING.with(Touches::CALLS)),
+    ] {
+        assert_eq!(class(&text).touches, touches, "{}", &text[..60]);
+    }
+    assert!(!known("BEGIN EXECUTE format('set app.x = %L', 'it''s set. So it is'); END").misses_settings());
+}
+
+#[test]
+fn a_call_within_a_call_is_told_from_it() {
+    for (text, touches) in [
+        ("SELECT set_config('a', set_config('b', 'c', true), true)", Touches::NOTHING),
+        ("SELECT set_config('a', set_config('b', 'c', false), true)", Touches::SETTINGS),
+        ("SELECT set_config('a', set_config('b', 'c', true), false)", Touches::SETTINGS),
+        ("SELECT set_config('a', x[f2(1, true)], true), (true)", Touches::NOTHING),
+        ("SELECT ')', a), set_config('a', $1, true)", Touches::NOTHING),
+        ("SELECT \"set_config\"('a', 'b', true)", Touches::NOTHING),
+        ("SELECT set_config('a', 'b', true", Touches::SETTINGS),
+        ("SELECT set_config('a', 'b', true and false)", Touches::SETTINGS),
+        ("SELECT set_config('a', 'b', (x, true))", Touches::SETTINGS),
+        ("SELECT x(set_config('a', 'b', c), true)", Touches::SETTINGS),
+    ] {
+        assert_eq!(class(text).touches, touches, "{text}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Commands that have been completed, as far as their tags say something about the session.
+//!
+//! Always true: a tag is read whole, however it came.
+//! Not here: what the statements of a session have done to it otherwise (`look`).
+
+use pool::ServerKey;
+use reactor::Io;
+use wire::Piece;
+
+use crate::client::{Client, Stage};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Whether this is, or may be, a tag that says that all statements are gone, or that a transaction may have been rolled back.
+    pub(crate) fn has_tag_to_read(&self, key: ServerKey, piece: &Piece, bytes: &[u8]) -> bool {
+        let tags = || DROPS_STATEMENTS.iter().chain(&ENDS_TRANSACTIONS);
+        if piece.is_whole() {
+            return tags().any(|tag| **tag == bytes[piece.body.clone()]);
+        }
+        let Some(server) = self.servers.get(key) else { return false };
+        let tag_bytes = server.collected.len() + piece.body.len() + piece.left as usize;
+        tags().any(|tag| tag.len() == tag_bytes)
+    }
+
+    /// A command has been completed that has one of those tags.
+    pub(crate) fn completed(&mut self, key: ServerKey, body: &[u8]) {
+        if body == DROPS_STATEMENTS[0]
+            && let Some(server) = self.servers.get_mut(key)
+        {
+            server.overrides = None;
+            if let Some(client) = server.client()
+                && let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+                && let Some(traces) = &mut ready.traces
+            {
+                traces.discarded();
+            }
+        }
+        if DROPS_STATEMENTS.contains(&body) {
+            self.statements_dropped(key);
+        }
+        if ENDS_TRANSACTIONS.contains(&body)
+            && let Some(server) = self.servers.get(key).filter(|server| !server.exchange.is_ours())
+            && let Some(client) = server.client()
+            && let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+            && let Some(traces) = &mut ready.traces
+        {
+            traces.effects_in_doubt();
+        }
+    }
+}
+
+/// The tags of commands that drop all prepared statements.
+const DROPS_STATEMENTS: [&[u8]; 2] = [b"DISCARD ALL\0", b"DEALLOCATE ALL\0"];
+/// The tags of commands that take back what was done in a transaction, or may begin another in the middle of what a client has sent.
+const ENDS_TRANSACTIONS: [&[u8]; 3] = [b"ROLLBACK\0", b"CALL\0", b"DO\0"];

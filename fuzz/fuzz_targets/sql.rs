@@ -1,0 +1,4 @@
+//! `sql` for `cargo fuzz`; what it looks for stands in `src/targets/sql.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::sql::run(input));

@@ -1,0 +1,97 @@
+//! What a client says in SQL, and what stands in the functions of a database.
+//!
+//! Input: how it is read and how often it is repeated, then the text.
+//!
+//! Always true: a text touches what its statements touch, and is told the same from memory; a text without its long strings touches
+//! something if the whole does; a string that holds the text adds nothing to a statement that executes nothing.
+
+use route::{Cache, Dialect, Encoding, Knowledge, Source, Touches};
+
+use crate::Target;
+use crate::draw::Draw;
+
+/// See the head of this file.
+pub const TARGET: Target = Target {
+    name: "sql",
+    run,
+    words: &[
+        b"EXPLAIN ",
+        b"(ANALYZE) ",
+        b"PREPARE a AS ",
+        b"EXECUTE a",
+        b"SELECT ",
+        b"INSERT INTO t VALUES (",
+        b"DECLARE c CURSOR WITH HOLD FOR ",
+        b"DO ",
+        b"$$",
+        b"$a$",
+        b"$b$ ",
+        b" set ",
+        b" reset ",
+        b"local ",
+        b"app.x",
+        b"'app.x'",
+        b"set_config(",
+        b", true)",
+        b"pg_settings",
+        b"update ",
+        b"'",
+        b"''",
+        b"\"",
+        b"U&'",
+        b"E'\\'",
+        b"--",
+        b"\n",
+        b"/*",
+        b"*/",
+        b";",
+        b"(",
+        b")",
+        b"BEGIN ATOMIC ",
+        b"COMMIT",
+        b"language plpgsql",
+        b" f()",
+    ],
+    bytes_max: 600,
+};
+
+/// Reads the text.
+///
+/// # Panics
+/// Something is not as promised.
+pub fn run(input: &[u8]) {
+    let mut draw = Draw::new(input);
+    let encoding = draw.pick(&[Encoding::Safe, Encoding::Safe, Encoding::Sjis, Encoding::Pairs, Encoding::Gb18030]);
+    let dialect = Dialect { encoding, backslashes: draw.byte() % 4 == 1 };
+    // Most of what goes wrong with the length of a text does so with a short one that is said again and again.
+    let times = draw.pick(&[1, 1, 1, 2, 100]);
+    let text = draw.rest().repeat(times);
+    if text.contains(&0) {
+        return;
+    }
+    let knowledge = Knowledge::new(["f"], false);
+    let class = route::classify(&text, dialect, Some(&knowledge));
+    let all = class.acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
+    assert_eq!(class.touches, all, "a text touches what its statements do");
+    let mut cache = Cache::default();
+    for _ in 0..2 {
+        assert_eq!(*cache.class(&text, dialect, 0, Some(&knowledge)), class, "another answer from memory");
+    }
+    assert!(class.shape.len() < 1000, "a person is shown {} bytes", class.shape.len());
+
+    let mut short = text.clone();
+    route::condense(&mut short, dialect);
+    let is_harmless = route::classify(&short, dialect, Some(&knowledge)).is_harmless();
+    assert!(!is_harmless || class.is_harmless(), "harmless without its strings: {}", short.escape_ascii());
+    let _ = (route::deallocated(&text, dialect), route::parameters(&text, dialect), route::shape_of(&text, dialect));
+
+    let Ok(text) = str::from_utf8(&text) else { return };
+    if let Some(prepared) = route::prepared(text, "a") {
+        assert!(text.contains(prepared));
+    }
+    let source = Source { name: "f", is_readable: true, is_hidden: false, text };
+    let _ = Knowledge::read([source].into_iter());
+    let quoted = format!("INSERT INTO t VALUES ('{}')", text.replace('\'', "''"));
+    let inserted = route::classify(quoted.as_bytes(), Dialect::default(), Some(&knowledge));
+    assert!(inserted.is_harmless(), "a value touches {:?}", inserted.touches);
+}

@@ -1,0 +1,124 @@
+//! Texts of SQL that are made to cost whoever reads them time or stack.
+//!
+//! Always true: a text of a megabyte is read on a small stack, and in a time that grows with its length, not with its square.
+//! Not here: what such texts touch (`crates/route/tests/nested.rs`), any bytes at all (`fuzz/src/targets/sql.rs`).
+
+use std::fmt::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use route::{Dialect, Knowledge, Source};
+
+/// Reads a text as that of a client and as that of a function, with a stack as small as any thread has, and in time.
+fn read(text: String) {
+    let start = text[..text.len().min(40)].to_owned();
+    let begun = Instant::now();
+    let work = move || {
+        let (bytes, dialect) = (text.as_bytes(), Dialect::default());
+        let class = route::classify(bytes, dialect, Some(&Knowledge::new(["f"], false)));
+        assert!(class.shape.len() < 1000);
+        let source = Source { name: "f", is_readable: true, is_hidden: false, text: &text };
+        let _ = Knowledge::read([source].into_iter());
+        let _ = (route::prepared(&text, "a"), route::deallocated(bytes, dialect), route::parameters(bytes, dialect));
+        route::condense(&mut text.clone().into_bytes(), dialect);
+    };
+    thread::Builder::new().stack_size(STACK_BYTES).spawn(work).expect("a thread").join().expect("no panic");
+    let took = begun.elapsed();
+    assert!(took < LONG, "{took:?}: {start}");
+}
+
+/// A text of about [`BYTES`] that is nothing but this.
+fn many(part: &str) -> String {
+    part.repeat(BYTES / part.len())
+}
+
+/// Texts between dollars, each within the one before.
+fn between_dollars(depth: usize, open: &str, core: &str) -> String {
+    let mut text = String::new();
+    (0..depth).for_each(|at| write!(text, "{open} $t{at}$ ").expect("memory"));
+    text.push_str(core);
+    (0..depth).rev().for_each(|at| write!(text, " $t{at}$").expect("memory"));
+    text
+}
+
+/// Texts in quotes, each within the one before, as long as they are no longer than [`BYTES`].
+fn in_quotes(open: &str) -> String {
+    let mut text = open.to_owned();
+    loop {
+        let next = format!("{open} '{}'", text.replace('\'', "''"));
+        if next.len() > BYTES {
+            return text;
+        }
+        text = next;
+    }
+}
+
+#[test]
+fn statements_within_statements() {
+    for part in ["EXPLAIN ", "EXPLAIN (ANALYZE) ", "PREPARE a AS ", "PREPARE a AS EXPLAIN ", "EXPLAIN PREPARE a AS "] {
+        read(many(part) + "SELECT 1");
+    }
+}
+
+#[test]
+fn texts_within_texts() {
+    for text in [
+        between_dollars(BYTES / 25, "set ", "set a.b = 1"),
+        between_dollars(BYTES / 25, "set a.b", "set a.b = 1"),
+        between_dollars(7, "set", &many("set a.b;")),
+        between_dollars(5, "set", &many("'set .'")),
+        between_dollars(7, "set a.b", &many("(")),
+        in_quotes("set a.b"),
+        // None of them ends.
+        (0..BYTES / 12).map(|at| format!("$t{at}$ set ")).collect(),
+    ] {
+        read(format!("DO {text}"));
+        read(format!("BEGIN EXECUTE {text}; END"));
+    }
+}
+
+#[test]
+fn what_is_said_again_and_again() {
+    for text in [
+        many("set_config,"),
+        many("set_config("),
+        many("set_config('a.b',"),
+        many("set_config('a.b', 'c', true),"),
+        many("pg_settings,"),
+        many("(") + &many(")"),
+        many("a.set.local.") + " set ",
+        many("'a' -- b\n"),
+        many("'a'\n"),
+        many("f "),
+        many("a"),
+    ] {
+        read(format!("SELECT {text} 1"));
+    }
+    for text in ["/*", "$a ", ";", "a;", "DO $$ set a.b $$;", "set a.a = a;", "set.", "declare for ", "listen a;"] {
+        read(many(text));
+        read(format!("SET {}", many(text)));
+    }
+}
+
+#[test]
+fn functions_that_call_each_other() {
+    let name = |at: usize| format!("f{at:05}");
+    let own: Vec<(String, String)> = (0..FUNCTIONS)
+        .map(|at| match at + 1 {
+            FUNCTIONS => (name(at), "BEGIN EXECUTE x; END".to_owned()),
+            next => (name(at), format!("BEGIN PERFORM {}(); END", name(next))),
+        })
+        .collect();
+    let begun = Instant::now();
+    let sources = own.iter().map(|(name, text)| Source { name, is_readable: true, is_hidden: false, text });
+    let knowledge = Knowledge::read(sources);
+    assert!(knowledge.suspects(b"f00000") && begun.elapsed() < LONG, "{:?}", begun.elapsed());
+}
+
+const BYTES: usize = 1_000_000;
+/// More than most databases have.
+const FUNCTIONS: usize = 20_000;
+/// Far less than a worker has.
+const STACK_BYTES: usize = 256 * 1024;
+/// A hundred times what it takes on a busy machine, and less than it takes to look at the whole text for each word of it.
+const LONG: Duration = Duration::from_secs(20);

@@ -484,7 +484,9 @@ const REASONS: &[&str] = &[
     "cancel request was cut off",
     "server DNS lookup failed",
     "query timeout",
-    "var change failed",
+    "did not take over the client's settings in time",
+    "it does not answer a cancel request after query_timeout",
+    "what it was told has been cancelled",
 ];
 /// Why a server may be closed at any time.
 const CALM_REASONS: [&str; 8] = [

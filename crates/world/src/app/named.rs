@@ -247,7 +247,11 @@ impl Speaker<'_> {
 
     /// Drops all that the server has.
     pub(super) fn drop_all(&mut self) -> Request {
-        let may_discard = self.belief.may_unmark() && (self.belief.is_answered || !self.habits.listens);
+        // Servers here leave the TimeZone at what it is when they discard the rest.
+        let has_first_zone =
+            [&self.belief.zone, &self.belief.zone_before].iter().all(|zone| **zone == self.belief.began_in);
+        let is_told = self.belief.is_answered || !self.habits.listens;
+        let may_discard = self.belief.may_unmark() && is_told && has_first_zone;
         let mut verb = Verb::DropAll { is_discard: self.dice.chance(500) && may_discard };
         if self.habits.prepares && self.dice.chance(500) {
             verb = Verb::Deallocate { name: None };

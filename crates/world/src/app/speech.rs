@@ -69,6 +69,8 @@ pub(crate) struct Request {
 pub(crate) struct Belief {
     pub(crate) tx: TxStatus,
     pub(crate) zone: String,
+    /// The TimeZone that its session began with.
+    pub(super) began_in: String,
     /// What the TimeZone falls back to if the transaction does not go well.
     pub(crate) zone_before: String,
     /// What it has marked its session with.
@@ -98,11 +100,12 @@ pub(crate) struct Belief {
 impl Belief {
     /// Outside a transaction.
     pub(crate) fn new(zone: &str) -> Self {
-        let [zone, zone_before, told] = [(); 3].map(|()| zone.to_owned());
+        let [zone, began_in, zone_before, told] = [(); 4].map(|()| zone.to_owned());
         let [mark, mark_before, given] = [(); 3].map(|()| String::new());
         Self {
             tx: TxStatus::Idle,
             zone,
+            began_in,
             zone_before,
             mark,
             mark_before,

@@ -10,6 +10,7 @@ mod cancels;
 mod carried;
 mod console;
 mod crowds;
+mod databases;
 mod differential;
 mod drivers;
 mod files;
@@ -112,6 +113,10 @@ fn list() -> Vec<Entry> {
         listen::who_does_not_read_keeps_nobody_from_hearing,
         listen::a_reload_that_leaves_one_server_ends_the_session_for_all,
         listen::where_nobody_may_listen_for_all_each_keeps_its_server,
+        databases::what_is_idle_does_not_keep_a_database_in_use,
+        databases::servers_of_a_minimum_and_of_nobody_who_listens_leave_too,
+        databases::who_uses_a_database_keeps_its_server,
+        databases::a_database_that_is_made_again_is_another_one,
         carried::statements_prepared_by_sql_follow_their_client,
         carried::plans_that_are_out_of_date_are_made_anew,
         carried::a_statement_that_is_shared_means_the_same_to_all_who_share_it,

@@ -138,11 +138,13 @@ pub enum CloseReason {
     DatabaseRemoved,
     /// An operator has paused the pool.
     PauseMode,
+    /// A client drops, renames, moves or copies the database, for which nobody else may be connected to it.
+    DatabaseClaimed,
 }
 
 impl CloseReason {
     /// All of them, for tables and pages.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::IdleTooLong,
         Self::LifetimeOver,
         Self::ConfigurationChanged,
@@ -153,6 +155,7 @@ impl CloseReason {
         Self::TooManyServers,
         Self::DatabaseRemoved,
         Self::PauseMode,
+        Self::DatabaseClaimed,
     ];
 
     /// The words for the log.
@@ -169,6 +172,7 @@ impl CloseReason {
             Self::TooManyServers => "too many servers in the pool",
             Self::DatabaseRemoved => "database removed",
             Self::PauseMode => "pause mode",
+            Self::DatabaseClaimed => "database needed by one client alone",
         }
     }
 }

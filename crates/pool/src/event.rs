@@ -119,6 +119,16 @@ pub enum Event {
         /// Which.
         server: ServerKey,
     },
+    /// Somebody needs the database of this pool alone: no server is opened for the minimum for a while.
+    Vacate {
+        /// Which.
+        pool: PoolKey,
+    },
+    /// Somebody needs the database of this server alone: it closes now, if nobody has it or waits for its login.
+    VacateServer {
+        /// Which.
+        server: ServerKey,
+    },
     /// An operator wants the servers of this pool left alone: idle ones and those being dialed close now, the others when they
     /// come back; nobody is refused for it, and nobody gets a server before [`Event::Resume`].
     Pause {

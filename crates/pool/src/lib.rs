@@ -30,6 +30,7 @@ mod share;
 mod shelf;
 mod slot;
 mod snapshot;
+mod vacate;
 
 pub use arrival::Arrival;
 pub use command::{CloseReason, Command, Need, Note, Refusal};

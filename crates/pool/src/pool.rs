@@ -613,7 +613,7 @@ const STARVING: Duration = Duration::from_secs(1);
 /// PgBouncer looks after its minimum as often.
 const MINIMUM_PACE: Duration = Duration::from_millis(333);
 
-/// The pause after the ledger had nothing for a minimum.
+/// The pause after the ledger had nothing for a minimum, and while somebody needs the database alone, for which PostgreSQL waits as long.
 const MINIMUM_PAUSE: Duration = Duration::from_secs(5);
 
 /// Since when the first in several queues has waited.

@@ -154,6 +154,10 @@ impl Pools {
             Event::RetireServer { server } => {
                 self.with_pool_of(server, |pool, tables| pool.retire_server(now, tables, server, out));
             }
+            Event::Vacate { pool } => self.with(pool, |pool, _| pool.put_off_minimum(now)),
+            Event::VacateServer { server } => {
+                self.with_pool_of(server, |pool, tables| pool.vacate_server(now, tables, server, out));
+            }
             Event::Pause { pool } => self.with(pool, |pool, tables| pool.pause(now, tables, out)),
             Event::Resume { pool } => self.with(pool, |pool, _| pool.resume()),
             Event::Granted { user, need } => self.granted(now, user, need, out),

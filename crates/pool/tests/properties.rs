@@ -267,7 +267,8 @@ impl World {
                 self.now = self.now + Duration::from_millis(u64::from(pick) * 20);
                 self.handle(Event::Tick);
             }
-            10 if pick < 40 => self.handle(Event::Retire { pool: key }),
+            10 if pick < 30 => self.handle(Event::Retire { pool: key }),
+            10 if pick < 40 => self.vacate(pool),
             10 if pick < 60 => self.pause(pool, true),
             10 if pick < 80 => self.pause(pool, false),
             10 => {
@@ -276,6 +277,17 @@ impl World {
             }
             _ => self.limits_change(pool, pick),
         }
+    }
+
+    /// Somebody needs the database alone: what is idle goes.
+    fn vacate(&mut self, pool: usize) {
+        self.handle(Event::Vacate { pool: self.keys[pool] });
+        let servers = self.servers.iter().filter(|(_, (other, _))| *other == pool);
+        for server in servers.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.handle(Event::VacateServer { server });
+        }
+        let seen = self.pools.snapshot(self.keys[pool]).expect("the pool is open");
+        assert_eq!(seen.idle, 0, "an idle server stays in a database that is needed alone");
     }
 
     fn client_moves(&mut self, client: Key, pool: usize) {

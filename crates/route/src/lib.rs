@@ -8,6 +8,7 @@ mod alone;
 mod body;
 mod builtin;
 pub mod cache;
+mod claim;
 pub mod classify;
 mod condense;
 mod configured;
@@ -22,6 +23,7 @@ pub mod touch;
 mod words;
 
 pub use cache::Cache;
+pub use claim::{Claim, Purpose};
 pub use classify::{Act, Class, Control, classify, parameters};
 pub use condense::condense;
 pub use lexer::{Dialect, Encoding};

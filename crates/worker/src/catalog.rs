@@ -32,6 +32,9 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.has_changed_catalog = true;
         self.places.databases[server.database as usize].changes += 1;
+        if let Some(client) = server.client() {
+            self.claim_done(client);
+        }
     }
 }
 

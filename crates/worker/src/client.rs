@@ -27,6 +27,7 @@ use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
+use crate::claims::{Claimed, may_claim};
 use crate::console::ConsoleClient;
 use crate::held::Held;
 use crate::letters::Waits;
@@ -127,6 +128,8 @@ pub(crate) struct Ready {
     pub(crate) is_notified: bool,
     /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
     pub(crate) is_answer_torn: bool,
+    /// A statement that it has said last, and that needs a database to itself.
+    pub(crate) claimed: Option<Box<Claimed>>,
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
 }
@@ -176,6 +179,7 @@ impl Ready {
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,
+            claimed: None,
             held: None,
         }
     }
@@ -385,6 +389,9 @@ impl<I: Io> Worker<I> {
 
     /// The same, up to a message that something else takes the place of: that, and what comes behind it, is to be forwarded next.
     fn forward_some(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) -> Option<Chunk> {
+        if may_claim(chunk.bytes()) || self.has_claimed(key) {
+            self.note_claim(key, server_key, chunk.bytes());
+        }
         let length_max = self.message_bytes_max();
         let is_query_refused = self.force.settings.disable_pqexec;
         let shared = self.servers.get(server_key).filter(|server| server.private.is_none());

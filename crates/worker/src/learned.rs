@@ -82,8 +82,14 @@ impl Learned {
 
     /// Forgets what is too old to be relied upon.
     pub(crate) fn forget_old(&mut self, now: Time, scopes: &mut u32) {
-        let is_old = self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX);
-        if is_old && !self.is_trusting() {
+        if self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX) {
+            self.forget(scopes);
+        }
+    }
+
+    /// The name of the database leads to another one now: nothing is known of its functions.
+    pub(crate) fn forget(&mut self, scopes: &mut u32) {
+        if self.knowledge.is_some() && !self.is_trusting() {
             *scopes += 1;
             (self.knowledge, self.scope) = (None, *scopes);
         }

@@ -23,6 +23,7 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
+pub use crate::claims::{Phase, Sole};
 pub use crate::estate::Estate;
 pub use crate::judge::{Judge, PasswordQuestion, Verdict};
 pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
@@ -174,6 +175,8 @@ pub enum ToWorker<S> {
         /// In which database.
         database: Arc<str>,
     },
+    /// A client has said a statement that needs a database to itself.
+    Sole(Arc<Sole>),
     /// Somebody wants a query of one of our clients cancelled.
     Cancel {
         /// Whose query.

@@ -15,6 +15,7 @@ mod behind;
 mod beside;
 mod cancel;
 mod catalog;
+mod claims;
 mod client;
 mod console;
 mod counts;

@@ -13,7 +13,7 @@ use config::{NotifyLost, Policy};
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Ear, Kind, Look, MARKS, Patience, channel_of, mark_of};
-use reactor::{Io, Level};
+use reactor::{Address, Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
 
@@ -380,6 +380,19 @@ impl<I: Io> Worker<I> {
         for listener in listeners {
             self.part_from_client(listener, "the server that listens for all is given up");
             self.settle();
+        }
+    }
+
+    /// Somebody needs the database at this address alone: a session that listens for nobody ends.
+    pub(crate) fn end_idle_listener(&mut self, database: u32, address: &Address) {
+        let listening = &self.places.databases[database as usize].listening;
+        let session = listening.session.and_then(|session| self.clients.get(session));
+        let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), .. }), .. }) = session else {
+            return;
+        };
+        let is_there = self.servers.get(*server).is_some_and(|server| server.address.as_ref() == Some(address));
+        if is_there && listening.channels.values().all(|channel| channel.clients.is_empty()) {
+            self.renew_listener(database);
         }
     }
 

@@ -74,7 +74,8 @@ impl Texts {
         self.last = None;
     }
 
-    fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
+    /// How texts of a client with these parameters are read.
+    pub(crate) fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
         if let Some((last, dialect)) = &self.last
             && Rc::ptr_eq(last, vars)
         {
@@ -307,7 +308,7 @@ fn is_enough(kind: u8, body: &[u8]) -> bool {
 }
 
 /// The statement that a Bind is of.
-fn bound(body: &[u8]) -> Option<&[u8]> {
+pub(crate) fn bound(body: &[u8]) -> Option<&[u8]> {
     name_behind(body, name(body)?.len() + 1)
 }
 
@@ -318,11 +319,11 @@ fn traces(ready: &mut Ready) -> &mut Traces {
 }
 
 /// The text up to its zero byte, which must be there.
-fn name(body: &[u8]) -> Option<&[u8]> {
+pub(crate) fn name(body: &[u8]) -> Option<&[u8]> {
     Some(&body[..body.iter().position(|&byte| byte == 0)?])
 }
 
-fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
+pub(crate) fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
     name(body.get(at..)?)
 }
 

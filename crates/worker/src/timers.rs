@@ -31,6 +31,8 @@ pub(crate) enum Timer {
     Cancel(Key),
     /// The patience of a cancel request for another process.
     Forward(Key),
+    /// A client's statement that needs a database to itself has not been answered promptly.
+    Claim(Key),
     /// A look at the pools that nobody uses, and at the databases that were made from `*`.
     Sweep,
 }
@@ -52,6 +54,7 @@ impl<I: Io> Worker<I> {
             Timer::Redial(key) => self.redial(key),
             Timer::Cancel(key) => self.cancel_too_late(key),
             Timer::Forward(key) => self.forward_too_late(key),
+            Timer::Claim(key) => self.claim_due(key),
             Timer::Sweep => {
                 self.places.is_sweep_armed = false;
                 self.sweep_pools();

@@ -132,6 +132,8 @@ impl Stage {
             ["closed", server] => Event::Closed { server: self.server(server) },
             ["sent", server] => Event::Sent { server: self.server(server) },
             ["retire-server", server] => Event::RetireServer { server: self.server(server) },
+            ["vacate-server", server] => Event::VacateServer { server: self.server(server) },
+            ["vacate", pool @ ..] => Event::Vacate { pool: self.pool(pool) },
             ["retire", pool @ ..] => Event::Retire { pool: self.pool(pool) },
             ["pause", pool @ ..] => Event::Pause { pool: self.pool(pool) },
             ["resume", pool @ ..] => Event::Resume { pool: self.pool(pool) },

@@ -319,14 +319,14 @@ impl<I: Io> Worker<I> {
             return;
         }
         ready.is_notified = false;
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref()));
+        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), Some(key)));
         self.want(key, self.now, Event::Wants { pool, client: key, likeness });
     }
 
     /// The client's server was lost before it was asked anything: what is held is for another one.
     pub(crate) fn want_again(&mut self, key: Key, since: Time) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref()));
+        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), Some(key)));
         self.want(key, since, Event::WantsAgain { pool, client: key, since, likeness });
     }
 

@@ -3,6 +3,7 @@
 //! Always true: a dial ends in exactly one of `Ready` and `DialFailed`.
 //! Not here: when to dial and when to try again (`pool::dial`), the addresses of names (`names`).
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -156,7 +157,7 @@ impl<I: Io> Worker<I> {
         self.io.randomness(&mut nonce);
         let Some(server) = self.servers.get(key) else { return };
         let channel = server.security.as_ref().and_then(|security| security.end_point.clone());
-        let identity = match self.identity(server.pool) {
+        let identity = match self.identity(server.pool, server.private.is_none()) {
             Ok(identity) => Identity { channel, ..identity },
             Err(failure) => {
                 self.dial_failed(key, failure);
@@ -173,8 +174,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whom the servers of a pool are logged in as, and by which secret: the database's own, else that of the user on the
-    /// server.
-    fn identity(&self, pool: PoolKey) -> Result<Identity, Failure> {
+    /// server. One that `is_shared` gets the name of the client that has logged in last: most clients of a pool are one program, and to that name a reset
+    /// leads, so that it has not to be told again.
+    fn identity(&self, pool: PoolKey, is_shared: bool) -> Result<Identity, Failure> {
         let place = self.places.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
         let entry = self.places.databases[place.database as usize].entry.as_ref();
         let entry = entry.ok_or_else(|| Failure::unreachable("database removed"))?;
@@ -184,8 +186,17 @@ impl<I: Io> Worker<I> {
             ("timezone", &entry.timezone),
             ("application_name", &entry.application_name),
         ];
-        let parameters =
-            parameters.into_iter().filter_map(|(name, value)| Some((name.into(), (**value.as_ref()?).into())));
+        let mut parameters: Vec<(Cow<'static, str>, Box<str>)> = parameters
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), (**value.as_ref()?).into())))
+            .collect();
+        // Not where the server will tell what clients begin with that give none.
+        let name =
+            place.latest.as_ref().filter(|_| is_shared && place.welcome.is_some() && entry.application_name.is_none());
+        let name = name.and_then(|vars| vars.get(self.force.tracked.application_name()));
+        if let Some(name) = name.filter(|name| !name.is_empty() && name.is_ascii()) {
+            parameters.push(("application_name".into(), name.into()));
+        }
         Ok(Identity {
             user: place.user_name.clone(),
             database: entry.dbname.clone(),
@@ -193,7 +204,7 @@ impl<I: Io> Worker<I> {
             keys: place.keys.clone(),
             salted: place.salted.clone(),
             channel: None,
-            parameters: parameters.collect(),
+            parameters,
         })
     }
 

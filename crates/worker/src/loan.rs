@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Time;
 use base::planted::{self, Planted};
-use pool::{ClientKey, Event, Linger, Mode, Return, ServerKey};
+use pool::{ClientKey, Event, Likeness, Linger, Mode, Return, ServerKey};
 use protocol::fault::Fault;
 use protocol::state::{Counted, Kind, Overrides, Preparation};
 use protocol::vars::Tracked;
@@ -128,10 +128,13 @@ impl<I: Io> Worker<I> {
         let vars_differ = differs && !is_namesake;
         let overrides_differ = differ(server, ready) && !planted::is(Planted::StateOfAnother);
         let mut out = Vec::new();
-        let answers = match overrides_differ && !forgets && ready.says_one_request() {
+        let goes_along = (overrides_differ || vars_differ) && !forgets && ready.says_one_request();
+        let answers = match goes_along && overrides_differ {
             true => tell_along(server, ready, tracked, &mut out),
             false => None,
         };
+        // No request depends on the name: it is served whether or not the server takes that.
+        let is_name_only = goes_along && !overrides_differ && server.vars.read_alike(&ready.vars, tracked);
         let mut told = Vec::new();
         let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
         if let Some(answers) = answers.filter(|_| !is_careless) {
@@ -159,10 +162,11 @@ impl<I: Io> Worker<I> {
             self.forward_held(client_key);
             return;
         }
-        let catching_up = if answers.is_some() { CatchingUp::Along } else { CatchingUp::Before(since) };
+        let is_along = answers.is_some() || is_name_only;
+        let catching_up = if is_along { CatchingUp::Along } else { CatchingUp::Before(since) };
         server.stage = Stage::Lent { client: client_key, catching_up: Some(catching_up) };
         self.io.send(server.conn, out.into());
-        let along = if answers.is_some() { ready.pop_held() } else { None };
+        let along = if is_along { ready.pop_held() } else { None };
         if self.force.settings.verbose > 0 {
             let line = self.server_prefix(server_key);
             for sql in &told {
@@ -309,8 +313,10 @@ impl<I: Io> Worker<I> {
 
     /// A server that is clean goes back to its pool.
     fn give_back(&mut self, server: ServerKey) {
-        let overrides = self.servers.get(server).and_then(|server| server.overrides.as_deref());
-        let likeness = likeness(overrides);
+        let likeness = self
+            .servers
+            .get(server)
+            .map_or(Likeness::default(), |server| likeness(server.overrides.as_deref(), server.last_client));
         self.tell_pools(Event::Returned { server, as_: Return::Clean, likeness });
     }
 
@@ -411,6 +417,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
+            // It keeps the name that it had, as far as anybody knows.
+            Stage::Lent { catching_up: Some(CatchingUp::Along), .. } if server.exchange.has_query_along() => {}
             Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {
                 self.cancelled_along(key, client, &notice.message);
             }

@@ -391,6 +391,7 @@ impl<I: Io> Worker<I> {
                 pin_rules: Rc::new(self.force.settings.pin_rules(entry, on_server)),
                 welcome: None,
                 welcome_before: None,
+                latest: None,
                 keys: None,
                 salted: None,
                 cancels: 0,
@@ -444,6 +445,9 @@ impl<I: Io> Worker<I> {
         if let Some(database) = self.places.pool(pool).map(|place| place.database) {
             let learned = &mut self.places.databases[database as usize].learned;
             learned.mention(given.iter().map(|(name, _)| name).filter(|name| name.contains('.')));
+        }
+        if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows) {
+            place.latest = Some(vars.clone());
         }
         let user = self.places.user(&user_name, &self.force.settings);
         let mut random = [0; KEY_BYTES];

@@ -4,6 +4,7 @@
 //! to follow; otherwise the server stays its client's, and is made clean or closed when that leaves.
 //! Not here: what clients say (`reading`), what is asked and what the answer means (`protocol::state`).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use base::Time;
@@ -38,9 +39,17 @@ fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> O
     }
 }
 
-/// What is set in a session, in one number.
-pub(crate) fn likeness(overrides: Option<&Overrides>) -> Likeness {
-    Likeness(overrides.map_or(0, Overrides::likeness))
+/// What is set in a session that this client has, or has had last, in one number. Who the session is must be set again for anybody else
+/// ([`Overrides::doubt_identity`]), so that it suits nobody else.
+pub(crate) fn likeness(overrides: Option<&Overrides>, client: Option<ClientKey>) -> Likeness {
+    let Some(overrides) = overrides else { return Likeness(0) };
+    let mut likeness = overrides.likeness();
+    if overrides.has_identity() {
+        let mut hasher = DefaultHasher::new();
+        client.hash(&mut hasher);
+        likeness ^= hasher.finish() as u32;
+    }
+    Likeness(likeness)
 }
 
 /// In the hands of everybody who has them; nothing where there are none.

@@ -103,6 +103,8 @@ pub(crate) struct PoolPlace {
     pub(crate) welcome: Option<Rc<Welcome>>,
     /// The same, of servers that are to be replaced: good enough for clients of our own, which look at nothing of it.
     pub(crate) welcome_before: Option<Rc<Welcome>>,
+    /// The parameters of the client that has logged in last.
+    pub(crate) latest: Option<Rc<Vars>>,
     /// The keys that a client's own login revealed.
     pub(crate) keys: Option<ScramKeys>,
     /// What spares the next login its work.

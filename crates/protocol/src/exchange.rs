@@ -584,13 +584,7 @@ impl Exchange {
     /// Whether the next answers are to messages of our own that stand before a request of the client's, in its packet.
     #[must_use]
     pub fn has_ours_along(&self) -> bool {
-        matches!(self.owed.front(), Some(Owed::OursAlong { .. })) || self.has_query_along()
-    }
-
-    /// Whether the next answer is to a Query of our own, and the one behind it to a request of the client's.
-    #[must_use]
-    pub fn has_query_along(&self) -> bool {
-        self.owed.front() == Some(&Owed::Ours) && self.owed.get(1).is_some_and(|next| !next.is_ours())
+        matches!(self.owed.front(), Some(Owed::OursAlong { .. }))
     }
 
     /// How many queries of our own are to be answered before anything else.

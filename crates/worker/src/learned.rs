@@ -95,9 +95,14 @@ impl Learned {
         }
     }
 
+    /// Whether they are to be read anew.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.knowledge.is_some() && !self.is_trusting() && now >= self.again_at
+    }
+
     /// Whether the functions are to be read again, by who asks first.
     pub(crate) fn is_to_be_read(&mut self, now: Time) -> bool {
-        let is_due = self.knowledge.is_some() && !self.is_trusting() && now >= self.again_at;
+        let is_due = self.is_due(now);
         if is_due {
             // Whoever it is may leave before it has been told.
             self.again_at = now + KNOWLEDGE_FRESH / 3;

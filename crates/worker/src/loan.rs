@@ -128,14 +128,22 @@ impl<I: Io> Worker<I> {
         let vars_differ = differs && !is_namesake;
         let overrides_differ = differ(server, ready) && !planted::is(Planted::StateOfAnother);
         let mut out = Vec::new();
-        let goes_along = (overrides_differ || vars_differ) && !forgets && ready.says_one_request();
-        let answers = match goes_along && overrides_differ {
+        if overrides_differ && !vars_differ && !forgets && self.needs_nothing(server_key, client_key) {
+            self.lend_untold(server_key, client_key);
+            return;
+        }
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let tracked = &self.force.tracked;
+        let hasty = server.overrides.as_mut().filter(|overrides| overrides_differ && overrides.is_hasty());
+        let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
+        server.was_hasty = calming.is_some();
+        let goes_along = !server.was_hasty && (overrides_differ || vars_differ) && !forgets && ready.says_one_request();
+        let answers = match goes_along {
             true => tell_along(server, ready, tracked, &mut out),
             false => None,
         };
-        // No request depends on the name: it is served whether or not the server takes that.
-        let is_name_only = goes_along && !overrides_differ && server.vars.read_alike(&ready.vars, tracked);
-        let mut told = Vec::new();
+        let mut told: Vec<String> = calming.into_iter().collect();
         let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
         if let Some(answers) = answers.filter(|_| !is_careless) {
             server.exchange.asks_ours_along(answers);
@@ -162,11 +170,10 @@ impl<I: Io> Worker<I> {
             self.forward_held(client_key);
             return;
         }
-        let is_along = answers.is_some() || is_name_only;
-        let catching_up = if is_along { CatchingUp::Along } else { CatchingUp::Before(since) };
+        let catching_up = if answers.is_some() { CatchingUp::Along } else { CatchingUp::Before(since) };
         server.stage = Stage::Lent { client: client_key, catching_up: Some(catching_up) };
         self.io.send(server.conn, out.into());
-        let along = if is_along { ready.pop_held() } else { None };
+        let along = if answers.is_some() { ready.pop_held() } else { None };
         if self.force.settings.verbose > 0 {
             let line = self.server_prefix(server_key);
             for sql in &told {
@@ -183,6 +190,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn caught_up(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if server.exchange.is_ours() {
+            return;
+        }
+        if matches!(server.stage, Stage::Lent { catching_up: Some(CatchingUp::Untold), .. }) {
+            self.end_untold(server_key, client_key);
             return;
         }
         server.stage = Stage::Lent { client: client_key, catching_up: None };
@@ -417,16 +428,24 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            // It keeps the name that it had, as far as anybody knows.
-            Stage::Lent { catching_up: Some(CatchingUp::Along), .. } if server.exchange.has_query_along() => {}
             Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {
                 self.cancelled_along(key, client, &notice.message);
             }
             // The rest of its answer is waited for.
             Stage::Lent { .. } | Stage::Introducing if server.look.is_some() => {
                 if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
-                    look.break_off();
+                    match notice.sqlstate == QUERY_CANCELED {
+                        true => look.cancel(),
+                        false => look.break_off(),
+                    }
                 }
+            }
+            // By the limit of the session before, of which nobody hears.
+            Stage::Lent { client, catching_up: Some(CatchingUp::Before(since)) }
+                if server.was_hasty && notice.sqlstate == QUERY_CANCELED =>
+            {
+                self.uncount(key);
+                self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
             Stage::Lent { client, catching_up: Some(_) } if !planted::is(Planted::FailedSetIgnored) => {
                 self.uncount(key);

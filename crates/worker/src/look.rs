@@ -208,7 +208,12 @@ impl<I: Io> Worker<I> {
     /// The server has told what its session has.
     pub(crate) fn looked(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(look) = server.look.take() else { return };
+        let Some(mut look) = server.look.take() else { return };
+        if look.tries_again() {
+            self.ask(server_key, *look);
+            self.arm_server(server_key);
+            return;
+        }
         if look.is_mark() {
             self.marked(server_key, client_key, *look);
             return;

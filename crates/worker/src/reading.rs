@@ -74,6 +74,12 @@ impl Texts {
         self.last = None;
     }
 
+    /// What a text does that a client with these parameters says.
+    pub(crate) fn class(&mut self, text: &[u8], vars: &Rc<Vars>, tracked: &Tracked, learned: &Learned) -> Rc<Class> {
+        let dialect = self.dialect(vars, tracked);
+        self.cache.class(text, dialect, learned.scope(), learned.knowledge())
+    }
+
     /// How texts of a client with these parameters are read.
     pub(crate) fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
         if let Some((last, dialect)) = &self.last

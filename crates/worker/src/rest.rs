@@ -324,7 +324,7 @@ impl<I: Io> Worker<I> {
                 Repose::Exempt
             }
             // Until it has taken over the parameters its client holds its request back.
-            Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. } => Repose::Awaited,
+            Stage::Lent { catching_up: Some(CatchingUp::Before(_) | CatchingUp::Untold), .. } => Repose::Awaited,
             Stage::Lent { .. } if server.look.is_some() => Repose::Awaited,
             Stage::Lent { .. } if server.cancels_sent > 0 || self.is_aimed_at(key) => Repose::Awaited,
             // It cannot go along; its client can, once it has done with it.

@@ -68,6 +68,8 @@ pub(crate) struct Server {
     pub(crate) again: Again,
     /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
     pub(crate) is_renamed: bool,
+    /// What it is told begins with the end of a limit that may end just that.
+    pub(crate) was_hasty: bool,
     /// Who has had it last.
     pub(crate) last_client: Option<ClientKey>,
     /// Whose numbers of sequences its session knows.
@@ -134,6 +136,9 @@ pub(crate) enum CatchingUp {
     Before(Time),
     /// The server has it already.
     Along,
+    /// The server has it, and has not been told anything, since what is asked depends on nothing that differs. Nothing else is
+    /// sent before it has been told.
+    Untold,
 }
 
 /// How far TLS with a server is.
@@ -175,6 +180,7 @@ impl Server {
             has_changed_catalog: false,
             again: Again::default(),
             is_renamed: false,
+            was_hasty: false,
             last_client: None,
             drawers: Drawers::Nobody,
             numbers_until: None,
@@ -547,7 +553,7 @@ impl<I: Io> Worker<I> {
         if place != self.force.tracked.application_name() {
             server.stock.doubt_this_loan();
         }
-        if let Stage::Lent { client, catching_up: None } = server.stage
+        if let Stage::Lent { client, catching_up: None | Some(CatchingUp::Untold) } = server.stage
             && let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
         {
             ready.vars = vars;

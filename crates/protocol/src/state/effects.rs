@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use route::{Act, Certain, Class};
+use route::{Act, Certain, Change, Class};
 
 use super::look::STATEMENT_BYTES_MAX;
 use super::overrides::{IDENTITY, Overrides};
@@ -65,6 +65,38 @@ impl Effects {
         self.0.iter().flat_map(|class| class.acts.iter())
     }
 }
+
+/// Whether a text does the same on a server that has `theirs` as on one that has what its client is to have, `ours`: it sets or resets what
+/// depends on nothing that either has. It may still fail, and then has done nothing.
+#[must_use]
+pub fn needs_nothing(class: &Class, theirs: &Overrides, ours: &Overrides) -> bool {
+    let is_other_session = [theirs, ours].iter().any(|all| all.get(IDENTITY[0]).is_some());
+    let is_somebody_else = theirs.has_identity() || ours.has_identity();
+    let is_alike = |change: &Change| {
+        let is_role = *change.name == *IDENTITY[1];
+        let is_independent = is_role || !is_somebody_else && INDEPENDENT.contains(&&*change.name);
+        is_independent && change.certain().is_some()
+    };
+    let is_all_alike = class.acts.iter().all(|act| match act {
+        Act::Set(changes) => changes.iter().all(is_alike),
+        Act::ResetAll | Act::DiscardAll => true,
+        _ => false,
+    });
+    is_all_alike && !class.acts.is_empty() && !class.sets_locally && !is_other_session && !theirs.is_hasty()
+}
+
+/// Settings that anybody may set to any value, whatever else is set (`utils/misc/guc.c`).
+const INDEPENDENT: [&str; 9] = [
+    "default_transaction_deferrable",
+    "default_transaction_isolation",
+    "default_transaction_read_only",
+    "idle_in_transaction_session_timeout",
+    "lock_timeout",
+    "search_path",
+    "statement_timeout",
+    "synchronous_commit",
+    "work_mem",
+];
 
 fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -> Option<()> {
     match act {
@@ -194,6 +226,46 @@ mod tests {
         assert_eq!(after(&[], &[&long]), None);
         let kept = Circumstances { carries_statements: false, ..circumstances() };
         assert!(effects(&["prepare p as select 1"]).on(&Overrides::default(), kept).is_none());
+    }
+
+    #[test]
+    fn what_sets_or_resets_by_itself_needs_nothing() {
+        let tame = Knowledge::default();
+        let needs_nothing = |text: &str, theirs: &[(&str, &str)], ours: &[(&str, &str)]| {
+            let overrides = |values: &[(&str, &str)]| {
+                let mut all = Overrides::default();
+                values.iter().for_each(|(name, value)| all.set(name, value));
+                all
+            };
+            needs_nothing(
+                &classify(text.as_bytes(), Dialect::default(), Some(&tame)),
+                &overrides(theirs),
+                &overrides(ours),
+            )
+        };
+        let other = [("search_path", "a"), ("statement_timeout", "5s")];
+        for text in
+            ["set search_path = b", "reset all", "discard all", "set statement_timeout = 0; set role app", "reset role"]
+        {
+            assert!(needs_nothing(text, &other, &[("work_mem", "1MB")]), "{text}");
+        }
+        for text in [
+            "select 1",
+            "set search_path = b; select 1",
+            "set local search_path = b",
+            "begin; set search_path = b",
+            "set app.tenant = 1",
+            "set session authorization ann",
+            "select set_config('search_path', 'b', false)",
+            "",
+        ] {
+            assert!(!needs_nothing(text, &other, &[]), "{text}");
+        }
+        assert!(!needs_nothing("set search_path = b", &[("role", "app")], &[]), "a role may not set it");
+        assert!(!needs_nothing("set search_path = b", &[], &[("role", "app")]));
+        assert!(needs_nothing("set role other", &[("role", "app")], &[]));
+        assert!(!needs_nothing("set role other", &[("session_authorization", "app")], &[]));
+        assert!(!needs_nothing("discard all", &[("statement_timeout", "1ms")], &[]), "it would not come to its end");
     }
 
     #[test]

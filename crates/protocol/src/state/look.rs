@@ -26,6 +26,9 @@ pub struct Look {
     rows: Vec<Row>,
     misses_settings: bool,
     is_broken: bool,
+    is_cancelled: bool,
+    /// How often it has been asked before.
+    tries: u8,
     unlistens: bool,
     carries_statements: bool,
     /// It asks nothing, but sends a mark of this number.
@@ -74,6 +77,8 @@ impl Look {
             rows: Vec::new(),
             misses_settings: false,
             is_broken: false,
+            is_cancelled: false,
+            tries: 0,
             unlistens: false,
             carries_statements: false,
             mark: None,
@@ -176,6 +181,22 @@ impl Look {
     /// Something has gone wrong on the way.
     pub fn break_off(&mut self) {
         self.is_broken = true;
+    }
+
+    /// It was cancelled: by a limit that its session has set, or by its client.
+    pub fn cancel(&mut self) {
+        (self.is_broken, self.is_cancelled) = (true, true);
+    }
+
+    /// Whether it was cancelled, and is worth another try, for which it is ready then.
+    pub fn tries_again(&mut self) -> bool {
+        let tries_again = self.is_cancelled && self.tries < TRIES_MAX;
+        if tries_again {
+            self.tries += 1;
+            (self.is_broken, self.is_cancelled) = (false, false);
+            self.rows.clear();
+        }
+        tries_again
     }
 
     /// The answer has come to its end; `None` if it cannot be understood.
@@ -341,6 +362,9 @@ impl Row {
         Some(Self { about, texts: [next()?, next()?, next()?] })
     }
 }
+
+/// Who sets a limit of a millisecond has most questions answered nevertheless.
+const TRIES_MAX: u8 = 5;
 
 /// Settings that are their transaction's, whatever `pg_settings` says of them.
 const OF_A_TRANSACTION: [&str; 4] =

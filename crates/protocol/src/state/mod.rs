@@ -17,7 +17,7 @@ mod traces;
 
 pub use along::{Prepared, is_ours};
 pub use ear::{Ear, MARKS, channel_of, mark_of};
-pub use effects::{Circumstances, Effects};
+pub use effects::{Circumstances, Effects, needs_nothing};
 pub use look::{ALL_LOCKS, Look, Seen};
 pub use numbers::{Asking, Counted, Counting, Habits};
 pub use overrides::Overrides;

@@ -93,6 +93,26 @@ impl Overrides {
         }
     }
 
+    /// Whether a session that has these may break off what anybody else asks of it before that comes to its end.
+    #[must_use]
+    pub fn is_hasty(&self) -> bool {
+        let mut limits = HASTY.iter().filter_map(|name| self.get(name));
+        limits.any(|value| millis(value).is_none_or(|millis| (1..HASTY_MILLIS).contains(&millis)))
+    }
+
+    /// The SQL that takes from such a session what makes it so. Its own last limit holds while it runs.
+    #[must_use]
+    pub fn calm(&mut self) -> String {
+        let mut sql = String::new();
+        for name in HASTY {
+            if self.get(name).is_some() {
+                self.reset(name);
+                let _ = write!(sql, "RESET {name};");
+            }
+        }
+        sql
+    }
+
     /// Its statements.
     #[must_use]
     pub fn statements(&self) -> &Statements {
@@ -212,6 +232,27 @@ const DEFERRABLE: &str = "default_transaction_deferrable";
 /// A transaction of our own, also on a standby.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY NOT DEFERRABLE";
 
+/// How long a statement or a transaction may take.
+const HASTY: [&str; 2] = ["statement_timeout", "transaction_timeout"];
+/// Less than so much may be over before a server has taken what it is told.
+const HASTY_MILLIS: u64 = 1000;
+
+/// A time as PostgreSQL reads and spells it where milliseconds are meant (`GUC_UNIT_MS`); `None` if it is spelled otherwise.
+fn millis(value: &str) -> Option<u64> {
+    let value = value.trim();
+    let unit_at = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(unit_at);
+    let millis = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(millis)
+}
+
 /// The same everywhere and at all times.
 fn hash(name: &str, value: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
@@ -282,6 +323,31 @@ mod tests {
             assert_eq!(out, [deciding, "x"].map(|text| format!("{text}\0")).concat().as_bytes());
             out.clear();
         }
+    }
+
+    #[test]
+    fn what_ends_others_statements_is_hasty() {
+        for (value, expected) in [
+            ("0", false),
+            ("1", true),
+            ("999ms", true),
+            ("1000", false),
+            ("1s", false),
+            (" 2 min", false),
+            ("0.5s", true),
+            ("1us", true),
+            ("99999999999999999999", true),
+            ("", true),
+        ] {
+            assert_eq!(
+                overrides(&[("statement_timeout", value), ("lock_timeout", "1")]).is_hasty(),
+                expected,
+                "{value}"
+            );
+        }
+        let mut hasty = overrides(&[("statement_timeout", "1"), ("a.b", "1"), ("transaction_timeout", "5s")]);
+        assert_eq!(hasty.calm(), "RESET statement_timeout;RESET transaction_timeout;");
+        assert_eq!(hasty, overrides(&[("a.b", "1")]));
     }
 
     #[test]

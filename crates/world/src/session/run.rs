@@ -184,7 +184,11 @@ impl Session {
             self.unsure = None;
         }
         let (zone, mark) = zone_and_mark(&statement.zone);
-        if mark != self.vars.mark && self.unsure.is_none() {
+        // What discards everything does the same wherever it is said.
+        let discards = matches!(statement.verb, Verb::DropAll { is_discard: true });
+        if discards && mark != self.vars.mark {
+            witness.count("discarded what another had set");
+        } else if mark != self.vars.mark && self.unsure.is_none() {
             let text = format!("server {number} runs {nonce} with mark {:?}, not {mark:?}", self.vars.mark);
             witness.accuse(Charge::LeftOver, text);
         }
@@ -195,7 +199,7 @@ impl Session {
         if matches!(statement.verb, Verb::Execute { .. }) {
             witness.count("statements executed by SQL");
         }
-        if let Some(other) = self.prepared.of_another(nonce.app) {
+        if let Some(other) = self.prepared.of_another(nonce.app).filter(|_| !discards) {
             let text = format!("server {number} runs {nonce} where {other} is prepared");
             witness.accuse(Charge::LeftOver, text);
         }

@@ -74,3 +74,48 @@ pub(crate) fn temp_buffers_stay_with_their_server(house: &House) {
     one.run("discard all");
     assert_eq!(one.value("show temp_buffers"), "8MB");
 }
+
+/// A role is bound to its number when it is set: who sets it by its name afterwards is whom the name means by then.
+pub(crate) fn a_role_is_whom_its_name_means_now(house: &House) {
+    let pooler = house.pooler("identity_name", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut owner = house.postgres.client("identity_name");
+    owner.run("create role identity_app; grant identity_app to u");
+    owner.run("create table secret (a int); grant select on secret to identity_app");
+    let number = "select oid::text from pg_roles where rolname = 'identity_app'";
+    let mut one = pooler.client("u", "identity_name");
+    one.run("set role identity_app");
+    assert_eq!(one.value("select count(*) from secret"), "0");
+    for change in [
+        "alter role identity_app rename to identity_old; create role identity_app; grant identity_app to u",
+        "drop role identity_app; create role identity_app; grant identity_app to u",
+    ] {
+        owner.run(change);
+        let expected = owner.value(number);
+        let mut other = pooler.client("u", "identity_name");
+        other.run("set role identity_app");
+        assert_eq!(other.value("select current_user::regrole::oid::text"), expected, "{change}");
+        assert_eq!(other.query("select count(*) from secret").error().code, "42501", "{change}");
+        other.run("reset role");
+        // Whoever is there since before keeps nothing of the old one but its name.
+        assert_eq!(one.value("select current_user::regrole::oid::text"), expected, "{change}");
+    }
+}
+
+/// Settings that PostgreSQL shows to few are followed, too, whoever the session is.
+pub(crate) fn settings_that_few_are_shown_are_followed_too(house: &House) {
+    let pooler = house.pooler("identity_shown", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut owner = house.postgres.client("identity_shown");
+    owner.run("create role identity_blind; grant identity_blind to u");
+    let body = "begin perform set_config('dynamic_library_path', '/x', false); end";
+    owner.run(&format!("create function sets() returns void language plpgsql as $${body}$$"));
+    let (mut one, mut two) = (pooler.client("u", "identity_shown"), pooler.client("u", "identity_shown"));
+    let first = two.value("show dynamic_library_path");
+    for becoming in ["set role identity_blind", "set session authorization identity_blind"] {
+        one.run(&format!("begin; select sets(); {becoming}; commit"));
+        assert_eq!(two.value("show dynamic_library_path"), first, "{becoming}");
+        assert_eq!(one.value("select current_user"), "identity_blind", "{becoming}");
+        one.run("reset session authorization; reset role");
+        assert_eq!(one.value("show dynamic_library_path"), "/x", "{becoming}");
+        one.run("discard all");
+    }
+}

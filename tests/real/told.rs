@@ -1,5 +1,7 @@
 //! What servers are told before a client's request: it must neither harm the request nor be read under what the client before has set.
 
+use tests::client::Client;
+use tests::message::{parse, sync};
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
@@ -43,4 +45,80 @@ pub(crate) fn an_online_restart_takes_along_a_statement_with_settings_before_it(
     holder.run("select pg_advisory_unlock(7)");
     assert_eq!(other.answer_within(LIMIT).value(), "4MB");
     assert_eq!(other.value("show work_mem"), "4MB");
+}
+
+/// What a client is told under the limit that the client before has set ends neither its session nor its statement.
+pub(crate) fn nobody_hears_of_a_limit_that_another_has_set(house: &House) {
+    let pooler = house.pooler("told_hasty", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let (mut hasty, mut calm) = (pooler.client("u", "told_hasty"), pooler.client("u", "told_hasty"));
+    calm.run("set work_mem = '5MB'");
+    for _ in 0..100 {
+        // Its own statements may fail by its own limit.
+        hasty.query("set statement_timeout = '1ms'");
+        let said = calm.query("select current_setting('work_mem') || ' ' || current_setting('statement_timeout')");
+        assert_eq!(said.value(), "5MB 0");
+    }
+}
+
+/// What is sent without telling the server anything first does to both sessions what it says, and nothing else.
+pub(crate) fn a_reset_leaves_alone_what_others_have_set(house: &House) {
+    let pooler = house.pooler("told_nothing", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let both = |client: &mut Client| {
+        client.value("select current_setting('search_path') || ' ' || current_setting('work_mem')")
+    };
+    let (mut one, mut two) = (pooler.client("u", "told_nothing"), pooler.client("u", "told_nothing"));
+    let first = "\"$user\", public";
+    for (said, expected) in [
+        ("reset all", format!("{first} 4MB")),
+        ("discard all", format!("{first} 4MB")),
+        ("set search_path = b", "b 5MB".to_owned()),
+        ("set search_path = b; set work_mem = '6MB'", "b 6MB".to_owned()),
+        ("set search_path = b; set work_mem = 'much'", format!("{first} 5MB")),
+        ("set work_mem = '6MB'; select 1/0", format!("{first} 5MB")),
+    ] {
+        two.run("reset all");
+        two.run("set work_mem = '5MB'");
+        one.run("set search_path = a");
+        two.query(said);
+        assert_eq!(both(&mut two), expected, "{said}");
+        assert_eq!(both(&mut one), "a 4MB", "{said}");
+        assert_eq!(both(&mut two), expected, "{said}");
+    }
+}
+
+/// The encoding of the client before decides nothing about what is told.
+pub(crate) fn what_is_told_is_not_read_in_the_encoding_of_another(house: &House) {
+    let pooler = house.pooler("told_encoding", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut plain = pooler.client("u", "told_encoding");
+    plain.run("set search_path = 'schéma'");
+    let mut quoted = pooler.client("u", "told_encoding");
+    quoted.run(r"set app.name = 'ぃ\'''");
+    for encoding in ["LATIN1", "SJIS", "BIG5", "GBK"] {
+        let mut other = pooler.client("u", "told_encoding");
+        other.run(&format!("set client_encoding = '{encoding}'"));
+        assert_eq!(plain.value("show search_path"), "\"schéma\"", "{encoding}");
+        assert_eq!(other.value("show client_encoding"), encoding);
+        assert_eq!(quoted.value("show app.name"), r"ぃ\'", "{encoding}");
+        assert_eq!(other.value("select 1"), "1");
+    }
+}
+
+/// Whose names of statements are the server's own may take ours, and gets nobody anything else by it.
+pub(crate) fn nobody_can_take_the_names_of_our_statements(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 0"];
+    let pooler = house.pooler("told_names", &settings);
+    let (mut thief, mut other) = (pooler.client("u", "told_names"), pooler.client("u", "told_names"));
+    let evil = "select set_config('search_path', 'evil', false) where $1::text <> $2";
+    let both = "select current_setting('work_mem') || ' ' || current_setting('search_path')";
+    for name in ["TRUNKLINE_STATE_BEGIN", "TRUNKLINE_STATE_1", "TRUNKLINE_STATE_2", "TRUNKLINE_STATE_COMMIT"] {
+        other.run("set work_mem = '5MB'");
+        thief.run("select 1");
+        let length = (4 + 1 + name.len() + 1) as u32;
+        let close = [&b"C"[..], &length.to_be_bytes(), b"S", name.as_bytes(), &[0]].concat();
+        thief.peer.send(&[close, parse(name, evil), sync()].concat());
+        thief.answer();
+        assert_eq!(other.value(both), "5MB \"$user\", public", "{name}");
+        thief.run("select 1");
+        assert_eq!(other.value(both), "5MB \"$user\", public", "{name}");
+    }
 }

@@ -33,7 +33,7 @@ use crate::held::Held;
 use crate::letters::Waits;
 use crate::look::likeness;
 use crate::places::DatabasePlace;
-use crate::reading::{Reading, Torn};
+use crate::reading::{Reading, Torn, may_name_ours};
 use crate::statements::{Collected, Following, Taken};
 use crate::turn::Worker;
 
@@ -457,6 +457,9 @@ impl<I: Io> Worker<I> {
                 continue;
             }
             if let Some(reading) = &mut reading {
+                if max == 0 && may_name_ours(&piece, bytes) {
+                    server.told_by.doubt();
+                }
                 reading.read(ready, following.library, &piece, bytes);
                 if let Some(asking) = ready.counting.asking() {
                     reading.note_asker(ready.user);

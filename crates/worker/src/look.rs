@@ -186,7 +186,14 @@ impl<I: Io> Worker<I> {
         if unlistens {
             look.unlisten();
         }
-        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        let may_be_another = ready.traces.as_ref().is_some_and(|traces| traces.may_be_another());
+        let place = self.places.pool(server.pool);
+        if let Some(place) = place
+            && (may_be_another || ready.overrides.as_ref().is_some_and(|overrides| overrides.has_identity()))
+        {
+            look.ask_as(&place.user_name);
+        }
+        let rules = place.map(|place| &place.pin_rules);
         if rules.is_some_and(|rules| rules.policy(Kind::Statement) == Policy::Virtualize) {
             look.carry_statements();
         }
@@ -247,6 +254,13 @@ impl<I: Io> Worker<I> {
                     server.told_by.doubt();
                 }
                 ready.overrides = with_given(&overrides, ready.given.as_deref());
+                let mut overrides = overrides;
+                if let Some(overrides) =
+                    overrides.as_mut().filter(|overrides| overrides.get("session_authorization").is_some())
+                {
+                    // Before PostgreSQL 17.1 it has lost its role when it is told again who it is, at the end of the question.
+                    Rc::make_mut(overrides).doubt_identity();
+                }
                 if let Some(missing) = missing {
                     // It could not be prepared there, and is its client's nevertheless.
                     Rc::make_mut(ready.overrides.get_or_insert_default()).statements_mut().add(missing);

@@ -10,7 +10,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use config::{PinRules, Policy, Unseen};
 use protocol::prepared::{Charge, Library};
-use protocol::state::{Counting, Kind, Traces};
+use protocol::state::{Counting, Kind, Traces, is_ours};
 use protocol::vars::{Tracked, Vars};
 use route::{Cache, Class, Dialect, Encoding, Touches, condense};
 use wire::frame::Part;
@@ -295,6 +295,22 @@ impl<'a> Reading<'a> {
             }
             _ => class,
         }
+    }
+}
+
+/// Whether a message of a client whose names of statements are the server's own may prepare or close one of those by which we tell that settings.
+pub(crate) fn may_name_ours(piece: &Piece, bytes: &[u8]) -> bool {
+    let body = &bytes[piece.body.clone()];
+    let named = match piece.kind {
+        _ if !matches!(piece.part, Part::First { .. }) => return false,
+        frontend::PARSE => body,
+        frontend::CLOSE => body.get(1..).unwrap_or_default(),
+        _ => return false,
+    };
+    match name(named) {
+        Some(name) => is_ours(name),
+        // It has not come whole.
+        None => true,
     }
 }
 

@@ -13,7 +13,7 @@ use wire::write;
 pub struct Prepared {
     /// One bit for each.
     known: u32,
-    /// Those that may have been dropped.
+    /// Those of whose names something else may have been prepared.
     doubted: u32,
 }
 
@@ -49,9 +49,9 @@ impl Prepared {
         Some(answers)
     }
 
-    /// The server has dropped all that was prepared, or may have.
+    /// The server has dropped all that was prepared, or may have, or may have prepared something else under these names.
     pub fn doubt(&mut self) {
-        self.doubted |= self.known;
+        self.doubted = u32::MAX;
         self.known = 0;
     }
 }

@@ -31,6 +31,8 @@ pub struct Look {
     tries: u8,
     unlistens: bool,
     carries_statements: bool,
+    /// The user that the pool logs in as, if the session may be somebody else by now, who is not shown everything.
+    login: Option<Box<str>>,
     /// It asks nothing, but sends a mark of this number.
     mark: Option<u64>,
 }
@@ -81,6 +83,7 @@ impl Look {
             tries: 0,
             unlistens: false,
             carries_statements: false,
+            login: None,
             mark: None,
         }
     }
@@ -120,6 +123,12 @@ impl Look {
         self.carries_statements = true;
     }
 
+    /// The session may be somebody else than `login`, the user that the pool logs in as: it is asked about settings as that, since PostgreSQL shows
+    /// some settings to few (`GUC_SUPERUSER_ONLY` in `utils/misc/guc.c`).
+    pub fn ask_as(&mut self, login: &str) {
+        self.login = Some(login.into());
+    }
+
     /// Asks what the functions of the database may do.
     pub fn add_functions(&mut self) {
         self.asked |= Touches::FUNCTIONS;
@@ -139,7 +148,6 @@ impl Look {
             }
         };
         let asked = |what| self.asked.has(what);
-        part(asked(Touches::ANY_SETTING) || !self.named.is_empty(), SETTINGS);
         if !self.custom.is_empty() {
             let mut names = String::new();
             for (place, name) in self.custom.iter().enumerate() {
@@ -148,6 +156,14 @@ impl Look {
             }
             part(true, &CUSTOM.replace("NAMES", &names));
         }
+        let asks_settings = asked(Touches::ANY_SETTING) || !self.named.is_empty();
+        if let Some(login) = self.login.as_ref().filter(|_| asks_settings) {
+            let mut name = String::new();
+            push_literal(&mut name, login);
+            part(true, &AS_LOGIN.replace("LOGIN", &name));
+            part(true, WITHOUT_ROLE);
+        }
+        part(asks_settings, SETTINGS);
         if asked(Touches::FUNCTIONS) {
             // The one part that may take its time. It comes behind the settings, of which it is one.
             sql.push_str("SET LOCAL statement_timeout=0;");
@@ -221,6 +237,7 @@ impl Look {
         for Row { about, texts: [first, second, third] } in self.rows {
             let first = first?;
             let kind = match about {
+                b'i' => continue,
                 b's' => {
                     seen.settings.push((first.to_ascii_lowercase().into(), second.unwrap_or_default()));
                     continue;
@@ -372,6 +389,11 @@ const OF_A_TRANSACTION: [&str; 4] =
 
 const SETTINGS: &str = "'s',name,pg_catalog.current_setting(name),NULL FROM pg_catalog.pg_settings \
     WHERE source OPERATOR(pg_catalog.=) 'session'";
+/// What these change is the session's again when the question has been answered.
+const AS_LOGIN: &str = "'i',pg_catalog.set_config('session_authorization',NULL,true),NULL,NULL \
+    WHERE pg_catalog.current_setting('session_authorization') OPERATOR(pg_catalog.<>) LOGIN";
+const WITHOUT_ROLE: &str = "'i',pg_catalog.set_config('role','none',true),NULL,NULL \
+    WHERE pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none'";
 const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
     FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
 /// The key of an advisory lock, as those say it who take one.

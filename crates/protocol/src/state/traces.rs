@@ -331,6 +331,14 @@ impl Traces {
         certain.fold(self.touched, |all, class| all | class.touches)
     }
 
+    /// Whether it may have become somebody else.
+    #[must_use]
+    pub fn may_be_another(&self) -> bool {
+        self.touched.has(Touches::ANY_SETTING)
+            || self.names.contains(ROLE)
+            || self.names.contains(SESSION_AUTHORIZATION)
+    }
+
     /// Whether it has said itself, since that was last known, that it changes what texts mean.
     #[must_use]
     pub fn sets_meaning(&self) -> bool {

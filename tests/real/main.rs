@@ -27,6 +27,7 @@ mod logins;
 mod lookups;
 mod losses;
 mod meaning;
+mod names;
 mod orders;
 mod peers;
 mod pins;
@@ -167,6 +168,10 @@ fn list() -> Vec<Entry> {
         habits::each_alone_is_what_it_would_be_on_a_direct_connection,
         habits::all_together_are_what_they_would_be_on_direct_connections,
         alike::random_sessions_are_what_they_would_be_on_a_direct_connection,
+        names::what_the_protocol_has_prepared_is_executed_and_explained_by_sql,
+        names::names_of_the_protocol_and_of_sql_are_one,
+        names::a_text_in_pieces_uses_names_of_the_protocol,
+        names::what_a_statement_sets_follows_who_executes_it_by_sql,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,
         prepared::clients_share_what_they_prepare_and_not_its_names,
         prepared::what_is_read_when_it_is_prepared_is_read_for_each_client,

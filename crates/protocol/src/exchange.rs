@@ -614,6 +614,13 @@ impl Exchange {
         matches!(behind.next(), Some(Owed::Batch { .. } | Owed::Step(_)))
     }
 
+    /// How many `ReadyForQuery` are to come for what has been sent.
+    #[must_use]
+    pub fn count_ready(&self) -> usize {
+        let is_ready = |owed: &&Owed| matches!(owed, Owed::Query | Owed::Function | Owed::Sync | Owed::Ours);
+        self.owed.iter().filter(is_ready).count()
+    }
+
     /// The transaction status that the server told last.
     #[must_use]
     pub fn status(&self) -> TxStatus {

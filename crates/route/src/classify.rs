@@ -14,7 +14,7 @@ use crate::configured::{Configured, LocalCalls};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::meaning;
 use crate::numbers::{self, Numbers};
-use crate::prepare::prepared;
+use crate::prepare::{explained, named, prepared};
 use crate::setting::{self, Change, Meaning};
 use crate::shape::shape;
 use crate::split::Split;
@@ -34,6 +34,8 @@ pub struct Class {
     pub takes: Touches,
     /// Whether it changes what other texts mean, be it only until its transaction ends.
     pub sets_locally: bool,
+    /// The names of prepared statements that it says.
+    pub statements: Box<[Box<str>]>,
     /// What it does with the numbers that its session has drawn from sequences.
     pub numbers: Numbers,
     /// The text without its values, if it touches anything: for people.
@@ -156,12 +158,13 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     }
     let reader = Reader { dialect, knowledge };
     let (mut takes, mut sets_locally, mut numbers) = (Touches::NOTHING, false, Numbers::default());
-    let mut acts = Vec::new();
+    let (mut acts, mut statements) = (Vec::new(), Vec::<Box<str>>::new());
     for range in split.statements() {
         let words = Words::new(text, &tokens[range], dialect.encoding);
         takes |= taken(&words);
         sets_locally |= meaning::sets_locally(&words);
         numbers = numbers.and_then(numbers::of(&words));
+        statements.extend(named(&words).map(Into::into));
         acts.push(reader.act(words));
     }
     if let [Act::Prepare { name, sql, .. }] = &mut acts[..] {
@@ -169,7 +172,8 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         *sql = text.and_then(|text| prepared(text, name)).map(Into::into);
     }
     let touches = all_touched(&acts);
-    let class = Class { acts: acts.into(), touches, takes, sets_locally, numbers, ..Class::default() };
+    let (acts, statements) = (acts.into(), statements.into());
+    let class = Class { acts, touches, takes, sets_locally, statements, numbers, ..Class::default() };
     if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
 }
 
@@ -330,10 +334,7 @@ impl Reader<'_> {
             b"commit" | b"end" | b"rollback" | b"abort" | b"savepoint" | b"release" => control(words),
             b"prepare" if words.is(1, "transaction") => Act::Transaction(Control::Commit { chain: false }),
             b"prepare" => self.prepare(words),
-            b"execute" => match words.unquoted(1) {
-                Some(name) if words.is_name(1) => self.with_calls(words, Act::Execute { name: name.into() }),
-                _ => Act::other(Touches::ANYTHING),
-            },
+            b"execute" => self.execute(words),
             b"deallocate" => deallocate(&words),
             b"set" => changed(setting::set(&words)),
             b"reset" => setting::reset(&words).map_or(Act::ResetAll, changed),
@@ -437,6 +438,14 @@ impl Reader<'_> {
         Act::Prepare { name: name.into(), touches, sql: None }
     }
 
+    /// What it does is known to who has seen it prepared.
+    fn execute(&self, words: Words<'_>) -> Act {
+        match words.unquoted(1) {
+            Some(name) if words.is_name(1) => self.with_calls(words, Act::Execute { name: name.into() }),
+            _ => Act::other(Touches::ANYTHING),
+        }
+    }
+
     fn declare(&self, words: Words<'_>) -> Act {
         let query = (1..words.end()).find(|&at| words.is(at, "for")).unwrap_or(words.end());
         let is_held = (1..query).any(|at| words.are(at, &["with", "hold"]));
@@ -447,21 +456,13 @@ impl Reader<'_> {
     }
 
     fn explain(&self, words: Words<'_>) -> Act {
-        let mut at = 1;
-        if words.is_symbol(at, b"(") && !is_query(&words.from(at + 1)) {
-            // Options hold no parentheses of their own.
-            at = (at..words.end()).find(|&at| words.is_symbol(at, b")")).unwrap_or(at) + 1;
-        }
-        while words.is_one_of(at, &["analyze", "analyse", "verbose"]) {
-            at += 1;
-        }
-        let words = words.from(at);
+        let words = words.from(explained(&words));
         match () {
             () if is_query(&words) || words.is(0, "refresh") => self.query(words),
             () if words.is(0, "declare") => self.declare(words),
             () if words.is(0, "create") => self.define(words),
-            // EXECUTE: what that does is known to who has seen it prepared. Nothing else can be explained (`ExplainableStmt` in
-            // `parser/gram.y`), least of all another EXPLAIN.
+            () if words.is(0, "execute") => self.execute(words),
+            // Nothing else can be explained (`ExplainableStmt` in `parser/gram.y`), least of all another EXPLAIN.
             () => Act::other(Touches::ANYTHING),
         }
     }
@@ -579,7 +580,7 @@ fn control(words: Words<'_>) -> Act {
 }
 
 /// Whether a statement reads or writes tables: what can be prepared, and explained.
-fn is_query(words: &Words<'_>) -> bool {
+pub(crate) fn is_query(words: &Words<'_>) -> bool {
     words.is_symbol(0, b"(") || words.is_one_of(0, &QUERIES)
 }
 

@@ -160,7 +160,7 @@ fn what_the_session_keeps_is_named() {
         ("DO LANGUAGE plpython3u $$ x() $$", Touches::ANYTHING),
         ("DO 'BEGIN SET x.y = 1; END' LANGUAGE plpgsql", Touches::ANYTHING),
         ("CREATE TABLE t AS EXECUTE p", Touches::ANYTHING),
-        ("EXPLAIN ANALYZE EXECUTE p", Touches::ANYTHING),
+        ("EXPLAIN ANALYZE EXECUTE p", Touches::STATEMENTS),
         ("EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1", Touches::TEMPORARY),
         ("EXPLAIN (ANALYZE) DECLARE c CURSOR WITH HOLD FOR SELECT 1", Touches::CURSORS),
         ("EXPLAIN ANALYZE (SELECT pg_advisory_lock(1))", Touches::LOCKS),

@@ -4,6 +4,7 @@
 //! in reading it.
 //! Not here: what such a statement may touch (`classify`).
 
+use crate::classify::is_query;
 use crate::lexer::{Dialect, Kind, Token};
 use crate::split::Split;
 use crate::words::Words;
@@ -62,6 +63,39 @@ pub fn deallocated(text: &[u8], dialect: Dialect) -> Option<String> {
     words.unquoted(at).filter(|_| is_one && !is_all)
 }
 
+/// The name of the prepared statement that a statement is about: one that it makes, executes, explains or drops.
+pub(crate) fn named(words: &Words<'_>) -> Option<String> {
+    let at = match () {
+        () if words.is(0, "prepare") && words.is(1, "transaction") => return None,
+        () if words.is_one_of(0, &["prepare", "execute"]) => 1,
+        () if words.is(0, "deallocate") => {
+            let at = if words.is(1, "prepare") && words.end() == 3 { 2 } else { 1 };
+            let is_all = words.kind(at) == Some(Kind::Word) && words.is(at, "all");
+            return words.unquoted(at).filter(|_| words.is_name(at) && !is_all);
+        }
+        () if words.is_one_of(0, &["explain", "create"]) => {
+            let first = if words.is(0, "explain") { explained(words) } else { 0 };
+            let is_it = |&at: &usize| words.is(at, "execute") && (at == first || words.is(at - 1, "as"));
+            (first..words.end()).find(is_it)? + 1
+        }
+        () => return None,
+    };
+    words.unquoted(at).filter(|_| words.is_name(at))
+}
+
+/// Where in an `EXPLAIN` the statement begins that it explains.
+pub(crate) fn explained(words: &Words<'_>) -> usize {
+    let mut at = 1;
+    if words.is_symbol(at, b"(") && !is_query(&words.from(at + 1)) {
+        // Options hold no parentheses of their own.
+        at = (at..words.end()).find(|&at| words.is_symbol(at, b")")).unwrap_or(at) + 1;
+    }
+    while words.is_one_of(at, &["analyze", "analyse", "verbose"]) {
+        at += 1;
+    }
+    at
+}
+
 const DEALLOCATE: &[u8] = b"deallocate";
 
 /// Words for a time that is looked up when they are read (`datetktbl` in `utils/adt/datetime.c`).
@@ -102,6 +136,24 @@ mod tests {
             ("select 1", None),
         ] {
             assert_eq!(deallocated(text.as_bytes(), Dialect::default()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_names_are_known_that_a_text_says() {
+        for (text, expected) in [
+            ("execute a", &["a"][..]),
+            ("EXPLAIN (VERBOSE, FORMAT JSON) EXECUTE \"A b\"(NULL, (select 1))", &["A b"]),
+            ("explain analyze verbose execute a", &["a"]),
+            ("explain create table t as execute a", &["a"]),
+            ("create temp table t on commit drop as execute a(1)", &["a"]),
+            ("prepare a as select 1; select 2; execute b; deallocate prepare c; deallocate d", &["a", "b", "c", "d"]),
+            ("deallocate \"all\"", &["all"]),
+            ("deallocate all; prepare transaction 'x'; explain select 1; create table execute (a int)", &[]),
+            ("select execute(a)", &[]),
+        ] {
+            let class = crate::classify(text.as_bytes(), Dialect::default(), None);
+            assert_eq!(class.statements.iter().map(|name| &**name).collect::<Vec<_>>(), expected, "{text}");
         }
     }
 

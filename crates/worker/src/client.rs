@@ -461,6 +461,11 @@ impl<I: Io> Worker<I> {
                     server.told_by.doubt();
                 }
                 reading.read(ready, following.library, &piece, bytes);
+                if let Some(class) = reading.says_names()
+                    && following.brings(&mut self.io, ready, server, &chunk, start, &piece, &class)
+                {
+                    start = piece.range.start;
+                }
                 if let Some(asking) = ready.counting.asking() {
                     reading.note_asker(ready.user);
                     let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
@@ -470,6 +475,11 @@ impl<I: Io> Worker<I> {
                         server.forget_numbers(&mut self.io, key);
                     }
                 }
+            }
+            if is_query_refused && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
+                ready.fate = Fate::Drop;
+                fault = Some(Fault::QueryDisallowed);
+                break;
             }
             let was_at_rest = server.exchange.owes_client_nothing();
             let taken = following.take(&mut self.io, ready, server, &chunk, start, &piece);
@@ -488,11 +498,6 @@ impl<I: Io> Worker<I> {
             if let Part::First { carried, .. } = piece.part {
                 if piece.kind == frontend::TERMINATE {
                     leaves = true;
-                    break;
-                }
-                if piece.kind == frontend::QUERY && is_query_refused {
-                    ready.fate = Fate::Drop;
-                    fault = Some(Fault::QueryDisallowed);
                     break;
                 }
                 ready.fate = match server.exchange.asked(piece.kind) {

@@ -127,8 +127,8 @@ impl<I: Io> Worker<I> {
         let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == ready.vars.get(name);
         let vars_differ = differs && !is_namesake;
         let overrides_differ = differ(server, ready) && !planted::is(Planted::StateOfAnother);
-        let mut out = Vec::new();
-        if overrides_differ && !vars_differ && !forgets && self.needs_nothing(server_key, client_key) {
+        let has_own = server.stock.has_own();
+        if overrides_differ && !vars_differ && !forgets && !has_own && self.needs_nothing(server_key, client_key) {
             self.lend_untold(server_key, client_key);
             return;
         }
@@ -138,7 +138,12 @@ impl<I: Io> Worker<I> {
         let hasty = server.overrides.as_mut().filter(|overrides| overrides_differ && overrides.is_hasty());
         let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
         server.was_hasty = calming.is_some();
-        let goes_along = !server.was_hasty && (overrides_differ || vars_differ) && !forgets && ready.says_one_request();
+        let (mut closing, mut out) = (Vec::new(), Vec::new());
+        if has_own {
+            server.stock.close_own(&mut server.exchange, &mut closing);
+        }
+        let may_go_along = !server.was_hasty && !forgets && closing.is_empty();
+        let goes_along = may_go_along && (overrides_differ || vars_differ) && ready.says_one_request();
         let answers = match goes_along {
             true => tell_along(server, ready, tracked, &mut out),
             false => None,
@@ -162,6 +167,7 @@ impl<I: Io> Worker<I> {
                 server.exchange.asks_ours();
             }
             server.preparing = statements.into_iter().map(|(what, _)| what).collect();
+            out.splice(..0, closing);
         }
         // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
         server.overrides.clone_from(&ready.overrides);

@@ -18,6 +18,7 @@ use wire::{Piece, frontend, write};
 
 use crate::client::Ready;
 use crate::learned::Learned;
+use crate::statements::may_be_by_sql;
 
 /// As much of a message as has come, of one that cannot be read by its beginning.
 #[derive(Debug)]
@@ -103,6 +104,8 @@ pub(crate) struct Reading<'a> {
     learned: &'a mut Learned,
     dialect: Dialect,
     now: Time,
+    /// What says names of prepared statements, if the last message does, or what it binds.
+    says_names: Option<Rc<Class>>,
 }
 
 impl<'a> Reading<'a> {
@@ -117,7 +120,18 @@ impl<'a> Reading<'a> {
         learned.trust(unseen == Unseen::Ignore, scopes);
         learned.forget_old(now, scopes);
         let dialect = texts.dialect(&ready.vars, tracked);
-        Self { texts: &mut texts.cache, learned, dialect, now }
+        Self { texts: &mut texts.cache, learned, dialect, now, says_names: None }
+    }
+
+    /// What says names of prepared statements, if the message that has been read does.
+    pub(crate) fn says_names(&mut self) -> Option<Rc<Class>> {
+        self.says_names.take()
+    }
+
+    fn note_names(&mut self, class: &Rc<Class>) {
+        if !class.statements.is_empty() {
+            self.says_names = Some(class.clone());
+        }
     }
 
     /// A program of this user asks for numbers of sequences that it has drawn in an earlier transaction.
@@ -212,6 +226,7 @@ impl<'a> Reading<'a> {
         match kind {
             frontend::QUERY => {
                 let class = self.class(ready, name(body));
+                self.note_names(&class);
                 ready.counting.said(&class);
                 let undoes = |traces: &Traces| traces.has_left_channels() || traces.has_effects();
                 let matters = class.takes_back() && ready.traces.as_ref().is_some_and(|traces| undoes(traces));
@@ -226,7 +241,9 @@ impl<'a> Reading<'a> {
             frontend::PARSE => {
                 let statement = name(body);
                 let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
+                self.note_names(&class);
                 let counts = class.numbers.are_read || self.learned.asks_for_numbers(ready.user);
+                let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(ready, name));
                 let is_noted = counts && !class.numbers.is_nothing();
                 ready.counting.given(&class, is_noted);
                 if !class.is_harmless()
@@ -238,7 +255,10 @@ impl<'a> Reading<'a> {
                     if traces(ready).has_left_channels() && class.takes_back() {
                         traces(ready).taken_back();
                     }
-                    traces(ready).given(statement.unwrap_or_default(), &class, counts);
+                    match is_taken {
+                        true => traces(ready).given_twice(statement.unwrap_or_default(), &class),
+                        false => traces(ready).given(statement.unwrap_or_default(), &class, counts),
+                    }
                 }
             }
             frontend::EXECUTE if ready.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
@@ -254,7 +274,11 @@ impl<'a> Reading<'a> {
                 // Without traces it has prepared nothing that matters.
                 let class = match (&mut ready.traces, bound(body)) {
                     (None, _) => None,
-                    (Some(traces), Some(statement)) => traces.bound(name(body).unwrap_or_default(), statement),
+                    (Some(traces), Some(statement)) => {
+                        let names = &ready.names;
+                        let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
+                        traces.bound(name(body).unwrap_or_default(), statement, is_own)
+                    }
                     // The server will say that this is none.
                     (Some(traces), None) => {
                         traces.unheard();
@@ -262,7 +286,10 @@ impl<'a> Reading<'a> {
                     }
                 };
                 match class {
-                    Some(class) => ready.counting.said(&class),
+                    Some(class) => {
+                        self.note_names(&class);
+                        ready.counting.said(&class);
+                    }
                     None => ready.counting.bound(),
                 }
             }
@@ -288,8 +315,10 @@ impl<'a> Reading<'a> {
             self.learned.mention(class.mentions.iter().map(|name| &**name));
         }
         match class.numbers {
-            // Who asks for numbers does so most likely in whatever way it is read.
-            numbers if is_in_doubt => Rc::new(Class { numbers, ..Class::unread() }),
+            // Who asks for numbers, or says names of statements, does so most likely in whatever way it is read.
+            numbers if is_in_doubt => {
+                Rc::new(Class { numbers, statements: class.statements.clone(), ..Class::unread() })
+            }
             numbers if numbers.are_drawn && class.shape.is_empty() && self.learned.asks_for_numbers(ready.user) => {
                 Rc::new(Class { shape: route::shape_of(text, self.dialect), ..(*class).clone() })
             }
@@ -332,6 +361,11 @@ fn is_enough(kind: u8, body: &[u8]) -> bool {
 /// The statement that a Bind is of.
 pub(crate) fn bound(body: &[u8]) -> Option<&[u8]> {
     name_behind(body, name(body)?.len() + 1)
+}
+
+/// Whether a client has given this name already: most likely it is refused to whatever else it is given to.
+fn is_taken(ready: &Ready, name: &[u8]) -> bool {
+    ready.names.as_ref().is_some_and(|names| names.has(name)) || may_be_by_sql(ready, name)
 }
 
 fn traces(ready: &mut Ready) -> &mut Traces {

@@ -297,6 +297,9 @@ impl<I: Io> Worker<I> {
                 if server.again.is_sent() && !was_ours {
                     server.again.answered(piece.kind, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
                 }
+                if piece.kind == backend::READY_FOR_QUERY && server.stock.is_dropping() {
+                    server.stock.drops_end();
+                }
                 if server.exchange.has_outcome() {
                     self.settle_statements(key);
                 }
@@ -512,6 +515,9 @@ impl<I: Io> Worker<I> {
         let notice = Notice::parse(body);
         if is_ours && self.cannot_prepare(key, &notice) {
             return;
+        }
+        if let Some(server) = self.servers.get_mut(key).filter(|server| is_ours && server.stock.has_own()) {
+            server.stock.doubt_own();
         }
         let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);

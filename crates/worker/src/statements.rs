@@ -10,10 +10,12 @@ use base::Key;
 use pool::{Mode, PoolKey, ServerKey};
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
-use protocol::prepared::{self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Moment, Names, Sides, Tally, Way};
+use protocol::prepared::{
+    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Library, Moment, Names, Said, Sides, Tally, Way,
+};
 use protocol::vars::Tracked;
 use reactor::{Chunk, Io, Level};
-use route::Dialect;
+use route::{Act, Class, Dialect, Touches};
 use wire::backend::{self, TxStatus};
 use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
@@ -97,13 +99,15 @@ impl Following<'_> {
                 self.end_of_chunk(ready, chunk.bytes());
                 Taken::Not
             }
+            // Names that it may say are looked for when it is whole, before the server has any of it.
+            Part::First { body_bytes, .. }
+                if piece.kind == frontend::QUERY && self.may_say_names(ready, server, piece) =>
+            {
+                send_part(io, server.conn, chunk, start..piece.range.start);
+                self.collect(ready, piece, &chunk.bytes()[piece.body.clone()], body_bytes as usize)
+            }
             Part::First { .. } if piece.kind == frontend::QUERY => {
-                if ready.unnamed.is_kept() {
-                    ready.unnamed.forget();
-                }
-                if let Some(names) = ready.names.as_mut().filter(|names| names.has_unnamed()) {
-                    names.forget_unnamed();
-                }
+                forget_unnamed(ready);
                 Taken::Not
             }
             Part::First { .. } if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() => {
@@ -144,6 +148,42 @@ impl Following<'_> {
         server.exchange.asks_ours();
         write::query(&mut out, "DEALLOCATE TRUNKLINE_GONE");
         server.exchange.asked(frontend::QUERY);
+        server.again.forget();
+        send_part(io, server.conn, chunk, start..piece.range.start);
+        io.send(server.conn, out.into());
+        true
+    }
+
+    /// What a message says, or binds, has names of statements in it, which mean the same to SQL as to the protocol: the server is made to have
+    /// under these names what its client has prepared by the protocol. Whether something has been sent, behind what stands before the message.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn brings<I: Io>(
+        &mut self,
+        io: &mut I,
+        ready: &mut Ready,
+        server: &mut Server,
+        chunk: &Chunk,
+        start: usize,
+        piece: &Piece,
+        class: &Class,
+    ) -> bool {
+        let is_unsent = matches!(piece.part, Part::First { .. }) || ready.fate == Fate::Collect;
+        let is_fit = self.max > 0 && is_unsent && server.exchange.status() != TxStatus::Failed;
+        let Some(names) = ready.names.as_mut().filter(|_| is_fit) else { return false };
+        let executed = ready.traces.as_ref().map(|traces| traces.executed_by(class)).unwrap_or_default();
+        let all = || [class].into_iter().chain(executed.iter().map(|class| &**class));
+        let drops = all().flat_map(|class| &class.acts).filter_map(|act| match act {
+            Act::Deallocate { name: Some(name) } if piece.kind != frontend::PARSE => Some(&**name),
+            _ => None,
+        });
+        let names_said = all().flat_map(|class| &class.statements).map(|name| &**name);
+        let is_query = piece.kind == frontend::QUERY;
+        let said = Said { names: names_said.collect(), drops: drops.collect(), is_query };
+        let mut out = Vec::new();
+        server.stock.bring_own(&said, names, &mut server.exchange, &mut out);
+        if out.is_empty() {
+            return false;
+        }
         server.again.forget();
         send_part(io, server.conn, chunk, start..piece.range.start);
         io.send(server.conn, out.into());
@@ -275,6 +315,13 @@ impl Following<'_> {
         }
     }
 
+    /// Whether a simple query, of which the beginning has come, may say names of statements that its client has prepared by the protocol.
+    fn may_say_names(&self, ready: &Ready, server: &Server, piece: &Piece) -> bool {
+        let is_short = matches!(piece.part, Part::First { body_bytes, .. } if body_bytes as usize <= SAYING_BYTES_MAX);
+        let has_names = ready.names.as_ref().is_some_and(|names| names.count() > 0);
+        self.max > 0 && self.follows && has_names && is_short && !piece.is_whole() && is_read(server)
+    }
+
     fn collect(&mut self, ready: &mut Ready, piece: &Piece, body: &[u8], body_bytes: usize) -> Taken {
         // What is claimed and has not come takes no room from others; what can never have room is not waited for.
         let may_fit = piece.kind != frontend::PARSE || body_bytes <= HELD_BYTES_MAX;
@@ -300,7 +347,10 @@ impl Following<'_> {
             return wrong(ready, Fault::StatementsFull);
         }
         collected.bytes.extend_from_slice(&chunk.bytes()[piece.body.clone()]);
-        let head = if is_read(server) {
+        let is_query = piece.kind == frontend::QUERY;
+        let head = if is_query && collected.bytes.len() < collected.body_bytes {
+            Ok(Head::More)
+        } else if is_read(server) && !is_query {
             prepared::look(piece.kind, &collected.bytes, collected.body_bytes)
         } else {
             // The server has begun to skip, or to read a COPY.
@@ -315,6 +365,10 @@ impl Following<'_> {
         drop(charge);
         let mut out = Vec::new();
         let way = match head {
+            Ok(Head::Plain) if is_query => {
+                forget_unnamed(ready);
+                Ok(Way::AsItIs)
+            }
             Ok(Head::Plain) if is_read(server) => {
                 self.plain(ready, server, piece.kind, bytes, (Extent::of(bytes, body_bytes), body_bytes), &mut out)
             }
@@ -348,7 +402,12 @@ impl Following<'_> {
         body_bytes: usize,
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
+        let is_by_sql = self.follows && may_be_by_sql(ready, ask.name());
         let names: &mut Names = ready.names.get_or_insert_default();
+        if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
+            // It is asked what that has left.
+            ready.traces.get_or_insert_default().doubt(Touches::STATEMENTS);
+        }
         let is_settled = ready.traces.as_ref().is_none_or(|traces| !traces.is_meaning_in_doubt());
         let dialect = names.dialect(&ready.vars, self.tracked, ready.overrides.as_ref());
         let mut sides = Sides {
@@ -357,6 +416,7 @@ impl Following<'_> {
             exchange: &mut server.exchange,
             dialect,
             is_settled,
+            is_by_sql,
             max: self.max,
             follows: self.follows,
             moment: self.moment,
@@ -365,6 +425,28 @@ impl Following<'_> {
         };
         server.stock.ask(ask, body_bytes, &mut sides)
     }
+}
+
+/// A simple query gives the statement without a name up.
+fn forget_unnamed(ready: &mut Ready) {
+    if ready.unnamed.is_kept() {
+        ready.unnamed.forget();
+    }
+    if let Some(names) = ready.names.as_mut().filter(|names| names.has_unnamed()) {
+        names.forget_unnamed();
+    }
+}
+
+/// Whether a client may have prepared a statement of this name by SQL.
+pub(crate) fn may_be_by_sql(ready: &Ready, name: &[u8]) -> bool {
+    if ready.overrides.is_none() && ready.traces.is_none() {
+        return false;
+    }
+    let is_carried = |name: &str| {
+        ready.overrides.as_ref().is_some_and(|overrides| overrides.statements().get(name).is_some())
+            || ready.traces.as_ref().is_some_and(|traces| traces.may_have_prepared(name))
+    };
+    std::str::from_utf8(name).is_ok_and(is_carried)
 }
 
 /// Whether the server reads what it is sent now as messages of the extended protocol.
@@ -428,6 +510,13 @@ impl<I: Io> Worker<I> {
         server.stock.drop_all(client.and_then(names));
     }
 
+    /// The server has said that a statement is gone that its client has dropped by SQL.
+    pub(crate) fn statement_dropped(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key).filter(|server| server.stock.is_dropping()) else { return };
+        let client = server.client().and_then(|client| self.clients.get_mut(client));
+        server.stock.dropped(client.and_then(names));
+    }
+
     /// It cannot be told any more which answer is whose.
     pub(crate) fn statements_lost(&mut self, key: ServerKey) {
         let client = self.servers.get(key).and_then(Server::client);
@@ -464,3 +553,6 @@ pub(crate) fn reworded_for(client: &mut Client, body: &[u8]) -> Option<Box<[u8]>
     write::message(&mut error, backend::ERROR_RESPONSE, |out| out.extend_from_slice(&body));
     Some(error.into())
 }
+
+/// A longer simple query that comes in pieces is not kept until it is whole: the server is told what its names mean only by shorter ones.
+const SAYING_BYTES_MAX: usize = 8192;

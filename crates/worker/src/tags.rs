@@ -13,7 +13,7 @@ use crate::turn::Worker;
 impl<I: Io> Worker<I> {
     /// Whether this is, or may be, a tag that says that all statements are gone, or that a transaction may have been rolled back.
     pub(crate) fn has_tag_to_read(&self, key: ServerKey, piece: &Piece, bytes: &[u8]) -> bool {
-        let tags = || DROPS_STATEMENTS.iter().chain(&ENDS_TRANSACTIONS);
+        let tags = || DROPS_STATEMENTS.iter().chain(&ENDS_TRANSACTIONS).chain(&DROPS_ONE);
         if piece.is_whole() {
             return tags().any(|tag| **tag == bytes[piece.body.clone()]);
         }
@@ -38,6 +38,9 @@ impl<I: Io> Worker<I> {
         if DROPS_STATEMENTS.contains(&body) {
             self.statements_dropped(key);
         }
+        if DROPS_ONE.contains(&body) {
+            self.statement_dropped(key);
+        }
         if ENDS_TRANSACTIONS.contains(&body)
             && let Some(server) = self.servers.get(key).filter(|server| !server.exchange.is_ours())
             && let Some(client) = server.client()
@@ -51,5 +54,7 @@ impl<I: Io> Worker<I> {
 
 /// The tags of commands that drop all prepared statements.
 const DROPS_STATEMENTS: [&[u8]; 2] = [b"DISCARD ALL\0", b"DEALLOCATE ALL\0"];
+/// The tag of a command that drops one.
+const DROPS_ONE: [&[u8]; 1] = [b"DEALLOCATE\0"];
 /// The tags of commands that take back what was done in a transaction, or may begin another in the middle of what a client has sent.
 const ENDS_TRANSACTIONS: [&[u8]; 3] = [b"ROLLBACK\0", b"CALL\0", b"DO\0"];

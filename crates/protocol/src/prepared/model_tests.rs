@@ -148,6 +148,7 @@ impl Stage {
             exchange: &mut server.exchange,
             dialect,
             is_settled: true,
+            is_by_sql: false,
             max: self.max,
             follows: false,
             tally: &mut tally,

@@ -96,7 +96,9 @@ impl Names {
         })
     }
 
-    pub(super) fn has(&self, name: &[u8]) -> bool {
+    /// Whether there is one of this name.
+    #[must_use]
+    pub fn has(&self, name: &[u8]) -> bool {
         self.named.contains_key(name)
     }
 

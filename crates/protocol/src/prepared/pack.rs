@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::library::{Library, Statement};
 use super::names::{Named, Names};
+use super::own::Held as Own;
 use super::stock::{Held, Moment, Pending, State, Stock};
 use crate::pack::Packed;
 
@@ -119,6 +120,9 @@ pub struct PackedStock {
     taken: Vec<u64>,
     clock: u64,
     loan: u64,
+    /// What it may have under names of its client's.
+    #[serde(default)]
+    own: Vec<Packed>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -159,7 +163,9 @@ impl PackedPending {
             Pending::Close { id, epoch, was } => {
                 Self::Close { id: *id, epoch: *epoch, was: was.as_ref().map(|was| PackedHeld::new(was, gathered)) }
             }
-            Pending::Unnamed => Self::Unnamed,
+            // It is in doubt there in any case.
+            Pending::Own { name, step: step @ 1.., .. } => Self::Found { step: *step, name: (&**name).into() },
+            Pending::Unnamed | Pending::Own { .. } => Self::Unnamed,
             Pending::Twice { name } => Self::Twice { name: (&**name).into() },
             Pending::Found { step, name } => Self::Found { step: *step, name: (&**name).into() },
             Pending::Dropped { name, was } => {
@@ -195,13 +201,15 @@ impl Stock {
             taken: self.taken.clone(),
             clock: self.clock,
             loan: self.loan,
+            own: self.own.names.keys().map(|name| (&**name).into()).collect(),
         }
     }
 
     /// From a value.
     pub fn unpack(packed: PackedStock, from: &mut Unpacking<'_>) -> Option<Self> {
-        let PackedStock { held, pending, taken, clock, loan } = packed;
+        let PackedStock { held, pending, taken, clock, loan, own } = packed;
         let mut stock = Self { taken, clock, loan, ..Self::default() };
+        stock.own.names = own.into_iter().map(|Packed(name)| (name.into(), Own::DOUBTED)).collect();
         for held in held {
             stock.put(held.unpack(from)?);
         }
@@ -232,6 +240,7 @@ mod tests {
                     exchange,
                     dialect,
                     is_settled: true,
+                    is_by_sql: false,
                     max: 10,
                     follows: false,
                     moment: Moment::default(),
@@ -286,6 +295,7 @@ mod tests {
             exchange: &mut exchange,
             dialect,
             is_settled: true,
+            is_by_sql: false,
             moment: Moment::default(),
             max: 10,
             follows: false,

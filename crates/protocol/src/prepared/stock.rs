@@ -17,6 +17,7 @@ use wire::{backend, frontend, write};
 use super::library::{Library, Statement};
 use super::look::Ask;
 use super::names::{Named, Names};
+use super::own::Own;
 use super::{Bytes, Tally, is_ours};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
@@ -31,6 +32,8 @@ pub struct Stock {
     pub(super) pending: VecDeque<Pending>,
     /// Statements that the server had under our names, though not from us.
     pub(super) taken: Vec<u64>,
+    /// Those that it has under names of its client's.
+    pub(super) own: Own,
     /// Counts uses and steps.
     pub(super) clock: u64,
     /// Counts loans.
@@ -89,6 +92,8 @@ pub(super) enum Pending {
     Dropped { name: Rc<[u8]>, was: Option<Named> },
     /// A Parse or a Close of the statement without a name, which belongs to nobody for long.
     Unnamed,
+    /// A Parse under the name of a client, or a Close of that. `step` is 0, unless it is the client that gives it.
+    Own { name: Rc<[u8]>, statement: Option<u64>, step: u64 },
 }
 
 impl Pending {
@@ -97,8 +102,9 @@ impl Pending {
         match self {
             Self::Parse { name, .. } => name.as_ref(),
             Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
+            Self::Own { name, step: 1.., .. } => Some(name),
             // The name is there already, and stays.
-            Self::Twice { .. } | Self::Close { .. } | Self::Unnamed => None,
+            Self::Twice { .. } | Self::Close { .. } | Self::Unnamed | Self::Own { .. } => None,
         }
     }
 
@@ -124,6 +130,8 @@ pub struct Sides<'a> {
     pub dialect: Rc<[u8]>,
     /// Whether they are known: not where its open transaction may have changed some. What is read then is nobody else's.
     pub is_settled: bool,
+    /// Whether the client may have prepared a statement of this name by SQL.
+    pub is_by_sql: bool,
     /// `max_prepared_statements`, not 0.
     pub max: usize,
     /// Whether the session of the server is that of the client: then it is for the server to say that there is no such statement.
@@ -170,6 +178,8 @@ impl Stock {
     pub fn ask(&mut self, ask: Ask<'_>, body_bytes: usize, sides: &mut Sides<'_>) -> Result<Way, Fault> {
         match ask {
             Ask::Parse { name, text } => self.parse(name, text, sides)?,
+            // It is for the server to know.
+            Ask::Close { name } if sides.is_by_sql && !sides.names.has(name) => return Ok(Way::AsItIs),
             Ask::Close { name } => self.close(name, sides)?,
             Ask::Describe { name } => {
                 let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
@@ -213,6 +223,8 @@ impl Stock {
             sides.names.remove(name);
         } else if sides.names.has(name) {
             return self.parse_twice(name, sides);
+        } else if sides.is_by_sql && sides.exchange.may_step() {
+            return self.parse_own(name, text, sides);
         }
         let may_step = sides.exchange.may_step();
         let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
@@ -288,11 +300,16 @@ impl Stock {
             .map_err(|()| Fault::StatementsFull)?;
         let Some((statement, named_by)) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
+            self.clear_own(name, sides);
             return match is_server_s || sides.follows && !is_ours(name) {
                 true => Ok(None),
                 false => Err(Fault::StatementUnknown { name: shown(name) }),
             };
         };
+        if named_by != 0 && self.gives_own(name) {
+            // The server has it under that name, whoever has given it.
+            return Ok(None);
+        }
         let has = self.has(&statement, named_by, sides.exchange.epoch());
         // Where nothing can be sent unseen, the server is to say that it has no such statement.
         if !has && sides.exchange.may_step() {
@@ -398,6 +415,10 @@ impl Stock {
                 }
                 return;
             }
+            Pending::Own { name, statement, step } => {
+                self.own.done(&name, statement, step > 0);
+                (step, (step > 0).then_some(name))
+            }
             Pending::Close { .. } | Pending::Dropped { .. } | Pending::Unnamed => return,
         };
         let (Some(names), Some(name)) = (names, name) else { return };
@@ -419,6 +440,10 @@ impl Stock {
                 (step, name)
             }
             Pending::Found { step, name } => (step, Some(name)),
+            Pending::Own { name, step, .. } => {
+                self.own.undone(&name, step > 0);
+                (step, (step > 0).then_some(name))
+            }
             Pending::Twice { name } => {
                 // The first of several is undone last, and the others are skipped.
                 if let Some(names) = names {
@@ -486,7 +511,8 @@ impl Stock {
     fn never_closed(&mut self, id: u64, still: Held) {
         let next = self.pending.iter_mut().find(|pending| match pending {
             Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
-            Pending::Found { .. } | Pending::Twice { .. } | Pending::Dropped { .. } | Pending::Unnamed => false,
+            Pending::Found { .. } | Pending::Twice { .. } | Pending::Dropped { .. } => false,
+            Pending::Unnamed | Pending::Own { .. } => false,
         });
         match next {
             Some(Pending::Close { was, .. }) => *was = Some(still),
@@ -524,9 +550,12 @@ impl Stock {
                 | Pending::Parse { .. }
                 | Pending::Found { .. }
                 | Pending::Twice { .. }
+                | Pending::Own { .. }
                 | Pending::Unnamed => {}
             }
         }
+        // Closed all the same before somebody else comes: more may have been sent since.
+        self.doubt_own();
         if let Some(names) = names {
             names.drop_settled();
         }
@@ -544,7 +573,7 @@ impl Stock {
         Some(held)
     }
 
-    fn tick(&mut self) -> u64 {
+    pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
@@ -565,14 +594,14 @@ fn send_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
     sides.tally.server_parses += 1;
 }
 
-fn push_close(out: &mut Vec<u8>, name: &[u8]) {
+pub(super) fn push_close(out: &mut Vec<u8>, name: &[u8]) {
     write::message(out, frontend::CLOSE, |out| {
         out.push(b'S');
         push_name(out, name);
     });
 }
 
-fn push_name(out: &mut Vec<u8>, name: &[u8]) {
+pub(super) fn push_name(out: &mut Vec<u8>, name: &[u8]) {
     out.extend_from_slice(name);
     out.push(0);
 }

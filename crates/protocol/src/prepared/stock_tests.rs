@@ -54,6 +54,7 @@ impl Stage {
             exchange,
             dialect,
             is_settled: self.is_settled,
+            is_by_sql: false,
             max: self.max,
             follows: self.follows,
             tally: &mut self.tally,

@@ -66,6 +66,7 @@ impl Traces {
     pub fn said(&mut self, class: &Rc<Class>) {
         self.never_executed();
         self.note(class);
+        self.executes(class);
         if self.is_certain(class) {
             let is_something = class.acts.iter().any(Act::has_effect);
             if is_something {
@@ -77,6 +78,40 @@ impl Traces {
         if class.takes_back() {
             self.taken_back();
         }
+    }
+
+    /// A text may execute by SQL what has been prepared by the protocol, and that may do something.
+    fn executes(&mut self, class: &Class) {
+        for noted in self.executed_by(class) {
+            self.note(&noted);
+            self.touch(&noted);
+        }
+    }
+
+    /// What a text executes by SQL that has been prepared by the protocol and is of interest, and what that executes in turn.
+    #[must_use]
+    pub fn executed_by(&self, class: &Class) -> Vec<Rc<Class>> {
+        let mut all: Vec<Rc<Class>> = Vec::new();
+        if self.noted.is_empty() {
+            return all;
+        }
+        for name in &class.statements {
+            let mut next = self.noted.get(name.as_bytes());
+            // What is prepared by the protocol is one statement, and may execute one.
+            for _ in 0..EXECUTED_MAX {
+                let Some(noted) = next else { break };
+                all.push(noted.clone());
+                next = noted.statements.first().and_then(|name| self.noted.get(name.as_bytes()));
+            }
+        }
+        all
+    }
+
+    /// Whether it may have prepared a statement of this name by SQL, that is on its server.
+    #[must_use]
+    pub fn may_have_prepared(&self, name: &str) -> bool {
+        let is_held = |pin: &Pin| pin.hold.kind == Kind::Statement && *pin.hold.what == *name;
+        self.prepared_names.contains(name) || self.pins.iter().any(is_held)
     }
 
     /// Whether nothing but the text decides what has become of the session when it has succeeded.
@@ -278,8 +313,16 @@ impl Traces {
         }
     }
 
-    /// It binds a statement, and so may execute it: what is known of that.
-    pub fn bound(&mut self, portal: &[u8], statement: &[u8]) -> Option<Rc<Class>> {
+    /// It gives a name that it has given already: nobody knows which of both it means then, if either touches anything.
+    pub fn given_twice(&mut self, statement: &[u8], class: &Class) {
+        if !class.is_harmless() || class.sets_locally || self.noted.contains_key(statement) {
+            self.noted.remove(statement);
+            self.given(statement, &Rc::new(Class::unread()), false);
+        }
+    }
+
+    /// It binds a statement, and so may execute it: what is known of that. Whether it has prepared it by the protocol, `is_own` tells.
+    pub fn bound(&mut self, portal: &[u8], statement: &[u8], is_own: impl Fn() -> bool) -> Option<Rc<Class>> {
         self.never_executed();
         let class = self.noted.get(statement).cloned();
         match &class {
@@ -288,6 +331,10 @@ impl Traces {
             }
             Some(class) => self.said(class),
             None if self.is_unread => self.touched |= Touches::ANYTHING,
+            None if !self.prepared.is_nothing() && !statement.is_empty() && !is_own() => {
+                self.touched |= self.prepared;
+                self.effects_in_doubt();
+            }
             None => {}
         }
         class
@@ -506,6 +553,8 @@ const SESSION_AUTHORIZATION: &str = "session_authorization";
 const CAUSES_MAX: usize = 16;
 /// So many texts of a loan have a certain effect; more, and the server is asked.
 const CERTAIN_MAX: usize = 32;
+/// A statement that executes another that executes another is followed so far. PostgreSQL goes on until its stack is full.
+const EXECUTED_MAX: usize = 8;
 /// So many statements of one client are noted; beyond, any may be anything.
 const NOTED_MAX: usize = 1000;
 
@@ -577,7 +626,7 @@ mod tests {
         ));
         traces.given(b"s", &class, false);
         assert!(!traces.is_meaning_in_doubt());
-        assert!(traces.bound(b"", b"s").is_some());
+        assert!(traces.bound(b"", b"s", || true).is_some());
         assert!(traces.is_meaning_in_doubt() && !traces.is_marked(), "nothing of it outlives its transaction");
     }
 }

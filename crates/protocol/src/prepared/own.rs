@@ -1,0 +1,357 @@
+//! Statements that a server has under the very names that its client has given them, because texts of SQL say these names: `EXECUTE`,
+//! `DEALLOCATE`, `PREPARE` and `EXPLAIN` share one name space with the protocol.
+//!
+//! Always true: what may be there is known here until it has been closed, and it is closed before the server has another client; a name
+//! that its client has given by SQL is not among them.
+//! Not here: which texts say which names (crate `route`), the statements that clients share (`stock`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use wire::{frontend, write};
+
+use super::library::Statement;
+use super::names::{Named, Names};
+use super::stock::{NAME_BYTES, Pending, Sides, Stock, push_close, push_name, unsettled};
+use super::{Ask, Bytes};
+use crate::exchange::{Exchange, Step};
+use crate::fault::Fault;
+
+/// What one server has so.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub(super) names: BTreeMap<Rc<[u8]>, Held>,
+    /// How many of them its client is giving just now, of which the server is to say whether it has them by SQL.
+    giving: usize,
+    /// Names that its client drops by SQL, in order, each with how many `ReadyForQuery` come before the answer to that.
+    dropping: VecDeque<(usize, Rc<[u8]>)>,
+}
+
+/// What stands under a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// The number of the statement; `None` where it has been closed.
+    statement: Option<u64>,
+    /// In which epoch it was sent; `None` where nobody knows what has become of it.
+    epoch: Option<u64>,
+}
+
+impl Held {
+    /// Something that may be there, or not.
+    pub(super) const DOUBTED: Self = Self { statement: None, epoch: None };
+}
+
+/// What a text does with the statements whose names it says.
+#[derive(Debug)]
+pub struct Said<'a> {
+    /// All names that it says.
+    pub names: Vec<&'a str>,
+    /// Those that it drops, if it is executed.
+    pub drops: Vec<&'a str>,
+    /// It is a simple query: what fails before it must not have the server skip it.
+    pub is_query: bool,
+}
+
+impl Own {
+    /// The server has done what it was sent.
+    pub(super) fn done(&mut self, name: &Rc<[u8]>, statement: Option<u64>, is_given: bool) {
+        self.giving = self.giving.saturating_sub(usize::from(is_given));
+        // Or more has been sent since.
+        if statement.is_none() && self.names.get(name).is_some_and(|held| held.statement.is_none()) {
+            self.names.remove(name);
+        }
+    }
+
+    /// It has not: what was there before is there. That is nothing of the protocol's, where its client was to give it (`is_given`).
+    pub(super) fn undone(&mut self, name: &Rc<[u8]>, is_given: bool) {
+        if is_given {
+            self.giving = self.giving.saturating_sub(1);
+            self.names.remove(name);
+        } else if let Some(held) = self.names.get_mut(name) {
+            held.epoch = None;
+        }
+    }
+}
+
+impl Stock {
+    /// Whether the server may have statements under names of its client's.
+    #[must_use]
+    pub fn has_own(&self) -> bool {
+        !self.own.names.is_empty()
+    }
+
+    /// Nobody knows any more which of these it has.
+    pub fn doubt_own(&mut self) {
+        self.own.names.values_mut().for_each(|held| held.epoch = None);
+    }
+
+    /// Closes all of these, before the server has another client.
+    pub fn close_own(&mut self, exchange: &mut Exchange, out: &mut Vec<u8>) {
+        for (name, _) in std::mem::take(&mut self.own.names) {
+            push_close(out, &name);
+        }
+        self.own.dropping.clear();
+        write::bare(out, frontend::SYNC);
+        exchange.asks_ours();
+    }
+
+    /// A client is about to say a text: what the server must be sent before, so that the names in it mean there what they mean to the
+    /// client.
+    pub fn bring_own(&mut self, said: &Said<'_>, names: &Names, exchange: &mut Exchange, out: &mut Vec<u8>) {
+        if !exchange.may_step() || !exchange.is_proven() {
+            return;
+        }
+        // What is sent by itself is ended by a Sync of ours. Not in the middle of a batch of the client's, which that would end.
+        let is_alone = said.is_query && !exchange.wants_sync();
+        for name in &said.names {
+            self.bring(name.as_bytes(), names, is_alone, exchange, out);
+        }
+        if is_alone && !out.is_empty() {
+            write::bare(out, frontend::SYNC);
+            exchange.asks_ours();
+        }
+        let is_followed = said.drops.len() + self.own.dropping.len() < OWN_MAX;
+        if is_followed && said.drops.iter().any(|name| names.has(name.as_bytes())) {
+            let before = exchange.count_ready();
+            self.own.dropping.extend(said.drops.iter().map(|name| (before, name.as_bytes().into())));
+        }
+    }
+
+    /// A message that says a name goes to the server as it is: what must be sent before, if the server has something under that name that
+    /// its client has no more.
+    pub(super) fn clear_own(&mut self, name: &[u8], sides: &mut Sides<'_>) {
+        if self.own.names.contains_key(name) && sides.exchange.may_step() {
+            let mut out = Vec::new();
+            self.bring(name, sides.names, false, sides.exchange, &mut out);
+            if !out.is_empty() {
+                sides.out.push(Bytes::Own(out));
+            }
+        }
+    }
+
+    fn bring(&mut self, name: &[u8], names: &Names, is_alone: bool, exchange: &mut Exchange, out: &mut Vec<u8>) {
+        let wanted = names.named.get(name).map(|named| named.statement.clone());
+        let id = wanted.as_ref().map(|wanted| wanted.id());
+        let epoch = exchange.epoch();
+        let is_there = match self.own.names.get(name) {
+            Some(held) => {
+                let is_known = held.epoch.is_some_and(|sent| sent == epoch || exchange.owes_nothing());
+                held.statement == id && (is_known || self.gives_own(name))
+            }
+            None => id.is_none() || self.own.names.len() >= OWN_MAX || name.len() > OWN_NAME_BYTES_MAX,
+        };
+        if is_there {
+            return;
+        }
+        let name: Rc<[u8]> = name.into();
+        // To close what is not there is no error.
+        push_close(out, &name);
+        if !is_alone {
+            self.own_step(&name, None, exchange);
+        }
+        if let Some(statement) = wanted {
+            push_parse(out, &name, &statement);
+            if !is_alone {
+                self.own_step(&name, id, exchange);
+            }
+        } else if is_alone {
+            self.own.names.remove(&name);
+            return;
+        }
+        self.own.names.insert(name, Held { statement: id, epoch: Some(epoch) });
+    }
+
+    /// Whether its client is giving a name just now of which the server is to say whether it has that by SQL.
+    pub(super) fn gives_own(&self, given: &[u8]) -> bool {
+        let is_it = |pending: &Pending| matches!(pending, Pending::Own { name, step: 1.., .. } if **name == *given);
+        self.own.giving > 0 && self.pending.iter().any(is_it)
+    }
+
+    fn own_step(&mut self, name: &Rc<[u8]>, statement: Option<u64>, exchange: &mut Exchange) {
+        self.pending.push_back(Pending::Own { name: name.clone(), statement, step: 0 });
+        exchange.asked_step(Step::Hidden);
+    }
+
+    /// A client gives a name that it may have given by SQL: the server is to say whether that is so.
+    pub(super) fn parse_own(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
+        let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
+        let statement = match sides.is_settled {
+            true => sides.library.find_or_add(text, &sides.dialect),
+            false => sides.library.add(text, &unsettled(&sides.dialect)),
+        };
+        let statement = statement.ok_or(Fault::StatementsFull)?;
+        sides.tally.client_parses += 1;
+        let (name, step, id): (Rc<[u8]>, _, _) = (name.into(), self.tick(), statement.id());
+        let mut out = Vec::new();
+        push_parse(&mut out, &name, &statement);
+        sides.out.push(Bytes::Own(out));
+        sides.names.insert(name.clone(), Named { statement, step, is_reused: false, _charge: charge });
+        self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()) });
+        self.own.giving += 1;
+        self.pending.push_back(Pending::Own { name, statement: Some(id), step });
+        sides.exchange.asked_step(Step::Client);
+        Ok(())
+    }
+
+    /// Whether a client drops statements by SQL, and nobody knows yet whether it has.
+    #[must_use]
+    pub fn is_dropping(&self) -> bool {
+        !self.own.dropping.is_empty()
+    }
+
+    /// The server has dropped a statement by SQL: which, if that was one of the protocol's.
+    pub fn dropped(&mut self, names: Option<&mut Names>) {
+        if self.own.dropping.front().is_none_or(|(before, _)| *before > 0) {
+            return;
+        }
+        let Some((_, name)) = self.own.dropping.pop_front() else { return };
+        if names.is_some_and(|names| names.deallocate(&name)) {
+            self.own.names.remove(&name);
+        }
+    }
+
+    /// The server is ready: what it has not dropped by now, of what it was to, it has not.
+    pub fn drops_end(&mut self) {
+        self.own.dropping.retain(|(before, _)| *before > 0);
+        self.own.dropping.iter_mut().for_each(|(before, _)| *before -= 1);
+    }
+}
+
+impl Ask<'_> {
+    /// The name of the statement.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Self::Parse { name, .. } | Self::Bind { name, .. } | Self::Describe { name } | Self::Close { name } => name,
+        }
+    }
+}
+
+/// Parse, under a name that is not ours.
+fn push_parse(out: &mut Vec<u8>, name: &[u8], statement: &Statement) {
+    write::message(out, frontend::PARSE, |out| {
+        push_name(out, name);
+        out.extend_from_slice(statement.text());
+    });
+}
+
+/// A server has no more than so many of them at a time; what is said beyond, it does not know.
+const OWN_MAX: usize = 1000;
+/// SQL says no longer names (`NAMEDATALEN`).
+const OWN_NAME_BYTES_MAX: usize = 63;
+
+#[cfg(test)]
+mod tests {
+    use wire::backend::{self, TxStatus};
+    use wire::frame::{Scanner, Step as Next};
+
+    use super::super::Library;
+    use super::*;
+
+    struct Stage {
+        names: Names,
+        stock: Stock,
+        exchange: Exchange,
+        library: Library,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let (names, stock, exchange) = (Names::default(), Stock::default(), Exchange::default());
+            Self { names, stock, exchange, library: Library::new(1, 1) }
+        }
+
+        fn has(&mut self, name: &str, text: &str) {
+            let text = [text.as_bytes(), &[0, 0, 0]].concat();
+            let statement = self.library.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
+            let charge = self.library.charge(1).expect("room");
+            self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, _charge: charge });
+        }
+
+        /// The kinds of the messages that go before a text that says these names.
+        fn says(&mut self, said: &[&str], is_query: bool) -> String {
+            let drops = if is_query { said.to_vec() } else { Vec::new() };
+            let said = Said { names: said.to_vec(), drops, is_query };
+            let mut out = Vec::new();
+            self.stock.bring_own(&said, &self.names, &mut self.exchange, &mut out);
+            kinds(&out)
+        }
+
+        fn hears(&mut self, kinds: &[u8]) {
+            for kind in kinds {
+                self.exchange.answered(*kind, b"I").expect("owed");
+                if *kind == backend::READY_FOR_QUERY {
+                    self.stock.drops_end();
+                }
+            }
+            self.stock.settle(&mut self.exchange, Some(&mut self.names));
+        }
+    }
+
+    fn kinds(bytes: &[u8]) -> String {
+        let (mut scanner, mut at, mut kinds) = (Scanner::default(), 0, String::new());
+        while let Next::Piece(piece) = scanner.next(bytes, at, u32::MAX) {
+            kinds.push(char::from(piece.kind));
+            at = piece.range.end;
+        }
+        kinds
+    }
+
+    #[test]
+    fn a_name_is_brought_once_and_closed_before_the_next_client() {
+        let mut stage = Stage::new();
+        stage.has("a", "select 1");
+        assert_eq!(stage.says(&["a", "nobody's"], true), "CPS");
+        stage.exchange.asked(frontend::QUERY);
+        assert_eq!(stage.says(&["a"], true), "", "it is on its way");
+        stage.hears(b"31Z");
+        assert_eq!(stage.exchange.status(), TxStatus::Idle);
+        stage.hears(b"CZ");
+        assert_eq!(stage.says(&["a"], false), "");
+        stage.has("a", "select 2");
+        assert_eq!(stage.says(&["a"], false), "CP", "it is another one by now");
+        stage.exchange.asked(frontend::SYNC);
+        stage.hears(b"31Z");
+        assert!(stage.stock.has_own());
+        let mut out = Vec::new();
+        stage.stock.close_own(&mut stage.exchange, &mut out);
+        assert_eq!((&*kinds(&out), stage.stock.has_own(), stage.exchange.is_ours()), ("CS", false, true));
+    }
+
+    #[test]
+    fn what_is_skipped_or_may_have_failed_is_brought_again() {
+        let mut stage = Stage::new();
+        stage.has("a", "select 1");
+        assert_eq!(stage.says(&["a"], false), "CP");
+        assert_eq!(stage.says(&["a"], false), "", "in the same batch it stands or falls with that");
+        stage.exchange.asked(frontend::SYNC);
+        assert_eq!(stage.says(&["a"], false), "CP", "nobody knows yet what has become of it");
+        stage.exchange.asked(frontend::SYNC);
+        stage.hears(b"EZ31Z");
+        assert_eq!(stage.says(&["a"], false), "CP");
+        stage.exchange.asked(frontend::SYNC);
+        stage.hears(b"31Z");
+        assert_eq!(stage.says(&["a"], false), "");
+        stage.stock.doubt_own();
+        stage.names.remove(b"a");
+        assert_eq!(stage.says(&["a"], true), "CS");
+        assert!(!stage.stock.has_own());
+    }
+
+    #[test]
+    fn a_name_is_dropped_by_the_tag_of_its_own_text() {
+        let mut stage = Stage::new();
+        stage.has("a", "select 1");
+        stage.has("b", "select 1");
+        for name in ["a", "b"] {
+            assert_eq!(stage.says(&[name], true), "CPS");
+            stage.exchange.asked(frontend::QUERY);
+        }
+        // The first text fails before it has dropped anything.
+        stage.hears(b"31ZEZ31Z");
+        stage.stock.dropped(Some(&mut stage.names));
+        assert!(stage.names.has(b"a") && !stage.names.has(b"b"));
+        stage.hears(b"Z");
+        assert!(!stage.stock.is_dropping());
+    }
+}

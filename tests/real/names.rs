@@ -1,0 +1,277 @@
+//! One name space of prepared statements: what is prepared by the protocol and what is prepared by SQL.
+
+use tests::client::{Answer, Client};
+use tests::message::{bind, describe, execute, frame, parse, query, strings, sync};
+use tests::pooler::Pooler;
+
+use crate::house::House;
+
+/// What is said at once.
+type Said = Vec<Vec<u8>>;
+
+fn close(name: &str) -> Vec<u8> {
+    frame(b'C', &[&b"S"[..], &strings(&[name])].concat())
+}
+
+/// Parse and Describe, as drivers prepare.
+fn prepare(name: &str, sql: &str) -> Said {
+    vec![parse(name, sql), describe(b'S', name), sync()]
+}
+
+/// Bind and Execute of a statement.
+fn run(name: &str) -> Said {
+    vec![bind("", name, &[]), execute("", 0), sync()]
+}
+
+/// The same for a text without a name.
+fn say(sql: &str) -> Said {
+    [vec![parse("", sql), describe(b'S', "")], run("")].concat()
+}
+
+fn ask(sql: &str) -> Said {
+    vec![query(sql)]
+}
+
+/// What is answered, but for places in a text.
+fn told(client: &mut Client, said: &Said) -> Vec<String> {
+    client.peer.send(&said.concat());
+    let answers = said.iter().filter(|message| matches!(message[0], b'Q' | b'S')).count();
+    (0..answers).map(|_| shown(&client.answer())).collect()
+}
+
+fn shown(answer: &Answer) -> String {
+    let errors: Vec<_> = answer.errors.iter().map(|error| format!("{} {}", error.code, error.text)).collect();
+    let columns: Vec<_> = answer.columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
+    format!("{columns:?} {:?} {:?} {errors:?} {}", answer.rows, answer.tags, answer.status)
+}
+
+/// A pooler with two servers, and clients through it and directly.
+struct Stage<'a> {
+    house: &'a House,
+    pooler: Pooler,
+    database: &'static str,
+}
+
+impl<'a> Stage<'a> {
+    fn open(house: &'a House, database: &'static str) -> Self {
+        let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 9"];
+        let pooler = house.pooler(database, &settings);
+        let mut setup = house.postgres.client(database);
+        setup.run("create table t (a int); insert into t values (7); grant all on t to public; grant all on schema public to public");
+        Self { house, pooler, database }
+    }
+
+    fn pooled(&self) -> Client {
+        self.pooler.client("u", self.database)
+    }
+
+    fn direct(&self) -> Client {
+        Client::login(self.house.postgres.address(), "u", self.database)
+    }
+
+    /// Says the same through the pooler and directly. Before each step somebody else has had each of the servers that are free, and has
+    /// statements of the same names that say something else.
+    fn compare(&self, steps: &[Said]) {
+        let (mut pooled, mut direct) = (self.pooled(), self.direct());
+        let mut others = [self.pooled(), self.pooled()];
+        for other in &mut others {
+            other.run("prepare \"of SQL\" as select 'not yours'");
+            told(other, &prepare("s1", "select 'not yours either'"));
+        }
+        for (at, said) in steps.iter().enumerate() {
+            let (ours, theirs) = (told(&mut pooled, said), told(&mut direct, said));
+            let texts: Vec<_> =
+                said.iter().map(|message| String::from_utf8_lossy(message).replace('\0', " ")).collect();
+            assert_eq!(ours, theirs, "step {at}: {texts:?}");
+            for other in &mut others {
+                let told = told(other, &ask("execute s1"));
+                assert!(told[0].contains("not yours either"), "step {at}: {told:?}");
+                assert_eq!(other.value("execute \"of SQL\""), "not yours", "step {at}");
+                pooled_is_elsewhere(other);
+            }
+        }
+    }
+}
+
+/// Another client has another server than the one before.
+fn pooled_is_elsewhere(other: &mut Client) {
+    other.run("begin; select 1; commit");
+}
+
+/// sqlx asks so for what `describe` and `query!` tell of a statement.
+pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(house: &House) {
+    let stage = Stage::open(house, "names");
+    let explain = "EXPLAIN (VERBOSE, FORMAT JSON, COSTS off) EXECUTE s1(NULL)";
+    stage.compare(&[
+        // How often a plan has been made is counted for each server.
+        ask("set plan_cache_mode = force_custom_plan"),
+        prepare("s1", "select a, $1::text as b from t where a = 7"),
+        ask(explain),
+        ask("explain (analyze, costs off, timing off, summary off, buffers off) execute s1('x')"),
+        ask("execute s1('x')"),
+        say("execute s1('x')"),
+        say(explain),
+        // The same by a statement with a name.
+        prepare("e1", explain),
+        run("e1"),
+        run("e1"),
+        ask("create temp table c on commit drop as execute s1('y')"),
+        ask("begin"),
+        ask("execute s1('x')"),
+        vec![bind("", "s1", &["z"]), execute("", 0), sync()],
+        ask(explain),
+        say(explain),
+        ask("commit"),
+        // All in one packet, and with several statements in one text.
+        [prepare("s2", "select 2 as two"), ask("execute s2"), ask("select 1; execute s2; execute s1('x')")].concat(),
+        [prepare("s3", "select 3"), say("execute s3"), vec![close("s3"), sync()], ask("execute s3")].concat(),
+        // What is closed is gone, and what has been given anew is new.
+        ask("begin"),
+        ask("execute s2"),
+        vec![close("s2"), sync()],
+        prepare("s2", "select 'new' as two"),
+        ask("execute s2"),
+        vec![close("s2"), sync()],
+        ask("execute s2"),
+        ask("rollback"),
+        ask("begin"),
+        vec![close("s1"), sync()],
+        run("s1"),
+        ask("rollback"),
+        ask("execute s1('x')"),
+        ask("explain execute nobody"),
+        // What fails is told.
+        prepare("s4", "select 1/a from t where a = $1"),
+        ask("execute s4('x')"),
+        ask("execute s4"),
+        ask("explain execute s4(1, 2)"),
+        prepare("s5", "set datestyle = 'German'"),
+        ask("execute s5"),
+        ask("show datestyle"),
+    ]);
+}
+
+/// What is given by one may be used, refused and dropped by the other.
+pub(crate) fn names_of_the_protocol_and_of_sql_are_one(house: &House) {
+    let stage = Stage::open(house, "names_one");
+    let names = "select count(*) from pg_prepared_statements where from_sql";
+    stage.compare(&[
+        // A name of SQL.
+        ask("prepare q1 as select 'sql' as a"),
+        run("q1"),
+        vec![describe(b'S', "q1"), sync()],
+        prepare("q1", "select 'protocol'"),
+        [vec![parse("q1", "select 'protocol'")], run("q1")].concat(),
+        run("q1"),
+        ask("execute q1"),
+        vec![close("q1"), sync()],
+        run("q1"),
+        ask("execute q1"),
+        ask(names),
+        prepare("q1", "select 'protocol' as b"),
+        run("q1"),
+        ask("execute q1"),
+        // A name of the protocol.
+        ask("prepare q1 as select 'again'"),
+        ask("execute q1"),
+        ask("select 1; prepare q1 as select 'again'"),
+        ask("deallocate q1"),
+        run("q1"),
+        ask("execute q1"),
+        ask("prepare q1 as select 'again' as c"),
+        run("q1"),
+        ask("deallocate all"),
+        // Both in one transaction.
+        ask("begin; prepare q2 as select 'sql'"),
+        run("q2"),
+        prepare("q2", "select 'protocol'"),
+        ask("rollback"),
+        run("q2"),
+        ask("begin"),
+        vec![close("q2"), sync()],
+        ask("execute q2"),
+        ask("rollback"),
+        ask("begin"),
+        prepare("q2", "select 'protocol' as d"),
+        ask("execute q2"),
+        ask("deallocate q2"),
+        ask("execute q2"),
+        ask("rollback"),
+        run("q2"),
+        ask("begin"),
+        prepare("q2", "select 'protocol' as d"),
+        ask("execute q2"),
+        vec![close("q2"), sync()],
+        ask("prepare q2 as select 'sql' as e"),
+        run("q2"),
+        ask("commit"),
+        ask("execute q2"),
+        // By a text of several statements, and by the extended protocol.
+        prepare("q3", "select 3"),
+        ask("select 1; deallocate q3; select 2"),
+        run("q3"),
+        prepare("q3", "select 4"),
+        say("deallocate q3"),
+        run("q3"),
+        prepare("q3", "select 5"),
+        ask("select 1/0; deallocate q3"),
+        run("q3"),
+        ask("deallocate q3; select 1/0"),
+        run("q3"),
+        prepare("q3", "select 6"),
+        ask("deallocate all"),
+        run("q3"),
+        ask("execute q2"),
+        ask(names),
+        [prepare("q4", "select 7"), ask("deallocate q4")].concat(),
+        run("q4"),
+        [ask("prepare q5 as select 8"), prepare("q5", "select 9"), run("q5")].concat(),
+    ]);
+}
+
+/// A text that comes in pieces is none the less read before its server has it.
+pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
+    let stage = Stage::open(house, "names_torn");
+    let (mut client, explain) = (stage.pooled(), query("explain execute s1"));
+    told(&mut client, &prepare("s1", "select 1"));
+    client.run("begin");
+    for cut in 1..explain.len() {
+        let (first, rest) = explain.split_at(cut);
+        client.peer.send(first);
+        // The pooler has read the first piece when it answers somebody else that came behind it.
+        stage.pooler.console("show version");
+        client.peer.send(rest);
+        assert!(client.answer().errors.is_empty(), "cut at {cut}");
+    }
+    client.run("commit");
+}
+
+/// What a statement of the protocol does to its session it does when SQL executes it.
+pub(crate) fn what_a_statement_sets_follows_who_executes_it_by_sql(house: &House) {
+    let stage = Stage::open(house, "names_sets");
+    let (mut one, mut two) = (stage.pooled(), stage.pooled());
+    told(&mut one, &prepare("s1", "select set_config('app.who', $1, false)"));
+    told(&mut two, &prepare("s1", "select set_config('app.who', 'two' || $1, false)"));
+    for value in ["a", "b"] {
+        one.run(&format!("execute s1('{value}')"));
+        two.run(&format!("execute s1('{value}')"));
+        assert_eq!((one.value("show app.who"), two.value("show app.who")), (value.into(), format!("two{value}")));
+    }
+    // The other way round, and where the name has been refused to something else since.
+    two.run("prepare q1(text) as select set_config('app.who', $1, false)");
+    for (client, name) in [(&mut one, "s1"), (&mut two, "q1")] {
+        for value in ["c", "d", "e"] {
+            told(client, &vec![bind("", name, &[value]), execute("", 0), sync()]);
+            for _ in 0..2 {
+                let mut other = stage.pooled();
+                assert_eq!(
+                    other.value("select coalesce(nullif(current_setting('app.who', true), ''), '-')"),
+                    "-",
+                    "{name}"
+                );
+            }
+            assert_eq!(client.value("show app.who"), value, "{name}");
+            assert!(told(client, &vec![parse(name, "select 1"), sync()])[0].contains("42P05"), "{name}");
+        }
+    }
+}

@@ -377,7 +377,7 @@ impl Session {
             self.vars.mark.clear();
         } else if text.contains("SELECT 's',name,") && self.vars.is_zone_set {
             write::data_row(&mut self.out, [Some("s"), Some("timezone"), Some(&*self.vars.zone), None].into_iter());
-        } else if text.starts_with("SELECT 's',n,") && text.contains("'app.mark'") && !self.vars.mark.is_empty() {
+        } else if text.contains("SELECT 's',n,") && text.contains("'app.mark'") && !self.vars.mark.is_empty() {
             write::data_row(&mut self.out, [Some("s"), Some("app.mark"), Some(&*self.vars.mark), None].into_iter());
         } else if text.starts_with("SELECT 'l',") && self.held.is_some() {
             write::data_row(&mut self.out, [Some("l"), Some("1"), Some("ExclusiveLock"), None].into_iter());

@@ -17,7 +17,7 @@ fn read(text: String) {
         let (bytes, dialect) = (text.as_bytes(), Dialect::default());
         let class = route::classify(bytes, dialect, Some(&Knowledge::new(["f"], false)));
         assert!(class.shape.len() < 1000);
-        let source = Source { name: "f", is_readable: true, is_hidden: false, text: &text };
+        let source = Source { name: "f", is_readable: true, is_hidden: false, is_in_queries: false, text: &text };
         let _ = Knowledge::read([source].into_iter());
         let _ = (route::prepared(&text, "a"), route::deallocated(bytes, dialect), route::parameters(bytes, dialect));
         route::condense(&mut text.clone().into_bytes(), dialect);
@@ -110,7 +110,8 @@ fn functions_that_call_each_other() {
         })
         .collect();
     let begun = Instant::now();
-    let sources = own.iter().map(|(name, text)| Source { name, is_readable: true, is_hidden: false, text });
+    let sources =
+        own.iter().map(|(name, text)| Source { name, is_readable: true, is_hidden: false, is_in_queries: false, text });
     let knowledge = Knowledge::read(sources);
     assert!(knowledge.suspects(b"f00000") && begun.elapsed() < LONG, "{:?}", begun.elapsed());
 }

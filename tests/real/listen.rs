@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use base::Random;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tests::client::Client;
-use tests::message::{bind, execute, parse, sync};
+use tests::message::{bind, execute, parse, query, read_strings, sync};
 use tests::pooler::Pooler;
-use tests::wait::wait_until;
+use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
@@ -306,3 +308,155 @@ pub(crate) fn nothing_is_lost_or_told_twice_while_one_server_takes_over(house: &
         }
     });
 }
+
+/// What a client notifies itself it is told before it is told that its transaction has ended (`ReadyForQuery`), however it has notified.
+pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &House) {
+    let pooler = house.pooler("listen_own", &["pool_mode = transaction", "default_pool_size = 2"]);
+    house.postgres.client("listen_own").run(
+        "create table t (a text); create table quiet (a text); create table ruled (a text);
+         create function tell() returns trigger language plpgsql as
+             $$ begin perform pg_notify('news', new.a); return new; end $$;
+         create trigger tells after insert on t for each row execute function tell();
+         create constraint trigger tells_late after update on t deferrable initially deferred
+             for each row execute function tell();
+         create rule rule as on insert to ruled do also notify news, 'x';
+         create function write(text) returns void language sql as $$ insert into t values ($1) $$;
+         create procedure write_twice(text) language plpgsql as
+             $$ begin insert into t values ($1); commit; insert into quiet values ($1); end $$",
+    );
+    let mut one = pooler.client("u", "listen_own");
+    let mut two = pooler.client("u", "listen_own");
+    one.run("listen news");
+    await_moved(house, &pooler, "listen_own");
+    for (sql, rounds) in [
+        ("notify news, 'x'", 200),
+        ("select pg_notify('news', 'x')", 200),
+        ("insert into t values ('x')", 200),
+        ("select 1; notify news, 'x'; select 2", 20),
+        ("select write('x')", 20),
+        ("call write_twice('x')", 20),
+        ("do $$ begin notify news, 'x'; end $$", 20),
+        ("insert into ruled values ('x')", 20),
+        ("begin; notify news, 'x'; commit", 20),
+        ("prepare p as select pg_notify('news', 'x'); execute p; deallocate p", 5),
+        ("update t set a = 'x' where ctid = (select min(ctid) from t)", 20),
+    ] {
+        for round in 0..rounds {
+            one.run(sql);
+            assert_eq!(one.has_heard(), ["news x"], "{sql}, round {round}");
+        }
+    }
+    // Of a transaction it is told at its end.
+    for round in 0..200 {
+        one.run("begin");
+        one.run(if round % 2 == 0 { "notify news, 'x'" } else { "insert into t values ('x')" });
+        one.run("select 1");
+        assert!(one.has_heard().is_empty());
+        one.run("commit");
+        assert_eq!(one.has_heard(), ["news x"], "round {round}");
+    }
+    one.run("begin; notify news, 'x'");
+    one.run("rollback");
+    assert!(one.has_heard().is_empty());
+    // The extended protocol, prepared and not.
+    let tell = |statement: &str| [bind("", statement, &["x"]), execute("", 0), sync()].concat();
+    one.peer
+        .send(&[parse("tell", "select pg_notify('news', $1)"), parse("write", "insert into t values ($1)")].concat());
+    for round in 0..200 {
+        let unnamed = [parse("", "select pg_notify('news', $1)"), tell("")].concat();
+        one.peer.send(&[unnamed, tell("tell"), tell("write")][round % 3]);
+        assert!(one.answer().errors.is_empty());
+        assert_eq!(one.has_heard(), ["news x"], "round {round}");
+    }
+    // Nor is one overtaken by the end of its transaction among several that are said in one packet. It may come earlier.
+    let notify = |text: &str| query(&format!("notify news, '{text}'"));
+    one.peer
+        .send(&[notify("1"), query("select 1"), notify("2"), tell("tell"), query("select 2"), notify("3")].concat());
+    let all = ["news 1", "news 2", "news x", "news 3"];
+    let mut heard = Vec::new();
+    for count in [1, 1, 2, 3, 3, 4] {
+        assert!(one.answer().errors.is_empty());
+        heard.extend(one.has_heard());
+        assert!(heard.len() >= count && heard == all[..heard.len()], "{heard:?}, not the first {count}");
+    }
+    // The process that has notified is that of the transaction.
+    one.run("begin");
+    let pid: u32 = one.server_pid().parse().expect("a number");
+    one.run("notify news, 'x'");
+    one.ask("commit");
+    let frames: Vec<_> = (0..3).map(|_| one.peer.frame_within(LIMIT).expect("an answer")).collect();
+    assert_eq!(frames.iter().map(|frame| char::from(frame.tag)).collect::<String>(), "CAZ");
+    assert_eq!(frames[1].body[..4], pid.to_be_bytes());
+    assert_eq!(read_strings(&frames[1].body[4..], 2).0, ["news", "x"]);
+    // What somebody else notifies who does not listen.
+    for _ in 0..20 {
+        two.run("notify news, 'of another'");
+        assert!(two.has_heard().is_empty());
+        assert_eq!(one.heard(1), ["news of another"]);
+    }
+    // Many who notify and listen at the same time.
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let pooler = &pooler;
+            scope.spawn(move || {
+                let mut client = pooler.client("u", "listen_own");
+                client.run("listen many");
+                for round in 0..100 {
+                    client.run(&format!("notify many, '{number} {round}'"));
+                    let own = format!("many {number} {round}");
+                    // Before the session for all listens it keeps its server, which tells it.
+                    assert!(client.has_heard().contains(&own), "{own}");
+                }
+            });
+        }
+    });
+}
+
+/// A session for all that does not answer is waited for once, and by nobody who neither listens nor notifies.
+pub(crate) fn who_notifies_does_not_wait_long_for_a_listener_that_hangs(house: &House) {
+    let pooler = house.pooler("listen_hangs", &["pool_mode = transaction", "default_pool_size = 3"]);
+    let (mut one, mut two) = (pooler.client("u", "listen_hangs"), pooler.client("u", "listen_hangs"));
+    one.run("listen news");
+    await_moved(house, &pooler, "listen_hangs");
+    one.run("notify news, 'x'");
+    assert_eq!(one.has_heard(), ["news x"]);
+    let listener = Pid::from_raw(listener(house, "listen_hangs").parse().expect("a number"));
+    kill(listener, Signal::SIGSTOP).expect("it is there");
+    let begun = Instant::now();
+    two.run("notify news, 'of another'");
+    one.run("select 1");
+    assert!(begun.elapsed() < WAITED, "neither has anything to wait for");
+    // The second, and another transaction behind it, are not waited for.
+    for text in ["first", "second"] {
+        one.run(&format!("notify news, '{text}'"));
+        assert!(one.has_heard().is_empty());
+    }
+    one.peer.send(&[query("notify news, 'third'"), query("select 7")].concat());
+    assert!(one.answer().errors.is_empty());
+    assert_eq!(one.answer().value(), "7");
+    let took = begun.elapsed();
+    assert!(took > WAITED && took < WAITED * 10, "{took:?}");
+    kill(listener, Signal::SIGCONT).expect("it is there");
+    assert_eq!(one.heard(4), ["news of another", "news first", "news second", "news third"]);
+    wait_until("it is waited for again", LIMIT, || {
+        one.run("notify news, 'again'");
+        let is_so = one.has_heard() == ["news again"];
+        if !is_so {
+            assert_eq!(one.heard(1), ["news again"]);
+        }
+        is_so
+    });
+    // Who leaves while it waits has no answer to wait for; its server goes back.
+    kill(listener, Signal::SIGSTOP).expect("it is there");
+    let mut three = pooler.client("u", "listen_hangs");
+    let pid = two.server_pid();
+    one.ask("notify news, 'and away'");
+    drop(one);
+    assert!(!pid.is_empty());
+    wait_until("the servers are free", LIMIT, || kept(&pooler) == 1);
+    assert_eq!(three.value("select 3"), "3");
+    kill(listener, Signal::SIGCONT).expect("it is there");
+}
+
+/// So long a session that listens for all is waited for.
+const WAITED: Duration = Duration::from_secs(1);

@@ -109,6 +109,8 @@ fn list() -> Vec<Entry> {
         listen::a_thousand_clients_listen_on_one_server,
         listen::notifications_come_as_on_a_direct_connection,
         listen::who_may_have_missed_something_is_told,
+        listen::who_notifies_is_told_before_its_transaction_has_ended,
+        listen::who_notifies_does_not_wait_long_for_a_listener_that_hangs,
         listen::a_burst_is_told_whole_to_who_reads,
         listen::who_reads_is_waited_for_as_often_as_it_is_behind,
         listen::who_does_not_read_keeps_nobody_from_hearing,

@@ -216,6 +216,9 @@ pub enum Planted {
     /// What a client's own server tells behind the mark is told, and told by the one for all as well. Handing over without a point at
     /// which it is done.
     MarkIgnored,
+    /// The end of a transaction is told without waiting for what it has notified itself. Whoever listens on behalf of others, and
+    /// passes on what it hears when it hears it.
+    OwnNewsOvertaken,
     /// A client that has left a channel is told of it for ever. Subscriptions that only grow.
     LeftChannelTold,
 }
@@ -251,7 +254,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 79] = [
+    pub const ALL: [Self; 80] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -330,6 +333,7 @@ impl Planted {
         Self::ListenerBelieved,
         Self::LossUntold,
         Self::MarkIgnored,
+        Self::OwnNewsOvertaken,
         Self::LeftChannelTold,
     ];
 
@@ -415,6 +419,7 @@ impl Planted {
             Self::ListenerBelieved => "listener-believed",
             Self::LossUntold => "loss-untold",
             Self::MarkIgnored => "mark-ignored",
+            Self::OwnNewsOvertaken => "own-news-overtaken",
             Self::LeftChannelTold => "left-channel-told",
         }
     }

@@ -50,6 +50,11 @@ impl Body {
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &**name)
     }
+
+    /// Whether one of these stands in it.
+    pub(crate) fn names_one_of(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.names.contains(name.as_bytes()))
+    }
 }
 
 /// Whether a text executes what does not stand in it, or has a statement that touches the session.

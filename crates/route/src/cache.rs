@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use crate::classify::{Act, Class, INSERT, classify, plain_verb};
+use crate::classify::{Act, Class, INSERT, SELECT, classify, plain_verb};
 use crate::lexer::Dialect;
 use crate::numbers::Numbers;
 use crate::touch::{Knowledge, Touches};
@@ -19,6 +19,8 @@ pub struct Cache {
     plain: Rc<Class>,
     /// The same, of one that makes rows.
     inserts: Rc<Class>,
+    /// Both of a database where they may notify without saying so.
+    notifying: [Rc<Class>; 2],
 }
 
 #[derive(Debug)]
@@ -38,7 +40,8 @@ impl Default for Cache {
             ..Class::default()
         };
         let inserts = Class { numbers: Numbers::DRAWN, ..plain.clone() };
-        Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain), inserts: Rc::new(inserts) }
+        let notifying = [&plain, &inserts].map(|class| Rc::new(Class { notifies: true, ..class.clone() }));
+        Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain), inserts: Rc::new(inserts), notifying }
     }
 }
 
@@ -50,9 +53,17 @@ impl Cache {
         }
         // What comes once, with its values in it, is most of all texts that are short.
         if text.len() <= PLAIN_BYTES_MAX
-            && let Some(verb) = knowledge.and_then(|knowledge| plain_verb(text, dialect, knowledge))
+            && let Some(knowledge) = knowledge
+            && let Some(verb) = plain_verb(text, dialect, knowledge)
         {
-            return if verb == INSERT { self.inserts.clone() } else { self.plain.clone() };
+            let [notifying, notifying_inserts] = &self.notifying;
+            let class = match (knowledge.notifies_silently(verb == SELECT), verb == INSERT) {
+                (false, false) => &self.plain,
+                (false, true) => &self.inserts,
+                (true, false) => notifying,
+                (true, true) => notifying_inserts,
+            };
+            return class.clone();
         }
         let hash = hash(text);
         let row = &mut self.rows[(hash >> 32) as usize % ROWS];
@@ -62,7 +73,8 @@ impl Cache {
             }
             _ => {
                 let class = classify(text, dialect, knowledge);
-                let known = [&self.plain, &self.inserts].into_iter().find(|known| ***known == class);
+                let known =
+                    [&self.plain, &self.inserts].into_iter().chain(&self.notifying).find(|known| ***known == class);
                 let class = known.cloned().unwrap_or_else(|| Rc::new(class));
                 *row = Some(Row { hash, dialect, scope, text: text.into(), class: class.clone() });
                 class
@@ -99,6 +111,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::touch::Source;
 
     #[test]
     fn a_text_that_was_read_is_not_read_again() {
@@ -149,6 +162,41 @@ mod tests {
             }
         }
         assert!(count >= 4, "only {count}");
+    }
+
+    /// The same of what may notify, wherever that is hidden.
+    #[test]
+    fn what_is_plain_at_a_glance_notifies_as_it_does_when_it_is_read() {
+        let source = |is_in_queries| Source {
+            name: "tell",
+            is_readable: true,
+            is_hidden: true,
+            is_in_queries,
+            text: "begin perform pg_notify('a', 'b'); return new; end",
+        };
+        let by_writes = Knowledge::read([source(false)].into_iter());
+        let by_queries = Knowledge::read([source(true)].into_iter());
+        for (knowledge, expected) in [
+            (&Knowledge::default(), [false, false, false]),
+            (&by_writes, [false, true, true]),
+            (&by_queries, [true, true, true]),
+        ] {
+            let mut cache = Cache::default();
+            let texts = ["SELECT 1", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1"];
+            for (text, notifies) in texts.map(str::as_bytes).into_iter().zip(expected) {
+                let class = cache.class(text, Dialect::default(), 0, Some(knowledge));
+                let is_plain = plain_verb(text, Dialect::default(), knowledge).is_some();
+                assert!(is_plain || text.starts_with(b"INSERT"), "its INTO is looked at");
+                assert_eq!(*class, classify(text, Dialect::default(), Some(knowledge)));
+                assert_eq!(class.notifies, notifies, "{}", text.escape_ascii());
+            }
+            for text in ["SELECT tell()", "SELECT pg_notify('a', 'b')"] {
+                let is_called = *knowledge != Knowledge::default() || text.contains("pg_notify");
+                let class = cache.class(text.as_bytes(), Dialect::default(), 0, Some(knowledge));
+                assert_eq!(class.notifies, is_called, "{text}");
+                assert!(class.is_harmless(), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::builtin::{known_name, matters, may_matter, unlocks};
 use crate::configured::{Configured, LocalCalls};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::meaning;
+use crate::notify::{PG_NOTIFY, may_notify};
 use crate::numbers::{self, Numbers};
 use crate::prepare::{explained, named, prepared};
 use crate::setting::{self, Change, Meaning};
@@ -42,6 +43,8 @@ pub struct Class {
     pub shape: Box<str>,
     /// Nobody has read it: it may also be the end of a transaction.
     pub is_unread: bool,
+    /// Whether it may notify whoever listens (NOTIFY, `pg_notify`), by itself or by what it calls.
+    pub notifies: bool,
 }
 
 impl Class {
@@ -49,7 +52,7 @@ impl Class {
     #[must_use]
     pub fn unread() -> Self {
         let all = Act::other(Touches::ANYTHING);
-        Self { acts: [all].into(), touches: Touches::ANYTHING, is_unread: true, ..Self::default() }
+        Self { acts: [all].into(), touches: Touches::ANYTHING, is_unread: true, notifies: true, ..Self::default() }
     }
 
     /// Whether it takes back what was done in a transaction, or may.
@@ -159,12 +162,14 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     let reader = Reader { dialect, knowledge };
     let (mut takes, mut sets_locally, mut numbers) = (Touches::NOTHING, false, Numbers::default());
     let (mut acts, mut statements) = (Vec::new(), Vec::<Box<str>>::new());
+    let mut notifies = false;
     for range in split.statements() {
         let words = Words::new(text, &tokens[range], dialect.encoding);
         takes |= taken(&words);
         sets_locally |= meaning::sets_locally(&words);
         numbers = numbers.and_then(numbers::of(&words));
         statements.extend(named(&words).map(Into::into));
+        notifies = notifies || may_notify(&words, knowledge);
         acts.push(reader.act(words));
     }
     if let [Act::Prepare { name, sql, .. }] = &mut acts[..] {
@@ -172,8 +177,9 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         *sql = text.and_then(|text| prepared(text, name)).map(Into::into);
     }
     let touches = all_touched(&acts);
+    let notifies = notifies || touches.has(Touches::ANYTHING);
     let (acts, statements) = (acts.into(), statements.into());
-    let class = Class { acts, touches, takes, sets_locally, statements, numbers, ..Class::default() };
+    let class = Class { acts, touches, takes, sets_locally, statements, numbers, notifies, ..Class::default() };
     if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
 }
 
@@ -232,7 +238,7 @@ const LOCKERS: [&str; 4] =
 /// How a text begins that is one statement that reads or writes tables and has no name in it that could matter, by a look at each
 /// token alone. Most are, and for these nothing more is to be known.
 pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> Option<&'static [u8]> {
-    let lengths = knowledge.lengths();
+    let lengths = knowledge.lengths() | knowledge.notifier_lengths();
     let mut tokens = Lexer::new(text, dialect);
     let first = tokens.next().filter(|verb| verb.kind == Kind::Word)?;
     let verb = PLAIN_VERBS.into_iter().find(|known| text[first.range()].eq_ignore_ascii_case(known))?;
@@ -241,7 +247,7 @@ pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -
             Kind::Word => {
                 let word = &text[token.range()];
                 let is_of_interest = may_matter(word[0], word.len()) || lengths & 1 << (word.len() % 64) != 0;
-                let is_suspect = |name: &[u8]| matters(name) || knowledge.suspects(name);
+                let is_suspect = |name: &[u8]| matters(name) || name == PG_NOTIFY || knowledge.notifies(name);
                 !numbers::concerns(word)
                     && (!is_of_interest || Name::new(word, false).is_some_and(|name| !is_suspect(name.bytes())))
             }
@@ -585,7 +591,9 @@ pub(crate) fn is_query(words: &Words<'_>) -> bool {
 }
 
 /// What statements begin with that do nothing but read or write tables.
-const PLAIN_VERBS: [&[u8]; 4] = [b"select", INSERT, b"update", b"delete"];
+const PLAIN_VERBS: [&[u8]; 4] = [SELECT, INSERT, b"update", b"delete"];
+/// The one of them that only reads.
+pub(crate) const SELECT: &[u8] = b"select";
 /// The one of them that makes rows.
 pub(crate) const INSERT: &[u8] = b"insert";
 

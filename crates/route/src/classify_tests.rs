@@ -62,7 +62,7 @@ fn what_changes_the_meaning_of_texts_is_told_though_it_ends_with_its_transaction
         let class = classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()));
         assert_eq!(class.sets_locally, is_so, "{text}");
     }
-    let function = |text| crate::Source { name: "f", is_readable: true, is_hidden: false, text };
+    let function = |text| crate::Source { name: "f", is_readable: true, is_hidden: false, is_in_queries: false, text };
     for (text, is_so) in [
         ("begin perform set_config('search_path', p, true); end", true),
         ("begin perform set_config('app.tenant', p, true); end", false),
@@ -451,7 +451,8 @@ fn what_only_lets_go_takes_nothing() {
 /// Such a function would be called instead of PostgreSQL's own where the `search_path` says so.
 #[test]
 fn a_function_of_the_same_name_makes_a_call_uncertain() {
-    let source = Source { name: "set_config", is_readable: true, is_hidden: false, text: "SELECT 1" };
+    let source =
+        Source { name: "set_config", is_readable: true, is_hidden: false, is_in_queries: false, text: "SELECT 1" };
     let knowledge = Knowledge::read([source].into_iter());
     let act = |text: &str| classify(text.as_bytes(), Dialect::default(), Some(&knowledge)).acts[0].clone();
     assert!(matches!(act("SELECT set_config('a', 'b', false)"), Act::Other { .. }));

@@ -14,6 +14,7 @@ mod condense;
 mod configured;
 pub mod lexer;
 mod meaning;
+mod notify;
 mod numbers;
 mod prepare;
 pub mod setting;

@@ -124,6 +124,10 @@ pub fn is_tame(oid: u32) -> bool {
 
 /// Functions of PostgreSQL's own whose effect is read from a call of them.
 const NAMESAKES: [&str; 2] = ["set_config", "pg_advisory_unlock_all"];
+/// What stands in the text of a function that notifies.
+const NOTIFY: [&str; 2] = ["notify", "pg_notify"];
+/// What stands in the text of a function that writes to tables.
+const WRITE: [&str; 7] = ["insert", "update", "delete", "merge", "copy", "truncate", "call"];
 
 /// A function that somebody has made.
 #[derive(Clone, Copy, Debug)]
@@ -134,19 +138,62 @@ pub struct Source<'a> {
     pub is_readable: bool,
     /// Whether a trigger, a view or the like calls it.
     pub is_hidden: bool,
+    /// Whether something other than triggers does: then statements that only read may call it.
+    pub is_in_queries: bool,
     /// Its text.
     pub text: &'a str,
 }
 
-/// What is known of the functions of a database: which of them may change the session, as far as their text tells.
+/// Names of functions, as the catalog has them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Knowledge {
-    /// Their names, as the catalog has them.
+struct Functions {
     names: BTreeSet<Box<[u8]>>,
     /// Whether one of them is not all ASCII.
     has_foreign: bool,
     /// A bit for each length that one of them has.
     lengths: u64,
+}
+
+impl Functions {
+    fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names: BTreeSet<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
+        let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
+        let has_foreign = names.iter().any(|name| !name.is_ascii());
+        Self { names, has_foreign, lengths }
+    }
+
+    /// How a letter beyond ASCII is made small, and in which encoding it comes, is the server's business: names with such letters are all
+    /// alike.
+    fn has(&self, name: &[u8]) -> bool {
+        !self.names.is_empty() && if name.is_ascii() { self.names.contains(name) } else { self.has_foreign }
+    }
+
+    /// A bit for each length that one of them may have, from 0 to 63.
+    fn lengths(&self) -> u64 {
+        if self.has_foreign { u64::MAX } else { self.lengths }
+    }
+}
+
+/// Which statements may notify because something behind their tables does: a trigger, a rule, a view.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+enum Silent {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that write.
+    Writes,
+    /// Those that read, too.
+    Queries,
+}
+
+/// What is known of the functions of a database: which of them may change the session, as far as their text tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Knowledge {
+    suspects: Functions,
+    /// Those that may notify, among them all suspects.
+    notifiers: Functions,
+    /// Which statements may notify without saying so.
+    silent_notifiers: Silent,
     /// Settings with a dot in their names that their texts mention.
     settings: BTreeSet<Box<str>>,
     /// Whether one has the name of a function of PostgreSQL's own whose calls are read ([`NAMESAKES`]).
@@ -160,21 +207,20 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Of these functions it is known that they may change the session; of all others that they do not.
+    /// Of these functions it is known that they may change the session, and may notify; of all others that they do not.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, is_hidden: bool) -> Self {
-        let names: BTreeSet<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
-        let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
-        let has_foreign = names.iter().any(|name| !name.is_ascii());
-        Self { has_foreign, lengths, names, is_hidden, ..Self::default() }
+        let suspects = Functions::new(names);
+        let silent_notifiers = if is_hidden { Silent::Queries } else { Silent::Nothing };
+        Self { notifiers: suspects.clone(), suspects, silent_notifiers, is_hidden, ..Self::default() }
     }
 
-    /// No function is known to change the session, and whatever does not tell is taken not to.
+    /// No function is known to change the session, and whatever does not tell is taken not to. Any may notify.
     #[must_use]
     pub fn trusting() -> Self {
-        Self { is_trusting: true, ..Self::default() }
+        Self { is_trusting: true, silent_notifiers: Silent::Queries, ..Self::default() }
     }
 
-    /// Reads what the functions of a database do: who touches the session, and who mentions one that does.
+    /// Reads what the functions of a database do: who touches the session or notifies, and who mentions one that does.
     pub fn read<'a>(sources: impl Iterator<Item = Source<'a>>) -> Self {
         let bodies: Vec<(Source<'a>, Body)> =
             sources.map(|source| (source, Body::read(source.text.as_bytes()))).collect();
@@ -188,19 +234,44 @@ impl Knowledge {
                 }
             }
         }
-        let is_suspect = |(source, body): &&(Source<'a>, Body)| !source.is_readable || body.touches;
-        let mut found: Vec<&str> = bodies.iter().filter(is_suspect).map(|(source, _)| source.name).collect();
-        let mut suspects: BTreeSet<&str> = BTreeSet::new();
-        while let Some(name) = found.pop() {
-            if suspects.insert(name) {
-                found.extend(mentioned_by.remove(name.as_bytes()).unwrap_or_default());
+        let with_callers = |is_one: &dyn Fn(&Source<'a>, &Body) -> bool| {
+            let first = bodies.iter().filter(|(source, body)| is_one(source, body));
+            let mut found: Vec<&str> = first.map(|(source, _)| source.name).collect();
+            let mut all: BTreeSet<&str> = BTreeSet::new();
+            while let Some(name) = found.pop() {
+                if all.insert(name) {
+                    found.extend(mentioned_by.get(name.as_bytes()).into_iter().flatten());
+                }
             }
-        }
+            all
+        };
+        let suspects = with_callers(&|source, body| !source.is_readable || body.touches);
         let is_hidden = bodies.iter().any(|(source, _)| source.is_hidden && suspects.contains(source.name));
+        let mut notifiers = with_callers(&|source, body| suspects.contains(source.name) || body.names_one_of(&NOTIFY));
+        let silent = |notifiers: &BTreeSet<&str>| {
+            let hidden = bodies.iter().filter(|(source, _)| source.is_hidden && notifiers.contains(source.name));
+            let kinds = hidden.map(|(source, _)| if source.is_in_queries { Silent::Queries } else { Silent::Writes });
+            kinds.max().unwrap_or_default()
+        };
+        if silent(&notifiers) == Silent::Writes {
+            // What a function writes may notify, too.
+            notifiers = with_callers(&|source, body| notifiers.contains(source.name) || body.names_one_of(&WRITE));
+        }
         let has_namesakes = bodies.iter().any(|(source, _)| NAMESAKES.contains(&source.name));
         let misses_settings = bodies.iter().any(|(_, body)| body.depth == Depth::Bottomless);
+        let silent_notifiers = silent(&notifiers);
+        let (suspects, notifiers) = (Functions::new(suspects), Functions::new(notifiers));
         let settings = bodies.into_iter().flat_map(|(_, body)| body.settings).collect();
-        Self { settings, misses_settings, has_namesakes, ..Self::new(suspects, is_hidden) }
+        Self {
+            suspects,
+            notifiers,
+            silent_notifiers,
+            settings,
+            has_namesakes,
+            misses_settings,
+            is_hidden,
+            is_trusting: false,
+        }
     }
 
     /// Settings with a dot in their names that the texts of functions mention.
@@ -220,17 +291,38 @@ impl Knowledge {
         self.misses_settings
     }
 
-    /// Whether a function of this name may change the session. How a letter beyond ASCII is made small, and in which encoding it
-    /// comes, is the server's business: names with such letters are all alike.
+    /// Whether a function of this name may change the session.
     #[must_use]
     pub fn suspects(&self, name: &[u8]) -> bool {
-        !self.names.is_empty() && if name.is_ascii() { self.names.contains(name) } else { self.has_foreign }
+        self.suspects.has(name)
     }
 
     /// A bit for each length that one of them may have, from 0 to 63.
     #[must_use]
     pub fn lengths(&self) -> u64 {
-        if self.has_foreign { u64::MAX } else { self.lengths }
+        self.suspects.lengths()
+    }
+
+    /// Whether a function of this name may notify.
+    #[must_use]
+    pub fn notifies(&self, name: &[u8]) -> bool {
+        self.notifiers.has(name)
+    }
+
+    /// A bit for each length that one of those may have, from 0 to 63.
+    #[must_use]
+    pub fn notifier_lengths(&self) -> u64 {
+        self.notifiers.lengths()
+    }
+
+    /// Whether a statement that reads or writes tables may notify without saying so; one that only reads may be spared.
+    #[must_use]
+    pub fn notifies_silently(&self, only_reads: bool) -> bool {
+        match self.silent_notifiers {
+            Silent::Nothing => false,
+            Silent::Writes => !only_reads,
+            Silent::Queries => true,
+        }
     }
 
     /// Whether a block that does not tell what it does is taken to do nothing.

@@ -24,7 +24,7 @@ fn class(text: &str) -> Class {
 
 /// What is known of a database whose one function, `f`, has this text.
 fn known(text: &str) -> Knowledge {
-    Knowledge::read([Source { name: "f", is_readable: true, is_hidden: false, text }].into_iter())
+    Knowledge::read([Source { name: "f", is_readable: true, is_hidden: false, is_in_queries: false, text }].into_iter())
 }
 
 /// PostgreSQL refuses an EXPLAIN or a PREPARE in another one. There are so many here that no stack has room for a call for each.

@@ -96,7 +96,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The server of the session that listens for all.
-    fn server_for_all(&self, database: u32) -> Option<Key> {
+    pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
         let session = self.places.databases[database as usize].listening.session?;
         match self.clients.get(session) {
             Some(Client { stage: Stage::Ready(ready), .. }) => match ready.link {

@@ -20,6 +20,7 @@ use crate::turn::Worker;
 impl<I: Io> Worker<I> {
     /// Tells a client what went wrong and closes it.
     pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
+        self.release_before_farewell(key);
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         let mut out = Vec::new();
@@ -49,6 +50,7 @@ impl<I: Io> Worker<I> {
 
     /// A client has gone, or is sent away without a word.
     pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
+        self.release_before_farewell(key);
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         // Somebody who knocks and says nothing, such as a port check, is not worth a line.
@@ -86,6 +88,7 @@ impl<I: Io> Worker<I> {
     /// Takes a client out of whatever it waits for or has.
     fn let_go(&mut self, key: Key) {
         self.stop_listening(key);
+        self.listener_goes(key);
         let Some(client) = self.clients.get(key) else { return };
         match &client.stage {
             ClientStage::Ready(ready) => match ready.link {

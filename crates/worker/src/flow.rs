@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn resume_server(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if std::mem::take(&mut server.is_paused) {
+        if std::mem::take(&mut server.is_paused) && !server.is_silenced() {
             self.io.receive(server.conn, Receive::Stream);
         }
     }

@@ -43,6 +43,7 @@ mod mend;
 mod names;
 mod numbers;
 mod orders;
+mod own_news;
 mod peers;
 mod places;
 mod private;

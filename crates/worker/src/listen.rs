@@ -12,7 +12,7 @@ use base::{Key, Slab};
 use config::{NotifyLost, Policy};
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Ear, Kind, Look, MARKS, Patience, channel_of, mark_of};
+use protocol::state::{Ear, Kind, Look, MARKS, Patience, Rounds, channel_of, mark_of};
 use reactor::{Address, Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
@@ -32,6 +32,10 @@ pub(crate) struct Listening {
     asked: u64,
     /// Whose the marks are that the session for all has not come to yet.
     marks: BTreeMap<u64, Key>,
+    /// Which servers wait for the session for all, each with the number of its wait.
+    pub(crate) rounds: Rounds<(Key, u64)>,
+    /// How many waits of that kind there have been.
+    pub(crate) waits: u64,
     /// For which clients the session for all waits.
     pub(crate) patience: Patience<Key>,
 }
@@ -473,7 +477,8 @@ impl<I: Io> Worker<I> {
             Link::None | Link::Waiting(_) => true,
             Link::Loan(server) => self.servers.get(server).is_some_and(|server| {
                 let exchange = &server.exchange;
-                exchange.owes_client_nothing() && exchange.status() == TxStatus::Idle && !server.is_in_message()
+                server.withheld.is_some()
+                    || exchange.owes_client_nothing() && exchange.status() == TxStatus::Idle && !server.is_in_message()
             }),
         };
         let is_answer_torn = ready.is_answer_torn;

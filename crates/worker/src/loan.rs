@@ -342,6 +342,8 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
+        // Whoever asked it nothing waits for no answer.
+        server.look.take_if(|look| look.is_of_nothing());
         server.again.forget();
         if server.private.is_some() {
             self.leave_private(server_key);

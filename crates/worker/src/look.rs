@@ -16,6 +16,7 @@ use protocol::state::{Circumstances, Kind, Look, Overrides, Pin, Statements};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches};
+use wire::frontend;
 use wire::write::{self, Says};
 
 use crate::client::{Client, Stage as ClientStage};
@@ -205,7 +206,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ask(&mut self, server_key: ServerKey, look: Look) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();
-        write::query(&mut out, &look.question());
+        if look.is_of_nothing() {
+            write::bare(&mut out, frontend::SYNC);
+        } else {
+            write::query(&mut out, &look.question());
+        }
         server.exchange.asks_ours();
         server.look = Some(Box::new(look));
         server.asked = self.now;
@@ -216,6 +221,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn looked(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(mut look) = server.look.take() else { return };
+        if look.is_of_nothing() {
+            self.listener_is_level(server_key, client_key);
+            return;
+        }
         if look.tries_again() {
             self.ask(server_key, *look);
             self.arm_server(server_key);

@@ -52,6 +52,8 @@ impl<I: Io> Worker<I> {
             let line = self.server_prefix(key);
             self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
         }
+        // What it has said before is its client's all the same.
+        self.release(key);
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
             Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {

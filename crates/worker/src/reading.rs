@@ -182,6 +182,9 @@ impl<'a> Reading<'a> {
     /// Takes note of what a message touches.
     pub(crate) fn read(&mut self, ready: &mut Ready, library: &mut Library, piece: &Piece, bytes: &[u8]) {
         let body = &bytes[piece.body.clone()];
+        if let Some(ear) = ready.ear.as_mut().filter(|_| !piece.is_whole()) {
+            ear.is_unread();
+        }
         if piece.is_whole() {
             self.message(ready, piece.kind, body);
         } else if matches!(piece.part, Part::First { .. }) {
@@ -228,6 +231,9 @@ impl<'a> Reading<'a> {
                 let class = self.class(ready, name(body));
                 self.note_names(&class);
                 ready.counting.said(&class);
+                if let Some(ear) = ready.ear.as_mut().filter(|_| class.notifies) {
+                    ear.may_notify();
+                }
                 let undoes = |traces: &Traces| traces.has_left_channels() || traces.has_effects();
                 let matters = class.takes_back() && ready.traces.as_ref().is_some_and(|traces| undoes(traces));
                 let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(ready.user);
@@ -242,6 +248,9 @@ impl<'a> Reading<'a> {
                 let statement = name(body);
                 let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
                 self.note_names(&class);
+                if let (Some(ear), Some(statement)) = (&mut ready.ear, statement) {
+                    ear.prepares(statement, class.notifies);
+                }
                 let counts = class.numbers.are_read || self.learned.asks_for_numbers(ready.user);
                 let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(ready, name));
                 let is_noted = counts && !class.numbers.is_nothing();
@@ -267,6 +276,9 @@ impl<'a> Reading<'a> {
                 traces(ready).executed(portal.unwrap_or_default(), rows_max != Some(&[0; 4]));
             }
             frontend::BIND => {
+                if let Some(ear) = &mut ready.ear {
+                    ear.binds(bound(body).unwrap_or_default());
+                }
                 if ready.traces.is_some() {
                     // What it says of channels depends on whether it has any.
                     traces(ready);
@@ -293,12 +305,17 @@ impl<'a> Reading<'a> {
                     None => ready.counting.bound(),
                 }
             }
-            frontend::FUNCTION_CALL => match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
-                Some(oid) if route::touch::is_tame(oid) => {}
-                Some(oid) if oid >= route::touch::FIRST_MADE && self.learned.is_trusting() => {}
-                Some(oid) if oid >= route::touch::FIRST_MADE => traces(ready).dark(),
-                _ => traces(ready).unheard(),
-            },
+            frontend::FUNCTION_CALL => {
+                if let Some(ear) = &mut ready.ear {
+                    ear.may_notify();
+                }
+                match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
+                    Some(oid) if route::touch::is_tame(oid) => {}
+                    Some(oid) if oid >= route::touch::FIRST_MADE && self.learned.is_trusting() => {}
+                    Some(oid) if oid >= route::touch::FIRST_MADE => traces(ready).dark(),
+                    _ => traces(ready).unheard(),
+                }
+            }
             _ => {}
         }
     }

@@ -87,6 +87,7 @@ enum Repose {
 impl<I: Io> Worker<I> {
     /// From now on everybody comes to rest.
     pub(crate) fn suspend(&mut self, is_handover: bool) {
+        self.release_everybody();
         let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
         match &mut self.rest {
             // Whoever is asked once more has no longer for it.

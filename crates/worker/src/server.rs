@@ -29,6 +29,7 @@ use crate::client::Client;
 use crate::listen::has_ear;
 use crate::mend::Cleaning;
 use crate::numbers::Drawers;
+use crate::own_news::Withheld;
 use crate::private::Private;
 use crate::statements::reworded_for;
 use crate::turn::Worker;
@@ -85,6 +86,10 @@ pub(crate) struct Server {
     /// A small message that came in parts.
     pub(crate) collected: Vec<u8>,
     pub(crate) is_paused: bool,
+    /// What it has said and its client is not given yet.
+    pub(crate) withheld: Option<Box<Withheld>>,
+    /// Its client is given that now.
+    pub(crate) is_released: bool,
     /// It has told its client why it ends.
     pub(crate) has_taken_leave: bool,
     /// Whether it stays with a client that may come back at once.
@@ -190,6 +195,8 @@ impl Server {
             fate: Fate::Swallow,
             collected: Vec::new(),
             is_paused: false,
+            withheld: None,
+            is_released: false,
             has_taken_leave: false,
             linger: Linger::default(),
             timer: None,
@@ -238,6 +245,7 @@ impl<I: Io> Worker<I> {
         server.heard = self.now;
         self.places.databases[server.database as usize].totals.sent += chunk.len() as u64;
         match server.stage {
+            _ if server.withheld.is_some() => self.withhold_more(key, chunk),
             Stage::Login(_) => self.login_answered(key, chunk.bytes(), 0),
             Stage::Securing(_) => self.tls_answered(key, chunk.bytes()),
             _ => self.converse(key, chunk, 0),
@@ -283,6 +291,12 @@ impl<I: Io> Worker<I> {
                 self.farewell(key, body);
                 return;
             }
+            let is_ready = is_counted && piece.kind == backend::READY_FOR_QUERY && !was_ours;
+            if is_ready && self.is_to_be_withheld(key, &chunk.bytes()[piece.body.clone()]) {
+                self.withhold(key, &chunk, start..piece.range.start, piece.range.end);
+                return;
+            }
+            let Some(server) = self.servers.get_mut(key) else { return };
             let mut is_hidden = false;
             let mut reworded = None;
             if is_counted {
@@ -436,7 +450,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn give_client(&mut self, key: ServerKey, chunk: &Chunk, range: std::ops::Range<usize>) {
+    pub(crate) fn give_client(&mut self, key: ServerKey, chunk: &Chunk, range: std::ops::Range<usize>) {
         if !range.is_empty() {
             self.give_client_whole(key, chunk.part(range));
         }
@@ -576,6 +590,10 @@ impl<I: Io> Worker<I> {
             server.count_ends(self.now, totals);
         }
         let listens = server.client().filter(|client| has_ear(&self.clients, *client));
+        if let Some(client) = listens {
+            self.end_own_news(key, client);
+        }
+        let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             Stage::Lent { client, catching_up: Some(_) } => self.caught_up(key, client),
             Stage::Lent { client, .. } if server.look.is_some() => self.looked(key, client),
@@ -585,6 +603,7 @@ impl<I: Io> Worker<I> {
             Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) => {}
         }
         if let Some(client) = listens {
+            self.ask_again(client);
             self.tell_news(client);
         }
     }

@@ -83,7 +83,8 @@ impl<I: Io> Worker<I> {
     /// Makes sure that the wheel knows the server's next deadline.
     pub(crate) fn arm_server(&mut self, key: ServerKey) {
         let numbers = self.servers.get(key).and_then(Server::numbers_due);
-        let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).min();
+        let withheld = self.servers.get(key).and_then(Server::withheld_until);
+        let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).chain(withheld).min();
         let Some(server) = self.servers.get_mut(key) else { return };
         match (next, server.timer) {
             (None, _) => {}
@@ -201,7 +202,7 @@ impl<I: Io> Worker<I> {
             }
             // A stream has no end, and a base backup takes its time.
             Stage::Lent { .. } if server.private.is_some() => None,
-            Stage::Lent { .. } if server.look.is_some() => {
+            Stage::Lent { .. } if server.look.as_ref().is_some_and(|look| !look.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }
@@ -228,6 +229,12 @@ impl<I: Io> Worker<I> {
     fn server_due(&mut self, key: ServerKey) {
         if let Some(server) = self.servers.get_mut(key) {
             server.timer = None;
+        }
+        let withheld = self.servers.get(key).and_then(Server::withheld_until);
+        if withheld.is_some_and(|at| at <= self.now) {
+            self.end_waiting_for_listener(key);
+            self.arm_server(key);
+            return;
         }
         let numbers = self.servers.get(key).and_then(Server::numbers_due);
         if numbers.is_some_and(|at| at <= self.now) {

@@ -5,6 +5,7 @@
 //! Not here: which session of PostgreSQL tells it when (`session::channels`), what the pooler does about it (`worker::listen`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use base::Time;
 
@@ -147,6 +148,16 @@ impl Board {
         due.and_then(|due| due.iter().find(|due| due.is_owed)).is_some_and(|first| first.note.channel != note.channel)
     }
 
+    /// What an application has notified itself, and has not been told although it listens; and whether that has an excuse: a session for all that has
+    /// ended, or is slow.
+    pub(crate) fn own(&self, app: u32, now: Time) -> Option<(&Note, bool)> {
+        let Listener { place, due, .. } = self.listeners.get(&app)?;
+        let is_own = |due: &&Due| due.is_owed && Nonce::read(&due.note.payload).is_some_and(|nonce| nonce.app == app);
+        let Due { note, since, .. } = due.iter().find(is_own)?;
+        let is_excused = self.gaps.contains(&place.1) || now.since(*since) >= PATIENCE;
+        Some((note, is_excused))
+    }
+
     /// An application is told that something may have been lost: up to now.
     pub(crate) fn may_have_lost(&mut self, app: u32) {
         if let Some(listener) = self.listeners.get_mut(&app) {
@@ -162,3 +173,6 @@ impl Board {
         Some((&first.note, first.since))
     }
 }
+
+/// So long the end of a transaction waits for what that has notified.
+const PATIENCE: Duration = Duration::from_secs(1);

@@ -289,7 +289,8 @@ impl Postgres {
             let is_there = |session: &&Session| {
                 session.host == host && session.database == database && session.channels.is_listening()
             };
-            for session in self.sessions.iter().filter(is_there) {
+            for session in self.sessions.iter_mut().filter(|session| is_there(&&**session)) {
+                session.signal();
                 let pause = self.wake_dice.micros(0..=self.wakes_in);
                 net.agenda.after(pause, Event::Woken { session: session.number });
             }

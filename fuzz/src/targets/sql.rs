@@ -89,7 +89,7 @@ pub fn run(input: &[u8]) {
     if let Some(prepared) = route::prepared(text, "a") {
         assert!(text.contains(prepared));
     }
-    let source = Source { name: "f", is_readable: true, is_hidden: false, text };
+    let source = Source { name: "f", is_readable: true, is_hidden: false, is_in_queries: false, text };
     let _ = Knowledge::read([source].into_iter());
     let quoted = format!("INSERT INTO t VALUES ('{}')", text.replace('\'', "''"));
     let inserted = route::classify(quoted.as_bytes(), Dialect::default(), Some(&knowledge));

@@ -26,6 +26,10 @@ pub struct Ear {
     kept_bytes: usize,
     /// Something may have been lost, and it has not been told so.
     owes_word: bool,
+    /// What it has said since its last transaction may have notified: it is told that before it is told that its transaction has ended.
+    may_have_notified: bool,
+    /// Statements that it has prepared while it listened, by their names, and whether each may notify. Any other may.
+    prepared: BTreeMap<Box<[u8]>, bool>,
 }
 
 /// A mark on its way.
@@ -232,6 +236,43 @@ impl Ear {
         self.kept_bytes = 0;
     }
 
+    /// It says what may notify.
+    pub fn may_notify(&mut self) {
+        self.may_have_notified = true;
+    }
+
+    /// It prepares a statement of this name.
+    pub fn prepares(&mut self, statement: &[u8], may_notify: bool) {
+        if let Some(known) = self.prepared.get_mut(statement) {
+            *known = may_notify;
+        } else if self.prepared.len() < PREPARED_MAX {
+            self.prepared.insert(statement.into(), may_notify);
+        }
+    }
+
+    /// It binds a statement of this name, and so may execute it.
+    pub fn binds(&mut self, statement: &[u8]) {
+        self.may_have_notified |= self.prepared.get(statement) != Some(&false);
+    }
+
+    /// It says something that is not read at once: that may notify, or prepare any statement.
+    pub fn is_unread(&mut self) {
+        self.may_have_notified = true;
+        self.prepared.clear();
+    }
+
+    /// Whether the end of a transaction is told only when the one for all has told what this has notified. What its own server listens to
+    /// that tells by itself.
+    #[must_use]
+    pub fn awaits_own_news(&self) -> bool {
+        self.may_have_notified && self.is_shared()
+    }
+
+    /// All that it has said has been answered, and its transaction has ended.
+    pub fn transaction_ends(&mut self) {
+        self.may_have_notified = false;
+    }
+
     /// Whether it relies on the one for all.
     #[must_use]
     pub fn is_shared(&self) -> bool {
@@ -249,6 +290,9 @@ impl Ear {
         self.channels.keys().map(|name| &**name)
     }
 }
+
+/// So many statements of one client are known; of others it is not known whether they notify.
+const PREPARED_MAX: usize = 1000;
 
 /// The channel of a `NotificationResponse`.
 #[must_use]
@@ -417,6 +461,35 @@ mod tests {
         ear.comes_with([Box::from("a")].into_iter());
         ear.listens(["b"].into_iter());
         assert!(ear.is_unheard("a") && !ear.is_unheard("b") && ear.is_idle());
+    }
+
+    #[test]
+    fn who_may_have_notified_awaits_its_own_news_if_the_one_for_all_tells_them() {
+        let mut ear = Ear::default();
+        ear.listens(["a"].into_iter());
+        ear.may_notify();
+        assert!(!ear.awaits_own_news(), "its own server tells");
+        ear.is_heard("a");
+        ear.has_moved();
+        assert!(ear.awaits_own_news());
+        ear.transaction_ends();
+        assert!(!ear.awaits_own_news());
+        ear.prepares(b"reads", false);
+        ear.prepares(b"tells", true);
+        for (statement, may_notify) in [("reads", false), ("tells", true), ("older than its listening", true)] {
+            ear.binds(statement.as_bytes());
+            assert_eq!(ear.awaits_own_news(), may_notify, "{statement}");
+            ear.transaction_ends();
+        }
+        ear.prepares(b"tells", false);
+        ear.binds(b"tells");
+        assert!(!ear.awaits_own_news(), "it is another one by now");
+        ear.is_unread();
+        ear.transaction_ends();
+        ear.binds(b"reads");
+        assert!(ear.awaits_own_news(), "it may be another one by now");
+        ear.leaves(None);
+        assert!(!ear.awaits_own_news());
     }
 
     #[test]

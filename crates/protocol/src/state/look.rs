@@ -35,6 +35,8 @@ pub struct Look {
     login: Option<Box<str>>,
     /// It asks nothing, but sends a mark of this number.
     mark: Option<u64>,
+    /// It asks nothing at all: what matters is when it is answered.
+    is_empty: bool,
 }
 
 /// A row of the answer: what it is about, and three texts.
@@ -85,6 +87,7 @@ impl Look {
             carries_statements: false,
             login: None,
             mark: None,
+            is_empty: false,
         }
     }
 
@@ -92,6 +95,18 @@ impl Look {
     #[must_use]
     pub fn of_mark(number: u64) -> Self {
         Self { mark: Some(number), ..Self::new(Touches::NOTHING, std::iter::empty()) }
+    }
+
+    /// It asks nothing: its server has told all notifications that were committed before when it has answered.
+    #[must_use]
+    pub fn of_nothing() -> Self {
+        Self { is_empty: true, ..Self::new(Touches::NOTHING, std::iter::empty()) }
+    }
+
+    /// Whether it asks nothing at all.
+    #[must_use]
+    pub fn is_of_nothing(&self) -> bool {
+        self.is_empty
     }
 
     /// Whether it only sends a mark.
@@ -272,6 +287,7 @@ impl Look {
                 name,
                 is_readable: look.contains('r'),
                 is_hidden: look.contains('h'),
+                is_in_queries: look.contains('q'),
                 text: source,
             });
             let knowledge = Knowledge::read(sources);
@@ -445,19 +461,30 @@ const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg
     WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
 /// Functions that people made, with their text where it is text of a kind that can be read and no longer than what is kept of an
 /// answer in one row, and whether something else than a
-/// function refers to them: a trigger, a view, a default, a policy, an operator.
+/// function refers to them: a trigger, a view, a default, a policy, an operator; and whether that is no trigger. Rules and views that notify
+/// (NOTIFY, or `pg_notify`, which is number 3036 in `pg_proc.dat`) are told as a function that does.
 const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
     pg_catalog.concat(CASE WHEN (lanname OPERATOR(pg_catalog.=) 'plpgsql' OR lanname OPERATOR(pg_catalog.=) 'sql' \
     AND prosrc OPERATOR(pg_catalog.<>) '') AND pg_catalog.octet_length(prosrc) OPERATOR(pg_catalog.<) 200000 THEN 'r' END,\
     CASE WHEN EXISTS(SELECT FROM pg_catalog.pg_depend d \
     WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass \
     AND d.refobjid OPERATOR(pg_catalog.=) p.oid \
-    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass) THEN 'h' END),\
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass) THEN 'h' END,\
+    CASE WHEN EXISTS(SELECT FROM pg_catalog.pg_depend d \
+    WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND d.refobjid OPERATOR(pg_catalog.=) p.oid \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_trigger'::pg_catalog.regclass \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_event_trigger'::pg_catalog.regclass) THEN 'q' END),\
     CASE WHEN pg_catalog.octet_length(prosrc) OPERATOR(pg_catalog.<) 200000 THEN prosrc END \
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang \
     WHERE p.oid OPERATOR(pg_catalog.>=) 16384 AND lanname OPERATOR(pg_catalog.<>) 'c' \
     AND lanname OPERATOR(pg_catalog.<>) 'internal' \
-    UNION ALL SELECT 'f',proname::pg_catalog.text,'h','' FROM pg_catalog.pg_proc p \
+    UNION ALL SELECT 'f','notify',CASE WHEN ev_type::pg_catalog.text OPERATOR(pg_catalog.=) '1' THEN 'rhq' ELSE 'rh' END,'notify' \
+    FROM pg_catalog.pg_rewrite WHERE oid OPERATOR(pg_catalog.>=) 16384 \
+    AND (pg_catalog.strpos(ev_action::pg_catalog.text,'{NOTIFY') OPERATOR(pg_catalog.>) 0 \
+    OR pg_catalog.strpos(ev_action::pg_catalog.text,':funcid 3036 ') OPERATOR(pg_catalog.>) 0) \
+    UNION ALL SELECT 'f',proname::pg_catalog.text,'hq','' FROM pg_catalog.pg_proc p \
     WHERE p.oid OPERATOR(pg_catalog.<) 16384 AND proname OPERATOR(pg_catalog.=) ANY \
     ('{set_config,pg_advisory_lock,pg_advisory_lock_shared,pg_try_advisory_lock,pg_try_advisory_lock_shared,query_to_xml}'\
     ::pg_catalog.name[]) AND EXISTS(SELECT FROM (\

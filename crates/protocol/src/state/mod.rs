@@ -12,6 +12,7 @@ mod numbers;
 mod overrides;
 mod patience;
 mod pins;
+mod rounds;
 mod statements;
 mod traces;
 
@@ -23,5 +24,6 @@ pub use numbers::{Asking, Counted, Counting, Habits};
 pub use overrides::Overrides;
 pub use patience::Patience;
 pub use pins::{Hold, Kind, Pin};
+pub use rounds::Rounds;
 pub use statements::{Preparation, Statement, Statements};
 pub use traces::Traces;

@@ -86,6 +86,20 @@ impl App {
         self.news = if status == Some(TxStatus::Idle) { News::Between } else { News::Within };
     }
 
+    /// Its transaction has ended: it has been told what that has notified, unless something is wrong with whoever listens for all.
+    pub(super) fn mind_own_news(&self, witness: &mut Witness) {
+        if !self.habits.listens || self.belief.is_leaving {
+            return;
+        }
+        let board = witness.board.clone();
+        let board = board.borrow();
+        let Some((note, is_excused)) = board.own(self.number, witness.now) else { return };
+        witness.count("own notifications overtaken");
+        if !is_excused {
+            self.accuse(witness, Charge::NotServed, &format!("its transaction has ended, and it is not told {note:?}"));
+        }
+    }
+
     /// It is told of a notification.
     pub(super) fn is_notified(&mut self, body: &[u8], witness: &mut Witness) {
         let mut texts = body.get(4..).unwrap_or_default().split(|&byte| byte == 0);

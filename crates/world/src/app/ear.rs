@@ -192,6 +192,7 @@ impl App {
         self.is_hungry = false;
         if status == TxStatus::Idle {
             if self.asked.is_empty() {
+                self.mind_own_news(witness);
                 witness.board.borrow_mut().is_answered(self.number);
             }
             witness.count("transactions");

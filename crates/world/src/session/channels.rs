@@ -129,6 +129,12 @@ impl Session {
         *read = notes.len();
     }
 
+    /// There is something new, and it has been told so (`SignalBackends`): who is idle comes to that in its own time, and everybody else
+    /// before it is ready.
+    pub(crate) fn signal(&mut self) {
+        self.channels.is_woken = true;
+    }
+
     /// It is woken because of something new: who is idle tells it now.
     pub(crate) fn wake(&mut self) {
         self.channels.is_woken = true;

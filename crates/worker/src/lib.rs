@@ -44,6 +44,7 @@ mod names;
 mod numbers;
 mod orders;
 mod own_news;
+mod parameters;
 mod peers;
 mod places;
 mod private;

@@ -83,6 +83,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Those of a plan.
     pub(crate) fn of(plan: &Plan, board: Rc<RefCell<Board>>) -> Self {
+        board.borrow_mut().is_calm = plan.is_calm;
         let host = |(number, &veil): (usize, &HostVeil)| {
             let secrets = Arc::new(plan.gate.secrets(number, &BTreeMap::new()));
             Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, veil }

@@ -127,6 +127,15 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         assert_eq!(bob.parameters["application_name"], name);
     }
     assert_eq!(ann.parameters["application_name"], "ann");
+    // Nobody hears of a name that it has already, not even behind an error.
+    for sql in ["select 1", "select 1/0"] {
+        for client in [&mut ann, &mut bob] {
+            client.parameters.clear();
+            client.ask(sql);
+            client.answer();
+            assert!(client.parameters.is_empty(), "{sql}: {:?}", client.parameters);
+        }
+    }
     drop((ann, bob));
     for insert in ["simple", "extended"] {
         let mut lost = pooler.client("u", "state_along");

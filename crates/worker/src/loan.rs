@@ -65,6 +65,11 @@ fn tell_along(server: &mut Server, ready: &Ready, tracked: &Tracked, out: &mut V
     settings.extend(renamed.map(|name| ("application_name", Some(name))));
     let answers = server.told_by.tell(&settings, out)?;
     server.is_renamed = renamed.is_some();
+    if server.is_renamed {
+        // The server reports its new name only before it is ready (`ReportChangedGUCOptions`), which is after it has taken over all it was told. Until
+        // then the old name would be taken for the spelling of the client's.
+        server.vars = ready.vars.clone();
+    }
     Some(answers)
 }
 

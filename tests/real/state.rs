@@ -127,6 +127,14 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         assert_eq!(bob.parameters["application_name"], name);
     }
     assert_eq!(ann.parameters["application_name"], "ann");
+    // The server had this name before it was given that of its client, and so does not report it.
+    for _ in 0..2 {
+        assert_eq!(ann.value("show application_name"), "ann");
+        bob.run("set application_name = 'ann'");
+        assert_eq!(bob.parameters["application_name"], "ann");
+        assert_eq!(bob.value("show application_name"), "ann");
+        bob.run("set application_name = 'bob'");
+    }
     // Nobody hears of a name that it has already, not even behind an error.
     for sql in ["select 1", "select 1/0"] {
         for client in [&mut ann, &mut bob] {

@@ -256,6 +256,7 @@ impl<I: Io> Worker<I> {
             vars: self.packed_vars(&server.vars),
             overrides: server.overrides.as_deref().cloned().unwrap_or_default(),
             told_by: server.told_by,
+            reported_name: server.reported_name.clone(),
             cancel_key: (&*server.cancel_key).into(),
             scanner: server.scanner.clone(),
             fate: server.fate,

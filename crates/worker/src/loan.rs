@@ -64,11 +64,10 @@ fn tell_along(server: &mut Server, ready: &Ready, tracked: &Tracked, out: &mut V
     let renamed = ready.vars.get(name).filter(|ours| server.vars.get(name).is_some_and(|theirs| theirs != *ours));
     settings.extend(renamed.map(|name| ("application_name", Some(name))));
     let answers = server.told_by.tell(&settings, out)?;
-    server.is_renamed = renamed.is_some();
-    if server.is_renamed {
-        // The server reports its new name only before it is ready (`ReportChangedGUCOptions`), which is after it has taken over all it was told. Until
-        // then the old name would be taken for the spelling of the client's.
-        server.vars = ready.vars.clone();
+    if renamed.is_some() {
+        // It is reported only when the server is ready (`ReportChangedGUCOptions`), long after the settings have been accepted.
+        let reported = std::mem::replace(&mut server.vars, ready.vars.clone());
+        server.reported_name = reported.get(name).map(Box::from);
     }
     Some(answers)
 }

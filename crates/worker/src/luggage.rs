@@ -216,6 +216,8 @@ pub struct PackedServer {
     pub(crate) overrides: Overrides,
     #[serde(default)]
     pub(crate) told_by: Prepared,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reported_name: Option<Box<str>>,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::server::Fate,

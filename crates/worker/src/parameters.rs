@@ -6,7 +6,7 @@
 use base::planted::{self, Planted};
 use pool::ServerKey;
 use reactor::Io;
-use wire::backend;
+use wire::{backend, write};
 
 use crate::client::{Client, Stage as ClientStage};
 use crate::server::{CatchingUp, Stage};
@@ -16,10 +16,19 @@ impl<I: Io> Worker<I> {
     /// A parameter has another value; the client of a loan has been told by the same message.
     pub(crate) fn parameter_told(&mut self, key: ServerKey, body: &[u8]) {
         let Some((name, value)) = backend::parameter_status(body) else { return };
-        let Some(place) = self.force.tracked.place(name) else { return };
-        let Some(server) = self.servers.get(key) else { return };
+        if let Some(place) = self.force.tracked.place(name) {
+            self.parameter_is(key, place, value);
+        }
+    }
+
+    fn parameter_is(&mut self, key: ServerKey, place: usize, value: &str) {
+        let Some(server) = self.servers.get_mut(key) else { return };
         if planted::is(Planted::RolledBackParameter) && server.client().is_none() {
             return;
+        }
+        let is_name = place == self.force.tracked.application_name();
+        if is_name {
+            server.reported_name = None;
         }
         if server.vars.get(place) == Some(value) {
             return;
@@ -30,7 +39,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.vars = vars.clone();
         // Its client may have left before it heard of it.
-        if place != self.force.tracked.application_name() {
+        if !is_name {
             server.stock.doubt_this_loan();
         }
         if let Stage::Lent { client, catching_up: None | Some(CatchingUp::Untold) } = server.stage
@@ -38,5 +47,20 @@ impl<I: Io> Worker<I> {
         {
             ready.vars = vars;
         }
+    }
+
+    /// A server is ready that was given its client's name along with the request, and has reported no name: the request has set that which was
+    /// reported last. Its client is told so.
+    pub(crate) fn keeps_its_name(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let Some(name) = server.reported_name.take() else { return };
+        let place = self.force.tracked.application_name();
+        if server.vars.get(place) == Some(&*name) {
+            return;
+        }
+        let mut status = Vec::new();
+        write::parameter_status(&mut status, "application_name", &name);
+        self.give_client_own(key, status.into());
+        self.parameter_is(key, place, &name);
     }
 }

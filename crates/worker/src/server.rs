@@ -67,8 +67,8 @@ pub(crate) struct Server {
     pub(crate) has_changed_catalog: bool,
     /// What its client has asked, as long as that may have to be said again.
     pub(crate) again: Again,
-    /// It was given its client's `application_name` along with a request, and will say so to whoever knows it.
-    pub(crate) is_renamed: bool,
+    /// The `application_name` that it has reported last, if it was given its client's along with a request and has not reported one since.
+    pub(crate) reported_name: Option<Box<str>>,
     /// What it is told begins with the end of a limit that may end just that.
     pub(crate) was_hasty: bool,
     /// Who has had it last.
@@ -184,7 +184,7 @@ impl Server {
             preparing: Box::default(),
             has_changed_catalog: false,
             again: Again::default(),
-            is_renamed: false,
+            reported_name: None,
             was_hasty: false,
             last_client: None,
             drawers: Drawers::Nobody,
@@ -292,6 +292,11 @@ impl<I: Io> Worker<I> {
                 return;
             }
             let is_ready = is_counted && piece.kind == backend::READY_FOR_QUERY && !was_ours;
+            if is_ready && server.reported_name.is_some() {
+                self.give_client(key, &chunk, start..piece.range.start);
+                start = piece.range.start;
+                self.keeps_its_name(key);
+            }
             if is_ready && self.is_to_be_withheld(key, &chunk.bytes()[piece.body.clone()]) {
                 self.withhold(key, &chunk, start..piece.range.start, piece.range.end);
                 return;
@@ -332,7 +337,7 @@ impl<I: Io> Worker<I> {
                     && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
                 let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
-                let is_echo = server.is_renamed
+                let is_echo = server.reported_name.is_some()
                     && piece.kind == backend::PARAMETER_STATUS
                     && piece.is_whole()
                     && server
@@ -557,7 +562,6 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if !was_ours {
-            server.is_renamed = false;
             server.tell_of_catalog(&mut self.places.databases[server.database as usize].changes);
             let totals = &mut self.places.databases[server.database as usize].totals;
             server.count_ends(self.now, totals);

@@ -9,7 +9,8 @@
 //! 4. While a COPY may read from the client, nothing else is said than CopyData, Flush, and the end of the COPY; one Sync may
 //!    come before all rows. (A Query there is answered differently on purpose: the pooler ends the conversation.)
 //! 5. No session state but the parameters that follow a client: no LISTEN, PREPARE, temporary tables, SET of others. No
-//!    RESET of what came with the startup packet. These and the next are kept by the words of `sql`.
+//!    RESET of what came with the startup packet, nor of `application_name`: inside a transaction it leads to what the server began with.
+//!    These and the next are kept by the words of `sql`.
 //! 6. Nothing that answers differently each time: clocks, process numbers, random numbers, rows without an order, numbers
 //!    from sequences other than the program's own, tables of other seats, locks across seats.
 //! 7. A client leaves after it has been answered. (What is left unanswered PostgreSQL finishes, and the pooler cancels.)

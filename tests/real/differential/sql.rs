@@ -273,10 +273,10 @@ fn copy_out(p: &mut Pencil<'_>) -> String {
 }
 
 /// Something that sets a parameter which follows its client, or only for the transaction. `RESET` only of what did not come
-/// with the startup packet.
+/// with the startup packet, and not of the name, which servers get from the clients of the pool.
 pub(super) fn setting(dice: &mut Dice, startup: &[(String, String)]) -> String {
     let values = dice.pick(&PARAMETERS);
-    let is_given = startup.iter().any(|(name, _)| name == values.0);
+    let is_given = values.0 == "application_name" || startup.iter().any(|(name, _)| name == values.0);
     let value = dice.pick(values.1);
     match dice.between(0, 9) {
         0..=4 => format!("set {} = '{value}'", values.0),

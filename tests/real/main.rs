@@ -159,6 +159,7 @@ fn list() -> Vec<Entry> {
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
         meaning::what_a_transaction_reads_otherwise_is_not_shared,
         meaning::tenants_by_a_local_path_have_statements_of_their_own,
+        meaning::a_literal_means_what_it_meant_when_it_was_prepared,
         sequences::who_asks_for_the_first_time_is_not_told_what_another_has_drawn,
         sequences::who_asks_behind_something_else_is_known_to_ask,
         sequences::who_asks_is_told_what_it_has_drawn,

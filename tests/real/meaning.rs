@@ -1,7 +1,7 @@
 //! Statements that are prepared where a transaction has changed what their text means.
 
 use tests::client::{Answer, Client};
-use tests::message::{bind, execute, parse, sync};
+use tests::message::{bind, describe, execute, parse, sync};
 use tests::pooler::Pooler;
 
 use crate::house::House;
@@ -81,4 +81,61 @@ pub(crate) fn tenants_by_a_local_path_have_statements_of_their_own(house: &House
         assert_eq!(said.columns[0].1, column, "{path}");
     }
     one.run("rollback");
+}
+
+/// What a literal means is decided when its statement is prepared, whatever its client sets afterwards, and wherever it is prepared again.
+pub(crate) fn a_literal_means_what_it_meant_when_it_was_prepared(house: &House) {
+    // Servers have fewer statements than are asked for, so that each is prepared again and again.
+    let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 2"];
+    let pooler = house.pooler("literals", &settings);
+    let mut other = pooler.client("u", "literals");
+    let texts = [
+        "select date '1/2/2020' where $1 <> ''",
+        "select $$1/2/2020$$::date where $1 <> ''",
+        r"select 'a\\b' || $1",
+        "select length('\u{e4}' || $1)",
+        "select timestamptz '2020-01-01 00:00' where $1 <> ''",
+    ];
+    let changes = [
+        "datestyle = 'ISO, DMY'",
+        "standard_conforming_strings = off",
+        "timezone = 'Asia/Tokyo'",
+        "client_encoding = 'LATIN1'",
+        "datestyle = 'German'",
+        "search_path = pg_catalog",
+        "datestyle = 'ISO, MDY'",
+    ];
+    let mut tell = |client: &mut Client| {
+        let mut told = Vec::new();
+        for (at, text) in texts.iter().enumerate() {
+            say(client, &[parse(&format!("s{at}"), text)]);
+        }
+        for change in changes {
+            client.run(&format!("set {change}"));
+            // In a batch, in a transaction, and behind another portal without a name.
+            for begin in ["", "begin"] {
+                other.run("begin");
+                client.ask(begin);
+                client.answer();
+                for at in 0..texts.len() {
+                    let names = [format!("s{at}"), format!("s{}", (at + 1) % texts.len())];
+                    let batch = [bind("", &names[0], &["x"]), describe(b'S', &names[1]), execute("", 0)];
+                    let answer = say(client, &batch);
+                    let codes: Vec<_> = answer.errors.into_iter().map(|error| error.code).collect();
+                    told.push((change, begin, at, answer.rows, codes, answer.status));
+                }
+                client.run("rollback");
+                other.run("rollback");
+            }
+        }
+        let parameters = ["DateStyle", "TimeZone", "client_encoding", "standard_conforming_strings"];
+        let parameters = parameters.map(|name| Some(client.parameters[name].clone())).to_vec();
+        told.push(("parameters", "", 0, vec![parameters], vec![], 'I'));
+        told
+    };
+    let direct = tell(&mut house.postgres.client("literals"));
+    let pooled = tell(&mut pooler.client("u", "literals"));
+    for (direct, pooled) in direct.into_iter().zip(pooled) {
+        assert_eq!(pooled, direct);
+    }
 }

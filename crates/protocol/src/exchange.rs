@@ -136,6 +136,15 @@ pub struct Surprise {
     pub kind: u8,
 }
 
+/// Whether a message says that a step has been taken. We do not execute what has rows.
+fn is_outcome(step: Step, kind: u8) -> bool {
+    match kind {
+        backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => true,
+        backend::BIND_COMPLETE | backend::COMMAND_COMPLETE => step == Step::Hidden,
+        _ => false,
+    }
+}
+
 impl Default for Exchange {
     fn default() -> Self {
         let status = TxStatus::Idle;
@@ -217,6 +226,12 @@ impl Exchange {
     #[must_use]
     pub fn may_step(&self) -> bool {
         !self.is_copying_in && !self.is_skipping && self.count != Count::Lost
+    }
+
+    /// Whether what the server says next is about a message of ours that stands between those of the client.
+    #[must_use]
+    pub fn is_hiding(&self) -> bool {
+        self.owed.iter().find(|owed| !owed.is_paid()) == Some(&Owed::Step(Step::Hidden))
     }
 
     /// Whether the server skips what is sent to it, up to a Sync that has not been sent yet.
@@ -485,7 +500,7 @@ impl Exchange {
                 _ => return Err(surprise),
             },
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
-            Some(Owed::Step(step)) if matches!(kind, backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE) => {
+            Some(Owed::Step(step)) if is_outcome(*step, kind) => {
                 let answered = if *step == Step::Hidden { Answered::Hidden } else { Answered::Forward };
                 self.pop();
                 self.outcomes.push_back(Outcome::Done);

@@ -156,16 +156,19 @@ impl Vars {
         pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| mine == theirs)
     }
 
-    /// What decides how the text of a statement is read: every value but the `application_name`.
+    /// What decides how the text of a statement is read: every value but the `application_name`. The first four bytes are the length of
+    /// the rest.
     #[must_use]
     pub fn dialect(&self, tracked: &Tracked) -> Vec<u8> {
-        let mut dialect = Vec::new();
+        let mut dialect = vec![0; size_of::<u32>()];
         for (place, value) in self.values.iter().enumerate() {
             if place != tracked.application_name() {
                 dialect.extend_from_slice(value.as_deref().unwrap_or_default().as_bytes());
                 dialect.push(0);
             }
         }
+        let length = (dialect.len() - size_of::<u32>()) as u32;
+        dialect[..size_of::<u32>()].copy_from_slice(&length.to_be_bytes());
         dialect
     }
 
@@ -181,6 +184,54 @@ impl Vars {
             write::parameter_status(out, name, value);
         }
     }
+}
+
+/// What [`Vars::dialect`] has written, and what has been appended to that; `None` if this is something else.
+#[must_use]
+pub fn split_dialect(dialect: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = dialect.split_first_chunk()?;
+    rest.split_at_checked(u32::from_be_bytes(*length) as usize)
+}
+
+/// The dialect `now`, but with the encoding of `given` and its backslashes. `None` where they agree in that.
+#[must_use]
+pub fn spelled_like(given: &[u8], now: &[u8]) -> Option<Vec<u8>> {
+    let values = |dialect| split_dialect(dialect).map(|(values, _)| values.split(|&byte| byte == 0));
+    let mut mixed = vec![0; size_of::<u32>()];
+    for (place, (given, now)) in values(given)?.zip(values(now)?).enumerate().take(values(now)?.count() - 1) {
+        mixed.extend_from_slice(if SPELLING.contains(&place) { given } else { now });
+        mixed.push(0);
+    }
+    let length = (mixed.len() - size_of::<u32>()) as u32;
+    mixed[..size_of::<u32>()].copy_from_slice(&length.to_be_bytes());
+    mixed.extend_from_slice(split_dialect(now)?.1);
+    (mixed != now).then_some(mixed)
+}
+
+/// The commands, each for itself, that bring a session that reads texts as one dialect says to how another does. `None` if that cannot be told.
+#[must_use]
+pub fn changes_of_dialect(from: &[u8], to: &[u8], tracked: &Tracked) -> Option<Vec<String>> {
+    let values = |dialect| {
+        let (values, _) = split_dialect(dialect)?;
+        values.strip_suffix(&[0]).map(|values| values.split(|&byte| byte == 0).collect::<Vec<_>>())
+    };
+    let (from, to) = (values(from)?, values(to)?);
+    let names = || tracked.names().enumerate().filter(|(place, _)| *place != tracked.application_name());
+    if from.len() != to.len() || from.len() != names().count() {
+        return None;
+    }
+    let mut commands = Vec::new();
+    for ((_, name), (before, after)) in names().zip(from.into_iter().zip(to)) {
+        if before == after {
+            continue;
+        }
+        // SET takes a list of names such as search_path for one name if it is quoted, and no expression.
+        let after = std::str::from_utf8(after).ok().filter(|value| value.is_ascii() && !value.is_empty())?;
+        let mut sql = format!("SET {name}=");
+        push_literal(&mut sql, after);
+        commands.push((name != "search_path").then_some(sql)?);
+    }
+    Some(commands)
 }
 
 /// Appends a string literal that means `text` whatever `standard_conforming_strings` says; an expression that is only ASCII where the text is more,
@@ -206,6 +257,8 @@ pub(crate) fn push_literal(sql: &mut String, text: &str) {
 /// What PgBouncer always follows, in the order in which it tells it to a client. `application_name` is the last.
 const ALWAYS: [&str; 5] =
     ["DateStyle", "client_encoding", "TimeZone", "standard_conforming_strings", "application_name"];
+/// The places of those that decide where a string ends and what its letters are.
+const SPELLING: [usize; 2] = [1, 3];
 
 #[cfg(test)]
 mod tests {

@@ -348,7 +348,9 @@ impl<I: Io> Worker<I> {
                     && server.client().is_some_and(|client| has_ear(&self.clients, client));
                 let is_refused = server.again.is_refused()
                     && matches!(piece.kind, backend::ERROR_RESPONSE | backend::READY_FOR_QUERY);
+                let is_by_the_way = piece.kind == backend::PARAMETER_STATUS && server.exchange.is_hiding();
                 let is_withheld = is_heard
+                    || is_by_the_way
                     || is_ours
                     || is_hidden
                     || is_torn_ready
@@ -383,6 +385,9 @@ impl<I: Io> Worker<I> {
                 self.catalog_changes(key);
             }
             match piece.kind {
+                // It is what it was before, as soon as the server has read what it was changed for.
+                backend::PARAMETER_STATUS
+                    if self.servers.get(key).is_some_and(|server| server.exchange.is_hiding()) => {}
                 backend::PARAMETER_STATUS | backend::ERROR_RESPONSE => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }

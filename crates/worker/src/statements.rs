@@ -415,6 +415,7 @@ impl Following<'_> {
             library: self.library,
             exchange: &mut server.exchange,
             dialect,
+            tracked: self.tracked,
             is_settled,
             is_by_sql,
             max: self.max,

@@ -19,6 +19,7 @@ pub struct Statement {
     name: Box<[u8]>,
     text: Rc<[u8]>,
     dialect: Rc<[u8]>,
+    has_literals: bool,
     _charge: Charge,
 }
 
@@ -39,6 +40,12 @@ impl Statement {
     #[must_use]
     pub fn text(&self) -> &Rc<[u8]> {
         &self.text
+    }
+
+    /// Whether its text has anything that may be read otherwise under other parameters: a string, or a letter beyond ASCII.
+    #[must_use]
+    pub fn has_literals(&self) -> bool {
+        self.has_literals
     }
 
     /// The parameters under which it is read.
@@ -139,7 +146,15 @@ impl Library {
         let id = self.next;
         self.next += self.step;
         let name = format!("{PREFIX}{id}").into_bytes().into();
-        Some(Rc::new(Statement { id, name, text: text.into(), dialect: dialect.clone(), _charge: charge }))
+        let has_literals = has_literals(text);
+        Some(Rc::new(Statement {
+            id,
+            name,
+            text: text.into(),
+            dialect: dialect.clone(),
+            has_literals,
+            _charge: charge,
+        }))
     }
 
     /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
@@ -147,7 +162,8 @@ impl Library {
     pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Rc<Statement>> {
         let charge = self.charge(text.len() + STATEMENT_BYTES)?;
         let name = format!("{PREFIX}{id}").into_bytes().into();
-        let statement = Rc::new(Statement { id, name, text: text.into(), dialect, _charge: charge });
+        let has_literals = has_literals(text);
+        let statement = Rc::new(Statement { id, name, text: text.into(), dialect, has_literals, _charge: charge });
         self.known.insert((hash_of(text), id), Rc::downgrade(&statement));
         Some(statement)
     }
@@ -183,6 +199,17 @@ impl Library {
             self.sweep_at = SWEEP_AT_MIN.max(2 * self.known.len());
         }
     }
+}
+
+/// The text ends with its zero byte; behind that are the types of its parameters.
+fn has_literals(text: &[u8]) -> bool {
+    let sql = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let is_quote = |at: usize| match sql[at] {
+        b'\'' | b'\\' | 0x80.. => true,
+        b'$' => !sql.get(at + 1).is_some_and(u8::is_ascii_digit),
+        _ => false,
+    };
+    (0..sql.len()).any(is_quote)
 }
 
 /// The same in every process, so that a simulation can be repeated. Whoever makes texts collide is compared with them.

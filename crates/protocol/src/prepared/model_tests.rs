@@ -9,6 +9,7 @@ use wire::frontend;
 
 use super::*;
 use crate::exchange::{Answered, Exchange};
+use crate::vars::Tracked;
 
 #[derive(Clone, Debug)]
 enum Do {
@@ -141,12 +142,14 @@ impl Stage {
             return;
         }
         let (mut tally, dialect) = (Tally::default(), [][..].into());
+        let tracked = Tracked::new([]);
         let mut sides = Sides {
             moment: Moment::default(),
             names: &mut client.names,
             library: &mut self.library,
             exchange: &mut server.exchange,
             dialect,
+            tracked: &tracked,
             is_settled: true,
             is_by_sql: false,
             max: self.max,

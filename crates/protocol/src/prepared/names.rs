@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::library::{Charge, Library, Statement};
 use super::stock::unsettled;
 use crate::state::Overrides;
-use crate::vars::{Tracked, Vars};
+use crate::vars::{Tracked, Vars, spelled_like, split_dialect};
 
 /// The names of one client.
 #[derive(Debug, Default)]
@@ -130,7 +130,11 @@ impl Names {
         if !Rc::ptr_eq(own, dialect) && **own != **dialect {
             // Its client has set a parameter since. Under the old number others rely on the old meaning.
             if is_settled {
-                named.statement = library.find_or_add(text, dialect).ok_or(())?;
+                let meant = dialect_meant(&named.statement, dialect);
+                let dialect = meant.as_ref().unwrap_or(dialect);
+                if **own != **dialect {
+                    named.statement = library.find_or_add(text, dialect).ok_or(())?;
+                }
             } else {
                 let unsettled = unsettled(dialect);
                 if **own != *unsettled {
@@ -140,6 +144,18 @@ impl Names {
         }
         let step = if named.is_reused { 0 } else { named.step };
         Ok(Some((named.statement.clone(), step)))
+    }
+
+    /// A statement whose meaning cannot be kept is read anew. `None` when there is no room for it.
+    pub(super) fn read_anew(
+        &mut self,
+        name: &[u8],
+        dialect: &Rc<[u8]>,
+        library: &mut Library,
+    ) -> Option<Rc<Statement>> {
+        let named = self.named.get_mut(name)?;
+        named.statement = library.find_or_add(named.statement.text(), dialect)?;
+        Some(named.statement.clone())
     }
 
     /// The step that gave a name has been answered.
@@ -189,6 +205,21 @@ impl Names {
     pub(super) fn drop_settled(&mut self) {
         self.named.retain(|_, named| named.step != 0);
         self.failed.clear();
+    }
+}
+
+/// The dialect in which a statement is read now that `now` holds for its client, if that is not `now`: PostgreSQL reads literals once, when a
+/// statement is prepared, and anew only when it looks at all names again, as for another `search_path`; and never again what is a string and
+/// what is not (`RevalidateCachedQuery` in `utils/cache/plancache.c`). What has no literals may be prepared under any.
+fn dialect_meant(statement: &Statement, now: &Rc<[u8]>) -> Option<Rc<[u8]>> {
+    let given = statement.dialect();
+    let (of_given, of_now) = (split_dialect(given)?.1, split_dialect(now)?.1);
+    if !statement.has_literals() {
+        None
+    } else if of_given == of_now {
+        Some(given.clone())
+    } else {
+        spelled_like(given, now).map(Rc::from)
     }
 }
 

@@ -231,6 +231,7 @@ mod tests {
         let (mut names, mut stock, mut exchange) = (Names::default(), Stock::default(), Exchange::default());
         let (mut tally, mut out) = (Tally::default(), Vec::new());
         let dialect: Rc<[u8]> = Rc::from(&b"ISO\0"[..]);
+        let tracked = crate::vars::Tracked::new([]);
         let mut ask =
             |names: &mut Names, library: &mut Library, stock: &mut Stock, exchange: &mut Exchange, ask, bytes| {
                 let dialect = dialect.clone();
@@ -239,6 +240,7 @@ mod tests {
                     library,
                     exchange,
                     dialect,
+                    tracked: &tracked,
                     is_settled: true,
                     is_by_sql: false,
                     max: 10,
@@ -294,6 +296,7 @@ mod tests {
             library: &mut other,
             exchange: &mut exchange,
             dialect,
+            tracked: &tracked,
             is_settled: true,
             is_by_sql: false,
             moment: Moment::default(),

@@ -23,6 +23,7 @@ struct Stage {
     tally: Tally,
     max: usize,
     dialect: Rc<[u8]>,
+    tracked: Tracked,
     is_settled: bool,
     moment: Moment,
     follows: bool,
@@ -36,6 +37,7 @@ impl Stage {
             tally: Tally::default(),
             max,
             dialect: [][..].into(),
+            tracked: Tracked::new([]),
             is_settled: true,
             moment: Moment::default(),
             follows: false,
@@ -53,6 +55,7 @@ impl Stage {
             library: &mut self.library,
             exchange,
             dialect,
+            tracked: &self.tracked,
             is_settled: self.is_settled,
             is_by_sql: false,
             max: self.max,
@@ -135,7 +138,9 @@ fn words(out: &[Bytes]) -> String {
             frontend::PARSE => format!("Parse {} {}", strings[0], strings[1]),
             frontend::BIND => format!("Bind {}{}", strings[0], strings[1]),
             frontend::DESCRIBE => format!("Describe {}", &strings[0][1..]),
+            frontend::CLOSE if body[0] == b'P' => format!("Close portal {}", &strings[0][1..]),
             frontend::CLOSE => format!("Close {}", &strings[0][1..]),
+            frontend::EXECUTE => format!("Execute {}", strings[0]),
             other => format!("{other}"),
         });
         rest = later;
@@ -239,6 +244,64 @@ fn types_and_parameters_make_another_statement() {
     assert_eq!(t.parse(&mut ann, "c", "select $1"), "Parse PGBOUNCER_3 select $1");
     // A name that was given before the parameter was set is read anew.
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_3");
+}
+
+/// `date '1/2/2020'` was another day once its client had set another DateStyle and had another server.
+#[test]
+fn a_literal_means_what_it_meant_when_its_statement_was_given() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    let dialect = |datestyle: &str, path: &str| {
+        let mut vars = Vars::new(&Tracked::new([]));
+        vars.set(0, datestyle);
+        vars.set(2, "UTC");
+        let mut dialect = vars.dialect(&Tracked::new([]));
+        dialect.extend_from_slice(path.as_bytes());
+        Rc::from(dialect)
+    };
+    t.dialect = dialect("ISO, MDY", "");
+    t.parse(&mut ann, "day", "select date '1/2/2020'");
+    t.parse(&mut ann, "number", "select $1 + 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "11Z");
+    t.dialect = dialect("ISO, DMY", "");
+    assert_eq!(t.bind(&mut ann, "day"), "Bind PGBOUNCER_1", "the server has it");
+    assert_eq!(t.bind(&mut ann, "number"), "Parse PGBOUNCER_3 select $1 + 1, Bind PGBOUNCER_3", "it reads alike");
+    t.another_server();
+    let around = |datestyle: &str| {
+        format!(
+            "Close TRUNKLINE_STATE_READING, Close portal TRUNKLINE_STATE_READING, \
+             Parse TRUNKLINE_STATE_READING SET DateStyle='{datestyle}', Bind TRUNKLINE_STATE_READINGTRUNKLINE_STATE_READING, \
+             Execute TRUNKLINE_STATE_READING, Close TRUNKLINE_STATE_READING"
+        )
+    };
+    let expected = format!(
+        "{}, Parse PGBOUNCER_1 select date '1/2/2020', {}, Bind PGBOUNCER_1",
+        around("ISO, MDY"),
+        around("ISO, DMY")
+    );
+    assert_eq!(t.bind(&mut ann, "day"), expected);
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut ann, "3312C31" /* the statement */), "");
+    assert!(t.server.exchange.is_hiding());
+    assert_eq!(t.hears(&mut ann, "3312C32DCZ"), "2DCZ");
+    assert_eq!(t.bind(&mut ann, "day"), "Bind PGBOUNCER_1");
+    assert_eq!(t.parse(&mut bob, "day", "select date '1/2/2020'"), "Parse PGBOUNCER_4 select date '1/2/2020'");
+    // With another path PostgreSQL looks at everything anew.
+    t.dialect = dialect("ISO, DMY", "search_path\0a\0");
+    assert_eq!(t.bind(&mut ann, "day"), "Parse PGBOUNCER_5 select date '1/2/2020', Bind PGBOUNCER_5");
+}
+
+#[test]
+fn what_cannot_be_read_as_it_was_is_read_anew_and_is_nobody_elses() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    let mut vars = Vars::new(&t.tracked);
+    vars.set(2, "Ä");
+    t.dialect = vars.dialect(&t.tracked).into();
+    t.parse(&mut ann, "a", "select 'x'");
+    vars.set(2, "UTC");
+    t.dialect = vars.dialect(&t.tracked).into();
+    t.another_server();
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_2 select 'x', Bind PGBOUNCER_2");
 }
 
 #[test]

@@ -482,10 +482,11 @@ impl<I: Io> Worker<I> {
             }),
         };
         let is_answer_torn = ready.is_answer_torn;
-        // What it may have left already it is not told of before that is known.
-        let is_leaving = ready.traces.as_ref().is_some_and(|traces| traces.has_left_channels());
         let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
-        let Some(ear) = ready.ear.as_mut() else { return };
+        let Ready { ear: Some(ear), traces, .. } = ready else { return };
+        // What it may have left already it is not told of before that is known.
+        let is_leaving = traces.as_ref().is_some_and(|traces| traces.has_left_channels());
+        let is_left = |channel: &str| traces.as_ref().is_some_and(|traces| traces.may_have_left(channel));
         let unsent = self.io.unsent(conn);
         // A single one may be longer than that, and what was under way already when it began to be waited for.
         let is_room_for_one = ear.kept_count() == 1 && unsent == 0;
@@ -508,19 +509,19 @@ impl<I: Io> Worker<I> {
             self.io.tell_when_drained(conn);
             return;
         }
-        if !is_outside || is_leaving || is_answer_torn {
+        if !is_outside || is_answer_torn {
             return;
         }
         let mut out = Vec::new();
         let channels = &self.places.databases[number as usize].listening.channels;
         let is_heard = |channel: &str| channels.get(channel).is_some_and(|entry| entry.is_heard);
-        if ear.channels().all(is_heard) && ear.takes_word() {
+        if !is_leaving && ear.channels().all(is_heard) && ear.takes_word() {
             match force.settings.notify_lost {
                 NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
                 _ => write_loss(&mut out),
             }
         }
-        while let Some(body) = ear.take_kept() {
+        for body in ear.take_kept(|channel| is_left(channel)) {
             write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(&body));
         }
         if !out.is_empty() {

@@ -53,6 +53,8 @@ struct Listener {
     /// Where it listens; an application has one database.
     place: Place,
     channels: BTreeSet<String>,
+    /// The channels that it has left since it was last answered outside of transactions with nothing more under way.
+    left: BTreeSet<String>,
     due: VecDeque<Due>,
     /// What it was not told in its turn: it has to be told that something may have been lost.
     missed: VecDeque<Due>,
@@ -94,6 +96,7 @@ impl Board {
     pub(crate) fn leaves(&mut self, by: Nonce, channel: Option<&str>) {
         if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
             let left = |known: &str| channel.is_none_or(|channel| known == channel);
+            listener.left.extend(listener.channels.iter().filter(|known| left(known)).cloned());
             listener.channels.retain(|known| !left(known));
             // As by PostgreSQL: what it has not been told yet it may never be.
             listener.due.iter_mut().filter(|due| left(&due.note.channel)).for_each(|due| due.is_owed = false);
@@ -108,7 +111,8 @@ impl Board {
     /// It has been answered outside of transactions: it knows what it listens to.
     pub(crate) fn is_answered(&mut self, app: u32) {
         if let Some(listener) = self.listeners.get_mut(&app) {
-            let Listener { channels, due, .. } = listener;
+            let Listener { channels, due, left, .. } = listener;
+            left.clear();
             due.retain(|due| due.is_owed || channels.contains(&due.note.channel));
         }
     }
@@ -151,12 +155,15 @@ impl Board {
     }
 
     /// What an application has notified itself, and has not been told although it listens; and whether that has an excuse: a session for all that has
-    /// ended, or is slow, or may be broken.
+    /// ended, or is slow, or may be broken, or a channel that it has left and listens to again, of which nobody knows yet what has come of that.
     pub(crate) fn own(&self, app: u32, now: Time) -> Option<(&Note, bool)> {
-        let Listener { place, due, .. } = self.listeners.get(&app)?;
+        let Listener { place, due, left, .. } = self.listeners.get(&app)?;
         let is_own = |due: &&Due| due.is_owed && Nonce::read(&due.note.payload).is_some_and(|nonce| nonce.app == app);
         let Due { note, since, .. } = due.iter().find(is_own)?;
-        let is_excused = !self.is_calm || self.gaps.contains(&place.1) || now.since(*since) >= PATIENCE;
+        let is_excused = !self.is_calm
+            || left.contains(&note.channel)
+            || self.gaps.contains(&place.1)
+            || now.since(*since) >= PATIENCE;
         Some((note, is_excused))
     }
 

@@ -263,6 +263,12 @@ impl Traces {
         !self.left.is_empty()
     }
 
+    /// Whether that is so of this channel.
+    #[must_use]
+    pub fn may_have_left(&self, channel: &str) -> bool {
+        self.left.iter().any(|left| left.as_deref().is_none_or(|left| left == channel))
+    }
+
     /// What it has done may not be so: an error, or a ROLLBACK.
     pub fn taken_back(&mut self) {
         self.effects_in_doubt();

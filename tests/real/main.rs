@@ -156,6 +156,7 @@ fn list() -> Vec<Entry> {
         state::no_tenant_reads_what_is_another_ones,
         state::what_is_set_goes_along_with_the_request,
         linger::clients_in_a_loop_have_some_transactions_in_a_row,
+        state::who_has_never_set_something_prefers_a_server_that_never_had_it,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
         meaning::what_a_transaction_reads_otherwise_is_not_shared,
         meaning::tenants_by_a_local_path_have_statements_of_their_own,

@@ -163,6 +163,28 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
     }
 }
 
+/// PostgreSQL keeps a placeholder for each setting with a dot that its session has ever had, and tells `''` of it from then on.
+pub(crate) fn who_has_never_set_something_prefers_a_server_that_never_had_it(house: &House) {
+    let pooler = house.pooler("state_placeholders", &["pool_mode = transaction", "default_pool_size = 2"]);
+    let (mut one, mut two) = (pooler.client("u", "state_placeholders"), pooler.client("u", "state_placeholders"));
+    one.run("begin");
+    two.run("begin");
+    let pids = [one.value("select pg_backend_pid()"), two.value("select pg_backend_pid()")];
+    one.run("commit");
+    two.run("set app.never = 'x'; commit");
+    assert_ne!(pids[0], pids[1]);
+    let asked = "select coalesce(current_setting('app.never', true), 'NULL')";
+    for _ in 0..3 {
+        assert_eq!(one.value(asked), "NULL");
+        assert_eq!(two.value(asked), "x");
+        two.run("reset app.never");
+        // The server of the last loan goes before others that are as good.
+        assert_eq!(two.value(asked), "");
+        assert_eq!(one.value(asked), "NULL", "the other server has never had it");
+        two.run("set app.never = 'x'");
+    }
+}
+
 pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: &House) {
     let pooler =
         house.pooler("state_pin", &["pool_mode = transaction", "default_pool_size = 2", "session_policy = listen=pin"]);

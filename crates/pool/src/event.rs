@@ -6,10 +6,52 @@ use base::Time;
 
 use crate::{ClientKey, Failure, Need, PoolKey, ServerKey};
 
-/// What is set in a session, in one number: with a server of its own likeness a client need not be told anything, and nobody is
-/// wrong if two are alike by chance. 0 is that of a session in which nothing is set.
+/// What is set in a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Likeness(pub u32);
+pub struct Likeness {
+    /// All of it in one number: with a server of the same number a client need not be told anything, and nobody is wrong if two are
+    /// the same by chance. 0 is that of a session in which nothing is set.
+    pub settings: u32,
+    /// The settings with a dot in their names that it has ever had, one bit for each name or for several. PostgreSQL keeps them as
+    /// placeholders: whoever asks for one reads `''` from then on, and NULL otherwise.
+    pub placeholders: u64,
+}
+
+impl Likeness {
+    /// Of a session in which this is set, and no setting with a dot has ever been.
+    #[must_use]
+    pub const fn of(settings: u32) -> Self {
+        Self { settings, placeholders: 0 }
+    }
+
+    /// Whether the same is set.
+    #[must_use]
+    pub const fn is_like(self, other: Self) -> bool {
+        self.settings == other.settings
+    }
+
+    /// How well a server suits a client in whose session the same is set: best if both have had the same settings with a dot, and better
+    /// if the server has had none that the client has not.
+    #[must_use]
+    pub(crate) fn fit(self, client: Self) -> Option<Fit> {
+        self.is_like(client).then(|| match self.placeholders & !client.placeholders {
+            0 if self == client => Fit::Exact,
+            0 => Fit::Fresh,
+            _ => Fit::Like,
+        })
+    }
+}
+
+/// How well a server suits a client, from worst to best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Fit {
+    /// The client may read `''` where it has never set anything.
+    Like,
+    /// The server has never had what the client has not.
+    Fresh,
+    /// Both have had the same, so that servers that have never had something stay so.
+    Exact,
+}
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -151,7 +151,7 @@ impl Queue {
         // Nobody goes before one that has been passed over often.
         let mut may_go =
             in_front.take_while(|seat| !std::mem::replace(&mut is_last, seat.passed_over >= PASSED_OVER_MAX));
-        may_go.position(|seat| seat.likeness == likeness)
+        may_go.position(|seat| seat.likeness.is_like(likeness))
     }
 
     /// How many wait.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn join(seats: &mut Seats, queue: &mut Queue, index: u32, since: u64, likeness: u32) {
-        let seat = Seat::new(client(index), POOL, Wish::Server, Time(since), Likeness(likeness));
+        let seat = Seat::new(client(index), POOL, Wish::Server, Time(since), Likeness::of(likeness));
         queue.join(seats, seat);
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let (mut seats, mut queue) = (Seats::new(), Queue::default());
         join(&mut seats, &mut queue, 0, 0, 1);
         (1..=PASSED_OVER_MAX + 5).for_each(|index| join(&mut seats, &mut queue, index, u64::from(index), 2));
-        let mut pop = |likeness| queue.pop_alike(&mut seats, Likeness(likeness)).map(|seat| seat.client.index);
+        let mut pop = |likeness| queue.pop_alike(&mut seats, Likeness::of(likeness)).map(|seat| seat.client.index);
         for index in 1..=PASSED_OVER_MAX {
             assert_eq!(pop(2), Some(index));
         }

@@ -213,6 +213,8 @@ impl<I: Io> Worker<I> {
         let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
         ready.overrides = shared(packed.overrides);
         ready.given = shared(packed.given);
+        // Which names these were is not known.
+        ready.placeholders = u64::MAX;
         if let Some(began) = began {
             ready.began = began;
         }
@@ -339,6 +341,7 @@ impl<I: Io> Worker<I> {
         }
         server.overrides = shared(packed.overrides);
         server.drawers = Drawers::Several;
+        server.placeholders = u64::MAX;
         server.told_by = packed.told_by;
         server.cancel_key = packed.cancel_key.0.into();
         server.scanner = packed.scanner;

@@ -114,6 +114,10 @@ pub(crate) struct Ready {
     pub(crate) given: Option<Rc<Overrides>>,
     /// What it has set in its session, where that follows it.
     pub(crate) overrides: Option<Rc<Overrides>>,
+    /// The settings with a dot that it has ever mentioned where it may have set them ([`Likeness::placeholders`]).
+    pub(crate) placeholders: u64,
+    /// Those of what it has said last, which its server is about to hear.
+    pub(crate) placeholders_said: u64,
     /// Whether it is worth waiting for.
     pub(crate) haste: Haste,
     /// What it listens to, where somebody does that for all.
@@ -175,6 +179,8 @@ impl Ready {
             haste: Haste::default(),
             ear: None,
             given: None,
+            placeholders: 0,
+            placeholders_said: 0,
             torn_text: None,
             is_paused: false,
             is_notified: false,
@@ -319,14 +325,14 @@ impl<I: Io> Worker<I> {
             return;
         }
         ready.is_notified = false;
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), Some(key)));
+        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
         self.want(key, self.now, Event::Wants { pool, client: key, likeness });
     }
 
     /// The client's server was lost before it was asked anything: what is held is for another one.
     pub(crate) fn want_again(&mut self, key: Key, since: Time) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), Some(key)));
+        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
         self.want(key, since, Event::WantsAgain { pool, client: key, since, likeness });
     }
 
@@ -461,6 +467,7 @@ impl<I: Io> Worker<I> {
                     server.told_by.doubt();
                 }
                 reading.read(ready, following.library, &piece, bytes);
+                server.placeholders |= std::mem::take(&mut ready.placeholders_said);
                 if let Some(class) = reading.says_names()
                     && following.brings(&mut self.io, ready, server, &chunk, start, &piece, &class)
                 {

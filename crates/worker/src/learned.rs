@@ -3,7 +3,7 @@
 //! Always true: what is known has been told by a server no longer ago than [`KNOWLEDGE_AGE_MAX`]; what is not known is not assumed.
 //! Not here: what it means for a text (crate `route`), who asks (`look`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Learned {
     /// What tells its texts from those of others, and from those read with older knowledge.
     scope: u32,
     /// Settings with a dot in their names that anybody has set: there is no list of them to be had.
-    custom: BTreeSet<Box<str>>,
+    custom: BTreeMap<Box<str>, u8>,
     /// Users whose programs ask for numbers of sequences that they have drawn in an earlier transaction.
     askers: BTreeSet<u32>,
     /// For which statements of theirs it is worth to keep a server.
@@ -39,7 +39,7 @@ impl Learned {
             knowledge: None,
             again_at: Time(0),
             scope,
-            custom: BTreeSet::new(),
+            custom: BTreeMap::new(),
             askers: BTreeSet::new(),
             numbers: Habits::default(),
             told: BTreeSet::new(),
@@ -145,21 +145,31 @@ impl Learned {
 
     /// The settings with a dot that somebody has mentioned.
     pub(crate) fn custom(&self) -> impl Iterator<Item = &str> {
-        self.custom.iter().map(|name| &**name)
+        self.custom.keys().map(|name| &**name)
     }
 
-    /// Somebody mentions settings.
-    pub(crate) fn mention<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
-        for name in names {
-            if self.custom.len() < CUSTOM_MAX && !self.custom.contains(name) {
-                self.custom.insert(name.into());
-            }
-        }
+    /// Somebody mentions settings. Each of the first has a bit of its own, the others have one together.
+    pub(crate) fn mention<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> u64 {
+        names.fold(0, |bits, name| {
+            let place = match self.custom.get(name) {
+                Some(place) => *place,
+                None => {
+                    let place = self.custom.len().min(LAST_BIT) as u8;
+                    if self.custom.len() < CUSTOM_MAX {
+                        self.custom.insert(name.into(), place);
+                    }
+                    place
+                }
+            };
+            bits | 1 << place
+        })
     }
 }
 
 /// So many settings with a dot are known of a database. If there are more, who touches any setting keeps its server.
 const CUSTOM_MAX: usize = 1000;
+/// The place of the bit that names share which come later.
+const LAST_BIT: usize = 63;
 /// So many statements that keep servers are remembered as told.
 const TOLD_MAX: usize = 1000;
 /// Knowledge of a database's functions that is older is renewed by who comes next,

@@ -38,7 +38,10 @@ impl<I: Io> Worker<I> {
         else {
             return false;
         };
-        if self.pools.wants_back(server.pool, likeness(server.overrides.as_deref(), server.last_client)) {
+        if self
+            .pools
+            .wants_back(server.pool, likeness(server.overrides.as_deref(), server.placeholders, server.last_client))
+        {
             return false;
         }
         let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);

@@ -175,6 +175,9 @@ impl<I: Io> Worker<I> {
         }
         // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
         server.overrides.clone_from(&ready.overrides);
+        if overrides_differ {
+            server.placeholders |= ready.placeholders;
+        }
         if out.is_empty() {
             server.stage = Stage::Lent { client: client_key, catching_up: None };
             self.forward_held(client_key);
@@ -334,10 +337,9 @@ impl<I: Io> Worker<I> {
 
     /// A server that is clean goes back to its pool.
     fn give_back(&mut self, server: ServerKey) {
-        let likeness = self
-            .servers
-            .get(server)
-            .map_or(Likeness::default(), |server| likeness(server.overrides.as_deref(), server.last_client));
+        let likeness = self.servers.get(server).map_or(Likeness::default(), |server| {
+            likeness(server.overrides.as_deref(), server.placeholders, server.last_client)
+        });
         self.tell_pools(Event::Returned { server, as_: Return::Clean, likeness });
     }
 

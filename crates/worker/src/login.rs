@@ -442,9 +442,10 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let (user_name, replication) = (login.request.user.clone(), login.request.replication);
         let given = login.request.settings.clone();
+        let mut placeholders = 0;
         if let Some(database) = self.places.pool(pool).map(|place| place.database) {
             let learned = &mut self.places.databases[database as usize].learned;
-            learned.mention(given.iter().map(|(name, _)| name).filter(|name| name.contains('.')));
+            placeholders = learned.mention(given.iter().map(|(name, _)| name).filter(|name| name.contains('.')));
         }
         if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows) {
             place.latest = Some(vars.clone());
@@ -460,7 +461,8 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let given = shared(given);
         let overrides = given.clone();
-        let ready = Ready { link, replication, given, overrides, ..Ready::new(pool, user, vars, cancel_key) };
+        let ready =
+            Ready { link, replication, given, overrides, placeholders, ..Ready::new(pool, user, vars, cancel_key) };
         let ready = Stage::Ready(ready);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
         if let Some((timer, _)) = client.timer.take() {

@@ -40,17 +40,17 @@ fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> O
     }
 }
 
-/// What is set in a session that this client has, or has had last, in one number. Who the session is must be set again for anybody else
-/// ([`Overrides::doubt_identity`]), so that it suits nobody else.
-pub(crate) fn likeness(overrides: Option<&Overrides>, client: Option<ClientKey>) -> Likeness {
-    let Some(overrides) = overrides else { return Likeness(0) };
-    let mut likeness = overrides.likeness();
+/// What is set in a session that this client has, or has had last, and which settings with a dot have ever been. Who the session is must be set
+/// again for anybody else ([`Overrides::doubt_identity`]), so that it suits nobody else.
+pub(crate) fn likeness(overrides: Option<&Overrides>, placeholders: u64, client: Option<ClientKey>) -> Likeness {
+    let Some(overrides) = overrides else { return Likeness { settings: 0, placeholders } };
+    let mut settings = overrides.likeness();
     if overrides.has_identity() {
         let mut hasher = DefaultHasher::new();
         client.hash(&mut hasher);
-        likeness ^= hasher.finish() as u32;
+        settings ^= hasher.finish() as u32;
     }
-    Likeness(likeness)
+    Likeness { settings, placeholders }
 }
 
 /// In the hands of everybody who has them; nothing where there are none.

@@ -329,7 +329,9 @@ impl<'a> Reading<'a> {
         let is_in_doubt = is_in_doubt && !is_read_alike(text);
         let class = self.texts.class(text, self.dialect, self.learned.scope(), self.learned.knowledge());
         if !class.mentions.is_empty() {
-            self.learned.mention(class.mentions.iter().map(|name| &**name));
+            let placeholders = self.learned.mention(class.mentions.iter().map(|name| &**name));
+            ready.placeholders |= placeholders;
+            ready.placeholders_said |= placeholders;
         }
         match class.numbers {
             // Who asks for numbers, or says names of statements, does so most likely in whatever way it is read.

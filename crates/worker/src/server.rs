@@ -59,6 +59,8 @@ pub(crate) struct Server {
     pub(crate) vars: Rc<Vars>,
     /// What is set in its session, where that follows clients.
     pub(crate) overrides: Option<Rc<Overrides>>,
+    /// The settings with a dot that its session has ever had ([`Likeness::placeholders`]).
+    pub(crate) placeholders: u64,
     /// The statements by which it is told that.
     pub(crate) told_by: Prepared,
     /// What it is told last before a loan, one by one, of statements that are prepared by SQL.
@@ -180,6 +182,7 @@ impl Server {
             stock: Stock::default(),
             vars,
             overrides: None,
+            placeholders: 0,
             told_by: Prepared::default(),
             preparing: Box::default(),
             has_changed_catalog: false,

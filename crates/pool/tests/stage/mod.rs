@@ -343,7 +343,7 @@ fn need(word: &str) -> Need {
 }
 
 fn like(number: &str) -> Likeness {
-    Likeness(number.parse().expect("a number"))
+    Likeness::of(number.parse().expect("a number"))
 }
 
 fn client(name: &str) -> Key {

@@ -80,8 +80,10 @@ pub(crate) fn client_idle_timeout_ends_idle_clients_only(house: &House) {
     let mut busy = pooler.client("u", "late_client");
     let begun = Instant::now();
     busy.run("begin");
-    busy.run("select pg_sleep(1.6)");
+    busy.run("select pg_sleep(0.6)");
     busy.run("commit");
+    // Whoever waits for an answer is not idle, and begins to be so with it.
+    busy.run("select pg_sleep(1.2)");
     assert_eq!(idle.answer().error().text, "client_idle_timeout");
     expect_took(begun, 1.0);
     assert_eq!(busy.value("select 1"), "1");

@@ -93,8 +93,20 @@ impl<I: Io> Worker<I> {
     ) -> Option<Key> {
         let conn = base::Key { index: u32::MAX, generation: 0 };
         let (timer, seat, is_own, is_listener) = (None, Seat::default(), false, false);
-        let client =
-            Client { conn, id, peer, security: None, since, asked: self.now, timer, seat, is_own, is_listener, stage };
+        let client = Client {
+            conn,
+            id,
+            peer,
+            security: None,
+            since,
+            asked: self.now,
+            answered: self.now,
+            timer,
+            seat,
+            is_own,
+            is_listener,
+            stage,
+        };
         let Ok(key) = self.clients.insert(client) else {
             self.log.add(Level::Error, format_args!("no room for another client"));
             return None;

@@ -313,9 +313,12 @@ impl<I: Io> Worker<I> {
 
     /// A client in the queue takes its first request back: it is answered as a cancelled one.
     fn cancel_waiting(&mut self, key: Key) {
-        let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
+            return;
+        };
         let Some(syncs) = ready.drop_first_request() else { return };
         ready.link = Link::None;
+        *answered = self.now;
         let (conn, pool, rest) = (*conn, ready.pool, ready.held.take());
         let mut out = Vec::new();
         // A Sync alone, such as the rest of a COPY that has failed, is nothing to cancel: it has its answer.

@@ -50,6 +50,8 @@ pub(crate) struct Client {
     pub(crate) since: Time,
     /// When it last said something.
     pub(crate) asked: Time,
+    /// When it was last left with nothing to wait for.
+    pub(crate) answered: Time,
     pub(crate) timer: Option<(TimerId, Time)>,
     /// What it takes of the limits.
     pub(crate) seat: Seat,
@@ -203,6 +205,13 @@ impl Ready {
     /// Whether a message has begun of which its server has heard nothing yet.
     pub(crate) fn is_collecting(&self) -> bool {
         self.collected.is_some()
+    }
+}
+
+impl Client {
+    /// Since when it has been silent, where nothing is owed to it: what it waited for does not count.
+    pub(crate) fn silent_since(&self) -> Time {
+        self.asked.max(self.answered)
     }
 }
 

@@ -180,7 +180,7 @@ impl<I: Io> Worker<I> {
             Some(ClientStage::Ready(Ready { link: Link::Waiting(since), pool: its, .. })) if *its == pool => *since,
             _ => return false,
         };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
         let only_listens = ready.traces.as_ref().is_some_and(|traces| {
@@ -196,6 +196,7 @@ impl<I: Io> Worker<I> {
             traces.leave();
         }
         ready.link = Link::None;
+        *answered = self.now;
         self.unlink_flow(client_key, server_key);
         self.tell_pools(Event::Left { pool, client: listener });
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
@@ -203,6 +204,9 @@ impl<I: Io> Worker<I> {
         }
         self.tell_pools(Event::SetAside { server: server_key });
         self.catch_up(server_key, listener, since);
+        if self.places.has_idle_timeouts {
+            self.arm_client(client_key);
+        }
         self.forward_held(client_key);
         true
     }

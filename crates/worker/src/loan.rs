@@ -307,8 +307,9 @@ impl<I: Io> Worker<I> {
     /// Ends a loan whose server is clean.
     pub(crate) fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
+        if let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) {
             ready.link = Link::None;
+            *answered = self.now;
         }
         if !server.exchange.is_proven() {
             self.unlink_flow(client_key, server_key);

@@ -465,6 +465,7 @@ impl<I: Io> Worker<I> {
             Ready { link, replication, given, overrides, placeholders, ..Ready::new(pool, user, vars, cancel_key) };
         let ready = Stage::Ready(ready);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
+        client.answered = self.now;
         if let Some((timer, _)) = client.timer.take() {
             self.timers.remove(timer);
         }

@@ -362,7 +362,7 @@ impl<I: Io> Worker<I> {
 
     /// When a client has kept its server for too long, or has been idle for too long with it.
     pub(crate) fn pin_due(&self, server: &Server) -> Option<(Time, Fault)> {
-        let Some(Client { stage: ClientStage::Ready(ready), asked, is_own: false, .. }) =
+        let Some(client @ Client { stage: ClientStage::Ready(ready), is_own: false, .. }) =
             self.clients.get(server.client()?)
         else {
             return None;
@@ -375,7 +375,8 @@ impl<I: Io> Worker<I> {
             .map(|limit| (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() }));
         let is_idle = server.exchange.may_end();
         let idle = self.places.users[ready.user as usize].client_idle_timeout.filter(|_| is_idle);
-        let idle = idle.map(|limit| (*asked + limit, Fault::ClientIdleTimeout));
+        let silent_since = client.silent_since().max(server.heard);
+        let idle = idle.map(|limit| (silent_since + limit, Fault::ClientIdleTimeout));
         too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
     }
 

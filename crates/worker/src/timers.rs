@@ -141,7 +141,7 @@ impl<I: Io> Worker<I> {
                 Link::Loan(_) => None,
                 Link::None => {
                     let limit = self.places.users[ready.user as usize].client_idle_timeout?;
-                    Some((client.asked + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
+                    Some((client.silent_since() + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
                 }
                 Link::Waiting(since) => {
                     let query = settings.query_timeout;

@@ -204,6 +204,8 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
+        // It does not hang; what its client had sent behind may have to be cancelled, too.
+        cleaning.is_hurried = false;
         let mut out = Vec::new();
         let progress = match &mut cleaning.kind {
             Kind::Reset | Kind::Check | Kind::AwaitCancels => proven(&server.exchange),

@@ -424,10 +424,11 @@ impl Traces {
         Some(self.pins.remove(at).statement)
     }
 
-    /// The question that would tell; nothing where nothing has been touched.
+    /// The question that would tell; nothing where nothing has been touched. What was certain is asked along: once the server has told, it counts
+    /// for nothing any more.
     #[must_use]
     pub fn question(&self) -> Option<Look> {
-        (!self.touched.is_nothing()).then(|| Look::new(self.touched, self.names.iter().map(|name| &**name)))
+        (!self.touched.is_nothing()).then(|| Look::new(self.all_touched(), self.names.iter().map(|name| &**name)))
     }
 
     /// The server has told. Who has called what may have changed its session keeps it all the same where that `is_pinned`.
@@ -603,6 +604,22 @@ mod tests {
         assert_eq!(&*traces.pins()[0].statement, traces.drawn_by());
         assert_eq!(traces.lets_go_of_numbers().as_deref(), Some("insert into t values (?)"));
         assert_eq!((traces.is_marked(), traces.lets_go_of_numbers()), (false, None));
+    }
+
+    /// Functions came to be read again, by age, at the end of a transaction that had certainly set or prepared something: the server was asked for
+    /// functions only, and what had been set stayed there for whoever came next.
+    #[test]
+    fn what_was_certain_is_asked_along_with_functions() {
+        for (text, asked) in
+            [("set app.tenant = 'a'", "'app.tenant'"), ("prepare p as select 1", "pg_prepared_statements")]
+        {
+            let mut traces = Traces::default();
+            traces.said(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()))));
+            assert!(traces.is_known() && traces.question().is_none(), "{text}");
+            traces.wants_functions();
+            let question = traces.question().map(|look| look.question()).unwrap_or_default();
+            assert!(question.contains(asked), "{text}: {question}");
+        }
     }
 
     #[test]

@@ -188,6 +188,11 @@ pub enum Planted {
     StateOfAnother,
     /// A request goes along with what its server is told first, and is run whether or not the server has taken that.
     AlongUnguarded,
+    /// Settings that a server is told along with a request have the time that settings have, and so does the request. A timer for
+    /// what is said before, moved to where it is said together; this one has been ours.
+    MendTimeoutForRequests,
+    /// What ends a query does not end one that settings were told along with. The other half of the same.
+    AlongUntimed,
     /// A request is said again of which something has been answered.
     AgainBehindAnswer,
     /// A server whose client has come back is taken for one that still waits for it.
@@ -254,7 +259,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 80] = [
+    pub const ALL: [Self; 82] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -321,6 +326,8 @@ impl Planted {
         Self::OldClientsUncounted,
         Self::StateOfAnother,
         Self::AlongUnguarded,
+        Self::MendTimeoutForRequests,
+        Self::AlongUntimed,
         Self::AgainBehindAnswer,
         Self::LingerMistaken,
         Self::LingerUnlike,
@@ -407,6 +414,8 @@ impl Planted {
             Self::OldClientsUncounted => "old-clients-uncounted",
             Self::StateOfAnother => "state-of-another",
             Self::AlongUnguarded => "along-unguarded",
+            Self::MendTimeoutForRequests => "mend-timeout-for-requests",
+            Self::AlongUntimed => "along-untimed",
             Self::AgainBehindAnswer => "again-behind-answer",
             Self::LingerMistaken => "linger-mistaken",
             Self::LingerUnlike => "linger-unlike",

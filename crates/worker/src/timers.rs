@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{Failure, PoolKey, ServerKey};
 use protocol::fault::Fault;
@@ -206,6 +207,12 @@ impl<I: Io> Worker<I> {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }
+            Stage::Lent { catching_up: Some(CatchingUp::Along), .. }
+                if planted::is(Planted::MendTimeoutForRequests) =>
+            {
+                Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
+            }
+            Stage::Lent { catching_up: Some(CatchingUp::Along), .. } if planted::is(Planted::AlongUntimed) => None,
             // Settings that the server is told by themselves take it no time. Statements that it prepares may wait for locks, and settings in
             // the packet of a request are answered together with that: there the limits of queries hold.
             Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. } if server.preparing.is_empty() => {

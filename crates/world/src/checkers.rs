@@ -42,6 +42,8 @@ pub(crate) struct Checkers {
     pub(crate) killed: Vec<u64>,
     told: HashMap<String, u64>,
     is_calm: bool,
+    /// Nothing goes wrong but by timers.
+    is_timed: bool,
     /// The file of secrets may lack users for a while, who are not counted then.
     pub(crate) are_users_lost: bool,
     /// Pools compete for servers.
@@ -74,6 +76,7 @@ impl Checkers {
             killed: Vec::new(),
             told: HashMap::new(),
             is_calm: plan.is_calm,
+            is_timed: plan.is_timed,
             are_users_lost: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Secrets { .. })),
             has_shared_limits: plan.shape.has_shared_limits(),
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
@@ -237,7 +240,8 @@ impl Checkers {
             let is_calm_reason = CALM_REASONS.contains(&why);
             let is_known = is_calm_reason || REASONS.iter().any(|known| why.starts_with(known));
             let is_calm = self.is_calm && !matches!(self.phase, Phase::GoingDown { .. } | Phase::Gone { .. });
-            if !is_known || (is_calm && !is_calm_reason) {
+            let is_fault = self.is_timed && FAULTS.iter().any(|fault| why.starts_with(fault));
+            if !is_known || is_fault || (is_calm && !is_calm_reason) {
                 witness.accuse(Charge::NoReason, format!("a server is closed because: {why}"));
             }
             witness.count("servers closed");
@@ -487,6 +491,19 @@ const REASONS: &[&str] = &[
     "did not take over the client's settings in time",
     "it does not answer a cancel request after query_timeout",
     "what it was told has been cancelled",
+];
+/// Why no server may be closed where nothing goes wrong, however long statements last and timers are.
+const FAULTS: [&str; 10] = [
+    "server conn crashed?",
+    "did not take over the client's settings in time",
+    "could not be made clean",
+    "cancel_wait_timeout",
+    "cancel request was cut off",
+    "it does not answer a cancel request",
+    "connect failed",
+    "connect timeout",
+    "its session could not be read in time",
+    "idle server got dirty",
 ];
 /// Why a server may be closed at any time.
 const CALM_REASONS: [&str; 8] = [

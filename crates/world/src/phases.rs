@@ -62,6 +62,7 @@ impl World {
         self.look_at_memory();
         self.look_at_askers();
         self.look_at_the_silent();
+        self.look_at_the_overdue();
         self.look_at_renewals();
         match self.checkers.phase {
             Phase::Faults | Phase::Over => {}
@@ -76,9 +77,48 @@ impl World {
         self.send_mail();
     }
 
+    /// The faults are over: everything is well, and everybody may finish.
+    pub(crate) fn heal(&mut self) {
+        self.witness.note(|| "HEALS".to_owned());
+        self.postgres.hosts.iter_mut().for_each(|host| host.manner.signals_late = 0);
+        let mut healed = self.plan.shape.healed();
+        if self.plan.is_timed {
+            // Somebody's statement may run on for longer.
+            healed.set("query_wait_timeout", 0);
+        }
+        let errands = self.errands_left();
+        // A stream takes its time, and all others may wait for the one server that it has.
+        let streamers = self.apps.iter().filter(|app| app.replicates()).count().max(1) as u32;
+        let streams = (STREAMS_HEALED / streamers).clamp(1, HEALED_ERRANDS);
+        let net = self.net.clone();
+        {
+            let net = &mut net.borrow_mut();
+            self.reload(&healed);
+            for app in &mut self.apps {
+                app.calm_down(net, if app.replicates() { streams } else { errands });
+            }
+        }
+        if self.checkers.phase == Phase::Faults {
+            self.checkers.phase = Phase::Healing { since: self.witness.now };
+        }
+        self.send_mail();
+    }
+
+    /// What each application may still do when the world has healed: enough for a world that was slow to be a whole one.
+    fn errands_left(&self) -> u32 {
+        let done = self.witness.tally.get("transactions").copied().unwrap_or(0);
+        let missing = TRANSACTIONS_MIN.saturating_sub(done) as u32;
+        let mut errands = HEALED_ERRANDS;
+        let made_with = |errands: u32| self.apps.iter().map(|app| app.person.errands.min(errands)).sum::<u32>();
+        while made_with(errands) < missing && made_with(errands) < made_with(errands + 1) {
+            errands += 1;
+        }
+        errands
+    }
+
     fn is_everybody_done(&mut self) -> bool {
         let late = self.apps.iter().find(|app| {
-            app.waits_since.is_some_and(|since| self.witness.now.since(since.max(self.healed_at())) > PATIENCE)
+            app.waits_since.is_some_and(|since| self.witness.now.since(since.max(self.healed_at())) > self.patience())
         });
         if let Some(app) = late {
             let (number, database, user) = (app.number, &app.person.database, &app.person.user);
@@ -95,7 +135,7 @@ impl World {
         let board = board.borrow();
         let uninformed = self.apps.iter().find_map(|app| {
             let (note, since) = board.owed(app.number)?;
-            let is_late = self.witness.now.since(since.max(self.healed_at())) > PATIENCE;
+            let is_late = self.witness.now.since(since.max(self.healed_at())) > self.patience();
             is_late.then(|| format!("application {} is not told of {note:?}", app.number))
         });
         if let Some(text) = uninformed {
@@ -109,6 +149,11 @@ impl World {
         self.checkers.phase != Phase::Faults
     }
 
+    /// How long anybody may wait once the world has healed: everybody else's statements may run before.
+    fn patience(&self) -> Duration {
+        PATIENCE + self.plan.longest * self.apps.len() as u32
+    }
+
     fn healed_at(&self) -> Time {
         match self.checkers.phase {
             Phase::Healing { since } => since,
@@ -120,7 +165,7 @@ impl World {
         let now = self.witness.now;
         if self.is_everybody_done() {
             self.checkers.phase = Phase::Resting { since: now, is_asked: false };
-        } else if now.since(since) > HEALING_MAX {
+        } else if now.since(since) > HEALING_MAX + self.patience() {
             let left: Vec<u32> = self.apps.iter().filter(|app| !app.is_done()).map(|app| app.number).collect();
             self.witness.accuse(Charge::NotServed, format!("applications {left:?} never come to an end"));
         }
@@ -308,7 +353,7 @@ impl World {
 }
 
 const HEALING_MAX: Duration = Duration::from_secs(600);
-/// How long anybody may wait once the world has healed.
+/// How long anybody may wait once the world has healed, where statements are short.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Longer than a dial that began before the healing may hang.
 const REST: Duration = Duration::from_secs(20);
@@ -316,3 +361,10 @@ const REST: Duration = Duration::from_secs(20);
 const LAST: Duration = Duration::from_secs(7300);
 /// How long each of a census keeps its server.
 const CENSUS_MILLIS: u32 = 4000;
+/// A world has as many transactions, unless the pooler goes down before.
+const TRANSACTIONS_MIN: u64 = 1000;
+/// What an application may still do when the world has healed, at least.
+const HEALED_ERRANDS: u32 = 8;
+/// What those who replicate may still do, all together: a stream lasts for up to three seconds, and nobody waits for more than
+/// 80.
+const STREAMS_HEALED: u32 = 24;

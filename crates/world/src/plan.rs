@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::{ScramSecret, Secret};
 use protocol::client::login::Method;
@@ -16,6 +17,7 @@ use crate::dice::Dice;
 use crate::faults::{Fault, What};
 use crate::gate::Gate;
 use crate::group::{Group, Line};
+use crate::lengths::Lengths;
 use crate::net::Pace;
 use crate::postgres::HostVeil;
 use crate::session::Manner;
@@ -36,6 +38,10 @@ pub(crate) struct Plan {
     pub(crate) buffers: usize,
     /// Nothing goes wrong but what the applications themselves do.
     pub(crate) is_calm: bool,
+    /// The same, and every timer may be set to anything.
+    pub(crate) is_timed: bool,
+    /// How long the longest statement lasts.
+    pub(crate) longest: Duration,
     /// How long letters take, microseconds.
     pub(crate) post: (u64, u64),
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
@@ -149,6 +155,8 @@ pub(crate) struct Habits {
     pub(crate) is_plain: bool,
     /// All it does is to keep a server for so many milliseconds.
     pub(crate) sleeps: u32,
+    /// How long its statements may last.
+    pub(crate) lasts: Lengths,
     /// It comes to the door in a way that is not the usual one.
     pub(crate) strange: u32,
     /// It says what nobody may say.
@@ -218,40 +226,6 @@ impl Shape {
             "notify" => Some(Word::Notification),
             _ => None,
         }
-    }
-
-    /// The same limits, and time for everybody: in force when the faults are over.
-    pub(crate) fn healed(&self) -> Self {
-        let mut healed = self.clone();
-        for (name, value) in [
-            ("query_wait_timeout", "80"),
-            ("server_login_retry", "1"),
-            ("server_idle_timeout", "600"),
-            ("server_connect_timeout", "15"),
-            ("client_login_timeout", "100"),
-        ] {
-            healed.set(name, value);
-        }
-        for name in [
-            "query_timeout",
-            "client_idle_timeout",
-            "idle_transaction_timeout",
-            "transaction_timeout",
-            "server_lifetime",
-            "min_pool_size",
-            "max_pinned_servers",
-            "pinned_server_timeout",
-        ] {
-            healed.settings.remove(name);
-        }
-        healed
-    }
-
-    /// Nobody is kept.
-    pub(crate) fn last(&self) -> Self {
-        let mut last = self.healed();
-        last.set("server_idle_timeout", 1);
-        last
     }
 
     /// Another one, as an operator might write it a little later.
@@ -476,6 +450,8 @@ impl Plan {
             hosts,
             buffers: dice.pick(&[6, 16, 128]),
             is_calm,
+            is_timed: false,
+            longest: Duration::ZERO,
             post: (1, dice.pick(&[50, 5_000])),
             secrets: BTreeMap::new(),
             passwords: BTreeMap::new(),
@@ -564,6 +540,7 @@ impl Plan {
         plan.draw_group();
         plan.draw_evictions();
         plan.draw_console();
+        plan.draw_lengths();
         plan
     }
 }

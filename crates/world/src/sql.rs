@@ -50,6 +50,10 @@ pub(crate) enum Verb {
     Sleep {
         millis: u32,
     },
+    /// The same, by a query of which it can be read that it touches nothing.
+    Last {
+        millis: u32,
+    },
     /// Reads rows from the client; one that is bad fails at the first.
     CopyIn {
         is_bad: bool,
@@ -171,6 +175,7 @@ impl fmt::Display for Statement {
             Verb::Commit => write!(f, "COMMIT n={nonce} tz={zone}"),
             Verb::Rollback => write!(f, "ROLLBACK n={nonce} tz={zone}"),
             Verb::Sleep { millis } => write!(f, "SLEEP n={nonce} tz={zone} ms={millis}"),
+            Verb::Last { millis } => write!(f, "SELECT n={nonce} tz={zone} ms={millis}"),
             Verb::CopyIn { is_bad } => write!(f, "COPY n={nonce} tz={zone} bad={}", u8::from(*is_bad)),
             Verb::CopyOut { rows, size } => write!(f, "TABLE n={nonce} tz={zone} rows={rows} size={size}"),
             Verb::Notice => write!(f, "NOTICE n={nonce} tz={zone}"),
@@ -233,6 +238,7 @@ impl Statement {
             }
         }
         let verb = match verb {
+            "SELECT" if millis > 0 => Verb::Last { millis },
             "SELECT" => Verb::Rows { rows, size },
             "FAIL" => Verb::Fail,
             "BEGIN" => Verb::Begin,
@@ -336,6 +342,7 @@ mod tests {
             Verb::Commit,
             Verb::Rollback,
             Verb::Sleep { millis: 5 },
+            Verb::Last { millis: 5 },
             Verb::CopyIn { is_bad: true },
             Verb::CopyOut { rows: 1, size: 2 },
             Verb::Notice,

@@ -94,6 +94,8 @@ pub(crate) struct Witness {
     /// How often each thing happened.
     pub(crate) tally: HashMap<&'static str, u64>,
     pub(crate) now: Time,
+    /// When a server has heard of each application for the last time.
+    pub(crate) heard: HashMap<u32, Time>,
     /// Applications that have just been let in.
     pub(crate) guests: Vec<u32>,
     /// What was notified, and whom it concerns.
@@ -109,6 +111,7 @@ impl Witness {
             sum: 0xcbf2_9ce4_8422_2325,
             tally: HashMap::new(),
             now: Time(0),
+            heard: HashMap::new(),
             guests: Vec::new(),
             board: Rc::default(),
         }

@@ -32,6 +32,7 @@ use crate::judge::Court;
 use crate::listeners::Listeners;
 use crate::net::{Holder, Net};
 use crate::operator::Operator;
+use crate::overdue::Overdue;
 use crate::peers::Peers;
 use crate::phases::Phase;
 use crate::plan::{Plan, Shape};
@@ -76,6 +77,7 @@ pub(crate) struct World {
     pub(crate) operator: Operator,
     pub(crate) peers: Peers,
     pub(crate) evicted: Evicted,
+    pub(crate) overdue: Overdue,
     pub(crate) console: Console,
     pub(crate) archive: Archive,
     pub(crate) court: Court,
@@ -119,6 +121,7 @@ impl World {
             operator: Operator::default(),
             peers: Peers::new(&plan),
             evicted: Evicted::default(),
+            overdue: Overdue::default(),
             console: Console::new(&plan),
             archive: Archive::new(&plan),
             court: Court::default(),
@@ -428,6 +431,7 @@ impl World {
                             let who = &self.apps[app as usize].person;
                             self.checkers.client_ended(app, &ended, who, &mut self.archive, &mut self.witness);
                             self.check_eviction(app, &ended);
+                            self.check_timer(app, &ended);
                         }
                     }
                 }
@@ -498,41 +502,6 @@ impl World {
         self.order(|| ToWorker::Force(force.clone()));
     }
 
-    /// The faults are over: everything is well, and everybody may finish.
-    fn heal(&mut self) {
-        self.witness.note(|| "HEALS".to_owned());
-        self.postgres.hosts.iter_mut().for_each(|host| host.manner.signals_late = 0);
-        let healed = self.plan.shape.healed();
-        let errands = self.errands_left();
-        // A stream takes its time, and all others may wait for the one server that it has.
-        let streamers = self.apps.iter().filter(|app| app.replicates()).count().max(1) as u32;
-        let streams = (STREAMS_HEALED / streamers).clamp(1, HEALED_ERRANDS);
-        let net = self.net.clone();
-        {
-            let net = &mut net.borrow_mut();
-            self.reload(&healed);
-            for app in &mut self.apps {
-                app.calm_down(net, if app.replicates() { streams } else { errands });
-            }
-        }
-        if self.checkers.phase == Phase::Faults {
-            self.checkers.phase = Phase::Healing { since: self.witness.now };
-        }
-        self.send_mail();
-    }
-
-    /// What each application may still do when the world has healed: enough for a world that was slow to be a whole one.
-    fn errands_left(&self) -> u32 {
-        let done = self.witness.tally.get("transactions").copied().unwrap_or(0);
-        let missing = TRANSACTIONS_MIN.saturating_sub(done) as u32;
-        let mut errands = HEALED_ERRANDS;
-        let made_with = |errands: u32| self.apps.iter().map(|app| app.person.errands.min(errands)).sum::<u32>();
-        while made_with(errands) < missing && made_with(errands) < made_with(errands + 1) {
-            errands += 1;
-        }
-        errands
-    }
-
     /// The pooler is told to go down: at once, or when nothing is left to wait for.
     pub(crate) fn go_down(&mut self, way: Shutdown) {
         if self.checkers.shutdown == Some(Shutdown::Now) {
@@ -571,10 +540,3 @@ const EVENTS_MAX: u64 = 30_000_000;
 const KNOCKS_AGAIN: Duration = Duration::from_millis(1);
 /// What a turn takes.
 const TURN: Duration = Duration::from_micros(5);
-/// A world has as many transactions, unless the pooler goes down before.
-const TRANSACTIONS_MIN: u64 = 1000;
-/// What an application may still do when the world has healed, at least.
-const HEALED_ERRANDS: u32 = 8;
-/// What those who replicate may still do, all together: a stream lasts for up to three seconds, and nobody waits for more than
-/// 80.
-const STREAMS_HEALED: u32 = 24;

@@ -59,7 +59,11 @@ impl App {
         self.is_hungry = false;
         self.waits_since = None;
         self.alarms.clear();
-        let after = self.dice.among(1_000..=100_000);
+        let mut after = self.dice.among(1_000..=100_000);
+        if self.habits.lasts.often > 0 {
+            // Whoever is sent away again and again for as long as somebody's statement lasts does not come back at once.
+            after *= 50;
+        }
         self.set_alarm(net, after, Alarm::Act);
     }
 }

@@ -10,6 +10,7 @@ mod copies;
 mod door;
 mod ear;
 mod guise;
+mod lasting;
 mod leave;
 mod named;
 mod prepared;
@@ -107,6 +108,10 @@ pub(crate) struct App {
     answered: Time,
     /// When it came for the last time.
     pub(crate) came: Time,
+    /// When it asked for the last time, on the connection that it has or had.
+    pub(crate) asked_at: Option<Time>,
+    /// When it asked for the transaction that has not ended.
+    pub(crate) begun: Option<Time>,
     pub(crate) is_gentle: bool,
     pub(crate) has_left_by_itself: bool,
 }
@@ -197,6 +202,8 @@ impl App {
             waits_since: None,
             answered: Time(0),
             came: Time(0),
+            asked_at: None,
+            begun: None,
             is_gentle: false,
             has_left_by_itself: false,
         }
@@ -241,6 +248,21 @@ impl App {
         is_silent.then_some(self.answered)
     }
 
+    /// When it was let in, or its last request was answered.
+    pub(crate) fn answered(&self) -> Time {
+        self.answered
+    }
+
+    /// Whether it does not read.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.is_deaf
+    }
+
+    /// Its first request that is not answered, if it waits for nothing but a server.
+    pub(crate) fn waits_for_a_server(&self) -> Option<&Request> {
+        self.asked.front().filter(|_| self.is_hungry && self.rest.is_empty())
+    }
+
     /// The status of its transaction, as it was told.
     pub(crate) fn status(&self) -> TxStatus {
         self.belief.tx
@@ -278,6 +300,7 @@ impl App {
                 self.last_words = None;
                 self.begin_to_listen(witness);
                 self.came = witness.now;
+                (self.asked_at, self.begun) = (None, None);
                 self.waits_since = Some(witness.now);
                 witness.count("connections");
             }
@@ -370,6 +393,8 @@ impl App {
             self.asked.push_back(request);
         }
         self.waits_since = Some(witness.now);
+        self.asked_at = Some(witness.now);
+        self.begun = self.begun.filter(|_| !was_outside).or(Some(witness.now));
         // A request that does not show its nonce is not seen when it is sent on.
         let is_seen = crate::sql::first_nonce(&bytes[..bytes.len().min(100)]).is_some();
         self.is_hungry = was_outside && is_seen && !self.habits.replicates;
@@ -509,6 +534,7 @@ impl App {
         self.habits.vanishes = 0;
         self.habits.deafness = 0;
         self.habits.rests = 0;
+        self.habits.lasts.often = 0;
         if self.person.database.starts_with("session") {
             // Others wait for the server that it keeps for as long as it stays.
             self.habits.reconnects = self.habits.reconnects.max(150);

@@ -216,6 +216,9 @@ impl Speaker<'_> {
             request.last = *self.next;
             return request;
         }
+        if habits.lasts.often > 0 && self.dice.chance(habits.lasts.often) {
+            return self.last();
+        }
         // A text with strings may be one that takes back an UNLISTEN, where something has been said that may do anything.
         let may_mark = habits.marks && !self.belief.is_leaving;
         let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
@@ -384,7 +387,7 @@ impl Speaker<'_> {
             Verb::Prepare(_) | Verb::Execute { .. } | Verb::Deallocate { .. } => {
                 return self.run_by_sql(request, statement, describes);
             }
-            Verb::Dirty | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
+            Verb::Last { .. } | Verb::Dirty | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
         request.expects.push_back((nonce, Expect::Complete));
         true
@@ -420,11 +423,6 @@ impl Speaker<'_> {
     fn zone(&mut self) -> Request {
         let value = self.dice.pick(&ZONES).to_owned();
         self.query(Verb::Zone { value })
-    }
-
-    fn sleep(&mut self) -> Request {
-        let millis = self.dice.among(1..=30) as u32;
-        self.query(Verb::Sleep { millis })
     }
 
     /// Several statements in one query.

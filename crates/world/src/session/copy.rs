@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// What it works on.
-    pub(super) fn running(&self) -> Option<Result<Nonce, String>> {
+    pub(crate) fn running(&self) -> Option<Result<Nonce, String>> {
         if let Some(copy) = &self.copy {
             return Some(Ok(copy.nonce));
         }

@@ -91,6 +91,10 @@ pub(crate) struct Session {
     about: Option<About>,
     /// What it works on.
     work: Option<Work>,
+    /// When it began to work on that.
+    pub(crate) works_since: Time,
+    /// When the transaction began that an application has begun.
+    pub(crate) begun: Time,
     pub(crate) alarm: u32,
     is_session_mode: bool,
     /// The application that it streams to, and to nobody else.
@@ -208,6 +212,8 @@ impl Session {
             portal: None,
             about: None,
             work: None,
+            works_since: Time(0),
+            begun: Time(0),
             alarm: 0,
             is_session_mode: false,
             alone: None,
@@ -346,12 +352,12 @@ impl Session {
         }
         let slow = match &self.work {
             Some(Work::Query { rest, .. }) => rest.iter().find_map(|text| match Statement::read(text)?.verb {
-                Verb::Sleep { millis } => Some(millis),
+                Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
                 _ => None,
             }),
             Some(Work::Execute { .. }) if self.about.is_some() => manner.answers.millis(),
             Some(Work::Execute { .. }) => self.portal.as_ref().and_then(|portal| match portal.statement.verb {
-                Verb::Sleep { millis } => Some(millis),
+                Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
                 _ => None,
             }),
             Some(Work::Stream { millis }) => Some(*millis),
@@ -360,6 +366,7 @@ impl Session {
         let (low, high) = manner.work;
         let work = dice.micros(low..=high) + Duration::from_millis(slow.unwrap_or(0).into());
         self.alarm += 1;
+        self.works_since = witness.now;
         Wish::Work(work)
     }
 

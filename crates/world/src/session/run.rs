@@ -19,6 +19,11 @@ impl Session {
         matches!(self.life, Life::Ready) && self.tx != TxStatus::Idle
     }
 
+    /// The application whose transaction it is in.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.owner.filter(|_| self.is_in_transaction())
+    }
+
     /// Whether it owes nobody anything, and nobody has begun anything.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_idle = matches!(self.life, Life::Ready) && self.tx == TxStatus::Idle && self.work.is_none();
@@ -46,6 +51,7 @@ impl Session {
             witness.accuse(Charge::TwoLoans, text);
         }
         self.unanswered = Some(nonce.app);
+        witness.heard.insert(nonce.app, witness.now);
     }
 
     /// A batch that has been begun is its client's up to its Sync, however much of it is answered.
@@ -168,6 +174,9 @@ impl Session {
     pub(super) fn check(&mut self, statement: &Statement, witness: &mut Witness) {
         let (nonce, number) = (statement.nonce, self.number);
         witness.count("statements");
+        if statement.verb == Verb::Begin && self.tx == TxStatus::Idle {
+            self.begun = witness.now;
+        }
         if let Some(alone) = self.alone.filter(|&alone| alone != nonce.app) {
             let text = format!("server {number}, which is for application {alone} alone, runs {nonce}");
             witness.accuse(Charge::TwoLoans, text);
@@ -310,7 +319,7 @@ impl Session {
                 write::command_complete(&mut self.out, drop_tag(false));
                 return Some(sent);
             }
-            Verb::Sleep { .. } | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
+            Verb::Sleep { .. } | Verb::Last { .. } | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
         self.complete(nonce);
         Some(sent)

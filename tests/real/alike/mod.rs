@@ -1,0 +1,163 @@
+//! Random programs that use all that a session may have: of many clients on few servers, and each on a connection of its own.
+//!
+//! Always true: what each client is told is the same on both sides, and so is, after each step, what its session has; a program that
+//! differs is told as short as it can be made.
+//! Not here: the programs (`program`), what somebody else does to what they use (`elsewhere`), the messages of the protocol in any order
+//! and torn (`differential`).
+
+mod elsewhere;
+mod pair;
+mod program;
+
+use std::time::{Duration, Instant};
+
+use tests::message::query;
+use tests::pooler::Pooler;
+
+use crate::house::House;
+
+use elsewhere::{FUNCTIONS, Of};
+pub(crate) use pair::{KEEPS, seen};
+use pair::{Pair, hear};
+use program::{Says, Step, draw};
+
+/// Some programs, each time.
+pub(crate) fn random_sessions_are_what_they_would_be_on_a_direct_connection(house: &House) {
+    let stage = Stage::open(house, "alike");
+    for seed in 0..8 {
+        stage.perform(seed, 250);
+    }
+}
+
+/// As many steps as `TRUNKLINE_SESSION_STEPS` says, from the seed `TRUNKLINE_SESSION_SEED` on.
+pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let steps = number("TRUNKLINE_SESSION_STEPS").unwrap_or(STEPS_EACH as u64);
+    let first = number("TRUNKLINE_SESSION_SEED").unwrap_or(1000);
+    let stage = Stage::open(house, "alike_long");
+    let programs = steps.div_ceil(STEPS_EACH as u64);
+    for seed in first..first + programs {
+        stage.perform(seed, STEPS_EACH);
+        if (seed - first + 1) % 100 == 0 {
+            println!("{} steps are alike", (seed - first + 1) * STEPS_EACH as u64);
+        }
+    }
+}
+
+/// The steps of one program, where many are wanted.
+const STEPS_EACH: usize = 500;
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+const CLIENTS: usize = 20;
+const SERVERS: usize = 2;
+/// Timers that the programs meet: shorter than one of their statements, and so short that servers come and go.
+const TIMERS: [&str; 5] = [
+    "server_mend_timeout = 1.5",
+    "server_idle_timeout = 1",
+    "server_lifetime = 1",
+    "sequence_hold_time = 0.1",
+    "lock_sweep_interval = 1",
+];
+
+/// The pooler, and two databases that are the same: what clients lock and notify on one side is not seen on the other.
+struct Stage<'a> {
+    house: &'a House,
+    pooler: Pooler,
+    database: String,
+    direct: String,
+}
+
+impl<'a> Stage<'a> {
+    fn open(house: &'a House, database: &str) -> Self {
+        let direct = format!("{database}_direct");
+        let size = format!("default_pool_size = {SERVERS}");
+        let settings = [&["pool_mode = transaction", &size, "max_prepared_statements = 50"][..], &TIMERS].concat();
+        let pooler = house.pooler(database, &settings);
+        let mut setup = house.postgres.client(database);
+        setup.run(&format!("create database {direct}"));
+        setup.run(&format!("create role {database}_role; grant {database}_role to u"));
+        for database in [database, &direct] {
+            let mut setup = house.postgres.client(database);
+            setup.run("create schema one; create schema two; grant all on schema public to u");
+            setup.run(FUNCTIONS);
+        }
+        Self { house, pooler, database: database.into(), direct }
+    }
+
+    /// Plays a program; one that differs is made shorter first.
+    fn perform(&self, seed: u64, length: usize) {
+        let mut steps = draw(seed, length);
+        let Err(mut why) = self.try_play(&steps) else { return };
+        println!("seed {seed}: {why}");
+        let mut size = steps.len() / 2;
+        let until = Instant::now() + Duration::from_secs(60);
+        while size > 0 && Instant::now() < until {
+            let mut at = 0;
+            while at < steps.len() {
+                let mut fewer = steps.clone();
+                fewer.drain(at..(at + size).min(steps.len()));
+                match self.try_play(&fewer) {
+                    Err(other) => (steps, why) = (fewer, other),
+                    Ok(()) => at += size,
+                }
+            }
+            size /= 2;
+        }
+        let told: Vec<String> = steps.iter().map(Step::to_string).collect();
+        panic!("seed {seed}, {why}:\n{}", told.join("\n"));
+    }
+
+    /// What a client waits for in vain is a difference, too.
+    fn try_play(&self, steps: &[Step]) -> Result<(), String> {
+        let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.play(steps)));
+        played.unwrap_or_else(|why| Err(why.downcast_ref::<String>().cloned().unwrap_or_default()))
+    }
+
+    /// What a client has locked is free when it has left, on either side as soon as that is noticed.
+    fn await_no_locks(&self) -> Result<(), String> {
+        let until = Instant::now() + Duration::from_secs(1);
+        let locks = format!(
+            "select count(*) from pg_locks l join pg_database d on d.oid = l.database
+             where locktype = 'advisory' and datname in ('{}', '{}')",
+            self.database, self.direct
+        );
+        while self.house.postgres.value(&locks) != "0" {
+            if Instant::now() > until {
+                return Err("a lock is left one second after its client".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn play(&self, steps: &[Step]) -> Result<(), String> {
+        let mut pairs: Vec<Pair> = (0..CLIENTS).map(|_| Pair::come(self)).collect();
+        for step in steps {
+            let is_taken = pairs.iter().enumerate().any(|(at, pair)| at != step.who && pair.is_busy);
+            let is_change = matches!(step.says, Says::Changes(..));
+            if (step.keeps || is_change) && is_taken
+                || is_change && pairs[step.who].is_busy
+                || pairs[step.who].is_early(step)
+            {
+                continue;
+            }
+            if let Says::Changes(Of::Roles, _) = step.says {
+                pairs.iter_mut().try_for_each(Pair::leave_role)?;
+            }
+            let step = Step { says: step.says.with_role(&self.database), ..step.clone() };
+            pairs[step.who].step(self, &step).map_err(|why| format!("{step}: {why}"))?;
+            if step.may_be_heard() {
+                hear(&mut pairs).map_err(|why| format!("{step}: {why}"))?;
+            }
+        }
+        // Whoever has heard too much has heard it before this.
+        for pair in &mut pairs {
+            pair.both(&[query("rollback")])?;
+            pair.both(&[query("unlisten *; listen last")])?;
+            pair.listens = true;
+        }
+        pairs[0].both(&[query("notify last")])?;
+        hear(&mut pairs)?;
+        drop(pairs);
+        self.await_no_locks()
+    }
+}

@@ -1,0 +1,199 @@
+//! A client on each side: it says the same, and is told and has the same.
+//!
+//! Always true: a difference is told with what both sides were told, or have.
+//! Not here: what is said (`program`).
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tests::client::{Answer, Client};
+use tests::message::{bind, execute, frame, parse, query, sync};
+
+use super::program::{Says, Step, statement};
+use super::{PATIENCE, Stage};
+
+/// A client on each side.
+pub(super) struct Pair {
+    pub(super) pooled: Client,
+    pub(super) direct: Client,
+    /// Of its transaction, as the last ReadyForQuery had it.
+    pub(super) status: char,
+    /// It is in a transaction, or has something that keeps its server.
+    pub(super) is_busy: bool,
+    pub(super) listens: bool,
+    /// It is not who it has logged in as.
+    has_role: bool,
+    /// The statements that it has prepared by the protocol and that LISTEN.
+    listening: BTreeSet<u64>,
+    /// Those that SQL is not to execute.
+    crashing: BTreeSet<u64>,
+    /// What each side has heard that the other has not.
+    heard: [Vec<String>; 2],
+}
+
+impl Pair {
+    pub(super) fn come(stage: &Stage) -> Self {
+        Self {
+            pooled: stage.pooler.client("u", &stage.database),
+            direct: Client::login(stage.house.postgres.address(), "u", &stage.direct),
+            status: 'I',
+            is_busy: false,
+            listens: false,
+            has_role: false,
+            listening: BTreeSet::new(),
+            crashing: BTreeSet::new(),
+            heard: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Whether it is in a transaction and would LISTEN there. Who listens already has not read yet what was told since its transaction began, and hears
+    /// of the new channel what was told before it listened to that: an accident of PostgreSQL's queue, where one server reads for one client.
+    ///
+    /// Or it would execute by SQL what is no query and was prepared by the protocol: of some of that PostgreSQL 15 crashes, such as `RELEASE`
+    /// without a transaction.
+    pub(super) fn is_early(&self, step: &Step) -> bool {
+        if let Says::Simple(sql) | Says::Unnamed(sql) = &step.says
+            && sql.contains("execute")
+            && !self.crashing.is_empty()
+        {
+            return true;
+        }
+        if matches!(step.says, Says::Prepares(..)) && self.status == 'E' {
+            // Whether a name that is taken is refused, or any Parse, depends on what stands there.
+            return true;
+        }
+        let listens = match &step.says {
+            Says::Simple(sql) | Says::Unnamed(sql) => {
+                sql.contains("listen") || sql.contains("execute ") && !self.listening.is_empty()
+            }
+            Says::Executes(name) => self.listening.contains(name),
+            Says::Prepares(..) | Says::Closes(_) | Says::Leaves | Says::Changes(..) => false,
+        };
+        listens && self.status != 'I'
+    }
+
+    pub(super) fn step(&mut self, stage: &Stage, step: &Step) -> Result<(), String> {
+        let answer = match &step.says {
+            Says::Simple(sql) => self.both(&[query(sql)])?,
+            Says::Unnamed(sql) => self.both(&[parse("", sql), bind("", "", &[]), execute("", 0), sync()])?,
+            Says::Prepares(name, sql) => {
+                let answer = self.both(&[parse(&statement(*name), sql), sync()])?;
+                if answer.errors.is_empty() && sql.contains("listen") {
+                    self.listening.insert(*name);
+                }
+                if !sql.starts_with("select") && !sql.starts_with("insert") {
+                    self.crashing.insert(*name);
+                }
+                answer
+            }
+            Says::Executes(name) => self.both(&[bind("", &statement(*name), &[]), execute("", 0), sync()])?,
+            Says::Closes(name) => {
+                let close = [&b"S"[..], statement(*name).as_bytes(), b"\0"].concat();
+                self.both(&[frame(b'C', &close), sync()])?
+            }
+            Says::Changes(of, sql) => return stage.change(*of, sql),
+            Says::Leaves => {
+                // Nobody else has a lock then.
+                let had_locks = self.is_busy;
+                *self = Self::come(stage);
+                return if had_locks { stage.await_no_locks() } else { Ok(()) };
+            }
+        };
+        if answer.tags.iter().any(|tag| tag == "DEALLOCATE ALL" || tag == "DISCARD ALL") {
+            self.listening.clear();
+            self.crashing.clear();
+        }
+        self.listens |= answer.tags.iter().any(|tag| tag == "LISTEN") || format!("{step}").contains("listens(");
+        self.is_busy = self.status != 'I';
+        if self.status == 'E' {
+            return Ok(());
+        }
+        let [pooled, direct] = [&mut self.pooled, &mut self.direct].map(seen);
+        if let Some((pooled, direct)) = pooled.iter().zip(&direct).find(|(pooled, direct)| pooled != direct) {
+            return Err(format!("has {pooled:?}, and {direct:?} directly"));
+        }
+        self.is_busy |= self.direct.value(KEEPS) == "t";
+        self.has_role = self.direct.value("select current_user <> session_user") == "t";
+        Ok(())
+    }
+
+    /// It is who it has logged in as, before somebody else renames or drops whom it could be.
+    pub(super) fn leave_role(&mut self) -> Result<(), String> {
+        if self.has_role {
+            self.both(&[query("reset role")])?;
+            self.has_role = false;
+        }
+        Ok(())
+    }
+
+    /// Says the same on both sides; what is answered.
+    pub(super) fn both(&mut self, messages: &[Vec<u8>]) -> Result<Answer, String> {
+        let mut sides = [&mut self.pooled, &mut self.direct];
+        sides.iter_mut().for_each(|client| client.peer.send(&messages.concat()));
+        let [pooled, direct] = sides.map(|client| client.answer_within(PATIENCE));
+        let told = |answer: &Answer| {
+            let complaints = answer.errors.iter().chain(&answer.notices);
+            let complaints: Vec<_> = complaints.map(|one| format!("{} {}", one.code, one.text)).collect();
+            format!("{:?} {:?} {complaints:?} {}", answer.rows, answer.tags, answer.status)
+        };
+        let (ours, theirs) = (told(&pooled), told(&direct));
+        self.status = direct.status;
+        if ours == theirs { Ok(direct) } else { Err(format!("is told {ours}, and {theirs} directly")) }
+    }
+}
+
+/// What a session has: settings, who it is, and what it holds.
+pub(crate) fn seen(client: &mut Client) -> Vec<String> {
+    let mut told = |sql: &str| {
+        client.ask(sql);
+        client.answer_within(PATIENCE)
+    };
+    let mut seen: Vec<String> = told(HAS).rows.iter().map(|row| format!("{row:?}")).collect();
+    let settings = told("show all");
+    // One with a dot that has been reset is empty, or was never there: that is told by HAS.
+    let settings = settings.rows.iter().filter(|row| !row[0].as_ref().is_some_and(|name| name.contains('.')));
+    seen.extend(settings.map(|row| format!("{:?} = {:?}", row[0], row[1])));
+    seen
+}
+
+/// Waits until all who are in no transaction have heard the same on both sides.
+pub(super) fn hear(pairs: &mut [Pair]) -> Result<(), String> {
+    for (who, pair) in pairs.iter_mut().enumerate().filter(|(_, pair)| pair.listens && pair.status == 'I') {
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            for (client, heard) in [&mut pair.pooled, &mut pair.direct].into_iter().zip(&mut pair.heard) {
+                client.run("select 1");
+                heard.extend(client.has_heard());
+            }
+            let [pooled, direct] = &mut pair.heard;
+            let same = pooled.iter().zip(direct.iter()).take_while(|(ours, theirs)| ours == theirs).count();
+            pooled.drain(..same);
+            direct.drain(..same);
+            match (pooled.is_empty(), direct.is_empty()) {
+                (true, true) => break,
+                (false, false) => return Err(format!("{who} hears {pooled:?}, and {direct:?} directly")),
+                _ if Instant::now() > until => {
+                    return Err(format!("{who} hears {pooled:?}, and {direct:?} directly, and no more in 5 s"));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a client sees of its session.
+const HAS: &str = "
+    select coalesce(nullif(current_setting('app.tenant', true), ''), '-'),
+        coalesce(nullif(current_setting('app.other', true), ''), '-'), current_user::text, session_user::text
+    union all select 'statement', name, parameter_types::text, '' from pg_prepared_statements where from_sql
+    union all select 'cursor', name, '', '' from pg_cursors where is_holdable
+    union all select 'lock', mode, classid::text, objid::text from pg_locks
+        where locktype = 'advisory' and pid = pg_backend_pid()
+    union all select 'temporary', relname, '', '' from pg_class where relnamespace = pg_my_temp_schema() and relkind = 'r'
+    order by 1, 2, 3, 4";
+
+/// Whether a session has what keeps its server.
+pub(crate) const KEEPS: &str = "select exists(select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())
+    or exists(select from pg_cursors where is_holdable) or exists(select from pg_class where relnamespace = pg_my_temp_schema())
+    or exists(select from pg_prepared_statements where from_sql and strpos(statement, chr(92)) > 0)";

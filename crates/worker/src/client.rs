@@ -118,8 +118,6 @@ pub(crate) struct Ready {
     pub(crate) overrides: Option<Rc<Overrides>>,
     /// The settings with a dot that it has ever mentioned where it may have set them ([`Likeness::placeholders`]).
     pub(crate) placeholders: u64,
-    /// Those of what it has said last, which its server is about to hear.
-    pub(crate) placeholders_said: u64,
     /// Whether it is worth waiting for.
     pub(crate) haste: Haste,
     /// What it listens to, where somebody does that for all.
@@ -182,7 +180,6 @@ impl Ready {
             ear: None,
             given: None,
             placeholders: 0,
-            placeholders_said: 0,
             torn_text: None,
             is_paused: false,
             is_notified: false,
@@ -476,7 +473,7 @@ impl<I: Io> Worker<I> {
                     server.told_by.doubt();
                 }
                 reading.read(ready, following.library, &piece, bytes);
-                server.placeholders |= std::mem::take(&mut ready.placeholders_said);
+                server.placeholders |= reading.placeholders();
                 if let Some(class) = reading.says_names()
                     && following.brings(&mut self.io, ready, server, &chunk, start, &piece, &class)
                 {

@@ -106,6 +106,8 @@ pub(crate) struct Reading<'a> {
     now: Time,
     /// What says names of prepared statements, if the last message does, or what it binds.
     says_names: Option<Rc<Class>>,
+    /// The settings with a dot that have been mentioned so far ([`pool::Likeness::placeholders`]).
+    placeholders: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -120,12 +122,17 @@ impl<'a> Reading<'a> {
         learned.trust(unseen == Unseen::Ignore, scopes);
         learned.forget_old(now, scopes);
         let dialect = texts.dialect(&ready.vars, tracked);
-        Self { texts: &mut texts.cache, learned, dialect, now, says_names: None }
+        Self { texts: &mut texts.cache, learned, dialect, now, says_names: None, placeholders: 0 }
     }
 
     /// What says names of prepared statements, if the message that has been read does.
     pub(crate) fn says_names(&mut self) -> Option<Rc<Class>> {
         self.says_names.take()
+    }
+
+    /// The settings with a dot that have been mentioned where something may have been set.
+    pub(crate) fn placeholders(&self) -> u64 {
+        self.placeholders
     }
 
     fn note_names(&mut self, class: &Rc<Class>) {
@@ -331,7 +338,7 @@ impl<'a> Reading<'a> {
         if !class.mentions.is_empty() {
             let placeholders = self.learned.mention(class.mentions.iter().map(|name| &**name));
             ready.placeholders |= placeholders;
-            ready.placeholders_said |= placeholders;
+            self.placeholders |= placeholders;
         }
         match class.numbers {
             // Who asks for numbers, or says names of statements, does so most likely in whatever way it is read.

@@ -16,6 +16,7 @@ mod look;
 mod names;
 mod own;
 mod pack;
+mod reading;
 mod refusal;
 mod stock;
 mod unnamed;

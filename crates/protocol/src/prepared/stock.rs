@@ -21,7 +21,7 @@ use super::own::Own;
 use super::{Bytes, Tally, is_ours};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
-use crate::vars::{Tracked, changes_of_dialect};
+use crate::vars::Tracked;
 
 /// What one server has.
 #[derive(Debug, Default)]
@@ -313,38 +313,16 @@ impl Stock {
             // The server has it under that name, whoever has given it.
             return Ok(None);
         }
-        let has = self.has(&statement, named_by, sides.exchange.epoch());
         // Where nothing can be sent unseen, the server is to say that it has no such statement.
-        if has || !sides.exchange.may_step() {
+        if self.has(&statement, named_by, sides.exchange.epoch()) || !sides.exchange.may_step() {
             return Ok(Some(statement));
         }
-        let readings = changes_of_reading(&statement, sides);
-        let statement = match &readings {
-            Ok(_) => statement,
-            // Nobody else must get what is read otherwise.
-            Err(CannotRead) => {
-                let anew = sides.names.read_anew(name, &sides.dialect, sides.library).ok_or(Fault::StatementsFull)?;
-                if self.has(&anew, named_by, sides.exchange.epoch()) {
-                    return Ok(Some(anew));
-                }
-                anew
-            }
-        };
-        let step = self.tick();
-        let (before, after) = readings.unwrap_or_default();
-        if !before.is_empty() {
-            self.set_by_the_way(&before, sides);
-        }
-        self.prepare(statement.clone(), step, None, sides);
-        if !after.is_empty() {
-            self.set_by_the_way(&after, sides);
-        }
-        Ok(Some(statement))
+        self.prepare_as_given(statement, name, named_by, sides).map(Some)
     }
 
     /// Whether the server has a statement when it comes to what is sent now; then it has been used. A name stands or falls with
     /// the very step that gave it, wherever that is.
-    fn has(&mut self, statement: &Rc<Statement>, named_by: u64, now: u64) -> bool {
+    pub(super) fn has(&mut self, statement: &Rc<Statement>, named_by: u64, now: u64) -> bool {
         let clock = self.clock + 1;
         let Some(held) = self.held.get_mut(&statement.id()) else { return false };
         let has = match held.state {
@@ -363,7 +341,13 @@ impl Stock {
     }
 
     /// Sends a statement to the server.
-    fn prepare(&mut self, statement: Rc<Statement>, step: u64, name: Option<Rc<[u8]>>, sides: &mut Sides<'_>) {
+    pub(super) fn prepare(
+        &mut self,
+        statement: Rc<Statement>,
+        step: u64,
+        name: Option<Rc<[u8]>>,
+        sides: &mut Sides<'_>,
+    ) {
         let (id, epoch) = (statement.id(), sides.exchange.epoch());
         let mut out = Vec::new();
         let is_left_over = |pending: &Pending| matches!(pending, Pending::Close { id: closed, epoch: sent, .. } if *closed == id && *sent != epoch);
@@ -386,33 +370,6 @@ impl Stock {
         let state = if is_believed { State::Sure } else { State::Sent { step, epoch } };
         self.put(Held { statement, used, state, loan: self.loan, moment: sides.moment });
         sides.exchange.asked_step(kind);
-    }
-
-    /// Has the server carry out commands in the middle of what its client says, unseen. If that fails, they are undone with the rest of it.
-    fn set_by_the_way(&mut self, commands: &[String], sides: &mut Sides<'_>) {
-        let mut out = Vec::new();
-        for sql in commands {
-            // To close what is not there is no error. The portal without a name is the client's.
-            push_close(&mut out, READING);
-            write::message(&mut out, frontend::CLOSE, |out| {
-                out.push(b'P');
-                push_name(out, READING);
-            });
-            write::parse(&mut out, READING, sql, std::iter::empty());
-            write::message(&mut out, frontend::BIND, |out| {
-                push_name(out, READING);
-                push_name(out, READING);
-                out.extend_from_slice(&[0; 6]);
-            });
-            write::message(&mut out, frontend::EXECUTE, |out| {
-                push_name(out, READING);
-                out.extend_from_slice(&[0; 4]);
-            });
-            (0..5).for_each(|_| self.unnamed_comes(sides.exchange));
-        }
-        push_close(&mut out, READING);
-        self.unnamed_comes(sides.exchange);
-        sides.out.push(Bytes::Own(out));
     }
 
     /// Nobody can tell any more which answer is whose, so that none can be hidden or given: the server itself answers, under
@@ -629,19 +586,6 @@ impl Stock {
     }
 }
 
-/// The dialect in which a statement was given cannot be had any more.
-struct CannotRead;
-
-/// The commands that have the server read a statement as it was given, and those that undo that; none where it reads so anyway.
-fn changes_of_reading(statement: &Statement, sides: &Sides<'_>) -> Result<(Vec<String>, Vec<String>), CannotRead> {
-    let (given, now) = (statement.dialect(), &sides.dialect);
-    if !sides.is_settled || Rc::ptr_eq(given, now) || **given == **now {
-        return Ok(Default::default());
-    }
-    let changes = |from, to| changes_of_dialect(from, to, sides.tracked).ok_or(CannotRead);
-    Ok((changes(now, given)?, changes(given, now)?))
-}
-
 /// Parse, behind what is to be sent before it.
 fn send_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
     let text = statement.text();
@@ -680,8 +624,6 @@ pub(super) fn unsettled(dialect: &[u8]) -> Rc<[u8]> {
     [b"?", dialect].concat().into()
 }
 
-/// The statement, and the portal, of a command of ours between messages of the client; no client's has such a name.
-const READING: &[u8] = b"TRUNKLINE_STATE_READING";
 /// A table may change by other ways than through us: what was prepared so long ago is prepared anew for who prepares it first.
 const UNSEEN_MAX: Duration = Duration::from_secs(30);
 /// A longer text is sent from where it is kept.

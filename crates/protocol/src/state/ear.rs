@@ -225,8 +225,8 @@ impl Ear {
 
     /// Those that are kept, the oldest first, but for those of channels of which it is not known whether they are still listened to.
     pub fn take_kept(&mut self, is_in_doubt: impl Fn(&str) -> bool) -> Vec<Box<[u8]>> {
-        let is_kept = |body: &Box<[u8]>| channel_of(body).is_some_and(&is_in_doubt);
-        let (kept, taken): (Vec<_>, Vec<_>) = std::mem::take(&mut self.kept).into_iter().partition(is_kept);
+        let (kept, taken): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.kept).into_iter().partition(|body| channel_of(body).is_some_and(&is_in_doubt));
         self.kept = kept.into();
         self.kept_bytes = self.kept.iter().map(|body| body.len()).sum();
         taken

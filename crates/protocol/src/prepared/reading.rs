@@ -1,0 +1,92 @@
+//! A statement is prepared under the parameters under which its client has given it, whatever it has set since.
+//!
+//! Always true: what a server is told for that is hidden, and undone with the rest of its client's batch or transaction if anything of it fails;
+//! what cannot be read as it was given gets another number.
+//! Not here: which parameters those are (`names`), how they are written down (`vars`).
+
+use std::rc::Rc;
+
+use wire::{frontend, write};
+
+use super::Bytes;
+use super::library::Statement;
+use super::stock::{Sides, Stock, push_close, push_name};
+use crate::fault::Fault;
+use crate::vars::changes_of_dialect;
+
+impl Stock {
+    /// Sends the server a statement that it does not have, as its client has given it.
+    pub(super) fn prepare_as_given(
+        &mut self,
+        statement: Rc<Statement>,
+        name: &[u8],
+        named_by: u64,
+        sides: &mut Sides<'_>,
+    ) -> Result<Rc<Statement>, Fault> {
+        let readings = changes_of_reading(&statement, sides);
+        let statement = match &readings {
+            Ok(_) => statement,
+            // Nobody else must get what is read otherwise.
+            Err(CannotRead) => {
+                let anew = sides.names.read_anew(name, &sides.dialect, sides.library).ok_or(Fault::StatementsFull)?;
+                if self.has(&anew, named_by, sides.exchange.epoch()) {
+                    return Ok(anew);
+                }
+                anew
+            }
+        };
+        let step = self.tick();
+        let (before, after) = readings.unwrap_or_default();
+        if !before.is_empty() {
+            self.set_by_the_way(&before, sides);
+        }
+        self.prepare(statement.clone(), step, None, sides);
+        if !after.is_empty() {
+            self.set_by_the_way(&after, sides);
+        }
+        Ok(statement)
+    }
+
+    /// Has the server carry out commands in the middle of what its client says, unseen. If that fails, they are undone with the rest of it.
+    fn set_by_the_way(&mut self, commands: &[String], sides: &mut Sides<'_>) {
+        let mut out = Vec::new();
+        for sql in commands {
+            // To close what is not there is no error. The portal without a name is the client's.
+            push_close(&mut out, READING);
+            write::message(&mut out, frontend::CLOSE, |out| {
+                out.push(b'P');
+                push_name(out, READING);
+            });
+            write::parse(&mut out, READING, sql, std::iter::empty());
+            write::message(&mut out, frontend::BIND, |out| {
+                push_name(out, READING);
+                push_name(out, READING);
+                out.extend_from_slice(&[0; 6]);
+            });
+            write::message(&mut out, frontend::EXECUTE, |out| {
+                push_name(out, READING);
+                out.extend_from_slice(&[0; 4]);
+            });
+            (0..5).for_each(|_| self.unnamed_comes(sides.exchange));
+        }
+        push_close(&mut out, READING);
+        self.unnamed_comes(sides.exchange);
+        sides.out.push(Bytes::Own(out));
+    }
+}
+
+/// The dialect in which a statement was given cannot be had any more.
+struct CannotRead;
+
+/// The commands that have the server read a statement as it was given, and those that undo that; none where it reads so anyway.
+fn changes_of_reading(statement: &Statement, sides: &Sides<'_>) -> Result<(Vec<String>, Vec<String>), CannotRead> {
+    let (given, now) = (statement.dialect(), &sides.dialect);
+    if !sides.is_settled || Rc::ptr_eq(given, now) || **given == **now {
+        return Ok(Default::default());
+    }
+    let changes = |from, to| changes_of_dialect(from, to, sides.tracked).ok_or(CannotRead);
+    Ok((changes(now, given)?, changes(given, now)?))
+}
+
+/// The statement, and the portal, of a command of ours between messages of the client; no client's has such a name.
+const READING: &[u8] = b"TRUNKLINE_STATE_READING";

@@ -6,7 +6,7 @@
 //! stays as it is, stopped.
 //! Not here: Rust and a linker, without which this would not run.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -130,10 +130,14 @@ fn has_psycopg() -> bool {
     Path::new("/usr/lib/python3/dist-packages/psycopg2/__init__.py").is_file()
 }
 
-/// What runs PostgreSQL's regression tests, beside the headers for their library.
+/// What runs PostgreSQL's regression tests, and the headers for their library, which come in another package.
 fn has_pg_regress() -> bool {
+    let has_headers = |version: &OsStr| Path::new("/usr/include/postgresql").join(version).join("server/c.h").is_file();
     let mut folders = postgres_folders().into_iter();
-    folders.any(|bin| bin.join("../lib/pgxs/src/test/regress/pg_regress").is_file())
+    folders.any(|bin| {
+        let runner = bin.join("../lib/pgxs/src/test/regress/pg_regress");
+        runner.is_file() && bin.parent().and_then(Path::file_name).is_some_and(has_headers)
+    })
 }
 
 const NEEDS: [Need; 5] = [
@@ -144,7 +148,7 @@ const NEEDS: [Need; 5] = [
         is_there: has_postgres,
     },
     Need {
-        what: "pg_regress",
+        what: "pg_regress and the headers of PostgreSQL's server",
         package: "postgresql-server-dev-all",
         purposes: &[Purpose::Regress],
         is_there: has_pg_regress,

@@ -18,7 +18,7 @@ soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="
 differential: ## random programs, directly and through the pooler (ARGS="--programs 100000", "--sessions 1000000")
 	cargo xtask differential $(ARGS)
 
-regress: ## PostgreSQL's own regression tests, directly and through the pooler (ARGS="--servers 5")
+regress: ## PostgreSQL's own regression and isolation tests, directly and through the pooler (ARGS="--only isolation")
 	cargo xtask regress $(ARGS)
 
 drivers: ## drivers of many languages, directly and through the pooler (ARGS="pgx --case copy_in")

@@ -38,15 +38,15 @@ const KNOWN: [(&str, &str); 9] = [
 ];
 
 /// Plays all tests of the schedule.
-pub(crate) fn check(place: &Arc<Place>, folder: &Path, servers: u32) -> Result<(), String> {
-    let tests = prepare(place, folder)?;
+pub(crate) fn check(place: &Arc<Place>, source: &Path, servers: u32) -> Result<(), String> {
+    let tests = prepare(place, &source.join("src/test/regress"))?;
     let direct = Postgres::start(place);
     let plain = play(place, &tests, direct.port())?;
     drop(direct);
     let postgres = Postgres::start(place);
     let pooler = pooler(place, &postgres, servers);
     let pooled = play(place, &tests, pooler.port())?;
-    compare(&Sides { plain: &plain, pooled: &pooled }, &KNOWN)
+    compare("regression", &Sides { plain: &plain, pooled: &pooled, expected: None }, &KNOWN)
 }
 
 /// A copy of the tests that anybody may read, with the library that some of them load.

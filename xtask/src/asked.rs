@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 
 use crate::house::House;
-use crate::oracle::regression_tests;
+use crate::oracle::postgres_source;
 use crate::setup::{self, Purpose};
 
 pub(crate) fn run(house: &House, name: &str, arguments: &[OsString]) -> Result<(), String> {
@@ -16,11 +16,17 @@ pub(crate) fn run(house: &House, name: &str, arguments: &[OsString]) -> Result<(
     let program = house.build_release()?;
     let mut command = house.cargo_command();
     if name == "regress" {
-        setup::run(&[Purpose::Regress])?;
-        command.env("TRUNKLINE_REGRESS", regression_tests(&house.target().join("oracle"))?);
+        setup::run(regress_purposes(arguments))?;
+        command.env("TRUNKLINE_REGRESS", postgres_source(&house.target().join("oracle"))?);
     }
     command.args(["test", "--quiet", "--package", "tests", "--test", name, "--"]).args(arguments);
     let status =
         command.env("TRUNKLINE_BIN", program).status().map_err(|error| format!("cannot start cargo: {error}"))?;
     status.success().then_some(()).ok_or(format!("{name}: failed"))
+}
+
+/// The isolation tests alone do not need the headers of PostgreSQL's server, whose package depends on LLVM.
+fn regress_purposes(arguments: &[OsString]) -> &'static [Purpose] {
+    let is_isolation = |argument: &OsString| argument.to_string_lossy().starts_with("isolation");
+    if arguments.iter().any(is_isolation) { &[Purpose::Isolation] } else { &[Purpose::Isolation, Purpose::Regress] }
 }

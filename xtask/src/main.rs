@@ -90,7 +90,8 @@ usage: cargo xtask CHORE
   drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)
   migrations [ARGUMENTS]    build, then tools that change schemas, five replicas at once, directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)
-  regress [--servers COUNT] run PostgreSQL's own regression tests, directly and through a pool of so few servers (10)
+  regress [ARGUMENTS]       run PostgreSQL's own regression tests, directly and through a pool of so few servers (--servers, 10),
+                            and its isolation tests (--only regression, isolation, isolation/SPEC)
   oracle [ARGUMENTS]        build, then hold what we read in SQL against PostgreSQL's own parser ([FOLDER], --mutations, --seed)
   world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known)
   coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)

@@ -20,14 +20,16 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let program = target.join("release").join("oracle");
     let is_option = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
     let has_folder = arguments.first().is_some_and(|first| !is_option(first));
-    let sql = if has_folder { None } else { Some(regression_tests(&target)?.join("sql").into_os_string()) };
+    let sql =
+        if has_folder { None } else { Some(postgres_source(&target)?.join("src/test/regress/sql").into_os_string()) };
     Err(become_program(&program, sql.iter().chain(arguments)))
 }
 
-/// PostgreSQL's own regression tests (`src/test/regress`), fetched once.
-pub(crate) fn regression_tests(target: &Path) -> Result<PathBuf, String> {
+/// What is needed of PostgreSQL's source, fetched once: its regression and isolation tests, and what the latter's program is
+/// built from.
+pub(crate) fn postgres_source(target: &Path) -> Result<PathBuf, String> {
     let home = target.join("postgresql");
-    if let Some(found) = find_tests(&home) {
+    if let Some(found) = find_source(&home) {
         return Ok(found);
     }
     if which("apt-get", &[]).is_none() {
@@ -42,17 +44,27 @@ pub(crate) fn regression_tests(target: &Path) -> Result<PathBuf, String> {
     let status = Command::new("sh").arg("-c").arg(FETCH).current_dir(&home).status();
     match status {
         Ok(status) if status.success() => {
-            find_tests(&home).ok_or_else(|| format!("no regression tests below {}", home.display()))
+            find_source(&home).ok_or_else(|| format!("no tests of PostgreSQL below {}", home.display()))
         }
         Ok(_) => Err("PostgreSQL's source package cannot be had; name a folder of .sql files instead".into()),
         Err(error) => Err(format!("cannot start a shell: {error}")),
     }
 }
 
-fn find_tests(home: &Path) -> Option<PathBuf> {
-    let folders = fs::read_dir(home).ok()?.flatten().map(|entry| entry.path().join("src/test/regress"));
-    folders.into_iter().find(|folder| folder.join("sql").is_dir())
+fn find_source(home: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(home).ok()?.flatten().map(|entry| entry.path());
+    let has_all = |folder: &PathBuf| NEEDED.iter().all(|part| folder.join(part).is_dir());
+    folders.into_iter().find(has_all)
 }
+
+const NEEDED: [&str; 6] = [
+    "src/test/regress/sql",
+    "src/test/isolation/specs",
+    "src/include/common",
+    "src/interfaces/libpq",
+    "src/common",
+    "src/port",
+];
 
 /// A list of sources of its own, so that the machine's stay what they are, and nobody has to be root.
 const FETCH: &str = r#"
@@ -64,5 +76,6 @@ options="-q -o Dir::Etc::SourceList=$PWD/sources.list -o Dir::Etc::SourceParts=/
     -o Dir::Cache=$PWD -o APT::Sandbox::User= -o Debug::NoLocking=1"
 apt-get $options update
 apt-get $options source --download-only "postgresql-$version"
-tar xf postgresql-"$version"_*.orig.tar.* --wildcards '*/src/test/regress/*'
+tar xf postgresql-"$version"_*.orig.tar.* --wildcards '*/src/test/regress/*' '*/src/test/isolation/*' '*/src/include/*' \
+    '*/src/interfaces/libpq/*' '*/src/common/*' '*/src/port/*'
 "#;

@@ -21,6 +21,8 @@ pub(crate) enum Purpose {
     Bench,
     /// To run PostgreSQL's regression tests.
     Regress,
+    /// To run PostgreSQL's isolation tests.
+    Isolation,
     /// To build PostgreSQL's parser; nobody gets that without asking for it.
     Oracle,
 }
@@ -140,7 +142,12 @@ fn has_pg_regress() -> bool {
     })
 }
 
-const NEEDS: [Need; 5] = [
+/// What the program of PostgreSQL's isolation tests is built with, beside the source.
+fn has_libpq_headers() -> bool {
+    Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
+}
+
+const NEEDS: [Need; 6] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
@@ -152,6 +159,12 @@ const NEEDS: [Need; 5] = [
         package: "postgresql-server-dev-all",
         purposes: &[Purpose::Regress],
         is_there: has_pg_regress,
+    },
+    Need {
+        what: "the headers of libpq",
+        package: "libpq-dev",
+        purposes: &[Purpose::Isolation],
+        is_there: has_libpq_headers,
     },
     Need { what: "libclang", package: "libclang-14-dev", purposes: &[Purpose::Oracle], is_there: has_libclang },
     Need { what: "pgbouncer", package: "pgbouncer", purposes: &[Purpose::Bench], is_there: has_pgbouncer },

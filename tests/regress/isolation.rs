@@ -125,6 +125,8 @@ fn play(place: &Place, tester: &Path, specs: &[Spec], port: u16) -> Result<PathB
         let input = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = place.command(tester, "KILL");
         without_preferences(&mut command);
+        // libpq says nothing of a password file that is missing, but warns of one that is a device.
+        command.env("PGPASSFILE", place.directory().join("missing"));
         command.arg(format!("host=127.0.0.1 port={port} user=postgres dbname={DATABASE}"));
         command.env("PGAPPNAME", format!("isolation/{name}")).env("PGISOLATIONTIMEOUT", STEP_SECONDS_MAX);
         command.envs([("LC_ALL", "C"), ("PGTZ", "America/Los_Angeles"), ("PGDATESTYLE", "Postgres, MDY")]);

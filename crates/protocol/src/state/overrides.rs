@@ -198,23 +198,35 @@ impl Overrides {
         dialect(self) == dialect(other)
     }
 
-    /// What a server that has these must be told to have those of `client`: each setting with its value, or without one where it is
-    /// what the session began with. `None` where who the session is has a part in it, or statements differ, which takes more than that.
+    /// What a server that has these must be told to have those of `client`, in order: each setting with its value, or without one where it
+    /// is what the session began with. All but a role are set with the rights of whom the pool logs in as. `None` where a session
+    /// authorization has a part in it, or statements differ, which takes more than that.
     #[must_use]
     pub fn differences<'a>(&'a self, client: &'a Self) -> Option<Vec<(&'a str, Option<&'a str>)>> {
         if self.statements != client.statements && !planted::is(Planted::StatementsUncompared) {
             return None;
         }
-        if self.has_identity() || client.has_identity() {
+        let [session_authorization, role] = IDENTITY;
+        if self.get(session_authorization).is_some() || client.get(session_authorization).is_some() {
             return None;
         }
         // A transaction that is serializable, read only and deferrable waits for those of others.
         if self.get(DEFERRABLE).is_some() {
             return None;
         }
-        let gone = self.iter().filter(|(name, _)| client.get(name).is_none()).map(|(name, _)| (name, None));
-        let changed = client.iter().filter(|(name, value)| self.get(name) != Some(value));
-        Some(gone.chain(changed.map(|(name, value)| (name, Some(value)))).collect())
+        let (their_role, our_role) = (self.get(role), client.get(role));
+        let mut differences = Vec::new();
+        if their_role.is_some() && (our_role.is_none() || self.others().ne(client.others())) {
+            differences.push((role, None));
+        }
+        let gone = self.others().filter(|(name, _)| client.get(name).is_none()).map(|(name, _)| (name, None));
+        let changed = client.others().filter(|(name, value)| self.get(name) != Some(value));
+        let is_reset = !differences.is_empty();
+        differences.extend(gone.chain(changed.map(|(name, value)| (name, Some(value)))));
+        if our_role.is_some() && (is_reset || our_role != their_role) {
+            differences.push((role, our_role));
+        }
+        Some(differences)
     }
 
     /// What a server that has these must be told, one by one, to have the statements of `client`, when it has its settings.
@@ -372,8 +384,26 @@ mod tests {
         let (server, client) = (overrides(&[("a.b", "1"), ("x", "y")]), overrides(&[("a.b", "2"), ("z", "")]));
         assert_eq!(server.differences(&client), Some(vec![("x", None), ("a.b", Some("2")), ("z", Some(""))]));
         assert_eq!(client.differences(&client), Some(vec![]));
-        assert_eq!(server.differences(&overrides(&[("role", "ann")])), None);
-        assert_eq!(overrides(&[("role", "ann")]).differences(&server), None);
+    }
+
+    /// A role comes last, and what else is set is set by whom the pool logs in as.
+    #[test]
+    fn a_role_goes_along_and_a_session_authorization_does_not() {
+        let ann = ("role", "ann");
+        for (from, to, expected) in [
+            (&[][..], &[ann][..], &[("role", Some("ann"))][..]),
+            (&[ann], &[], &[("role", None)]),
+            (&[ann], &[ann], &[]),
+            (&[("role", NOBODY)], &[ann], &[("role", Some("ann"))]),
+            (&[ann], &[ann, ("x", "1")], &[("role", None), ("x", Some("1")), ("role", Some("ann"))]),
+            (&[ann, ("x", "1")], &[], &[("role", None), ("x", None)]),
+        ] {
+            assert_eq!(overrides(from).differences(&overrides(to)).as_deref(), Some(expected), "{from:?} to {to:?}");
+        }
+        for of_session in [("session_authorization", "ann"), ("default_transaction_deferrable", "on")] {
+            assert_eq!(overrides(&[of_session]).differences(&overrides(&[])), None);
+        }
+        assert_eq!(overrides(&[]).differences(&overrides(&[("session_authorization", "ann")])), None);
     }
 
     #[test]

@@ -42,10 +42,13 @@ world: ## simulated days out of seeds (SEEDS=100000, or ARGS="--seed 17", ARGS="
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
+cost: ## count what a transaction costs; fails when the table in docs/reference/cost.md says less (ARGS=--write)
+	cargo xtask cost $(ARGS)
+
 check: ## formatting, lints, the house's rules, generated pages
 	cargo xtask check
 
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak differential regress drivers migrations fuzz oracle coverage bench check build
+.PHONY: help setup demo test world soak differential regress drivers migrations fuzz oracle coverage bench cost check build

@@ -5,6 +5,7 @@
 
 mod asked;
 mod bench;
+mod cost;
 mod coverage;
 mod differential;
 mod fuzz;
@@ -51,6 +52,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "test" => suite::run(&house, &rest),
         "soak" | "drivers" | "migrations" | "regress" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
+        "cost" => cost::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
         "oracle" => oracle::run(&house, &rest),
@@ -86,6 +88,7 @@ usage: cargo xtask CHORE
   test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
+  cost [--check|--write]    build, then count what a transaction costs; fails when the table says less (docs/reference/cost.md)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)
   migrations [ARGUMENTS]    build, then tools that change schemas, five replicas at once, directly and through the pooler (--help tells more)

@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Demo,
     Test,
     Bench,
+    /// To count what the pooler does, by valgrind.
+    Cost,
     /// To run PostgreSQL's regression tests.
     Regress,
     /// To run PostgreSQL's isolation tests.
@@ -28,15 +30,16 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// All but the oracle's when none is named.
+    /// All but cost's and the oracle's when none is named.
     pub(crate) fn from_arguments(arguments: &[OsString]) -> Result<Vec<Purpose>, String> {
         let one = |argument: &OsString| match argument.to_str() {
             Some("demo") => Ok(Purpose::Demo),
             Some("test") => Ok(Purpose::Test),
             Some("bench") => Ok(Purpose::Bench),
+            Some("cost") => Ok(Purpose::Cost),
             Some("oracle") => Ok(Purpose::Oracle),
             _ => Err(format!(
-                "usage: cargo xtask setup [demo|test|bench|oracle]: {} is none of these",
+                "usage: cargo xtask setup [demo|test|bench|cost|oracle]: {} is none of these",
                 argument.to_string_lossy()
             )),
         };
@@ -112,6 +115,10 @@ fn has_postgres() -> bool {
     ["initdb", "postgres", "pg_ctl", "psql", "pgbench"].iter().all(|name| which(name, &folders).is_some())
 }
 
+fn has_valgrind() -> bool {
+    which("valgrind", &[]).is_some()
+}
+
 fn has_pgbouncer() -> bool {
     which("pgbouncer", &[PathBuf::from("/usr/sbin")]).is_some()
 }
@@ -147,11 +154,11 @@ fn has_libpq_headers() -> bool {
     Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
 }
 
-const NEEDS: [Need; 6] = [
+const NEEDS: [Need; 7] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
-        purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench, Purpose::Oracle],
+        purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench, Purpose::Cost, Purpose::Oracle],
         is_there: has_postgres,
     },
     Need {
@@ -167,6 +174,7 @@ const NEEDS: [Need; 6] = [
         is_there: has_libpq_headers,
     },
     Need { what: "libclang", package: "libclang-14-dev", purposes: &[Purpose::Oracle], is_there: has_libclang },
+    Need { what: "valgrind", package: "valgrind", purposes: &[Purpose::Cost], is_there: has_valgrind },
     Need { what: "pgbouncer", package: "pgbouncer", purposes: &[Purpose::Bench], is_there: has_pgbouncer },
     Need {
         what: "psycopg2 for python3",

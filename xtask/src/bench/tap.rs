@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// It listens as long as the program runs.
-pub(super) struct Tap {
+pub(crate) struct Tap {
     port: u16,
     counts: Arc<Mutex<Counts>>,
 }
 
 /// What has passed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Messages to PostgreSQL.
-    pub(super) messages: u64,
+    pub(crate) messages: u64,
     /// Answers of PostgreSQL that somebody waits for (ReadyForQuery).
-    pub(super) round_trips: u64,
+    pub(crate) round_trips: u64,
     /// How often each text was sent to be run, numbers left out.
-    pub(super) texts: BTreeMap<String, u64>,
+    pub(crate) texts: BTreeMap<String, u64>,
 }
 
 impl Tap {
     /// Listens on a port of its own for connections to the port `server`.
-    pub(super) fn open(server: u16) -> io::Result<Self> {
+    pub(crate) fn open(server: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         let counts = Arc::new(Mutex::new(Counts::default()));
@@ -43,12 +43,12 @@ impl Tap {
         Ok(Self { port, counts })
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// What has passed since this was asked before.
-    pub(super) fn take(&self) -> Counts {
+    pub(crate) fn take(&self) -> Counts {
         std::mem::take(&mut *locked(&self.counts))
     }
 }

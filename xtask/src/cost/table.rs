@@ -1,0 +1,165 @@
+//! The table of costs: written, read, and held against another.
+//!
+//! Always true: figures of instructions are compared only where compiler, C library and valgrind are the same; the others
+//! do not depend on them and are always compared.
+
+/// What one transaction costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Figures {
+    pub(super) instructions: f64,
+    pub(super) calls: f64,
+    pub(super) packets: f64,
+    pub(super) messages: f64,
+}
+
+impl Figures {
+    fn with(self, other: Self, join: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            instructions: join(self.instructions, other.instructions),
+            calls: join(self.calls, other.calls),
+            packets: join(self.packets, other.packets),
+            messages: join(self.messages, other.messages),
+        }
+    }
+
+    /// What a longer run has cost beyond a shorter one, for each of so many.
+    pub(super) fn less(self, shorter: Self, times: u64) -> Self {
+        self.with(shorter, |longer, shorter| (longer - shorter) / times as f64)
+    }
+
+    pub(super) fn least(self, other: Self) -> Self {
+        self.with(other, f64::min)
+    }
+
+    pub(super) fn words(self) -> String {
+        let Self { instructions, calls, packets, messages } = self;
+        format!("{instructions:.1} instructions, {calls:.2} system calls, {packets:.2} packets, {messages:.2} messages")
+    }
+
+    fn named(self) -> [(&'static str, f64); 4] {
+        [
+            ("instructions", self.instructions),
+            ("system calls", self.calls),
+            ("packets", self.packets),
+            ("messages to the server", self.messages),
+        ]
+    }
+}
+
+/// All rows, and with what they were counted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Table {
+    pub(super) key: String,
+    pub(super) rows: Vec<(String, Figures)>,
+}
+
+/// What came of a comparison.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Verdict {
+    /// What has become dearer by more than 1 %, or is not in both tables.
+    pub(super) grown: Vec<String>,
+    /// What is to be known and fails nothing.
+    pub(super) told: Vec<String>,
+}
+
+impl Table {
+    pub(super) fn page(&self) -> String {
+        let row = |(name, figures): &(String, Figures)| {
+            let Figures { instructions, calls, packets, messages } = figures;
+            format!("| {name} | {instructions:.0} | {calls:.2} | {packets:.2} | {messages:.2} |\n")
+        };
+        format!("{HEAD}{KEY}{}\n\n{COLUMNS}{}", self.key, self.rows.iter().map(row).collect::<String>())
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let key = text.lines().find_map(|line| line.strip_prefix(KEY))?.to_owned();
+        let rows = text.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+            let [name, instructions, calls, packets, messages] = cells[..] else { return None };
+            let number = |cell: &str| cell.parse().ok();
+            let figures = Figures {
+                instructions: number(instructions)?,
+                calls: number(calls)?,
+                packets: number(packets)?,
+                messages: number(messages)?,
+            };
+            Some((name.to_owned(), figures))
+        });
+        Some(Self { key, rows: rows.collect() })
+    }
+
+    /// Holds what was counted now against this.
+    pub(super) fn compare(&self, now: &Self) -> Verdict {
+        let mut verdict = Verdict::default();
+        let is_same = self.key == now.key;
+        if !is_same {
+            let (old, new) = (&self.key, &now.key);
+            verdict.told.push(format!("instructions are not compared: the table is of {old}, and this is {new}"));
+        }
+        for (name, new) in &now.rows {
+            let Some((_, old)) = self.rows.iter().find(|(other, _)| other == name) else {
+                verdict.grown.push(format!("{name}: not in the table"));
+                continue;
+            };
+            for ((what, old), (_, new)) in old.named().into_iter().zip(new.named()).skip(usize::from(!is_same)) {
+                let line = format!("{name}: {what} were {old:.2} and are {new:.2}");
+                // What is written is rounded to hundredths.
+                if new > old * 1.01 + 0.005 {
+                    verdict.grown.push(line);
+                } else if new < old * 0.99 - 0.005 {
+                    verdict.told.push(format!("{line}: have the table written anew"));
+                }
+            }
+        }
+        verdict
+    }
+}
+
+const HEAD: &str = "\
+# What a transaction costs
+
+<!-- Written by `cargo xtask cost --write`. Not edited by hand. -->
+
+Counted, not timed, for one transaction of one client in lock-step, one worker, epoll: instructions of the pooler in user space
+(valgrind's callgrind), its system calls (but for those that read a clock, which the vDSO answers without one), packets (what it
+sends and receives on sockets), and messages to PostgreSQL. `cargo xtask cost --check` fails when a figure has grown by more than 1 %.
+
+";
+const KEY: &str = "Counted with: ";
+const COLUMNS: &str = "\
+| one | instructions | system calls | packets | messages to the server |
+|---|---|---|---|---|
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(key: &str, instructions: f64, calls: f64) -> Table {
+        let figures = Figures { instructions, calls, packets: 4.0, messages: 1.0 };
+        Table { key: key.into(), rows: vec![("simple".into(), figures)] }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let table = table("rustc 1", 8000.0, 7.0);
+        assert_eq!(Table::read(&table.page()), Some(table));
+    }
+
+    #[test]
+    fn more_than_a_hundredth_more_fails_and_less_is_told() {
+        let old = table("a", 8000.0, 7.0);
+        assert_eq!(old.compare(&table("a", 8070.0, 7.0)), Verdict::default());
+        let grown = old.compare(&table("a", 8100.0, 7.0)).grown;
+        assert_eq!(grown, ["simple: instructions were 8000.00 and are 8100.00"]);
+        let shrunk = old.compare(&table("a", 7900.0, 7.0));
+        assert_eq!((shrunk.grown.len(), shrunk.told.len()), (0, 1));
+    }
+
+    #[test]
+    fn another_compiler_leaves_instructions_out_and_nothing_else() {
+        let verdict = table("a", 8000.0, 7.0).compare(&table("b", 9000.0, 8.0));
+        assert_eq!(verdict.grown, ["simple: system calls were 7.00 and are 8.00"]);
+        assert!(verdict.told[0].starts_with("instructions are not compared"));
+    }
+}

@@ -378,6 +378,13 @@ impl<I: Io> Worker<I> {
                 self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
                 Failure::unproved(format!("server login failed: {text}"))
             }
+            LoginFault::UnknownMechanisms(names) => {
+                let text = format!(
+                    "server login failed: none of the server's SASL authentication mechanisms are supported: {names}"
+                );
+                self.log.add(Level::Warning, format_args!("{line}{text}"));
+                Failure::unproved(text)
+            }
             LoginFault::UnknownMethod(code) => {
                 self.log.add(Level::Error, format_args!("{line}unknown/unsupported auth method: {code}"));
                 let text = "server login failed: unsupported authentication method";

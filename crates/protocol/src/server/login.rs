@@ -86,6 +86,8 @@ pub enum LoginFault {
     KeysMissing,
     /// It asks for something that is not spoken here, by its code.
     UnknownMethod(u32),
+    /// It offers only mechanisms of SASL that are not spoken here, such as `OAUTHBEARER`: their names.
+    UnknownMechanisms(Box<str>),
     /// It speaks nonsense, in a message of this kind.
     Nonsense(u8),
 }
@@ -162,11 +164,7 @@ impl ServerLogin {
                     Some(channel) if offers(MECHANISM_PLUS) => (MECHANISM_PLUS, client(self)?.bound_to(channel)),
                     Some(_) if offers(MECHANISM) => (MECHANISM, client(self)?.unbound_by_server()),
                     None if offers(MECHANISM) => (MECHANISM, client(self)?),
-                    _ => {
-                        return Err(LoginFault::WrongSecret(
-                            "none of the server's SASL authentication mechanisms are supported",
-                        ));
-                    }
+                    _ => return Err(LoginFault::UnknownMechanisms(names(mechanisms))),
                 };
                 let (next, first) = client.with_cached(self.identity.salted.take()).first();
                 write::sasl_initial(&mut out, mechanism, &first);
@@ -201,6 +199,13 @@ impl ServerLogin {
     }
 }
 
+/// The names of mechanisms, for a sentence: as long as a server that means well has any.
+fn names(mechanisms: &[u8]) -> Box<str> {
+    let names = mechanisms.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+    let names = names.map(|name| name.escape_ascii().to_string()).collect::<Vec<_>>().join(", ");
+    names.chars().take(NAMES_CHARS_MAX).collect::<String>().into()
+}
+
 impl std::fmt::Debug for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -215,6 +220,9 @@ impl std::fmt::Debug for Stage {
 
 /// PostgreSQL reports some fifteen; a server that reports more than this is none.
 const PARAMETERS_MAX: usize = 200;
+
+/// PostgreSQL has mechanisms of at most 18 characters, and offers two at a time.
+const NAMES_CHARS_MAX: usize = 100;
 
 /// The longest message that a server may send during a login, in bytes: an error with all its fields.
 pub const LOGIN_MESSAGE_BYTES_MAX: u32 = 65_536;

@@ -108,7 +108,11 @@ fn what_does_not_fit_is_told() {
     let keyless = begin(identity(&stored)).hear(b'R', &request(10, b"SCRAM-SHA-256\0\0"));
     assert_eq!(keyless.expect_err("no"), LoginFault::KeysMissing);
     let unknown = begin(identity("x")).hear(b'R', &request(10, b"OAUTHBEARER\0\0")).expect_err("no");
-    assert!(matches!(unknown, LoginFault::WrongSecret(text) if text.contains("mechanisms")));
+    assert_eq!(unknown, LoginFault::UnknownMechanisms("OAUTHBEARER".into()));
+    let nothing = begin(identity("x")).hear(b'R', &request(10, b"\xffONE\0TWO\0\0")).expect_err("no");
+    assert_eq!(nothing, LoginFault::UnknownMechanisms("\\xffONE, TWO".into()));
+    let endless = begin(identity("x")).hear(b'R', &request(10, &[b'x'; 5000])).expect_err("no");
+    assert!(matches!(endless, LoginFault::UnknownMechanisms(names) if names.len() == NAMES_CHARS_MAX));
     assert_eq!(begin(identity("x")).hear(b'R', &request(7, b"")).expect_err("no"), LoginFault::UnknownMethod(7));
 }
 

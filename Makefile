@@ -21,6 +21,9 @@ differential: ## random programs, directly and through the pooler (ARGS="--progr
 regress: ## PostgreSQL's own regression and isolation tests, directly and through the pooler (ARGS="--only isolation")
 	cargo xtask regress $(ARGS)
 
+versions: ## the tests with each major version of PostgreSQL (ARGS="17 18")
+	cargo xtask versions $(ARGS)
+
 drivers: ## drivers of many languages, directly and through the pooler (ARGS="pgx --case copy_in")
 	cargo xtask drivers $(ARGS)
 
@@ -51,4 +54,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak differential regress drivers migrations fuzz oracle coverage bench cost check build
+.PHONY: help setup demo test world soak differential regress versions drivers migrations fuzz oracle coverage bench cost check build

@@ -6,6 +6,7 @@ use tests::authority::Authority;
 use tests::place::Place;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
+use tests::runner::skip;
 
 /// A PostgreSQL that speaks TLS.
 pub(crate) struct Secure {
@@ -32,6 +33,15 @@ impl House {
             (Postgres::start(&place), Postgres::start(&place), Authority::new("the authority of PostgreSQL"));
         secure.speak_tls(&place, &authority.signs("postgres", &["localhost"]), &authority);
         Ok(Self { postgres, secure: Secure { postgres: secure, authority }, place })
+    }
+
+    /// Whether PostgreSQL is older than what came with this major version; then the test has said so, and is skipped.
+    pub(crate) fn is_older_than(&self, major: u32, what: &str) -> bool {
+        let own = self.postgres.major();
+        if own < major {
+            skip(&format!("{what} came with PostgreSQL {major}, and this is {own}"));
+        }
+        own < major
     }
 
     /// The line of `[databases]` for a database of the PostgreSQL that speaks TLS.

@@ -31,6 +31,8 @@ mod names;
 mod orders;
 mod peers;
 mod pins;
+mod postgres17;
+mod postgres18;
 mod prepared;
 mod replication;
 mod rules;
@@ -155,6 +157,13 @@ fn list() -> Vec<Entry> {
         state::what_a_session_begins_with_is_what_it_goes_back_to,
         state::no_tenant_reads_what_is_another_ones,
         state::what_is_set_goes_along_with_the_request,
+        postgres17::transaction_timeout_follows_its_client,
+        postgres17::what_the_pooler_says_is_not_ended_by_transaction_timeout,
+        postgres17::what_a_trigger_raises_at_login_is_told_in_its_words,
+        postgres17::what_merge_returns_is_known,
+        postgres18::a_client_may_ask_for_any_protocol,
+        postgres18::cancel_requests_of_any_length_hit_their_own_only,
+        postgres18::a_server_that_asks_for_a_token_is_refused_by_name,
         linger::clients_in_a_loop_have_some_transactions_in_a_row,
         state::who_has_never_set_something_prefers_a_server_that_never_had_it,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,

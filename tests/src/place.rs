@@ -22,7 +22,8 @@ pub struct Place {
     owner: Option<(u32, u32)>,
     pooler: PathBuf,
     is_trunkline: bool,
-    postgres_programs: PathBuf,
+    /// Where PostgreSQL's programs are looked for, the first that has one winning.
+    postgres_programs: Vec<PathBuf>,
     leash: bool,
 }
 
@@ -33,7 +34,7 @@ impl Place {
     /// A sentence for the person at the terminal: what is missing and how to get it.
     pub fn find() -> Result<Self, String> {
         let source = pooler_program()?;
-        let postgres_programs = postgres_programs()?;
+        let postgres_programs = vec![postgres_programs()?];
         let owner = owner()?;
         let scratch = scratch();
         fs::create_dir_all(&scratch).map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
@@ -46,6 +47,11 @@ impl Place {
             fs::copy(&place.pooler, &copy).map_err(|e| format!("cannot copy {}: {e}", place.pooler.display()))?;
             fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).map_err(|e| e.to_string())?;
             place.pooler = copy;
+        }
+        if let Some(wanted) = wanted_postgres()? {
+            let wanted =
+                if owner.is_some() && !is_open_to_all(&wanted) { place.copy_postgres(&wanted)? } else { wanted };
+            place.postgres_programs.insert(0, wanted);
         }
         Ok(place)
     }
@@ -112,9 +118,25 @@ impl Place {
         self.is_trunkline
     }
 
-    /// One of PostgreSQL's programs, such as `initdb`.
+    /// One of PostgreSQL's programs, such as `initdb`. Where the PostgreSQL that is wanted lacks it, as a package of the
+    /// server alone lacks `psql`, it is the distribution's.
+    ///
+    /// # Panics
+    /// When nobody has it.
     pub fn postgres_program(&self, name: &str) -> PathBuf {
-        self.postgres_programs.join(name)
+        let mut programs = self.postgres_programs.iter().map(|folder| folder.join(name));
+        programs.find(|program| program.is_file()).unwrap_or_else(|| panic!("PostgreSQL's {name} is missing"))
+    }
+
+    /// The children's user cannot enter the folder of these programs, so what belongs to them comes to where it can.
+    fn copy_postgres(&self, programs: &Path) -> Result<PathBuf, String> {
+        let copy = self.scratch.join("postgresql");
+        let whole = programs.parent().ok_or("PostgreSQL's programs are in no folder")?;
+        let status = Command::new("cp").arg("-a").arg(whole).arg(&copy).status();
+        match status.is_ok_and(|status| status.success()) {
+            true => Ok(copy.join("bin")),
+            false => Err(format!("cannot copy {} to {}", whole.display(), copy.display())),
+        }
     }
 
     fn give_away(&self, path: &Path) {
@@ -169,6 +191,20 @@ fn pooler_program() -> Result<PathBuf, String> {
         .map(|profile| target.join(profile).join("trunkline"))
         .find(|path| path.is_file())
         .ok_or_else(|| "there is no trunkline to test: run `make build`, or set TRUNKLINE_BIN".to_string())
+}
+
+/// The folder of the programs of another PostgreSQL than the distribution's, if one is wanted.
+fn wanted_postgres() -> Result<Option<PathBuf>, String> {
+    let Some(folder) = env::var_os("TRUNKLINE_TEST_POSTGRES").map(PathBuf::from) else { return Ok(None) };
+    match ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file()) {
+        true => Ok(Some(folder)),
+        false => Err(format!("TRUNKLINE_TEST_POSTGRES names {}, which lacks initdb or postgres", folder.display())),
+    }
+}
+
+fn is_open_to_all(folder: &Path) -> bool {
+    let may_enter = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
+    folder.ancestors().all(may_enter)
 }
 
 fn postgres_programs() -> Result<PathBuf, String> {

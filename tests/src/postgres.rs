@@ -26,6 +26,7 @@ pub struct Postgres {
     server: Child,
     port: u16,
     directory: PathBuf,
+    major: u32,
 }
 
 impl Postgres {
@@ -40,9 +41,10 @@ impl Postgres {
         let mut initdb = place.command(&place.postgres_program("initdb"), "KILL");
         initdb.arg("-D").arg(&files).args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
         run(&mut initdb, Duration::from_secs(120)).success();
-        configure(place, &files, &directory, port);
+        let major = major_of(&files);
+        configure(place, &files, &directory, port, major);
         let server = launch(place, &directory);
-        let mut postgres = Self { server, port, directory };
+        let mut postgres = Self { server, port, directory, major };
         postgres.await_login();
         postgres.query("create role u superuser login; create role v superuser login; create role admin login");
         postgres.query(&format!(
@@ -76,6 +78,11 @@ impl Postgres {
     pub fn restart(&mut self, place: &Place) {
         self.server = launch(place, &self.directory);
         self.await_login();
+    }
+
+    /// Its major version.
+    pub fn major(&self) -> u32 {
+        self.major
     }
 
     /// The TCP port.
@@ -220,14 +227,21 @@ fn launch(place: &Place, directory: &Path) -> Child {
         .expect("postgres starts")
 }
 
-fn configure(place: &Place, files: &Path, sockets: &Path, port: u16) {
+/// As `initdb` has noted it.
+fn major_of(files: &Path) -> u32 {
+    let noted = fs::read_to_string(files.join("PG_VERSION")).expect("initdb notes the version");
+    noted.trim().parse().expect("a number")
+}
+
+fn configure(place: &Place, files: &Path, sockets: &Path, port: u16, major: u32) {
+    // Abstract sockets came with PostgreSQL 14; before, the name would be that of a directory that is not there.
+    let also_abstract = if major >= 14 { format!(",@{}", abstract_name(port)) } else { String::new() };
     let also_ipv6 = if has_ipv6() { ",::1" } else { "" };
     let settings = format!(
-        "listen_addresses = '127.0.0.1,127.0.0.2{also_ipv6}'\nport = {port}\nunix_socket_directories = '{},@{}'\n\
+        "listen_addresses = '127.0.0.1,127.0.0.2{also_ipv6}'\nport = {port}\nunix_socket_directories = '{}{also_abstract}'\n\
          max_connections = 200\nfsync = off\nfull_page_writes = off\nsynchronous_commit = off\n\
          max_prepared_transactions = 4\nwal_level = logical\nmax_replication_slots = 30\nmax_wal_senders = 30\nlog_min_messages = warning\nmax_wal_size = 2GB\n",
-        sockets.display(),
-        abstract_name(port)
+        sockets.display()
     );
     place.write(&files.join("postgresql.auto.conf"), &settings);
     let mut rules = String::new();

@@ -16,6 +16,7 @@ mod oracle;
 mod setup;
 mod suite;
 mod tidy;
+mod versions;
 mod world;
 
 use std::ffi::OsString;
@@ -54,6 +55,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "bench" => bench::run(&house, &rest),
         "cost" => cost::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
+        "versions" => versions::run(&house, &rest),
         "fuzz" => fuzz::run(&house, &rest),
         "oracle" => oracle::run(&house, &rest),
         "world" => world::run(&house, &rest),
@@ -90,6 +92,7 @@ usage: cargo xtask CHORE
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   cost [--check|--write]    build, then count what a transaction costs; fails when the table says less (docs/reference/cost.md)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
+  versions [ARGUMENTS]      build, then the tests with each major version of PostgreSQL (--help tells more)
   drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)
   migrations [ARGUMENTS]    build, then tools that change schemas, five replicas at once, directly and through the pooler (--help tells more)
   fuzz [ARGUMENTS]          build, then search for inputs that fail (--seconds, --target, --seed, --replay)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{ChildStdout, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,34 +22,53 @@ use crate::setup::{self, Purpose};
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;
     let program = house.build_release()?;
+    let mut command = house.cargo_command();
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments).env("TRUNKLINE_BIN", program);
+    let outcome = watch(&mut command)?;
+    println!("\ntests: {}", outcome.tally.words());
+    match (outcome.has_succeeded, outcome.left.is_empty()) {
+        // Arguments choose among cargo's tests: then nothing else is wanted.
+        (true, true) if arguments.is_empty() => crate::world::prove(house),
+        (true, true) => Ok(()),
+        (false, _) => Err("test: failed".to_owned()),
+        (true, false) => Err(format!("test: {} processes were left behind", outcome.left.len())),
+    }
+}
+
+/// How a run of tests has ended.
+pub(crate) struct Outcome {
+    has_succeeded: bool,
+    tally: Tally,
+    /// The processes that it has left behind.
+    left: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn is_good(&self) -> bool {
+        self.has_succeeded && self.left.is_empty()
+    }
+
+    pub(crate) fn words(&self) -> String {
+        let left = if self.left.is_empty() { String::new() } else { format!(", {} left behind", self.left.len()) };
+        format!("{}{left}", self.tally.words())
+    }
+}
+
+/// Runs tests and passes on what they say. What they leave behind is named and ended.
+pub(crate) fn watch(command: &mut Command) -> Result<Outcome, String> {
     // Whatever loses its parent below us becomes our child, so that nothing a test started can hide.
     nix::sys::prctl::set_child_subreaper(true).map_err(|error| format!("cannot adopt orphans: {error}"))?;
-
-    let mut command = house.cargo_command();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments);
-    let mut cargo = command
-        .env("TRUNKLINE_BIN", program)
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    let mut cargo = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot start cargo: {error}"))?;
     let output = cargo.stdout.take().ok_or("cargo has no output")?;
     // Read beside the waiting: a process that was left behind keeps the pipe open until it is ended.
     let reader = thread::spawn(move || Tally::read(output));
     let status = cargo.wait().map_err(|error| format!("lost cargo: {error}"))?;
     let left = end_orphans()?;
     let tally = reader.join().map_err(|_| "lost the output of the tests")?;
-
-    println!("\ntests: {}", tally.words());
     for orphan in &left {
         println!("left behind by a test, now ended: {orphan}");
     }
-    match (status.success(), left.is_empty()) {
-        // Arguments choose among cargo's tests: then nothing else is wanted.
-        (true, true) if arguments.is_empty() => crate::world::prove(house),
-        (true, true) => Ok(()),
-        (false, _) => Err("test: failed".to_owned()),
-        (true, false) => Err(format!("test: {} processes were left behind", left.len())),
-    }
+    Ok(Outcome { has_succeeded: status.success(), tally, left })
 }
 
 /// The sums of all programs: cargo's `test result:` lines, and the lines of the runner in `tests`, which has its own.

@@ -14,6 +14,27 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
+/// PostgreSQL 18 fails with whatever comes behind a `FunctionCall` in a batch (`StartTransactionCommand: unexpected state STARTED`).
+pub(crate) fn a_server_that_was_told_a_function_call_in_a_batch_is_nobody_elses(house: &House) {
+    let pooler = house.pooler("loss_function", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let (mut one, mut two) = (pooler.client("u", "loss_function"), pooler.client("u", "loss_function"));
+    let pid = two.server_pid();
+    // int4pl(40, 2), whose number is 177.
+    let call = [&177_u32.to_be_bytes()[..], b"\0\0\0\x02\0\0\0\x0240\0\0\0\x012\0\0"].concat();
+    let batch = [message::parse("", "select 1"), message::bind("", "", &[]), message::execute("", 0)].concat();
+    one.peer.send(&[&batch[..], &message::frame(b'F', &call), &message::sync()].concat());
+    for _ in ["the function", "the Sync"] {
+        assert!(one.answer().errors.is_empty());
+    }
+    assert_ne!(two.server_pid(), pid, "the same server");
+    let pid = two.server_pid();
+    one.peer.send(&[&batch[..], &message::sync(), &message::frame(b'F', &call)].concat());
+    for _ in ["the batch", "the function"] {
+        assert!(one.answer().errors.is_empty());
+    }
+    assert_eq!(two.server_pid(), pid, "a batch of its own is nothing special");
+}
+
 pub(crate) fn a_server_terminated_while_idle_is_not_noticed_by_clients(house: &House) {
     let pooler = house.pooler("loss_idle", &[]);
     let mut client = pooler.client("u", "loss_idle");

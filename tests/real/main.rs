@@ -260,6 +260,7 @@ fn list() -> Vec<Entry> {
         lookups::a_zone_whose_serial_grows_is_looked_up_again_at_once,
         lookups::a_name_server_that_is_silent_is_passed_over,
         lookups::a_file_of_name_servers_that_is_wrong_is_refused,
+        losses::a_server_that_was_told_a_function_call_in_a_batch_is_nobody_elses,
         losses::a_server_terminated_while_idle_is_not_noticed_by_clients,
         losses::a_server_terminated_in_a_transaction_ends_its_client,
         losses::a_server_terminated_while_running_ends_its_client_with_its_words,

@@ -33,6 +33,9 @@ pub struct Exchange {
     /// Something has been said in answer to the oldest that is owed.
     has_begun: bool,
     count: Count,
+    /// A `FunctionCall` was sent in a batch of the extended protocol.
+    #[serde(default)]
+    has_mixed: bool,
     /// How many Syncs were sent to be answered.
     syncs: u64,
     /// What has become of the oldest steps; nobody has taken note of it yet.
@@ -156,6 +159,7 @@ impl Default for Exchange {
             stray_syncs: 0,
             has_begun: false,
             count: Count::Sure,
+            has_mixed: false,
             syncs: 0,
             outcomes: VecDeque::new(),
             due: VecDeque::new(),
@@ -192,7 +196,10 @@ impl Exchange {
             _ if self.is_skipping => {}
             frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
             frontend::QUERY => self.owed.push_back(Owed::Query),
-            frontend::FUNCTION_CALL => self.owed.push_back(Owed::Function),
+            frontend::FUNCTION_CALL => {
+                self.has_mixed |= matches!(self.owed.back(), Some(Owed::Batch { .. } | Owed::Step(_)));
+                self.owed.push_back(Owed::Function);
+            }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
                 match self.owed.back_mut() {
                     Some(Owed::Batch { answers }) => *answers += 1,
@@ -232,6 +239,13 @@ impl Exchange {
     #[must_use]
     pub fn is_hiding(&self) -> bool {
         self.owed.iter().find(|owed| !owed.is_paid()) == Some(&Owed::Step(Step::Hidden))
+    }
+
+    /// Whether a `FunctionCall` was sent in a batch of the extended protocol, without a Sync before it: what comes next fails in PostgreSQL 18
+    /// (`StartTransactionCommand: unexpected state STARTED`), whoever says it.
+    #[must_use]
+    pub fn has_mixed(&self) -> bool {
+        self.has_mixed
     }
 
     /// Whether the server skips what is sent to it, up to a Sync that has not been sent yet.

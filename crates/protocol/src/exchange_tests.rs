@@ -138,6 +138,16 @@ fn a_function_call_is_one_exchange() {
     ends(">F <E <ZI");
 }
 
+/// PostgreSQL 18 makes the next statement of its session fail then.
+#[test]
+fn a_function_call_in_a_batch_is_remembered() {
+    for (asked, has_mixed) in [("F", false), ("PBESF", false), ("QF", false), ("PF", true), ("PBEFS", true)] {
+        let mut exchange = Exchange::default();
+        asked.bytes().for_each(|kind| assert_eq!(exchange.asked(kind), Asked::Forward));
+        assert_eq!(exchange.has_mixed(), has_mixed, "{asked}");
+    }
+}
+
 #[test]
 fn copy_in_by_a_simple_query() {
     goes_on(">Q <G >dd");

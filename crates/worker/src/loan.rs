@@ -311,7 +311,7 @@ impl<I: Io> Worker<I> {
             ready.link = Link::None;
             *answered = self.now;
         }
-        if !server.exchange.is_proven() {
+        if !server.exchange.is_proven() || server.exchange.has_mixed() {
             self.unlink_flow(client_key, server_key);
             self.lose_server(server_key, UNPROVEN);
         } else if server.cancels_sent > 0 {

@@ -26,7 +26,7 @@ CREATE TABLE audited (id int PRIMARY KEY, amount int NOT NULL, changed int NOT N
 INSERT INTO audited SELECT i, 0 FROM generate_series(1, 10000) i;
 CREATE FUNCTION count_change() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN NEW.changed := OLD.changed + 1; RETURN NEW; END $$;
-CREATE TRIGGER audited_change BEFORE UPDATE ON audited FOR EACH ROW EXECUTE FUNCTION count_change();
+CREATE TRIGGER audited_change BEFORE UPDATE ON audited FOR EACH ROW EXECUTE PROCEDURE count_change();
 
 -- Who connects, and whom requests become.
 DO $$

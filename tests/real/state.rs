@@ -135,7 +135,16 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         assert_eq!(bob.value("show application_name"), "ann");
         bob.run("set application_name = 'bob'");
     }
-    // Nobody hears of a name that it has already, not even behind an error.
+    // Nobody hears of what it has set already, be it a name or another setting that servers report, not even behind an error.
+    let read_only = |client: &Client| client.parameters.get("default_transaction_read_only").cloned();
+    ann.run("set default_transaction_read_only = on");
+    assert_eq!(read_only(&ann).as_deref(), Some("on"));
+    bob.run("set default_transaction_read_only = off");
+    bob.run("begin");
+    bob.run("set default_transaction_read_only = on");
+    assert_eq!(read_only(&bob).as_deref(), Some("on"));
+    bob.run("rollback");
+    assert_eq!(read_only(&bob).as_deref(), Some("off"));
     for sql in ["select 1", "select 1/0"] {
         for client in [&mut ann, &mut bob] {
             client.parameters.clear();

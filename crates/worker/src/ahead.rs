@@ -87,14 +87,18 @@ impl<I: Io> Worker<I> {
 }
 
 impl Client {
-    /// Whether this `ParameterStatus` tells it the `application_name` that it has.
-    pub(crate) fn has_name(&self, tracked: &Tracked, status: &[u8]) -> bool {
-        let place = tracked.application_name();
-        match (backend::parameter_status(status), &self.stage) {
-            (Some((name, value)), Stage::Ready(ready)) => {
-                tracked.place(name) == Some(place) && ready.vars.get(place) == Some(value)
-            }
-            _ => false,
+    /// Whether this `ParameterStatus` tells it what it has set itself: its `application_name`, or a setting that this version of PostgreSQL reports and
+    /// that is not one of those that are tracked, such as `search_path` since PostgreSQL 18.
+    pub(crate) fn has_set(&self, tracked: &Tracked, status: &[u8]) -> bool {
+        let (Some((name, value)), Stage::Ready(ready)) = (backend::parameter_status(status), &self.stage) else {
+            return false;
+        };
+        match tracked.place(name) {
+            Some(place) => place == tracked.application_name() && ready.vars.get(place) == Some(value),
+            None => ready
+                .overrides
+                .as_ref()
+                .is_some_and(|overrides| overrides.get(&name.to_ascii_lowercase()) == Some(value)),
         }
     }
 }

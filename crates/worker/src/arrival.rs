@@ -351,6 +351,7 @@ impl<I: Io> Worker<I> {
         (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
         server.query_number = packed.query_number;
         server.reported_name = packed.reported_name;
+        server.is_told_along = true;
         let catching_up = server.exchange.has_ours_along().then_some(CatchingUp::Along);
         server.stage = match client {
             Some(client) => Stage::Lent { client, catching_up },

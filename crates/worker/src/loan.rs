@@ -155,6 +155,7 @@ impl<I: Io> Worker<I> {
         let mut told: Vec<String> = calming.into_iter().collect();
         let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
         if let Some(answers) = answers.filter(|_| !is_careless) {
+            server.is_told_along = true;
             server.exchange.asks_ours_along(answers);
         } else {
             out.clear();

@@ -71,6 +71,8 @@ pub(crate) struct Server {
     pub(crate) again: Again,
     /// The `application_name` that it has reported last, if it was given its client's along with a request and has not reported one since.
     pub(crate) reported_name: Option<Box<str>>,
+    /// It was told settings along with the request that it answers, and reports some of them.
+    pub(crate) is_told_along: bool,
     /// What it is told begins with the end of a limit that may end just that.
     pub(crate) was_hasty: bool,
     /// Who has had it last.
@@ -188,6 +190,7 @@ impl Server {
             has_changed_catalog: false,
             again: Again::default(),
             reported_name: None,
+            is_told_along: false,
             was_hasty: false,
             last_client: None,
             drawers: Drawers::Nobody,
@@ -340,13 +343,13 @@ impl<I: Io> Worker<I> {
                     && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
                 let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
-                let is_echo = server.reported_name.is_some()
+                let is_echo = server.is_told_along
                     && piece.kind == backend::PARAMETER_STATUS
                     && piece.is_whole()
                     && server
                         .client()
                         .and_then(|client| self.clients.get(client))
-                        .is_some_and(|client| client.has_name(&self.force.tracked, &chunk.bytes()[piece.body.clone()]));
+                        .is_some_and(|client| client.has_set(&self.force.tracked, &chunk.bytes()[piece.body.clone()]));
                 let is_heard = piece.kind == backend::NOTIFICATION_RESPONSE
                     && server.client().is_some_and(|client| has_ear(&self.clients, client));
                 let is_refused = server.again.is_refused()
@@ -570,6 +573,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if !was_ours {
+            server.is_told_along = false;
             server.tell_of_catalog(&mut self.places.databases[server.database as usize].changes);
             let totals = &mut self.places.databases[server.database as usize].totals;
             server.count_ends(self.now, totals);

@@ -33,6 +33,17 @@ pub(crate) fn a_server_that_was_told_a_function_call_in_a_batch_is_nobody_elses(
         assert!(one.answer().errors.is_empty());
     }
     assert_eq!(two.server_pid(), pid, "a batch of its own is nothing special");
+    // Nor is it anybody else's when its client has had it alone and leaves.
+    let pooler =
+        house.pooler("loss_function_alone", &["pool_mode = session", "default_pool_size = 1", "server_reset_query ="]);
+    let mut one = pooler.client("u", "loss_function_alone");
+    let pid = one.server_pid();
+    one.peer.send(&[&batch[..], &message::frame(b'F', &call), &message::sync()].concat());
+    for _ in ["the function", "the Sync"] {
+        assert!(one.answer().errors.is_empty());
+    }
+    drop(one);
+    assert_ne!(pooler.client("u", "loss_function_alone").server_pid(), pid, "the same server");
 }
 
 pub(crate) fn a_server_terminated_while_idle_is_not_noticed_by_clients(house: &House) {

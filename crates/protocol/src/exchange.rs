@@ -241,11 +241,12 @@ impl Exchange {
         self.owed.iter().find(|owed| !owed.is_paid()) == Some(&Owed::Step(Step::Hidden))
     }
 
-    /// Whether a `FunctionCall` was sent in a batch of the extended protocol, without a Sync before it: what comes next fails in PostgreSQL 18
+    /// Whether a server may have another client, as far as what it was sent tells: not where [`Exchange::is_proven`] is false, nor where a
+    /// `FunctionCall` was sent in a batch of the extended protocol, without a Sync before it. What comes behind that fails in PostgreSQL 18
     /// (`StartTransactionCommand: unexpected state STARTED`), whoever says it.
     #[must_use]
-    pub fn has_mixed(&self) -> bool {
-        self.has_mixed
+    pub fn may_be_lent(&self) -> bool {
+        self.is_proven() && !self.has_mixed
     }
 
     /// Whether the server skips what is sent to it, up to a Sync that has not been sent yet.

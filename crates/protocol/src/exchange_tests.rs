@@ -140,11 +140,11 @@ fn a_function_call_is_one_exchange() {
 
 /// PostgreSQL 18 makes the next statement of its session fail then.
 #[test]
-fn a_function_call_in_a_batch_is_remembered() {
-    for (asked, has_mixed) in [("F", false), ("PBESF", false), ("QF", false), ("PF", true), ("PBEFS", true)] {
+fn a_server_that_was_told_a_function_call_in_a_batch_is_not_lent() {
+    for (asked, may_be_lent) in [("F", true), ("PBESF", true), ("QF", true), ("PF", false), ("PBEFS", false)] {
         let mut exchange = Exchange::default();
         asked.bytes().for_each(|kind| assert_eq!(exchange.asked(kind), Asked::Forward));
-        assert_eq!(exchange.has_mixed(), has_mixed, "{asked}");
+        assert_eq!(exchange.may_be_lent(), may_be_lent, "{asked}");
     }
 }
 

@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
-        let is_clean = server.exchange.is_proven() && !server.exchange.has_mixed() && server.cancels_sent == 0;
+        let is_clean = server.exchange.may_be_lent() && server.cancels_sent == 0;
         // What its client has reset is what that began with, and not what the server did: the next loan tells it.
         let is_like_client = Rc::ptr_eq(&server.vars, &ready.vars) && !differ(server, ready);
         let is_like_client = is_like_client || planted::is(Planted::LingerUnlike);

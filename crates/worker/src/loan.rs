@@ -21,7 +21,7 @@ use wire::write;
 use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::look::{DISCARD_ALL, likeness};
-use crate::mend::UNPROVEN;
+use crate::mend::unfit;
 use crate::numbers::{DISCARD_SEQUENCES, Drawers};
 use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
@@ -312,9 +312,10 @@ impl<I: Io> Worker<I> {
             ready.link = Link::None;
             *answered = self.now;
         }
-        if !server.exchange.is_proven() || server.exchange.has_mixed() {
+        if !server.exchange.may_be_lent() {
+            let why = unfit(&server.exchange);
             self.unlink_flow(client_key, server_key);
-            self.lose_server(server_key, UNPROVEN);
+            self.lose_server(server_key, why);
         } else if server.cancels_sent > 0 {
             let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
             if is_reset {
@@ -380,7 +381,7 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        let is_clean = server.exchange.may_end() && server.exchange.is_proven() && !is_torn;
+        let is_clean = server.exchange.may_end() && server.exchange.may_be_lent() && !is_torn;
         if planted::is(Planted::HeldBytesSentAfterAll)
             && let Some(mut held) = ready.held.take()
         {

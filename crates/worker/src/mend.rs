@@ -26,6 +26,8 @@ const CANCEL_TAKES_MAX: Duration = Duration::from_millis(100);
 
 /// Why a server is closed that may answer more than it was asked. See [`Exchange::is_proven`].
 pub(crate) const UNPROVEN: &str = "unproven after a failed COPY";
+/// Why one is closed with which PostgreSQL 18 would fail whatever comes next.
+const MIXED: &str = "FunctionCall in a batch of the extended protocol";
 
 /// Why and since when a server is made clean.
 #[derive(Debug)]
@@ -280,9 +282,14 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Why a server cannot be mended: because of what it may still answer, or because of `otherwise`.
+/// Why a server cannot be mended: because of what it has been sent, or because of `otherwise`.
 fn hopeless(exchange: &Exchange, otherwise: &'static str) -> &'static str {
-    if exchange.is_proven() { otherwise } else { UNPROVEN }
+    if exchange.may_be_lent() { otherwise } else { unfit(exchange) }
+}
+
+/// Why a server is closed that may not be lent again ([`Exchange::may_be_lent`]).
+pub(crate) fn unfit(exchange: &Exchange) -> &'static str {
+    if exchange.is_proven() { MIXED } else { UNPROVEN }
 }
 
 /// A server that answered our one question is clean if it stands outside a transaction.

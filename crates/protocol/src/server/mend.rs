@@ -73,7 +73,7 @@ impl Mend {
         if !exchange.owes_nothing() {
             return Progress::Wait;
         }
-        if !exchange.is_proven() {
+        if !exchange.may_be_lent() {
             return Progress::Hopeless;
         }
         if exchange.status() != TxStatus::Idle && !planted::is(Planted::MendWithoutRollback) {
@@ -194,6 +194,14 @@ mod tests {
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "ES"));
         hear(&mut exchange, &[b"E", b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// What comes next would fail, whoever says it ([`Exchange::may_be_lent`]).
+    #[test]
+    fn a_server_that_was_told_a_function_call_in_a_batch_cannot_be_mended() {
+        let (mut exchange, mut out) = (after(b"PBEFS", &[b"1", b"2", b"C", b"V", b"ZI", b"ZI"]), Vec::new());
+        let (_, progress) = Mend::begin(&mut exchange, false, Some("DISCARD ALL"), &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Hopeless, ""));
     }
 
     #[test]

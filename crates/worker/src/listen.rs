@@ -301,8 +301,7 @@ impl<I: Io> Worker<I> {
         let Some(ear) = &mut ready.ear else { return };
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
         let is_left = |name: &&str| {
-            let is_said = left.iter().any(|left| left.as_deref().is_none_or(|left| left == *name));
-            is_said && !planted::is(Planted::LeftChannelTold) && !traces.channels().any(|again| again == *name)
+            left.has(name) && !planted::is(Planted::LeftChannelTold) && !traces.channels().any(|again| again == *name)
         };
         let gone: Vec<Box<str>> = ear.channels().filter(is_left).map(Box::from).collect();
         gone.iter().for_each(|name| drop(ear.leaves(Some(name))));
@@ -490,7 +489,7 @@ impl<I: Io> Worker<I> {
         let Ready { ear: Some(ear), traces, .. } = ready else { return };
         // What it may have left already it is not told of before that is known.
         let is_leaving = traces.as_ref().is_some_and(|traces| traces.has_left_channels());
-        let is_left = |channel: &str| traces.as_ref().is_some_and(|traces| traces.may_have_left(channel));
+        let may_have_left = |channel: &str| traces.as_ref().is_some_and(|traces| traces.may_have_left(channel));
         let unsent = self.io.unsent(conn);
         // A single one may be longer than that, and what was under way already when it began to be waited for.
         let is_room_for_one = ear.kept_count() == 1 && unsent == 0;
@@ -525,7 +524,7 @@ impl<I: Io> Worker<I> {
                 _ => write_loss(&mut out),
             }
         }
-        for body in ear.take_kept(|channel| is_left(channel)) {
+        for body in ear.take_kept(is_leaving.then_some(may_have_left)) {
             write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(&body));
         }
         if !out.is_empty() {

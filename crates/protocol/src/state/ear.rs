@@ -23,6 +23,9 @@ pub struct Ear {
     late: Vec<Box<[u8]>>,
     /// What it is to be told as soon as it can be.
     kept: VecDeque<Box<[u8]>>,
+    /// Those before these whose channels it may have left: each is looked at once, however often it is asked.
+    doubted: Vec<Box<[u8]>>,
+    /// Of both.
     kept_bytes: usize,
     /// Something may have been lost, and it has not been told so.
     owes_word: bool,
@@ -172,7 +175,8 @@ impl Ear {
         let is_left = |body: &[u8]| channel_of(body).is_some_and(|channel| left.iter().any(|left| **left == *channel));
         self.late.retain(|body| !is_left(body));
         self.kept.retain(|body| !is_left(body));
-        self.kept_bytes = self.kept.iter().map(|body| body.len()).sum();
+        self.doubted.retain(|body| !is_left(body));
+        self.kept_bytes = self.kept.iter().chain(&self.doubted).map(|body| body.len()).sum();
         left
     }
 
@@ -220,21 +224,27 @@ impl Ear {
     /// How many notifications are kept.
     #[must_use]
     pub fn kept_count(&self) -> usize {
-        self.kept.len()
+        self.kept.len() + self.doubted.len()
     }
 
-    /// Those that are kept, the oldest first, but for those of channels of which it is not known whether they are still listened to.
-    pub fn take_kept(&mut self, is_in_doubt: impl Fn(&str) -> bool) -> Vec<Box<[u8]>> {
-        let (kept, taken): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.kept).into_iter().partition(|body| channel_of(body).is_some_and(&is_in_doubt));
-        self.kept = kept.into();
-        self.kept_bytes = self.kept.iter().map(|body| body.len()).sum();
+    /// Those that are kept, the oldest first. Where the client `may_have_left` channels, those of such channels wait until it is known.
+    pub fn take_kept(&mut self, may_have_left: Option<impl Fn(&str) -> bool>) -> Vec<Box<[u8]>> {
+        let mut taken = Vec::new();
+        if may_have_left.is_none() {
+            taken.append(&mut self.doubted);
+        }
+        for body in self.kept.drain(..) {
+            let is_doubted = may_have_left.as_ref().is_some_and(|left| channel_of(&body).is_some_and(left));
+            if is_doubted { self.doubted.push(body) } else { taken.push(body) }
+        }
+        self.kept_bytes -= taken.iter().map(|body| body.len()).sum::<usize>();
         taken
     }
 
     /// All that is kept is given up.
     pub fn drop_kept(&mut self) {
         self.kept.clear();
+        self.doubted.clear();
         self.kept_bytes = 0;
     }
 
@@ -284,7 +294,7 @@ impl Ear {
     /// Whether it listens to nothing, and is owed nothing.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.channels.is_empty() && self.kept.is_empty()
+        self.channels.is_empty() && self.kept_count() == 0
     }
 
     /// The channels that it listens to.
@@ -324,7 +334,7 @@ mod tests {
             let text = String::from_utf8_lossy(&body[4..]).into_owned();
             text.split('\0').nth(1).unwrap_or_default().to_owned()
         };
-        ear.take_kept(|_| false).into_iter().map(payload).collect()
+        ear.take_kept(None::<fn(&str) -> bool>).into_iter().map(payload).collect()
     }
 
     fn moved(channels: &[&str]) -> Ear {
@@ -472,10 +482,17 @@ mod tests {
         for (channel, payload) in [("a", "1"), ("b", "2"), ("a", "3")] {
             ear.shared(&news(channel, payload));
         }
-        let taken = ear.take_kept(|channel| channel == "a");
+        let left = |channel: &str| channel == "a";
+        let taken = ear.take_kept(Some(left));
         assert_eq!((taken, ear.kept_count()), (vec![news("b", "2").into()], 2));
         assert_eq!(ear.kept_bytes(), news("a", "1").len() + news("a", "3").len());
-        assert_eq!(told(&mut ear), ["1", "3"]);
+        ear.shared(&news("a", "4"));
+        assert_eq!((ear.take_kept(Some(left)), ear.kept_count()), (vec![], 3));
+        assert_eq!(told(&mut ear), ["1", "3", "4"]);
+        ear.shared(&news("a", "5"));
+        ear.take_kept(Some(left));
+        ear.leaves(Some("a"));
+        assert_eq!((ear.kept_count(), ear.kept_bytes()), (0, 0), "it has left it");
     }
 
     #[test]

@@ -26,4 +26,4 @@ pub use patience::Patience;
 pub use pins::{Hold, Kind, Pin};
 pub use rounds::Rounds;
 pub use statements::{Preparation, Statement, Statements};
-pub use traces::Traces;
+pub use traces::{Left, Traces};

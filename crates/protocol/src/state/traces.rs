@@ -36,8 +36,8 @@ pub struct Traces {
     prepared_names: BTreeSet<Box<str>>,
     /// Nobody has read what it has prepared: what is bound may be anything.
     is_unread: bool,
-    /// The channels that it says it leaves, in order; `None` is all of them.
-    left: Vec<Option<Box<str>>>,
+    /// The channels that it says it leaves.
+    left: Left,
     /// Something has gone wrong since, or was taken back: nobody knows whether it has left them.
     is_left_in_doubt: bool,
     /// The texts that have done that, the latest last.
@@ -48,6 +48,38 @@ pub struct Traces {
     kept_since: Option<Time>,
     /// The statement that has drawn numbers of sequences last, where that is of interest; empty if nobody knows it.
     drawn_by: Box<str>,
+}
+
+/// Channels that are left, each named once.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    is_all: bool,
+    names: BTreeSet<Box<str>>,
+}
+
+impl Left {
+    /// Whether a channel is one of them.
+    #[must_use]
+    pub fn has(&self, channel: &str) -> bool {
+        self.is_all || self.names.contains(channel)
+    }
+
+    /// One more; `None` is all of them.
+    fn add(&mut self, channel: Option<&str>) {
+        match channel {
+            Some(channel) => drop(self.names.insert(channel.into())),
+            None => self.is_all = true,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.is_all && self.names.is_empty()
+    }
+
+    fn written(&self) -> Vec<Option<Box<str>>> {
+        let all = self.is_all.then_some(None);
+        all.into_iter().chain(self.names.iter().cloned().map(Some)).collect()
+    }
 }
 
 impl Traces {
@@ -214,8 +246,8 @@ impl Traces {
                 }
             }
             match act {
-                Act::Unlisten { channel } if self.holds(Touches::CHANNELS) => self.left.push(channel.clone()),
-                Act::DiscardAll if self.holds(Touches::CHANNELS) => self.left.push(None),
+                Act::Unlisten { channel } if self.holds(Touches::CHANNELS) => self.left.add(channel.as_deref()),
+                Act::DiscardAll if self.holds(Touches::CHANNELS) => self.left.add(None),
                 Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)) => self.taken_back(),
                 _ => {}
             }
@@ -266,7 +298,7 @@ impl Traces {
     /// Whether that is so of this channel.
     #[must_use]
     pub fn may_have_left(&self, channel: &str) -> bool {
-        self.left.iter().any(|left| left.as_deref().is_none_or(|left| left == channel))
+        self.left.has(channel)
     }
 
     /// What it has done may not be so: an error, or a ROLLBACK.
@@ -275,21 +307,21 @@ impl Traces {
         self.is_left_in_doubt |= !self.left.is_empty();
     }
 
-    /// The channels that it has left since that was last asked; `None` is all of them. Those in doubt are not among them.
-    pub fn left_channels(&mut self) -> Vec<Option<Box<str>>> {
+    /// The channels that it has left since that was last asked. Those in doubt are not among them.
+    pub fn left_channels(&mut self) -> Left {
         let left = std::mem::take(&mut self.left);
-        if std::mem::take(&mut self.is_left_in_doubt) { Vec::new() } else { left }
+        if std::mem::take(&mut self.is_left_in_doubt) { Left::default() } else { left }
     }
 
-    /// The same, for another process; nothing if it is in doubt.
+    /// The same, for another process, each by its name or `None` for all; nothing if it is in doubt.
     #[must_use]
     pub fn leaving(&self) -> Vec<Option<Box<str>>> {
-        if self.is_left_in_doubt { Vec::new() } else { self.left.clone() }
+        if self.is_left_in_doubt { Vec::new() } else { self.left.written() }
     }
 
     /// It has told another process that it leaves these channels.
     pub fn goes_on_leaving(&mut self, left: Vec<Option<Box<str>>>) {
-        self.left = left;
+        left.iter().for_each(|channel| self.left.add(channel.as_deref()));
     }
 
     /// The channels that its own server listens to for it.
@@ -635,7 +667,7 @@ mod tests {
             traces.said(&Rc::new(Class::unread()));
             traces.said(&class("unlisten a"));
             traces.said(&behind);
-            assert_eq!(traces.left_channels().len(), usize::from(is_left), "{behind:?}");
+            assert_eq!(traces.left_channels().has("a"), is_left, "{behind:?}");
         }
     }
 

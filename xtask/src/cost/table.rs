@@ -111,6 +111,9 @@ impl Table {
                 }
             }
         }
+        let is_gone = |name: &str| now.rows.iter().all(|(other, _)| other != name);
+        let gone = self.rows.iter().filter(|(name, _)| is_gone(name));
+        verdict.grown.extend(gone.map(|(name, _)| format!("{name}: in the table, and not counted any more")));
         verdict
     }
 }
@@ -154,6 +157,13 @@ mod tests {
         assert_eq!(grown, ["simple: instructions were 8000.00 and are 8100.00"]);
         let shrunk = old.compare(&table("a", 7900.0, 7.0));
         assert_eq!((shrunk.grown.len(), shrunk.told.len()), (0, 1));
+    }
+
+    #[test]
+    fn rows_that_come_and_go_fail() {
+        let (some, none) = (table("a", 1.0, 1.0), Table { key: "a".into(), rows: Vec::new() });
+        assert_eq!(none.compare(&some).grown, ["simple: not in the table"]);
+        assert_eq!(some.compare(&none).grown, ["simple: in the table, and not counted any more"]);
     }
 
     #[test]

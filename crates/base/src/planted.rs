@@ -210,6 +210,8 @@ pub enum Planted {
     /// A statement that its client has dropped by SQL, or lost with all others, is prepared on its next servers all the same. A record
     /// that what is learned is only added to.
     DroppedStatementCarried,
+    /// RESET ALL and DISCARD ALL are known to have reset nothing. Whoever takes a certain statement for one without effect.
+    EffectForgotten,
     /// What has been prepared by SQL is not compared where settings are told along with a request: a server keeps the statements of
     /// whoever had it before. A shortcut that was there before there was more than settings.
     StatementsUncompared,
@@ -259,7 +261,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 82] = [
+    pub const ALL: [Self; 83] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -336,6 +338,7 @@ impl Planted {
         Self::TornTextUnread,
         Self::ResetUndone,
         Self::DroppedStatementCarried,
+        Self::EffectForgotten,
         Self::StatementsUncompared,
         Self::ListenerBelieved,
         Self::LossUntold,
@@ -424,6 +427,7 @@ impl Planted {
             Self::TornTextUnread => "torn-text-unread",
             Self::ResetUndone => "reset-undone",
             Self::DroppedStatementCarried => "dropped-statement-carried",
+            Self::EffectForgotten => "effect-forgotten",
             Self::StatementsUncompared => "statements-uncompared",
             Self::ListenerBelieved => "listener-believed",
             Self::LossUntold => "loss-untold",

@@ -36,7 +36,13 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return false };
         let place = self.places.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
         let has_more = ready.ear.is_some() || ready.traces.as_ref().is_some_and(|traces| traces.is_marked());
-        if place.is_none() || server.private.is_some() || has_more || !ready.says_one_request() {
+        // What is asked at its end, would be told of its server and not of itself.
+        if self.force.settings.session_verify
+            || place.is_none()
+            || server.private.is_some()
+            || has_more
+            || !ready.says_one_request()
+        {
             return false;
         }
         let held = ready.held.as_ref().and_then(|held| held.in_one_piece()).unwrap_or_default();

@@ -429,6 +429,7 @@ impl<I: Io> Worker<I> {
             (_, true) => Kept::All,
         };
         let has_statements = ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
+        server.is_verified = false;
         if server.again.is_sent() {
             server.again.forget();
         } else if may_be_refused(bytes, kept, has_statements)

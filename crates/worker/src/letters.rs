@@ -569,6 +569,17 @@ pub struct Snapshot {
     pub names_asked: u32,
     /// Times a server or client broke the protocol in a way that nobody has an explanation for.
     pub protocol_surprises: u64,
+    /// Of what sessions keep (`session_verify`).
+    pub verified: Verified,
+}
+
+/// How often what was known of a session was compared with what its server told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Verified {
+    /// All times.
+    pub sessions: u64,
+    /// When they differed.
+    pub mistaken: u64,
 }
 
 /// A client or a server.

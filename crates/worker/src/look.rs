@@ -120,6 +120,10 @@ impl<I: Io> Worker<I> {
             traces.effects_in_doubt();
             return false;
         };
+        if self.force.settings.session_verify && traces.pins().is_empty() {
+            traces.verify(of_server);
+            return false;
+        }
         if !before.reads_like(&of_server) {
             // What has been prepared meanwhile may have been read before or after that.
             server.stock.doubt_this_loan();
@@ -140,6 +144,32 @@ impl<I: Io> Worker<I> {
             self.go_back(client_key, vars);
         }
         true
+    }
+
+    /// A client has touched nothing that outlives its transaction, and its server is asked all the same where that is wanted (`session_verify`); whether it
+    /// is.
+    pub(crate) fn verifies(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        let Some(server) = self.servers.get(server_key) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
+        if !self.force.settings.session_verify || server.is_verified || !follows {
+            return false;
+        }
+        let known = server.overrides.as_deref().cloned().unwrap_or_default();
+        ready.traces.get_or_insert_default().verify(known);
+        true
+    }
+
+    /// A server tells something else than was known.
+    fn is_mistaken(&mut self, server_key: ServerKey, client_key: ClientKey, what: &str) {
+        self.verified.mistaken += 1;
+        let line = self.client_prefix(client_key);
+        let server = self.server_prefix(server_key);
+        let text =
+            format_args!("{line}session differs from what was known of it: {what} (session_verify); server: {server}");
+        self.log.add(Level::Error, text);
     }
 
     /// What a client has on its server is known: the loan ends, or the server is kept for it.
@@ -238,6 +268,7 @@ impl<I: Io> Worker<I> {
         let is_pinned = rules.is_some_and(|rules| rules.unseen == Unseen::Pin);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let traces = ready.traces.get_or_insert_default();
+        let mut differing = None;
         match look.end() {
             // Of what functions set, nothing was known when it was asked.
             Some(seen) if seen.has_learned_settings() => {
@@ -251,6 +282,11 @@ impl<I: Io> Worker<I> {
                 let mut overrides = seen.overrides(&before, &self.force.tracked, login);
                 if planted::is(Planted::ResetUndone) && overrides.is_empty() {
                     overrides = ready.overrides.as_deref().cloned().unwrap_or_default();
+                }
+                if let Some(verdict) = seen.verdict(&overrides, traces.pins()) {
+                    server.is_verified = true;
+                    self.verified.sessions += 1;
+                    differing = verdict.err();
                 }
                 let missing = ready.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
                 if !before.reads_like(&overrides) {
@@ -280,6 +316,9 @@ impl<I: Io> Worker<I> {
                 let is_cut_off = seen.has_left_channels && ready.ear.as_mut().is_some_and(|ear| ear.has_moved());
                 if let Some(vars) = reset {
                     self.go_back(client_key, vars);
+                }
+                if let Some(what) = differing {
+                    self.is_mistaken(server_key, client_key, &what);
                 }
                 let Some(server) = self.servers.get(server_key) else { return };
                 let (asks_channels, database) = (seen.asked.has(Touches::CHANNELS), server.database);

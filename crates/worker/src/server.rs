@@ -83,6 +83,8 @@ pub(crate) struct Server {
     pub(crate) numbers_until: Option<Time>,
     /// It is asked what its session has.
     pub(crate) look: Option<Box<Look>>,
+    /// Since its client has said something to it, it has been asked what its session has, though that is known.
+    pub(crate) is_verified: bool,
     /// Process id and secret, for cancel requests.
     pub(crate) cancel_key: Box<[u8]>,
     pub(crate) scanner: Scanner,
@@ -196,6 +198,7 @@ impl Server {
             drawers: Drawers::Nobody,
             numbers_until: None,
             look: None,
+            is_verified: false,
             cancel_key: Box::default(),
             scanner: Scanner::default(),
             fate: Fate::Swallow,

@@ -30,6 +30,7 @@ impl<I: Io> Worker<I> {
             names: self.places.names.len() as u32,
             names_asked: self.names_asked() as u32,
             protocol_surprises: self.protocol_surprises,
+            verified: self.verified,
             ..Snapshot::default()
         };
         if what.clients {

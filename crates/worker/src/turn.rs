@@ -22,7 +22,7 @@ use crate::beside::Beside;
 use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::lend::Lending;
-use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorker};
+use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorker, Verified};
 use crate::linger::Lingering;
 use crate::peers::Forwards;
 use crate::places::Places;
@@ -76,6 +76,8 @@ pub struct Worker<I: Io> {
     /// The shutdown waits for no client any longer.
     pub(crate) has_ended_clients: bool,
     pub(crate) protocol_surprises: u64,
+    /// How often what was known of a session has been compared with what its server tells, and how often they differed.
+    pub(crate) verified: Verified,
     /// Orders that wait for something, by control's numbers for them.
     pub(crate) awaited: Vec<(u64, Order)>,
     /// It has been suspended.
@@ -148,6 +150,7 @@ impl<I: Io> Worker<I> {
             is_drained: false,
             has_ended_clients: false,
             protocol_surprises: 0,
+            verified: Verified::default(),
             awaited: Vec::new(),
             rest: None,
             moved_keys: HashMap::new(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Time;
 use reactor::Level;
-use worker::letters::{Force, Parts, Shutdown, Snapshot};
+use worker::letters::{Force, Parts, Shutdown, Snapshot, Verified};
 
 use crate::app::{Ended, Stage};
 use crate::counters::Counters;
@@ -382,6 +382,12 @@ impl World {
         }
         if snapshot.protocol_surprises > 0 && !self.checkers.is_mad {
             self.witness.accuse(Charge::NoReason, format!("{} protocol surprises", snapshot.protocol_surprises));
+        }
+        let Verified { sessions, mistaken } = snapshot.verified;
+        *self.witness.tally.entry("sessions verified").or_default() += sessions;
+        if mistaken > 0 && !self.checkers.is_mad {
+            let text = format!("{mistaken} of {sessions} sessions were not what was known of them");
+            self.witness.accuse(Charge::LeftOver, text);
         }
     }
 

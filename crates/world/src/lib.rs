@@ -45,7 +45,7 @@ mod veil;
 mod witness;
 mod world;
 
-pub use story::{Outcome, Teller, keep_panics};
+pub use story::{Outcome, Teller, keep_panics, verifies};
 pub use witness::Charge;
 
 /// The message that begins at `at`, once it is here whole: its kind, its body, and where the next one begins.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use lexopt::prelude::*;
-use world::{Outcome, Teller, keep_panics};
+use world::{Outcome, Teller, keep_panics, verifies};
 
 /// A simulated day allocates all the time, and the results do not depend on where.
 #[global_allocator]
@@ -25,12 +25,14 @@ struct Wish {
     threads: u64,
     is_whole: bool,
     is_planted: bool,
+    is_verified: bool,
     only: String,
     known: Vec<u64>,
 }
 
 const USAGE: &str = "\
 world [--seeds N] [--from S] [--threads T]    tells the stories of N seeds from S on
+world --verified [--seeds N] [--from S]       of these only the seeds in which servers are asked what is known of them
 world --known FILE                            tells those of the seeds that a file lists
 world --seed S [--moments M] [--whole]        tells one story, shortened if it is bad unless --whole is given
 world --planted [--from S] [--only BUG]       plants each bug in turn and looks which seed catches it
@@ -46,6 +48,7 @@ fn wish() -> Result<Option<Wish>, lexopt::Error> {
         threads: 2,
         is_whole: false,
         is_planted: false,
+        is_verified: false,
         only: String::new(),
         known: Vec::new(),
     };
@@ -58,6 +61,7 @@ fn wish() -> Result<Option<Wish>, lexopt::Error> {
             Long("moments") => wish.moments = words.value()?.parse()?,
             Long("threads") => wish.threads = words.value()?.parse()?,
             Long("whole") => wish.is_whole = true,
+            Long("verified") => wish.is_verified = true,
             Long("planted") => wish.is_planted = true,
             Long("only") => wish.only = words.value()?.parse()?,
             Long("known") => {
@@ -100,7 +104,10 @@ fn main() -> ExitCode {
         _ if wish.is_planted => planted(&wish),
         Some(seed) => one(seed, &wish),
         None if !wish.known.is_empty() => many(&wish, &wish.known),
-        None => many(&wish, &(wish.from..wish.from + wish.count).collect::<Vec<_>>()),
+        None => {
+            let seeds = wish.from..wish.from + wish.count;
+            many(&wish, &seeds.filter(|seed| !wish.is_verified || verifies(*seed)).collect::<Vec<_>>())
+        }
     }
 }
 

@@ -27,6 +27,9 @@ impl Plan {
         self.draw_listeners();
         self.draw_statements();
         self.draw_limits();
+        if Dice::new(self.seed, VERIFY_STREAM).chance(400) {
+            self.shape.set("session_verify", 1);
+        }
     }
 
     /// In some of them few may keep a server, or not for long.
@@ -91,5 +94,7 @@ const LISTENERS_STREAM: u64 = u64::MAX - 45;
 const LIMITS_STREAM: u64 = u64::MAX - 47;
 /// The stream of chance for who prepares statements by SQL.
 const STATEMENTS_STREAM: u64 = u64::MAX - 46;
+/// The stream of chance for whether servers are asked what is known.
+const VERIFY_STREAM: u64 = u64::MAX - 49;
 /// The stream of chance for who marks sessions.
 const STREAM: u64 = u64::MAX - 2;

@@ -142,6 +142,12 @@ impl Part {
     }
 }
 
+/// Whether servers are asked what is known of their sessions in the story of a seed (`session_verify`).
+#[must_use]
+pub fn verifies(seed: u64) -> bool {
+    Plan::draw(seed).shape.settings.contains_key("session_verify")
+}
+
 /// From now on an assertion that fails is kept for the verdict and not printed.
 pub fn keep_panics() {
     panic::set_hook(Box::new(|info| {

@@ -27,6 +27,7 @@ pub(crate) fn random_sessions_are_what_they_would_be_on_a_direct_connection(hous
     for seed in 0..8 {
         stage.perform(seed, 250);
     }
+    stage.is_verified();
 }
 
 /// As many steps as `TRUNKLINE_SESSION_STEPS` says, from the seed `TRUNKLINE_SESSION_SEED` on.
@@ -42,6 +43,17 @@ pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
             println!("{} steps are alike", (seed - first + 1) * STEPS_EACH as u64);
         }
     }
+    println!("{} times what was known of a session was what its server told", stage.is_verified());
+}
+
+/// How often what was known of sessions was compared with what servers told, and how often they differed.
+pub(crate) fn verified(pooler: &Pooler) -> [u64; 2] {
+    let answer = pooler.console("SHOW LISTS");
+    let items = |list: &str| {
+        let row = answer.rows.iter().find(|row| row[0].as_deref() == Some(list)).expect("the console shows it");
+        row[1].as_deref().and_then(|items| items.parse().ok()).expect("it is a number")
+    };
+    ["sessions_verified", "sessions_mistaken"].map(items)
 }
 
 /// The steps of one program, where many are wanted.
@@ -84,8 +96,19 @@ impl<'a> Stage<'a> {
         Self { house, pooler, database: database.into(), direct }
     }
 
-    /// Plays a program; one that differs is made shorter first.
+    /// How often servers have told, when they were asked nevertheless, what was known of their sessions: always.
+    fn is_verified(&self) -> u64 {
+        let [verified, mistaken] = verified(&self.pooler);
+        assert_eq!(mistaken, 0, "of {verified}; the log names each");
+        assert!(verified > 0, "nothing was compared");
+        verified
+    }
+
+    /// Plays a program; one that differs is made shorter first. In every other one, servers are asked also what is known.
     fn perform(&self, seed: u64, length: usize) {
+        let verify = format!("SET session_verify = {}", seed % 2);
+        let answer = self.pooler.console(&verify);
+        assert!(answer.errors.is_empty(), "{:?}", answer.errors);
         let mut steps = draw(seed, length);
         let Err(mut why) = self.try_play(&steps) else { return };
         println!("seed {seed}: {why}");

@@ -257,4 +257,6 @@ catalog! {
     sequence_hold_time: Timeout = Some("1"), Live, Built;
     /// What is done about what functions may have changed in a session: `verify` asks the server, `pin` leaves it to its client, `ignore` takes it to be nothing.
     session_unseen: Word<Unseen> = Some("verify"), Live, Built;
+    /// Whether servers are asked what their sessions keep also where that is known, and what they tell is compared with it; for finding faults, since it costs a query for each transaction.
+    session_verify: Flag = Some("0"), Live, Built;
 }

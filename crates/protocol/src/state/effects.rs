@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use base::planted::{self, Planted};
 use route::{Act, Certain, Change, Class};
 
 use super::look::STATEMENT_BYTES_MAX;
@@ -105,6 +106,7 @@ fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -
                 set(&change.name, change.certain()?, session, circumstances);
             }
         }
+        Act::ResetAll | Act::DiscardAll if planted::is(Planted::EffectForgotten) => {}
         Act::ResetAll => {
             // Who the session is stays (`GUC_NO_RESET_ALL`).
             let identity = IDENTITY.map(|name| session.get(name).map(Box::<str>::from));

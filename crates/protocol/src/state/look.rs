@@ -11,7 +11,7 @@ use route::{Knowledge, Touches};
 
 use super::ear::MARKS;
 use super::overrides::{IDENTITY, Overrides};
-use super::pins::{Hold, Kind};
+use super::pins::{Hold, Kind, Pin};
 use super::statements::{Statement, Statements};
 use crate::vars::{Tracked, push_literal};
 
@@ -37,6 +37,8 @@ pub struct Look {
     mark: Option<u64>,
     /// It asks nothing at all: what matters is when it is answered.
     is_empty: bool,
+    /// What the session has as far as that is known without asking, where both are to be compared.
+    known: Option<Overrides>,
 }
 
 /// A row of the answer: what it is about, and three texts.
@@ -63,6 +65,9 @@ pub struct Seen {
     misses_settings: bool,
     /// The statements prepared by SQL that any server can be given.
     statements: Vec<(Box<str>, Box<str>)>,
+    /// What was known before the server was asked, and how the server spells its values.
+    known: Option<Overrides>,
+    spelled: Vec<(Box<str>, Box<str>)>,
 }
 
 impl Look {
@@ -88,6 +93,7 @@ impl Look {
             login: None,
             mark: None,
             is_empty: false,
+            known: None,
         }
     }
 
@@ -149,6 +155,11 @@ impl Look {
         self.asked |= Touches::FUNCTIONS;
     }
 
+    /// What the session has is known to be this, and is asked all the same (`session_verify`).
+    pub fn verify(&mut self, known: Overrides) {
+        self.known = Some(known);
+    }
+
     /// The SQL, for one simple query.
     #[must_use]
     pub fn question(&self) -> String {
@@ -179,6 +190,15 @@ impl Look {
             part(true, WITHOUT_ROLE);
         }
         part(asks_settings, SETTINGS);
+        let known = self.known.iter().flat_map(Overrides::iter).filter(|(name, _)| !IDENTITY.contains(name));
+        for (name, value) in known {
+            // A value is compared as the server spells it, which knows its units and words.
+            let (mut row, mut literal) = (String::from("'v',"), String::new());
+            push_literal(&mut literal, name);
+            let _ = write!(row, "{literal},pg_catalog.set_config({literal},");
+            push_literal(&mut row, value);
+            part(true, &(row + ",true),NULL"));
+        }
         if asked(Touches::FUNCTIONS) {
             // The one part that may take its time. It comes behind the settings, of which it is one.
             sql.push_str("SET LOCAL statement_timeout=0;");
@@ -246,6 +266,8 @@ impl Look {
             named: self.named,
             misses_settings: self.misses_settings,
             statements: Vec::new(),
+            known: self.known,
+            spelled: Vec::new(),
         };
         let mut room = if self.carries_statements { STATEMENT_BYTES_MAX } else { 0 };
         let mut functions = Vec::new();
@@ -255,6 +277,10 @@ impl Look {
                 b'i' => continue,
                 b's' => {
                     seen.settings.push((first.to_ascii_lowercase().into(), second.unwrap_or_default()));
+                    continue;
+                }
+                b'v' => {
+                    seen.spelled.push((first, second.unwrap_or_default()));
                     continue;
                 }
                 b'f' => {
@@ -330,6 +356,33 @@ impl Seen {
             overrides.statements_mut().insert(name, statement);
         }
         overrides
+    }
+
+    /// Compares what was known with what the server has told, which is `told` and what it holds beside `pins`: the first that differs, by its
+    /// name and without its value. `None` where nothing was known.
+    #[must_use]
+    pub fn verdict(&self, told: &Overrides, pins: &[Pin]) -> Option<Result<(), Box<str>>> {
+        let known = self.known.as_ref()?;
+        let is_told = |(name, value): &(&str, &str)| {
+            let as_server = self.spelled.iter().find(|(other, _)| **other == **name);
+            told.get(name) == Some(as_server.map_or(*value, |(_, value)| value))
+        };
+        let mistaken = known.iter().find(|setting| !is_told(setting));
+        let unknown = || told.iter().find(|(name, _)| known.get(name).is_none());
+        if let Some((name, _)) = mistaken.or_else(unknown) {
+            return Some(Err(format!("setting \"{name}\"").into()));
+        }
+        let texts = |all: &Overrides| -> Vec<(Box<str>, Box<str>)> {
+            all.statements().iter().map(|(name, statement)| (name.into(), statement.sql.clone())).collect()
+        };
+        let (ours, theirs) = (texts(known), texts(told));
+        if let Some((name, _)) =
+            ours.iter().find(|one| !theirs.contains(one)).or(theirs.iter().find(|one| !ours.contains(one)))
+        {
+            return Some(Err(format!("prepared statement \"{name}\"").into()));
+        }
+        let held = self.holds.iter().find(|hold| pins.iter().all(|pin| pin.hold != **hold));
+        Some(held.map_or(Ok(()), |hold| Err(hold.words())))
     }
 
     /// The statements prepared by SQL that there are, by their names, whether or not they can be carried.

@@ -171,3 +171,46 @@ fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
         assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
     }
 }
+
+#[test]
+fn what_was_known_is_compared_with_what_the_server_tells() {
+    let mut known = Overrides::default();
+    known.set("work_mem", "4096");
+    known.set("app.tenant", "7");
+    let prepared = Statement { sql: "prepare a as select 1".into(), search_path: None };
+    known.statements_mut().insert("a", prepared);
+    let mut look = Look::new(Touches::ANYTHING, ["app.tenant"].into_iter());
+    look.carry_statements();
+    look.verify(known);
+    let question = look.question();
+    assert!(
+        question.contains("SELECT 'v','work_mem',pg_catalog.set_config('work_mem','4096',true),NULL;"),
+        "{question}"
+    );
+    let spelled = [Some("v"), Some("work_mem"), Some("4MB"), None];
+    let (work_mem, tenant) = (["s", "work_mem", "4MB"], ["s", "app.tenant", "7"]);
+    let statement = ["p", "a", "prepare a as select 1"];
+    for (told, expected) in [
+        (&[work_mem, tenant, statement][..], Ok(())),
+        (&[["s", "work_mem", "8MB"], tenant, statement], Err("setting \"work_mem\"")),
+        (&[work_mem, statement], Err("setting \"app.tenant\"")),
+        (&[work_mem, tenant, statement, ["s", "lock_timeout", "1s"]], Err("setting \"lock_timeout\"")),
+        (&[work_mem, tenant], Err("prepared statement \"a\"")),
+        (&[work_mem, tenant, ["p", "a", "prepare a as select 2"]], Err("prepared statement \"a\"")),
+        (&[work_mem, tenant, statement, ["l", "7", "ExclusiveLock"]], Err("advisory lock 7")),
+    ] {
+        let mut look = look.clone();
+        let rows = told.iter().map(|texts| [Some(texts[0]), Some(texts[1]), Some(texts[2]), None]).chain([spelled]);
+        rows.for_each(|texts| look.row(&row(&texts)));
+        let seen = look.end().expect("an answer");
+        let overrides = seen.overrides(&Overrides::default(), &tracked(), "ann");
+        let verdict = seen.verdict(&overrides, &[]).expect("both are known");
+        assert_eq!(
+            verdict.as_ref().map_err(|what| &**what),
+            expected.as_ref().map(|()| &()).map_err(|what| &**what),
+            "{told:?}"
+        );
+    }
+    let asked = seen(Touches::LOCKS, &[], &[]).expect("an answer");
+    assert_eq!(asked.verdict(&Overrides::default(), &[]), None, "nothing was known");
+}

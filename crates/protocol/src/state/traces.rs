@@ -11,6 +11,7 @@ use route::{Act, Class, Control, Touches};
 
 use super::effects::Effects;
 use super::look::{Look, Seen};
+use super::overrides::Overrides;
 use super::pins::{Hold, Kind, Pin};
 
 /// The traces of one client.
@@ -48,6 +49,8 @@ pub struct Traces {
     kept_since: Option<Time>,
     /// The statement that has drawn numbers of sequences last, where that is of interest; empty if nobody knows it.
     drawn_by: Box<str>,
+    /// What its session has, where its server is asked all the same.
+    known: Option<Box<Overrides>>,
 }
 
 /// Channels that are left, each named once.
@@ -215,6 +218,14 @@ impl Traces {
         &self.certain
     }
 
+    /// What its session has now is known, or it has touched nothing: its server is asked for everything all the same, and is to tell this.
+    pub fn verify(&mut self, known: Overrides) {
+        self.effects_in_doubt();
+        // Who listens elsewhere has not said so to this server.
+        self.touched |= Touches::ANYTHING.without(Touches::FUNCTIONS).without(Touches::CHANNELS);
+        self.known = Some(Box::new(known));
+    }
+
     /// The effects have been applied to what is known of the session.
     pub fn effects_applied(&mut self) {
         self.forget();
@@ -227,6 +238,7 @@ impl Traces {
 
     /// What of a text is of interest whether or not its effect is certain.
     fn note(&mut self, class: &Rc<Class>) {
+        self.known = None;
         self.is_local |= class.sets_locally;
         if class.numbers.are_drawn {
             self.drawn_by.clone_from(&class.shape);
@@ -354,8 +366,10 @@ impl Traces {
     /// It gives a name that it has given already: nobody knows which of both it means then, if either touches anything.
     pub fn given_twice(&mut self, statement: &[u8], class: &Class) {
         if !class.is_harmless() || class.sets_locally || self.noted.contains_key(statement) {
-            self.noted.remove(statement);
-            self.given(statement, &Rc::new(Class::unread()), false);
+            let before = self.noted.remove(statement);
+            let both = before.iter().flat_map(|before| &before.statements).chain(&class.statements);
+            let statements = both.cloned().collect();
+            self.given(statement, &Rc::new(Class { statements, ..Class::unread() }), false);
         }
     }
 
@@ -460,7 +474,14 @@ impl Traces {
     /// for nothing any more.
     #[must_use]
     pub fn question(&self) -> Option<Look> {
-        (!self.touched.is_nothing()).then(|| Look::new(self.all_touched(), self.names.iter().map(|name| &**name)))
+        if self.touched.is_nothing() {
+            return None;
+        }
+        let mut look = Look::new(self.all_touched(), self.names.iter().map(|name| &**name));
+        if let Some(known) = self.known.as_deref() {
+            look.verify(known.clone());
+        }
+        Some(look)
     }
 
     /// The server has told. Who has called what may have changed its session keeps it all the same where that `is_pinned`.
@@ -556,6 +577,7 @@ impl Traces {
         self.bound = None;
         self.names.clear();
         self.causes.clear();
+        self.known = None;
     }
 
     /// The server has said that everything has been discarded. What else is touched in the same loan is asked for at its end.
@@ -669,6 +691,17 @@ mod tests {
             traces.said(&behind);
             assert_eq!(traces.left_channels().has("a"), is_left, "{behind:?}");
         }
+    }
+
+    /// What was prepared first under a name that is given twice, and executes another statement, was not brought to its server.
+    #[test]
+    fn what_is_given_twice_may_execute_what_either_says() {
+        let class = |text: &str| Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())));
+        let mut traces = Traces::default();
+        traces.given(b"s", &class("execute a"), false);
+        traces.given_twice(b"s", &class("commit and chain"));
+        let bound = traces.bound(b"", b"s", || true);
+        assert_eq!(bound.map(|class| class.statements.clone()), Some(["a".into()].into()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `SHOW LISTS`: how many there are of everything.
 
-use worker::letters::{Parts, Snapshot};
+use worker::letters::{Parts, Snapshot, Verified};
 
 use super::{NOTHING, Subject, View, databases, peers, pools, users};
 use crate::console::table::{Cell, Column, number, text};
@@ -18,7 +18,11 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     let (clients_used, clients_free) = table(view, "client_cache");
     let (servers_used, servers_free) = table(view, "server_cache");
     let surprises: u64 = view.snapshots.iter().map(|snapshot| snapshot.protocol_surprises).sum();
-    let lists: [(&str, usize); 16] = [
+    let verified = |part: fn(&Verified) -> u64| {
+        let sum: u64 = view.snapshots.iter().map(|snapshot| part(&snapshot.verified)).sum();
+        usize::try_from(sum).unwrap_or(usize::MAX)
+    };
+    let lists: [(&str, usize); 18] = [
         // The console is one more.
         ("databases", databases::all(view).len() + 1),
         ("users", users::all(view).len()),
@@ -38,6 +42,9 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         ("protocol_surprises", usize::try_from(surprises).unwrap_or(usize::MAX)),
         // Ours: since the log was opened.
         ("log_lines_lost", usize::try_from(view.log_lines_lost).unwrap_or(usize::MAX)),
+        // Ours: how often servers were asked what was known of their sessions (`session_verify`), and told something else.
+        ("sessions_verified", verified(|verified| verified.sessions)),
+        ("sessions_mistaken", verified(|verified| verified.mistaken)),
     ];
     lists.into_iter().map(|(name, items)| vec![text(name), number(items)]).collect()
 }
@@ -78,7 +85,8 @@ mod tests {
             pools: vec![pool_row("d", "u"), pool_row("d", "v")],
             ..Snapshot::default()
         };
-        let second = Snapshot { tables: tables(5), login_clients: 2, ..Snapshot::default() };
+        let verified = Verified { sessions: 7, mistaken: 1 };
+        let second = Snapshot { tables: tables(5), login_clients: 2, verified, ..Snapshot::default() };
         assert_eq!(
             lines(&table_of("LISTS", &settings, "\"u\" \"\"\n", &[first, second])),
             [
@@ -98,6 +106,8 @@ mod tests {
                 "dns_pending|0",
                 "protocol_surprises|0",
                 "log_lines_lost|0",
+                "sessions_verified|7",
+                "sessions_mistaken|1",
             ]
         );
     }

@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return false };
         let place = self.places.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
         let has_more = ready.ear.is_some() || ready.traces.as_ref().is_some_and(|traces| traces.is_marked());
-        // What is asked at its end, would be told of its server and not of itself.
+        // At its end the server would be asked, and what that has is not what its client is to have.
         if self.force.settings.session_verify
             || place.is_none()
             || server.private.is_some()

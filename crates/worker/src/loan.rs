@@ -273,7 +273,7 @@ impl<I: Io> Worker<I> {
         if counted != Counted::Neither || server.numbers_until.is_some() {
             is_marked = self.count_numbers(server_key, client_key, counted);
         }
-        if is_marked || self.verifies(server_key, client_key) {
+        if is_marked || self.verify_untouched(server_key, client_key) {
             self.keep_or_look(server_key, client_key);
         } else if !self.lingers(server_key, client_key) {
             self.end_loan(server_key, client_key);

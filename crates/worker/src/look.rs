@@ -146,15 +146,17 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// A client has touched nothing that outlives its transaction, and its server is asked all the same where that is wanted (`session_verify`); whether it
-    /// is.
-    pub(crate) fn verifies(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+    /// Has a server asked at the end of a transaction that has touched nothing, where that is wanted (`session_verify`); whether it is.
+    pub(crate) fn verify_untouched(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        if !self.force.settings.session_verify {
+            return false;
+        }
         let Some(server) = self.servers.get(server_key) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
         let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
-        if !self.force.settings.session_verify || server.is_verified || !follows {
+        if server.is_verified || !follows {
             return false;
         }
         let known = server.overrides.as_deref().cloned().unwrap_or_default();
@@ -162,13 +164,14 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// A server tells something else than was known.
-    fn is_mistaken(&mut self, server_key: ServerKey, client_key: ClientKey, what: &str) {
+    /// A server has told something else than was known: that is counted, and said without any value.
+    fn tell_of_mistake(&mut self, server_key: ServerKey, client_key: ClientKey, what: &str) {
         self.verified.mistaken += 1;
         let line = self.client_prefix(client_key);
         let server = self.server_prefix(server_key);
+        let server = server.trim_end();
         let text =
-            format_args!("{line}session differs from what was known of it: {what} (session_verify); server: {server}");
+            format_args!("{line}session differs from what was known of it: {what} (session_verify), server {server}");
         self.log.add(Level::Error, text);
     }
 
@@ -283,7 +286,7 @@ impl<I: Io> Worker<I> {
                 if planted::is(Planted::ResetUndone) && overrides.is_empty() {
                     overrides = ready.overrides.as_deref().cloned().unwrap_or_default();
                 }
-                if let Some(verdict) = seen.verdict(&overrides, traces.pins()) {
+                if let Some(verdict) = seen.verdict(&overrides) {
                     server.is_verified = true;
                     self.verified.sessions += 1;
                     differing = verdict.err();
@@ -318,7 +321,7 @@ impl<I: Io> Worker<I> {
                     self.go_back(client_key, vars);
                 }
                 if let Some(what) = differing {
-                    self.is_mistaken(server_key, client_key, &what);
+                    self.tell_of_mistake(server_key, client_key, &what);
                 }
                 let Some(server) = self.servers.get(server_key) else { return };
                 let (asks_channels, database) = (seen.asked.has(Touches::CHANNELS), server.database);

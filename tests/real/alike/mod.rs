@@ -27,7 +27,7 @@ pub(crate) fn random_sessions_are_what_they_would_be_on_a_direct_connection(hous
     for seed in 0..8 {
         stage.perform(seed, 250);
     }
-    stage.is_verified();
+    stage.verified_count();
 }
 
 /// As many steps as `TRUNKLINE_SESSION_STEPS` says, from the seed `TRUNKLINE_SESSION_SEED` on.
@@ -43,11 +43,11 @@ pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
             println!("{} steps are alike", (seed - first + 1) * STEPS_EACH as u64);
         }
     }
-    println!("{} times what was known of a session was what its server told", stage.is_verified());
+    println!("{} times what was known of a session was what its server told", stage.verified_count());
 }
 
 /// How often what was known of sessions was compared with what servers told, and how often they differed.
-pub(crate) fn verified(pooler: &Pooler) -> [u64; 2] {
+fn verified(pooler: &Pooler) -> [u64; 2] {
     let answer = pooler.console("SHOW LISTS");
     let items = |list: &str| {
         let row = answer.rows.iter().find(|row| row[0].as_deref() == Some(list)).expect("the console shows it");
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
     }
 
     /// How often servers have told, when they were asked nevertheless, what was known of their sessions: always.
-    fn is_verified(&self) -> u64 {
+    fn verified_count(&self) -> u64 {
         let [verified, mistaken] = verified(&self.pooler);
         assert_eq!(mistaken, 0, "of {verified}; the log names each");
         assert!(verified > 0, "nothing was compared");

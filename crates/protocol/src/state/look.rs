@@ -4,6 +4,7 @@
 //! every name is qualified.
 //! Not here: what follows from the answer (`traces`, `worker::look`).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use base::planted::{self, Planted};
@@ -11,7 +12,7 @@ use route::{Knowledge, Touches};
 
 use super::ear::MARKS;
 use super::overrides::{IDENTITY, Overrides};
-use super::pins::{Hold, Kind, Pin};
+use super::pins::{Hold, Kind};
 use super::statements::{Statement, Statements};
 use crate::vars::{Tracked, push_literal};
 
@@ -358,31 +359,28 @@ impl Seen {
         overrides
     }
 
-    /// Compares what was known with what the server has told, which is `told` and what it holds beside `pins`: the first that differs, by its
-    /// name and without its value. `None` where nothing was known.
+    /// Compares what was known, which is nothing that it holds, with what the server has told, which is `told` and what it holds: the first that
+    /// differs, by its name and without its value. `None` where nothing was known.
     #[must_use]
-    pub fn verdict(&self, told: &Overrides, pins: &[Pin]) -> Option<Result<(), Box<str>>> {
+    pub fn verdict(&self, told: &Overrides) -> Option<Result<(), Box<str>>> {
         let known = self.known.as_ref()?;
-        let is_told = |(name, value): &(&str, &str)| {
-            let as_server = self.spelled.iter().find(|(other, _)| **other == **name);
-            told.get(name) == Some(as_server.map_or(*value, |(_, value)| value))
-        };
+        let spelled: BTreeMap<&str, &str> = self.spelled.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let is_told = |(name, value): &(&str, &str)| told.get(name) == Some(*spelled.get(name).unwrap_or(value));
         let mistaken = known.iter().find(|setting| !is_told(setting));
         let unknown = || told.iter().find(|(name, _)| known.get(name).is_none());
         if let Some((name, _)) = mistaken.or_else(unknown) {
             return Some(Err(format!("setting \"{name}\"").into()));
         }
-        let texts = |all: &Overrides| -> Vec<(Box<str>, Box<str>)> {
-            all.statements().iter().map(|(name, statement)| (name.into(), statement.sql.clone())).collect()
+        let missing = |of: &Overrides, from: &Overrides| {
+            let is_missing = |(name, statement): &(&str, &Statement)| {
+                from.statements().get(name).is_none_or(|other| other.sql != statement.sql)
+            };
+            of.statements().iter().find(is_missing).map(|(name, _)| format!("prepared statement \"{name}\""))
         };
-        let (ours, theirs) = (texts(known), texts(told));
-        if let Some((name, _)) =
-            ours.iter().find(|one| !theirs.contains(one)).or(theirs.iter().find(|one| !ours.contains(one)))
-        {
-            return Some(Err(format!("prepared statement \"{name}\"").into()));
+        if let Some(what) = missing(known, told).or_else(|| missing(told, known)) {
+            return Some(Err(what.into()));
         }
-        let held = self.holds.iter().find(|hold| pins.iter().all(|pin| pin.hold != **hold));
-        Some(held.map_or(Ok(()), |hold| Err(hold.words())))
+        Some(self.holds.first().map_or(Ok(()), |hold| Err(hold.words())))
     }
 
     /// The statements prepared by SQL that there are, by their names, whether or not they can be carried.

@@ -204,7 +204,7 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
         rows.for_each(|texts| look.row(&row(&texts)));
         let seen = look.end().expect("an answer");
         let overrides = seen.overrides(&Overrides::default(), &tracked(), "ann");
-        let verdict = seen.verdict(&overrides, &[]).expect("both are known");
+        let verdict = seen.verdict(&overrides).expect("both are known");
         assert_eq!(
             verdict.as_ref().map_err(|what| &**what),
             expected.as_ref().map(|()| &()).map_err(|what| &**what),
@@ -212,5 +212,5 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
         );
     }
     let asked = seen(Touches::LOCKS, &[], &[]).expect("an answer");
-    assert_eq!(asked.verdict(&Overrides::default(), &[]), None, "nothing was known");
+    assert_eq!(asked.verdict(&Overrides::default()), None, "nothing was known");
 }

@@ -206,6 +206,15 @@ pub(crate) fn names_of_the_protocol_and_of_sql_are_one(house: &House) {
         run("q2"),
         ask("commit"),
         ask("execute q2"),
+        // Behind what may have set anything.
+        ask("create or replace function touch() returns text language sql as $$ select set_config('app.other', 'x', false) $$"),
+        ask("begin"),
+        ask("select touch()"),
+        ask("prepare q5 as select '0', current_setting('work_mem')"),
+        ask("show all"),
+        vec![close("q5"), sync()],
+        ask(names),
+        ask("commit"),
         // By a text of several statements, and by the extended protocol.
         prepare("q3", "select 3"),
         ask("select 1; deallocate q3; select 2"),

@@ -38,6 +38,12 @@ pub fn is_one_request(bytes: &[u8]) -> bool {
     false
 }
 
+/// Whether these bytes are one request that runs one statement at most: a Query, or one Bind.
+#[must_use]
+pub fn is_of_one_statement(bytes: &[u8]) -> bool {
+    is_one_request(bytes) && messages(bytes).filter(|(_, kind, _)| *kind == frontend::BIND).count() <= 1
+}
+
 #[cfg(test)]
 mod tests {
     use wire::write;

@@ -26,6 +26,7 @@ use wire::frame::Part;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
 
 use crate::accept::Greeting;
+use crate::advance::are_asked_about;
 use crate::applicant::LoggingIn;
 use crate::claims::{Claimed, may_claim};
 use crate::console::ConsoleClient;
@@ -430,6 +431,7 @@ impl<I: Io> Worker<I> {
         };
         let has_statements = ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
         server.is_verified = false;
+        let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
         if server.again.is_sent() {
             server.again.forget();
         } else if may_be_refused(bytes, kept, has_statements)
@@ -546,11 +548,16 @@ impl<I: Io> Worker<I> {
         following.end_of_chunk(ready, bytes);
         totals.add_statements(following.tally);
         let conn = server.conn;
-        if start == 0 && end == bytes.len() {
+        let is_whole = start == 0 && end == bytes.len();
+        let asks_in_advance = is_whole && is_between && are_asked_about(ready, server, bytes);
+        if is_whole {
             let chunk = self.unpinned_for(conn, chunk);
             self.io.send(conn, chunk);
         } else {
             send_part(&mut self.io, conn, &chunk, start..end);
+        }
+        if asks_in_advance {
+            self.ask_in_advance(server_key, key);
         }
         self.give_due(server_key);
         if let Some(fault) = fault {

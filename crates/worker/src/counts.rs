@@ -27,7 +27,7 @@ impl Server {
 
     /// The server is ready for more: what has come to its end is counted.
     pub(crate) fn count_ends(&mut self, now: Time, totals: &mut Totals) {
-        if !self.exchange.owes_nothing() {
+        if !self.exchange.owes_client_nothing() {
             return;
         }
         if let Some(since) = self.query_since.take() {

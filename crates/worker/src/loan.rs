@@ -35,7 +35,7 @@ pub(crate) fn differ(server: &Server, ready: &Ready) -> bool {
 }
 
 /// A transaction ends in which a client has changed what texts mean, be it only there: what was prepared in it means something else to others.
-fn doubt_what_was_read(server: &mut Server, ready: &mut Ready) {
+pub(crate) fn doubt_what_was_read(server: &mut Server, ready: &mut Ready) {
     if let Some(traces) = &mut ready.traces {
         if traces.sets_meaning() {
             server.stock.doubt_this_loan();
@@ -244,7 +244,7 @@ impl<I: Io> Worker<I> {
         // A cancel request that is still on its way must not meet the client's next query.
         let is_aimed_at =
             server.cancels_sent > 0 && server.exchange.owes_nothing() && !planted::is(Planted::CancelMeetsNextQuery);
-        let is_free = server.look.is_none() && !server.again.is_refused();
+        let is_free = server.look.is_none() && server.look_in_advance.is_none() && !server.again.is_refused();
         matches!(server.stage, Stage::Lent { catching_up: None, .. }) && is_free && !is_aimed_at
     }
 
@@ -469,6 +469,8 @@ impl<I: Io> Worker<I> {
                 self.lose_server(key, "invalid server parameter");
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
+            // What would have told what its client has kept, if that had not left.
+            Stage::Cleaning(_) if server.look_in_advance.is_some() => {}
             Stage::Cleaning(ref cleaning) => {
                 let line = self.server_prefix(key);
                 self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));

@@ -197,28 +197,38 @@ impl<I: Io> Worker<I> {
             return;
         }
         // A cancel request that is still on its way would hit our question.
-        let is_aimed_at = server.cancels_sent > 0;
-        let learned = &self.places.databases[server.database as usize].learned;
-        let question = ready.traces.as_ref().and_then(|traces| traces.question());
-        let Some(mut look) = question.filter(|_| !is_aimed_at) else {
+        let is_asked_for = ready.traces.as_ref().is_some_and(|traces| traces.is_asked_for());
+        if server.cancels_sent > 0 || !is_asked_for {
             self.arm_server(server_key);
             return;
-        };
+        }
         if !server.exchange.is_proven() {
             // It cannot be told any more what answers what, and so not what the session has.
             self.lose_server(server_key, UNPROVEN);
             self.fail_client(client_key, &Fault::StateLost);
             return;
         }
+        if let Some(mut look) = self.question_of(server_key, client_key) {
+            if unlistens {
+                look.unlisten();
+            }
+            self.ask(server_key, look);
+        }
+        self.arm_server(server_key);
+    }
+
+    /// The question that tells what a session has that was touched.
+    pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Look> {
+        let server = self.servers.get(server_key)?;
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return None };
+        let mut look = ready.traces.as_ref()?.question()?;
+        let learned = &self.places.databases[server.database as usize].learned;
         let own = ready.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
         let of_functions = learned.knowledge().into_iter().flat_map(Knowledge::settings);
         let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
         look.add_custom(learned.custom().chain(own).chain(of_functions), !learned.is_overfull() && !misses_some);
         if learned.knowledge().is_none() {
             look.add_functions();
-        }
-        if unlistens {
-            look.unlisten();
         }
         let may_be_another = ready.traces.as_ref().is_some_and(|traces| traces.may_be_another());
         let place = self.places.pool(server.pool);
@@ -231,8 +241,7 @@ impl<I: Io> Worker<I> {
         if rules.is_some_and(|rules| rules.policy(Kind::Statement) == Policy::Virtualize) {
             look.carry_statements();
         }
-        self.ask(server_key, look);
-        self.arm_server(server_key);
+        Some(look)
     }
 
     /// Sends a question of ours to a server.

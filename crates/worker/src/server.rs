@@ -83,6 +83,8 @@ pub(crate) struct Server {
     pub(crate) numbers_until: Option<Time>,
     /// It is asked what its session has.
     pub(crate) look: Option<Box<Look>>,
+    /// The same behind what its client has said last, which it has not answered yet; or behind what a client has said that has left.
+    pub(crate) look_in_advance: Option<Box<Look>>,
     /// Since its client has said something to it, it has been asked what its session has, though that is known.
     pub(crate) is_verified: bool,
     /// Process id and secret, for cancel requests.
@@ -198,6 +200,7 @@ impl Server {
             drawers: Drawers::Nobody,
             numbers_until: None,
             look: None,
+            look_in_advance: None,
             is_verified: false,
             cancel_key: Box::default(),
             scanner: Scanner::default(),
@@ -575,6 +578,8 @@ impl<I: Io> Worker<I> {
     /// The server has said that it is ready for a query, and its client has been given that.
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
+        let is_lent = matches!(server.stage, Stage::Lent { .. });
+        let behind = server.look_in_advance.take_if(|_| was_ours || is_lent && server.exchange.is_ours());
         if !was_ours {
             server.is_told_along = false;
             server.tell_of_catalog(&mut self.places.databases[server.database as usize].changes);
@@ -584,6 +589,10 @@ impl<I: Io> Worker<I> {
         let listens = server.client().filter(|client| has_ear(&self.clients, *client));
         if let Some(client) = listens {
             self.end_own_news(key, client);
+        }
+        if let Some(look) = behind.filter(|_| !was_ours) {
+            self.answers_next(key, look);
+            return;
         }
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {

@@ -402,7 +402,9 @@ impl Following<'_> {
         body_bytes: usize,
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
-        let is_by_sql = self.follows && may_be_by_sql(ready, ask.name());
+        let closes_any = matches!(ask, Ask::Close { .. })
+            && ready.traces.as_ref().is_some_and(|traces| traces.may_have_prepared_any());
+        let is_by_sql = self.follows && (closes_any || may_be_by_sql(ready, ask.name()));
         let names: &mut Names = ready.names.get_or_insert_default();
         if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
             // It is asked what that has left.

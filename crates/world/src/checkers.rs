@@ -286,6 +286,8 @@ impl World {
                 Err(own) if self.listeners.has_left(net, &own, hit.requested) => {
                     self.witness.count("cancels of who listens")
                 }
+                // One that went behind a request, which its client has cancelled: it is asked again.
+                Err(own) if own.starts_with(QUESTION) => self.witness.count("questions cancelled"),
                 Err(own) => {
                     self.witness.accuse(Charge::StrayCancel, format!("the pooler's own {own:?} is cancelled"));
                 }
@@ -401,6 +403,8 @@ impl World {
     }
 }
 
+/// How the pooler asks a server what its session has.
+const QUESTION: &str = "/* trunkline: what this session keeps */";
 /// The number of every client that is a question of the control thread.
 const OWN_QUESTION: u64 = 0;
 /// How passwords and hashes begin.

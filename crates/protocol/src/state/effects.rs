@@ -87,7 +87,7 @@ pub fn needs_nothing(class: &Class, theirs: &Overrides, ours: &Overrides) -> boo
 }
 
 /// Settings that anybody may set to any value, whatever else is set (`utils/misc/guc.c`).
-const INDEPENDENT: [&str; 9] = [
+pub(super) const INDEPENDENT: [&str; 9] = [
     "default_transaction_deferrable",
     "default_transaction_isolation",
     "default_transaction_read_only",

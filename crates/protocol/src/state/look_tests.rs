@@ -214,3 +214,25 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
     let asked = seen(Touches::LOCKS, &[], &[]).expect("an answer");
     assert_eq!(asked.verdict(&Overrides::default()), None, "nothing was known");
 }
+
+#[test]
+fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
+    let question = |touched, names: &[&str]| Look::new(touched, names.iter().copied()).question();
+    let small = question(Touches::SETTINGS, &["search_path", "statement_timeout"]);
+    assert!(small.contains("ARRAY['search_path','statement_timeout']") && !small.contains("pg_settings"), "{small}");
+    for (touched, names) in
+        [(Touches::SETTINGS, &["search_path", "temp_buffers"][..]), (Touches::ANY_SETTING, &["search_path"])]
+    {
+        assert!(question(touched, names).contains("pg_settings"), "{names:?}");
+    }
+    let mut before = Overrides::default();
+    before.set("search_path", "a");
+    let rows = [
+        [Some("d"), Some("search_path"), Some("public"), Some("public")],
+        [Some("d"), Some("lock_timeout"), Some("5s"), Some("0")],
+    ];
+    let seen = seen(Touches::SETTINGS, &["search_path", "lock_timeout"], &rows).expect("an answer");
+    assert_eq!((seen.is_first("search_path"), seen.is_first("lock_timeout")), (Some(true), Some(false)));
+    let overrides = seen.overrides(&before, &tracked(), "ann");
+    assert_eq!(overrides.iter().collect::<Vec<_>>(), [("lock_timeout", "5s")]);
+}

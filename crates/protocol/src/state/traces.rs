@@ -149,6 +149,12 @@ impl Traces {
         self.prepared_names.contains(name) || self.pins.iter().any(is_held)
     }
 
+    /// Whether it may have prepared statements by SQL whose names nobody knows.
+    #[must_use]
+    pub fn may_have_prepared_any(&self) -> bool {
+        self.touched.has(Touches::STATEMENTS)
+    }
+
     /// Whether nothing but the text decides what has become of the session when it has succeeded.
     fn is_certain(&self, class: &Class) -> bool {
         let holds = |touches| self.holds(touches);
@@ -250,6 +256,9 @@ impl Traces {
         if !is_last && !class.touches.is_nothing() && self.causes.len() < CAUSES_MAX {
             self.causes.push(class.clone());
         }
+        if class.is_unread && self.prepared_names.len() < NOTED_MAX {
+            self.prepared_names.extend(class.statements.iter().cloned());
+        }
         for act in &class.acts {
             if let Act::Prepare { touches, name, .. } = act {
                 self.prepared |= *touches;
@@ -293,6 +302,17 @@ impl Traces {
     /// What is known of this may not be so.
     pub fn doubt(&mut self, what: Touches) {
         self.touched |= what;
+    }
+
+    /// Whether its server has to be asked, whatever comes of the one statement that it has said, which neither begins nor ends a transaction and
+    /// takes no data from the client.
+    #[must_use]
+    pub fn is_asked_for_by_one(&self) -> bool {
+        let [cause] = &*self.causes else { return false };
+        let is_plain = matches!(&*cause.acts, [act] if !matches!(act, Act::Transaction(_)));
+        let takes_data = cause.shape.get(..COPY.len()).is_none_or(|word| word.eq_ignore_ascii_case(COPY));
+        let is_all = self.pins.is_empty() && self.certain.0.is_empty() && self.bound.is_none() && self.known.is_none();
+        self.is_asked_for() && is_plain && !takes_data && is_all
     }
 
     /// Whether its server has to be asked before anything is known of what it has.
@@ -608,6 +628,7 @@ impl Traces {
     }
 }
 
+const COPY: &str = "copy";
 const ROLE: &str = "role";
 const SESSION_AUTHORIZATION: &str = "session_authorization";
 /// So many texts are remembered until the server is asked; the first of a transaction, which is where programs set things.

@@ -1,0 +1,50 @@
+//! The question what a session keeps goes behind a client's request, in one packet, where its text tells already that it will be asked.
+//!
+//! Always true: the request is one statement that leaves the server outside of a transaction, whatever comes of it, and neither waits for data nor
+//! for another request; what the client says meanwhile waits for the answer. The time of the question begins when the request has been answered.
+//! Not here: what is asked (`look`), what a text tells (`protocol::state`).
+
+use pool::{ClientKey, ServerKey};
+use protocol::request::is_of_one_statement;
+use protocol::state::Look;
+use reactor::Io;
+use wire::write;
+
+use crate::client::{Client, Ready, Stage};
+use crate::loan::doubt_what_was_read;
+use crate::server::{Server, Stage as ServerStage};
+use crate::turn::Worker;
+
+/// Whether these bytes of a client, which its server was sent when it owed nothing, will have that asked.
+pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> bool {
+    let is_asked_for = ready.traces.as_ref().is_some_and(|traces| traces.is_asked_for_by_one());
+    let is_lent = matches!(server.stage, ServerStage::Lent { catching_up: None, .. });
+    let is_alone = ready.ear.is_none() && ready.held.is_none() && !ready.is_torn() && !ready.is_collecting();
+    let is_plain = server.cancels_sent == 0 && server.exchange.is_proven() && !server.again.is_sent();
+    is_asked_for && is_lent && is_alone && is_plain && server.look.is_none() && is_of_one_statement(bytes)
+}
+
+impl<I: Io> Worker<I> {
+    /// Sends the question behind such a request.
+    pub(crate) fn ask_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(look) = self.question_of(server_key, client_key) else { return };
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let mut out = Vec::new();
+        write::query(&mut out, &look.question());
+        server.exchange.asks_ours();
+        server.look_in_advance = Some(Box::new(look));
+        self.io.send(server.conn, out.into());
+    }
+
+    /// The request has been answered, and the question is next.
+    pub(crate) fn answers_next(&mut self, server_key: ServerKey, look: Box<Look>) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let client = server.client().and_then(|client| self.clients.get_mut(client));
+        let Some(Client { stage: Stage::Ready(ready), .. }) = client else { return };
+        server.linger.come_back();
+        doubt_what_was_read(server, ready);
+        server.asked = self.now;
+        server.look = Some(look);
+        self.arm_server(server_key);
+    }
+}

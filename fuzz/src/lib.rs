@@ -44,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     targets::hba::TARGET,
     targets::request::TARGET,
     targets::sql::TARGET,
+    targets::nested::TARGET,
 ];
 
 /// The target of this name.

@@ -116,6 +116,40 @@ fn functions_that_call_each_other() {
     assert!(knowledge.suspects(b"f00000") && begun.elapsed() < LONG, "{:?}", begun.elapsed());
 }
 
+/// Of each construct that can stand in itself, a million in each other, on a stack far smaller than a worker has.
+#[test]
+fn a_million_deep_is_read_on_a_small_stack() {
+    for (open, close) in [
+        ("(", ")"),
+        ("EXPLAIN ", ""),
+        ("PREPARE a AS ", ""),
+        ("/* ", "*/"),
+        ("CASE WHEN ", " END"),
+        ("BEGIN ATOMIC ", " END;"),
+        ("WITH x AS (", ")"),
+        ("DO $$ ", "$$;"),
+        ("$t$ set ", "$t$"),
+        ("CREATE FUNCTION f() LANGUAGE sql AS $a$ ", "$a$;"),
+        ("set_config('a.b', ", ", true)"),
+    ] {
+        on_a_small_stack(move || [&*open.repeat(MILLION), " SELECT 1 ", &close.repeat(MILLION)].concat());
+    }
+    on_a_small_stack(|| format!("DO {}", between_dollars(MILLION, "set", "set a.b = 1")));
+}
+
+/// Reads a text as that of a client and as that of a function.
+fn on_a_small_stack(text: impl FnOnce() -> String + Send + 'static) {
+    let work = move || {
+        let text = text();
+        let class = route::classify(text.as_bytes(), Dialect::default(), None);
+        assert!(class.bytes() <= route::Class::BYTES_MAX);
+        let _ = (route::prepared(&text, "a"), route::shape_of(text.as_bytes(), Dialect::default()));
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work);
+    thread.expect("a thread").join().expect("it is read");
+}
+
+const MILLION: usize = 1_000_000;
 const BYTES: usize = 1_000_000;
 /// More than most databases have.
 const FUNCTIONS: usize = 20_000;

@@ -64,6 +64,7 @@ smoke! {
     hba: 8000,
     request: 80000,
     sql: 16000,
+    nested: 300,
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Always true: what is read here does the same whatever the session has set, and no function that somebody made can stand in its place.
 //! Not here: calls among other things, whose effect is asked for (`configured`, `classify`).
 
-use crate::classify::Act;
+use crate::classify::{Act, NAMES_MAX};
 use crate::setting;
 use crate::touch::{Knowledge, Touches};
 use crate::words::Words;
@@ -15,6 +15,9 @@ pub(crate) fn calls_alone(words: &Words<'_>, knowledge: Option<&Knowledge>) -> O
     let knowledge = knowledge.filter(|knowledge| !knowledge.has_namesakes());
     let (mut at, mut changes, mut unlocks) = (1, Vec::new(), false);
     loop {
+        if changes.len() == NAMES_MAX {
+            return None;
+        }
         let is_qualified = words.is(at, "pg_catalog") && words.is_symbol(at + 1, b".");
         at += if is_qualified { 2 } else { 0 };
         if !is_qualified && knowledge.is_none() {

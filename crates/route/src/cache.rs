@@ -5,7 +5,8 @@
 
 use std::rc::Rc;
 
-use crate::classify::{Act, Class, INSERT, SELECT, classify, plain_verb};
+use crate::class::Class;
+use crate::classify::{Act, INSERT, SELECT, classify, plain_verb};
 use crate::lexer::Dialect;
 use crate::numbers::Numbers;
 use crate::touch::{Knowledge, Touches};

@@ -5,11 +5,11 @@
 //! Not here: how text becomes tokens (`lexer`), what a SET says (`setting`).
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
 
 use crate::alone::calls_alone;
-use crate::body::{Depth, is_dark, mentions};
+use crate::body::is_dark;
 use crate::builtin::{known_name, matters, may_matter, unlocks};
+use crate::class::{ACTS_BYTES_MAX, Class, names_bytes};
 use crate::configured::{Configured, LocalCalls};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::meaning;
@@ -17,69 +17,9 @@ use crate::notify::{PG_NOTIFY, may_notify};
 use crate::numbers::{self, Numbers};
 use crate::prepare::{explained, named, prepared};
 use crate::setting::{self, Change, Meaning};
-use crate::shape::shape;
 use crate::split::Split;
 use crate::touch::{Knowledge, Touches};
 use crate::words::{Name, Words};
-
-/// What a text does.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Class {
-    /// Statement by statement.
-    pub acts: Box<[Act]>,
-    /// All that they touch.
-    pub touches: Touches,
-    /// Settings with a dot in their names that the text mentions, if it touches anything.
-    pub mentions: Box<[Box<str>]>,
-    /// What it plainly takes hold of, by its own words.
-    pub takes: Touches,
-    /// Whether it changes what other texts mean, be it only until its transaction ends.
-    pub sets_locally: bool,
-    /// The names of prepared statements that it says.
-    pub statements: Box<[Box<str>]>,
-    /// What it does with the numbers that its session has drawn from sequences.
-    pub numbers: Numbers,
-    /// The text without its values, if it touches anything: for people.
-    pub shape: Box<str>,
-    /// Nobody has read it: it may also be the end of a transaction.
-    pub is_unread: bool,
-    /// Whether it may notify whoever listens (NOTIFY, `pg_notify`), by itself or by what it calls.
-    pub notifies: bool,
-}
-
-impl Class {
-    /// Of a text that nobody has read: it may do anything.
-    #[must_use]
-    pub fn unread() -> Self {
-        let all = Act::other(Touches::ANYTHING);
-        Self { acts: [all].into(), touches: Touches::ANYTHING, is_unread: true, notifies: true, ..Self::default() }
-    }
-
-    /// Whether it takes back what was done in a transaction, or may.
-    #[must_use]
-    pub fn takes_back(&self) -> bool {
-        let is_so = |act: &Act| matches!(act, Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)));
-        self.is_unread || self.acts.iter().any(is_so)
-    }
-
-    /// Whether nothing outlives its transaction.
-    #[must_use]
-    pub fn is_harmless(&self) -> bool {
-        self.touches.is_nothing()
-    }
-
-    /// Adds what is of interest only in a text that touches something. A text that goes deeper than anybody reads may name settings there:
-    /// who may have set them keeps the server, for nobody could ask for them.
-    fn with_mentions(mut self, text: &[u8], tokens: &[Token], dialect: Dialect) -> Self {
-        let mut names = BTreeSet::new();
-        let depth = mentions(&Words::new(text, tokens, dialect.encoding), dialect, &mut names);
-        if depth == Depth::Bottomless {
-            self.acts.iter_mut().for_each(Act::untell);
-            self.touches = all_touched(&self.acts);
-        }
-        Self { mentions: names.into_iter().collect(), shape: shape(text, tokens), ..self }
-    }
-}
 
 /// What one statement does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -162,15 +102,19 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     let reader = Reader { dialect, knowledge };
     let (mut takes, mut sets_locally, mut numbers) = (Touches::NOTHING, false, Numbers::default());
     let (mut acts, mut statements) = (Vec::new(), Vec::<Box<str>>::new());
-    let mut notifies = false;
+    let (mut notifies, mut is_unread) = (false, false);
     for range in split.statements() {
         let words = Words::new(text, &tokens[range], dialect.encoding);
         takes |= taken(&words);
         sets_locally |= meaning::sets_locally(&words);
         numbers = numbers.and_then(numbers::of(&words));
-        statements.extend(named(&words).map(Into::into));
         notifies = notifies || may_notify(&words, knowledge);
-        acts.push(reader.act(words));
+        if acts.len() < ACTS_MAX {
+            statements.extend(named(&words).map(Into::into));
+            acts.push(reader.act(words));
+        } else {
+            is_unread = true;
+        }
     }
     if let [Act::Prepare { name, sql, .. }] = &mut acts[..] {
         let text = std::str::from_utf8(text).ok().filter(|text| text.len() < CARRIED_BYTES_MAX);
@@ -180,10 +124,14 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     let notifies = notifies || touches.has(Touches::ANYTHING);
     let (acts, statements) = (acts.into(), statements.into());
     let class = Class { acts, touches, takes, sets_locally, statements, numbers, notifies, ..Class::default() };
+    if is_unread || class.acts_bytes() > ACTS_BYTES_MAX {
+        let class = Class { takes, sets_locally, statements: class.statements, numbers, ..Class::unread() };
+        return class.with_mentions(text, tokens, dialect);
+    }
     if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
 }
 
-fn all_touched(acts: &[Act]) -> Touches {
+pub(crate) fn all_touched(acts: &[Act]) -> Touches {
     acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches())
 }
 
@@ -275,8 +223,26 @@ impl Act {
         }
     }
 
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> usize {
+        let more = match self {
+            Self::Set(changes) => changes.iter().map(Change::bytes).sum(),
+            Self::Prepare { name, sql, .. } => name.len() + sql.as_ref().map_or(0, |sql| sql.len()),
+            Self::Execute { name } | Self::Deallocate { name: Some(name) } | Self::Unlisten { channel: Some(name) } => {
+                name.len()
+            }
+            Self::Transaction(Control::Savepoint(name) | Control::Release(name) | Control::RollbackTo(name)) => {
+                name.len()
+            }
+            Self::Other { names, .. } => names_bytes(names),
+            Self::Transaction(_) | Self::ResetAll | Self::DiscardAll => 0,
+            Self::Deallocate { name: None } | Self::Unlisten { channel: None } => 0,
+        };
+        size_of::<Self>() + more
+    }
+
     /// Nobody has read all names of settings that it may change.
-    fn untell(&mut self) {
+    pub(crate) fn untell(&mut self) {
         if let Self::Other { touches, .. } | Self::Prepare { touches, .. } = self
             && touches.has(Touches::ANY_SETTING)
         {
@@ -297,7 +263,7 @@ impl Act {
         Self::other(Touches::NOTHING)
     }
 
-    fn other(touches: Touches) -> Self {
+    pub(crate) fn other(touches: Touches) -> Self {
         Self::Other { touches, releases: Touches::NOTHING, names: Box::default() }
     }
 
@@ -316,6 +282,10 @@ impl Act {
     }
 }
 
+/// So many statements of a text are told one by one. Scripts have more, and are sent once.
+const ACTS_MAX: usize = 256;
+/// So many settings of one statement are kept by their names.
+pub(crate) const NAMES_MAX: usize = 256;
 /// The longest text of a PREPARE that is read from a server, and so the longest that is carried to others.
 const CARRIED_BYTES_MAX: usize = 20_000;
 
@@ -398,6 +368,7 @@ impl Reader<'_> {
                 b"set_config" => {
                     match Configured::read(&words, at + 1, local_calls.get_or_init(|| LocalCalls::of(&words))) {
                         Configured::Local => Touches::NOTHING,
+                        Configured::Named(_) if names.len() == NAMES_MAX => Touches::ANY_SETTING.with(Touches::UNTOLD),
                         Configured::Named(name) => {
                             names.push(name);
                             Touches::SETTINGS

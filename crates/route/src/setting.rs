@@ -31,6 +31,16 @@ pub enum Value {
 }
 
 impl Change {
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = match &self.value {
+            Value::Text(text) => text.len(),
+            Value::Names(names) => names.iter().map(|name| size_of_val(name) + name.len()).sum(),
+            Value::Default | Value::Unknown => 0,
+        };
+        size_of::<Self>() + self.name.len() + value
+    }
+
     /// What it certainly leaves the setting at when its statement has succeeded: a value as `set_config` takes it, or what the session
     /// began with. `None` where that cannot be told from the text, or where the setting is more than its value.
     #[must_use]
@@ -117,6 +127,9 @@ fn characteristics(words: &Words<'_>, mut at: usize) -> Option<Vec<Change>> {
     let mut changes = Vec::new();
     let text = |name: &str, value: &str| change(name, Value::Text(value.into()));
     while at < words.end() {
+        if changes.len() == CHARACTERISTICS_MAX {
+            return None;
+        }
         let (change, taken) = match () {
             () if words.are(at, &["isolation", "level", "serializable"]) => (text(ISOLATION, "serializable"), 3),
             () if words.are(at, &["isolation", "level", "repeatable", "read"]) => {
@@ -273,7 +286,7 @@ fn values(words: &Words<'_>, mut at: usize, name: &str) -> Value {
     }
     let mut values: Vec<Box<str>> = Vec::new();
     loop {
-        let Some((value, end)) = value(words, at) else { return Value::Unknown };
+        let Some((value, end)) = value(words, at).filter(|_| values.len() < VALUES_MAX) else { return Value::Unknown };
         values.push(value.into());
         if end == words.end() {
             break;
@@ -312,6 +325,11 @@ fn is_plain(digits: &str) -> bool {
     let is_round = digits.len() == 1 || !digits.starts_with('0');
     is_round && digits.len() < 10 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
+
+/// There are three, and somebody may say each twice: the server is asked what more of them come to.
+const CHARACTERISTICS_MAX: usize = 6;
+/// The server is asked what a longer list comes to.
+const VALUES_MAX: usize = 256;
 
 const ISOLATION: &str = "default_transaction_isolation";
 const READ_ONLY: &str = "default_transaction_read_only";

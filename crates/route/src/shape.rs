@@ -9,10 +9,10 @@ use crate::lexer::{Dialect, Kind, Lexer, Token};
 /// their values only have the same.
 #[must_use]
 pub fn shape_of(text: &[u8], dialect: Dialect) -> Box<str> {
-    shape(text, &Lexer::new(text, dialect).collect::<Vec<_>>())
+    shape(text, Lexer::new(text, dialect))
 }
 
-pub(crate) fn shape(text: &[u8], tokens: &[Token]) -> Box<str> {
+pub(crate) fn shape(text: &[u8], tokens: impl Iterator<Item = Token>) -> Box<str> {
     let mut shape = String::new();
     let mut end = 0;
     for token in tokens {

@@ -3,10 +3,14 @@
 //! Always true: a statement touches at least what is said of it here, and may touch less.
 //! Not here: how it is read from the text (`classify`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::{BitOr, BitOrAssign};
 
-use crate::body::{Body, Depth};
+use crate::body;
+use crate::callers::{Mentioned, Names};
+use crate::lexer::{Dialect, Lexer};
+use crate::mentions::Mentions;
+use crate::words::Words;
 
 /// A set of kinds of session state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -155,8 +159,8 @@ struct Functions {
 }
 
 impl Functions {
-    fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let names: BTreeSet<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
+    fn new<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let names: BTreeSet<Box<[u8]>> = names.into_iter().map(Into::into).collect();
         let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
         let has_foreign = names.iter().any(|name| !name.is_ascii());
         Self { names, has_foreign, lengths }
@@ -198,7 +202,7 @@ pub struct Knowledge {
     settings: BTreeSet<Box<str>>,
     /// Whether one has the name of a function of PostgreSQL's own whose calls are read ([`NAMESAKES`]).
     has_namesakes: bool,
-    /// Whether one of their texts may mention more of them, deeper than it is read.
+    /// Whether one of their texts may mention more of them.
     misses_settings: bool,
     /// Whether one of them is called where no text of a client says so: by a trigger, a view, a policy, an operator.
     is_hidden: bool,
@@ -209,7 +213,7 @@ pub struct Knowledge {
 impl Knowledge {
     /// Of these functions it is known that they may change the session, and may notify; of all others that they do not.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, is_hidden: bool) -> Self {
-        let suspects = Functions::new(names);
+        let suspects = Functions::new(names.into_iter().map(str::as_bytes));
         let silent_notifiers = if is_hidden { Silent::Queries } else { Silent::Nothing };
         Self { notifiers: suspects.clone(), suspects, silent_notifiers, is_hidden, ..Self::default() }
     }
@@ -220,56 +224,68 @@ impl Knowledge {
         Self { is_trusting: true, silent_notifiers: Silent::Queries, ..Self::default() }
     }
 
-    /// Reads what the functions of a database do: who touches the session or notifies, and who mentions one that does.
+    /// Of a database with more functions than are read, or that mention each other too often: any statement that reads or writes a table may
+    /// change the session, by settings that nobody has named, and may notify.
+    fn overfull() -> Self {
+        let silent_notifiers = Silent::Queries;
+        Self { silent_notifiers, has_namesakes: true, misses_settings: true, is_hidden: true, ..Self::default() }
+    }
+
+    /// Reads what the functions of a database do: who touches the session or notifies, and who mentions one that does. Where there are too many
+    /// to be told, any statement may do anything; a function behind the first [`TEXTS_BYTES_MAX`] is not read, and may do anything.
     pub fn read<'a>(sources: impl Iterator<Item = Source<'a>>) -> Self {
-        let bodies: Vec<(Source<'a>, Body)> =
-            sources.map(|source| (source, Body::read(source.text.as_bytes()))).collect();
-        // By whom each is mentioned: looking through all of them for each that is found would take hours where there are thousands.
-        let mut mentioned_by: BTreeMap<&[u8], Vec<&str>> =
-            bodies.iter().map(|(source, _)| (source.name.as_bytes(), Vec::new())).collect();
-        for (source, body) in &bodies {
-            for name in body.names() {
-                if let Some(by) = mentioned_by.get_mut(name) {
-                    by.push(source.name);
-                }
+        let sources: Vec<Source<'a>> = sources.take(FUNCTIONS_MAX + 1).collect();
+        if sources.len() > FUNCTIONS_MAX {
+            return Self::overfull();
+        }
+        let names = Names::new(sources.iter().map(|source| source.name));
+        let place = |source: &Source<'_>| names.place(source.name.as_bytes()).unwrap_or_default();
+        let (mut mentioned, mut mentions) = (Mentioned::new(names.len()), Mentions::new(SETTINGS_MAX));
+        let [mut suspects, mut notifiers, mut writers] = [(); 3].map(|()| vec![false; names.len()]);
+        let (mut tokens, mut room, dialect) = (Vec::new(), TEXTS_BYTES_MAX, Dialect::default());
+        for source in &sources {
+            let (own, text) = (place(source), source.text.as_bytes());
+            let Some(left) = room.checked_sub(text.len()) else {
+                suspects[own] = true;
+                mentions.miss_some();
+                continue;
+            };
+            room = left;
+            tokens.clear();
+            tokens.extend(Lexer::new(text, dialect));
+            let words = Words::new(text, &tokens, dialect.encoding);
+            mentions.read(&words, dialect);
+            suspects[own] |= !source.is_readable || body::touches(&words, dialect);
+            notifiers[own] |= names_one_of(&words, &NOTIFY);
+            writers[own] |= names_one_of(&words, &WRITE);
+            if !mentioned.add(own, names.mentioned(&words)) {
+                return Self::overfull();
             }
         }
-        let with_callers = |is_one: &dyn Fn(&Source<'a>, &Body) -> bool| {
-            let first = bodies.iter().filter(|(source, body)| is_one(source, body));
-            let mut found: Vec<&str> = first.map(|(source, _)| source.name).collect();
-            let mut all: BTreeSet<&str> = BTreeSet::new();
-            while let Some(name) = found.pop() {
-                if all.insert(name) {
-                    found.extend(mentioned_by.get(name.as_bytes()).into_iter().flatten());
-                }
-            }
-            all
-        };
-        let suspects = with_callers(&|source, body| !source.is_readable || body.touches);
-        let is_hidden = bodies.iter().any(|(source, _)| source.is_hidden && suspects.contains(source.name));
-        let mut notifiers = with_callers(&|source, body| suspects.contains(source.name) || body.names_one_of(&NOTIFY));
-        let silent = |notifiers: &BTreeSet<&str>| {
-            let hidden = bodies.iter().filter(|(source, _)| source.is_hidden && notifiers.contains(source.name));
-            let kinds = hidden.map(|(source, _)| if source.is_in_queries { Silent::Queries } else { Silent::Writes });
+        let callers = mentioned.sorted();
+        let also =
+            |marks: &mut [bool], more: &[bool]| marks.iter_mut().zip(more).for_each(|(mark, more)| *mark |= more);
+        callers.mark(&mut suspects);
+        also(&mut notifiers, &suspects);
+        callers.mark(&mut notifiers);
+        let silent = |notifiers: &[bool]| {
+            let hidden = sources.iter().filter(|source| source.is_hidden && notifiers[place(source)]);
+            let kinds = hidden.map(|source| if source.is_in_queries { Silent::Queries } else { Silent::Writes });
             kinds.max().unwrap_or_default()
         };
         if silent(&notifiers) == Silent::Writes {
             // What a function writes may notify, too.
-            notifiers = with_callers(&|source, body| notifiers.contains(source.name) || body.names_one_of(&WRITE));
+            also(&mut notifiers, &writers);
+            callers.mark(&mut notifiers);
         }
-        let has_namesakes = bodies.iter().any(|(source, _)| NAMESAKES.contains(&source.name));
-        let misses_settings = bodies.iter().any(|(_, body)| body.depth == Depth::Bottomless);
-        let silent_notifiers = silent(&notifiers);
-        let (suspects, notifiers) = (Functions::new(suspects), Functions::new(notifiers));
-        let settings = bodies.into_iter().flat_map(|(_, body)| body.settings).collect();
         Self {
-            suspects,
-            notifiers,
-            silent_notifiers,
-            settings,
-            has_namesakes,
-            misses_settings,
-            is_hidden,
+            silent_notifiers: silent(&notifiers),
+            is_hidden: sources.iter().any(|source| source.is_hidden && suspects[place(source)]),
+            has_namesakes: sources.iter().any(|source| NAMESAKES.contains(&source.name)),
+            misses_settings: mentions.are_incomplete(),
+            settings: mentions.into_names(),
+            suspects: Functions::new(names.marked(&suspects)),
+            notifiers: Functions::new(names.marked(&notifiers)),
             is_trusting: false,
         }
     }
@@ -285,7 +301,7 @@ impl Knowledge {
         self.has_namesakes
     }
 
-    /// Whether these may not be all: a function's text goes deeper than it is read. Then nobody can ask for whatever such functions have set.
+    /// Whether these may not be all: a function's text goes deeper than it is read, or there are more of them, or of functions. Then nobody can ask for whatever such functions have set.
     #[must_use]
     pub fn misses_settings(&self) -> bool {
         self.misses_settings
@@ -337,3 +353,17 @@ impl Knowledge {
         self.is_hidden
     }
 }
+
+/// Whether one of these keywords or names stands in a text.
+fn names_one_of(words: &Words<'_>, names: &[&str]) -> bool {
+    let lengths = names.iter().fold(0_u64, |lengths, name| lengths | 1 << name.len());
+    let mut places = words.places(|_, length| length < 64 && lengths & 1 << length != 0);
+    places.any(|at| words.name(at).is_some_and(|name| names.iter().any(|known| known.as_bytes() == name.bytes())))
+}
+
+/// So many functions of a database are read,
+const FUNCTIONS_MAX: usize = 100_000;
+/// so many bytes of their texts,
+const TEXTS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// and so many names of settings in these. A worker keeps no more for a database.
+const SETTINGS_MAX: usize = 1000;

@@ -55,6 +55,12 @@ impl<'a> Words<'a> {
         self.tokens.len()
     }
 
+    /// How long they are, with what stands between them.
+    pub(crate) fn bytes(&self) -> usize {
+        let [first, .., last] = self.tokens else { return self.tokens.first().map_or(0, |token| token.range().len()) };
+        last.range().end - first.range().start
+    }
+
     /// What stands here.
     pub(crate) fn kind(&self, at: usize) -> Option<Kind> {
         Some(self.tokens.get(at)?.kind)

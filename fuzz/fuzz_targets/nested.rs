@@ -1,0 +1,4 @@
+//! `nested` for `cargo fuzz`; what it looks for stands in `src/targets/nested.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::nested::run(input));

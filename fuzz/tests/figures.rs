@@ -1,0 +1,41 @@
+//! What reading costs, to be looked at.
+//!
+//! Not here: what must hold (`hostile`).
+
+use route::{Dialect, Knowledge, Source};
+
+fn source<'a>(name: &'a str, text: &'a str) -> Source<'a> {
+    Source { name, is_readable: true, is_hidden: false, is_in_queries: false, text }
+}
+
+/// `cargo test --release -p fuzz --test figures -- --ignored --nocapture` prints what it takes.
+#[test]
+#[ignore = "prints figures"]
+fn what_it_takes_to_read_the_functions_of_a_database() {
+    let many = |count: usize, text: &dyn Fn(usize) -> String| -> Vec<(String, String)> {
+        (0..count).map(|at| (format!("f{at:05}"), text(at))).collect()
+    };
+    let honest = "DECLARE total numeric; BEGIN SELECT sum(o.total) INTO total FROM orders o JOIN customers c ON c.id = o.customer_id \
+                  WHERE o.created > now() - interval '1 day' AND c.region = 'north'; IF total > 100 THEN UPDATE t SET a = 1; END IF; ";
+    for (what, functions) in [
+        ("10,000 honest", many(10_000, &|at| format!("{} PERFORM f{:05}(); END", honest.repeat(4), (at * 7) % 10_000))),
+        ("a chain", many(100_000, &|at| format!("f{:05}", at + 1))),
+        ("letters", many(10, &|_| "a ".repeat(500_000))),
+        ("names", many(1000, &|at| format!("f{at:05} ").repeat(1400))),
+        ("strings", many(10, &|_| "'a.b',".repeat(160_000))),
+        ("texts in strings", many(10, &|_| "'set .',".repeat(120_000))),
+        ("calls", many(10, &|_| "set_config('a.b', ".repeat(55_000))),
+        ("dollars", many(10, &|_| format!("$a$set . $b$set . {} $b$ $a$", "set a.b;".repeat(120_000)))),
+    ] {
+        let bytes: usize = functions.iter().map(|(_, text)| text.len()).sum();
+        let begun = std::time::Instant::now();
+        let _ = std::hint::black_box(Knowledge::read(functions.iter().map(|(name, text)| source(name, text))));
+        println!("{what}: {bytes} bytes, {:?}", begun.elapsed());
+    }
+    let known = Knowledge::default();
+    let text = honest.repeat(4);
+    let begun = std::time::Instant::now();
+    (0..1000)
+        .for_each(|_| drop(std::hint::black_box(route::classify(text.as_bytes(), Dialect::default(), Some(&known)))));
+    println!("a new text: {:?} for a kilobyte", begun.elapsed() * 1024 / 1000 / text.len() as u32);
+}

@@ -15,6 +15,9 @@ test: ## run every test (ARGS="--test real" is passed to cargo test)
 soak: ## minutes of chaos, and the proof that nobody saw another's bytes (ARGS="--minutes 10")
 	cargo xtask soak $(ARGS)
 
+hostile: ## attacks, and what a bystander in another database notices of them (ARGS="--only deep:: --pgbouncer")
+	cargo xtask hostile $(ARGS)
+
 differential: ## random programs, directly and through the pooler (ARGS="--programs 100000", "--sessions 1000000")
 	cargo xtask differential $(ARGS)
 
@@ -54,4 +57,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak differential regress versions drivers migrations fuzz oracle coverage bench cost check build
+.PHONY: help setup demo test world soak hostile differential regress versions drivers migrations fuzz oracle coverage bench cost check build

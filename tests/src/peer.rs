@@ -123,6 +123,35 @@ impl Peer {
         self.try_send(bytes).expect("bytes can be sent");
     }
 
+    /// Sends as many of these bytes as the other side takes until `end`; how many that were.
+    ///
+    /// # Errors
+    /// Those of the write, such as a peer that closed.
+    pub fn pour(&mut self, bytes: &[u8], end: Instant) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let count = match &mut self.stream {
+                Stream::Tcp(stream) => stream.set_write_timeout(Some(left)).and_then(|()| stream.write(&bytes[sent..])),
+                Stream::Unix(stream) => {
+                    stream.set_write_timeout(Some(left)).and_then(|()| stream.write(&bytes[sent..]))
+                }
+            };
+            match count {
+                Ok(count) => sent += count,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => break,
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(sent)
+    }
+
     /// Sends bytes, each in a write of its own.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ pub struct Ini {
     settings: Vec<String>,
     secrets: Vec<(String, String)>,
     descriptors: Option<u32>,
+    program: Option<PathBuf>,
 }
 
 impl Ini {
@@ -71,6 +72,12 @@ impl Ini {
     /// How many file descriptors the pooler may hold, instead of as many as we.
     pub fn descriptors(mut self, count: u32) -> Self {
         self.descriptors = Some(count);
+        self
+    }
+
+    /// Another pooler than the one under test, to be compared with it.
+    pub fn program(mut self, path: &Path) -> Self {
+        self.program = Some(path.to_owned());
         self
     }
 
@@ -350,11 +357,12 @@ impl Pooler {
         let directory = place.directory();
         place.write(&directory.join("ini"), &ini.text(&directory, port));
         place.write(&directory.join("users"), &ini.secrets_text());
+        let program = ini.program.as_deref().unwrap_or(place.pooler());
         let mut command = match ini.descriptors {
-            None => place.command(place.pooler(), "KILL"),
+            None => place.command(program, "KILL"),
             Some(count) => {
                 let mut command = place.command(Path::new("/bin/sh"), "KILL");
-                command.args(["-c", &format!("ulimit -n {count}; exec \"$0\" \"$1\"")]).arg(place.pooler());
+                command.args(["-c", &format!("ulimit -n {count}; exec \"$0\" \"$1\"")]).arg(program);
                 command
             }
         };

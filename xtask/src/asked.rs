@@ -1,9 +1,9 @@
-//! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask migrations`,
-//! `cargo xtask soak`, `cargo xtask regress`.
+//! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask hostile`,
+//! `cargo xtask migrations`, `cargo xtask soak`, `cargo xtask regress`.
 //!
 //! Always true: they run around the pooler as it ships; what is asked for goes to them as it is; their exit code is the
 //! chore's.
-//! Not here: what they do and check (`tests/drivers`, `tests/migrations`, `tests/soak`, `tests/regress`).
+//! Not here: what they do and check (`tests/drivers`, `tests/hostile`, `tests/migrations`, `tests/soak`, `tests/regress`).
 
 use std::ffi::OsString;
 
@@ -13,6 +13,9 @@ use crate::setup::{self, Purpose};
 
 pub(crate) fn run(house: &House, name: &str, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;
+    if arguments.iter().any(|argument| argument == "--pgbouncer") {
+        setup::run(&[Purpose::Bench])?;
+    }
     let program = house.build_release()?;
     let mut command = house.cargo_command();
     if name == "regress" {

@@ -51,7 +51,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
         "demo" => demo(&house, &rest),
         "test" => suite::run(&house, &rest),
-        "soak" | "drivers" | "migrations" | "regress" => asked::run(&house, &chore, &rest),
+        "soak" | "hostile" | "drivers" | "migrations" | "regress" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
         "cost" => cost::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
@@ -89,6 +89,7 @@ usage: cargo xtask CHORE
   demo [ARGUMENTS]          build, then run `trunkline demo`
   test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
+  hostile [ARGUMENTS]       build, then attacks, and what a bystander in another database notices of them (--only NAME, --pgbouncer, --list)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   cost [--check|--write]    build, then count what a transaction costs; fails when the table says less (docs/reference/cost.md)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)

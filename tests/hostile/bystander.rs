@@ -1,0 +1,78 @@
+//! Somebody who makes one small query after the other, and remembers the longest wait.
+//!
+//! Always true: a wait that is under way when it is told to stop is waited for to its end, or to its limit.
+//! Not here: what it is compared with (`trial`).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tests::client::Client;
+use tests::message;
+
+/// A client at work.
+pub(crate) struct Bystander {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+/// What it has seen.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    pub(crate) longest: Duration,
+    pub(crate) is_lost: bool,
+}
+
+impl Bystander {
+    /// Logs in, makes a first query that does not count, and goes on.
+    pub(crate) fn begin(address: SocketAddr, user: &str, database: &str) -> Self {
+        let mut client = Client::login(address, user, database);
+        client.run(QUERY);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let thread = std::thread::spawn(move || work(client, &over));
+        Self { is_over, thread }
+    }
+
+    /// Lets it finish its query and make a last one.
+    pub(crate) fn end(self) -> Seen {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.thread.join().expect("it panics nowhere")
+    }
+}
+
+fn work(mut client: Client, over: &AtomicBool) -> Seen {
+    let mut seen = Seen::default();
+    loop {
+        let is_last = over.load(Ordering::SeqCst);
+        let begun = Instant::now();
+        let is_answered = ask(&mut client, begun + WAIT_MAX);
+        seen.longest = seen.longest.max(begun.elapsed());
+        seen.is_lost = !is_answered;
+        if is_last || !is_answered {
+            return seen;
+        }
+        // Between two queries, so that the measurement does not take the processor from what is measured.
+        std::thread::park_timeout(PAUSE);
+    }
+}
+
+fn ask(client: &mut Client, end: Instant) -> bool {
+    if client.peer.try_send(&message::query(QUERY)).is_err() {
+        return false;
+    }
+    loop {
+        match client.peer.frame_within(end.saturating_duration_since(Instant::now())) {
+            Ok(frame) if frame.tag == b'Z' => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+const QUERY: &str = "select 1";
+const PAUSE: Duration = Duration::from_millis(1);
+/// Who waits longer has lost.
+const WAIT_MAX: Duration = Duration::from_secs(20);

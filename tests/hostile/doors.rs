@@ -1,0 +1,85 @@
+//! What can be done before anybody is known, and by logging in.
+//!
+//! Always true: what is opened is held until the attack ends.
+//! Not here: what is done once one is logged in (`messages`, `lists`).
+
+use std::time::{Duration, Instant};
+
+use tests::message::{CANCEL_CODE, SSL_CODE, cancel_request, frame, packet, startup};
+use tests::peer::Peer;
+
+use super::scene::{STRANGER, Scene, pour};
+use super::told::Told;
+
+/// Opens so many connections, each of which says this and no more; what the last is told.
+fn crowd(scene: &mut Scene<'_>, count: usize, bytes: &[u8]) -> Told {
+    let mut peers: Vec<Peer> = Vec::new();
+    for _ in 0..count {
+        let Some(mut peer) = scene.knock() else { return Told::Closed };
+        let _ = peer.try_send(bytes);
+        peers.push(peer);
+    }
+    peers.last_mut().map_or(Told::Nothing, |peer| Told::read(peer, Instant::now() + Duration::from_millis(500)))
+}
+
+fn one(scene: &mut Scene<'_>, bytes: &[u8]) -> Told {
+    crowd(scene, 1, bytes)
+}
+
+pub(super) fn silent_connections(scene: &mut Scene<'_>) -> Told {
+    crowd(scene, 2_500, &[])
+}
+
+pub(super) fn half_a_startup_packet(scene: &mut Scene<'_>) -> Told {
+    crowd(scene, 2_500, &startup(0, &[("user", STRANGER)])[..9])
+}
+
+pub(super) fn encryption_asked_for_and_no_more(scene: &mut Scene<'_>) -> Told {
+    crowd(scene, 2_500, &packet(&SSL_CODE.to_be_bytes()))
+}
+
+pub(super) fn a_startup_packet_of_a_gigabyte(scene: &mut Scene<'_>) -> Told {
+    one(scene, &[0x3f, 0xff, 0xff, 0xff, 0, 3, 0, 0])
+}
+
+pub(super) fn a_startup_packet_below_zero(scene: &mut Scene<'_>) -> Told {
+    one(scene, &[0xff, 0xff, 0xff, 0xff, 0, 3, 0, 0])
+}
+
+pub(super) fn a_startup_packet_of_many_parameters(scene: &mut Scene<'_>) -> Told {
+    let names: Vec<String> = (0..1_000).map(|number| format!("a{number}")).collect();
+    let mut parameters = vec![("user", STRANGER)];
+    parameters.extend(names.iter().map(|name| (name.as_str(), "1")));
+    crowd(scene, 500, &startup(0, &parameters))
+}
+
+pub(super) fn nonsense(scene: &mut Scene<'_>) -> Told {
+    crowd(scene, 1_000, b"GET / HTTP/1.1\r\nHost: database\r\n\r\n")
+}
+
+pub(super) fn half_cancel_requests(scene: &mut Scene<'_>) -> Told {
+    crowd(scene, 2_500, &[&16_u32.to_be_bytes()[..], &CANCEL_CODE.to_be_bytes()].concat())
+}
+
+pub(super) fn cancel_requests(scene: &mut Scene<'_>) -> Told {
+    crowd(scene, 2_500, &cancel_request(1, &[1, 2, 3, 4]))
+}
+
+pub(super) fn messages_before_the_login(scene: &mut Scene<'_>) -> Told {
+    match scene.knock() {
+        Some(mut peer) => pour(&mut peer, 64 << 20, |_| frame(b'p', b"secret\0")),
+        None => Told::Closed,
+    }
+}
+
+pub(super) fn logins_and_departures(scene: &mut Scene<'_>) -> Told {
+    scene.logins(3_000, |_, database| vec![("user", STRANGER.to_owned()), ("database", database.to_owned())])
+}
+
+pub(super) fn bad_options(scene: &mut Scene<'_>) -> Told {
+    let bad = |_: usize, database: &str| {
+        let options = ("options", "-c no_such_guc=1".to_owned());
+        vec![("user", STRANGER.to_owned()), ("database", database.to_owned()), options]
+    };
+    scene.logins(300, bad)
+}

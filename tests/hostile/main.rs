@@ -1,0 +1,82 @@
+//! `cargo xtask hostile`: attacks on the real binary, and what a bystander in another database notices of them.
+//!
+//! Always true: it exits with 1 and the names when an attack has hurt anybody but the attacker.
+//! Not here: the attacks and what is measured (`mod.rs`, which `real` shares).
+
+#[path = "mod.rs"]
+mod hostile;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tests::place::Place;
+use tests::postgres::Postgres;
+use tests::runner;
+
+use hostile::attack::{Attack, attacks};
+use hostile::table::{self, Row};
+use hostile::trial::{self, Contestant};
+
+fn main() -> ExitCode {
+    runner::exit(run())
+}
+
+fn run() -> Result<(), String> {
+    let wish = Wish::from_arguments(std::env::args().skip(1))?;
+    let wanted: Vec<Attack> = attacks().into_iter().filter(|attack| wish.wants(attack)).collect();
+    if wish.is_list {
+        wanted.iter().for_each(|attack| println!("{}", attack.name));
+        return Ok(());
+    }
+    // Floods need descriptors, here and in the pooler, which inherits the limit.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+    let place = Arc::new(Place::find()?);
+    let postgres = Postgres::start(&place);
+    println!("{}", table::head(wish.pgbouncer));
+    let mut failed = Vec::new();
+    for attack in &wanted {
+        let ours = trial::run(&place, &postgres, attack, Contestant::UnderTest);
+        let theirs =
+            wish.pgbouncer.then(|| trial::run(&place, &postgres, attack, Contestant::Other(Path::new(PGBOUNCER))));
+        let row = Row { name: attack.name, ours, theirs };
+        println!("{}", table::line(&row));
+        failed.extend(row.ours.complaint().map(|what| format!("{}: {what}", attack.name)));
+    }
+    println!("\n{} attacks, {} failed", wanted.len(), failed.len());
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+/// What the command line asks for.
+struct Wish {
+    /// Parts of names; none means all.
+    only: Vec<String>,
+    pgbouncer: bool,
+    is_list: bool,
+}
+
+impl Wish {
+    fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Wish, String> {
+        let mut wish = Wish { only: Vec::new(), pgbouncer: false, is_list: false };
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--only" => wish.only.push(arguments.next().ok_or(USAGE)?),
+                "--pgbouncer" => wish.pgbouncer = true,
+                "--list" => wish.is_list = true,
+                _ => return Err(USAGE.to_owned()),
+            }
+        }
+        Ok(wish)
+    }
+
+    fn wants(&self, attack: &Attack) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| attack.name.contains(part.as_str()))
+    }
+}
+
+/// Debian's.
+const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+const USAGE: &str = "usage: cargo xtask hostile [--only NAME]... [--pgbouncer] [--list]";

@@ -1,0 +1,166 @@
+//! What an attack finds: a database of its own, a pooler before it, and means to speak.
+//!
+//! Always true: nothing is measured before the pooler is asked for, so that what an attack prepares directly on PostgreSQL
+//! costs it nothing; a bystander that is not harmed makes its queries from then on.
+//! Not here: what is made of it (`trial`).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tests::message;
+use tests::peer::Peer;
+use tests::place::Place;
+use tests::pooler::{Ini, Pooler};
+use tests::postgres::Postgres;
+
+use super::bystander::Bystander;
+use super::told::Told;
+
+/// The place of one attack.
+pub(crate) struct Scene<'a> {
+    pub(crate) place: &'a Arc<Place>,
+    pub(crate) postgres: &'a Postgres,
+    pub(crate) database: String,
+    ini: Ini,
+    line: String,
+    begun: Option<Begun>,
+}
+
+/// What runs once the pooler does.
+pub(crate) struct Begun {
+    pub(crate) pooler: Pooler,
+    pub(crate) memory_kb: u64,
+    pub(crate) bystander: Bystander,
+    /// The same without a pooler: how noisy the machine is.
+    pub(crate) witness: Bystander,
+    pub(crate) at: Instant,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(place: &'a Arc<Place>, postgres: &'a Postgres, database: String, ini: Ini) -> Self {
+        let line = format!("{database} = host=127.0.0.1 port={} dbname={database}", postgres.port());
+        Self { place, postgres, database, ini, line, begun: None }
+    }
+
+    /// Where the pooler listens, which starts when this is first asked.
+    pub(crate) fn address(&mut self) -> SocketAddr {
+        self.begin().pooler.address()
+    }
+
+    /// What has begun, if anything has.
+    pub(crate) fn take(self) -> Option<Begun> {
+        self.begun
+    }
+
+    /// A connection that has said nothing.
+    pub(crate) fn knock(&mut self) -> Option<Peer> {
+        Peer::tcp(self.address()).ok()
+    }
+
+    /// So many logins, one after the other, each of which leaves at once, until time is up; what the last was told.
+    pub(crate) fn logins(
+        &mut self,
+        count: usize,
+        parameters: impl Fn(usize, &str) -> Vec<(&'static str, String)>,
+    ) -> Told {
+        let (end, mut told) = (Instant::now() + POUR_MAX, Told::Nothing);
+        for number in 0..count {
+            let parameters = parameters(number, &self.database);
+            let parameters: Vec<_> = parameters.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let Some(mut peer) = self.knock() else { return Told::Closed };
+            if peer.try_send(&message::startup(0, &parameters)).is_err() {
+                return Told::Closed;
+            }
+            told = Told::read(&mut peer, Instant::now() + PATIENCE);
+            if Instant::now() > end {
+                break;
+            }
+        }
+        told
+    }
+
+    /// The attacker, logged in; what it was told where it was not let in.
+    pub(crate) fn stranger(&mut self) -> Result<Peer, Told> {
+        let parameters = [("user", STRANGER), ("database", self.database.as_str())];
+        let packet = message::startup(0, &parameters);
+        let mut peer = self.knock().ok_or(Told::Closed)?;
+        peer.try_send(&packet).map_err(|_| Told::Closed)?;
+        match Told::read(&mut peer, Instant::now() + PATIENCE) {
+            Told::Answered => Ok(peer),
+            told => Err(told),
+        }
+    }
+
+    /// The attacker asks one thing.
+    pub(crate) fn ask(&mut self, sql: &str) -> Told {
+        self.send(&message::query(sql))
+    }
+
+    /// The attacker sends this, once it is logged in.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Told {
+        let mut peer = match self.stranger() {
+            Ok(peer) => peer,
+            Err(told) => return told,
+        };
+        send(&mut peer, bytes)
+    }
+
+    fn begin(&mut self) -> &mut Begun {
+        if self.begun.is_none() {
+            let ini = std::mem::take(&mut self.ini).database(&self.line);
+            let pooler = Pooler::start(self.place, &ini);
+            let bystander = Bystander::begin(pooler.address(), BYSTANDER, BYSTANDERS);
+            let witness = Bystander::begin(self.postgres.address(), "v", BYSTANDERS);
+            let memory_kb = pooler.memory_kb("VmRSS");
+            self.begun = Some(Begun { pooler, memory_kb, bystander, witness, at: Instant::now() });
+        }
+        self.begun.as_mut().expect("it has just begun")
+    }
+}
+
+/// Sends bytes as far as they are taken, and reads what is answered.
+pub(crate) fn send(peer: &mut Peer, bytes: &[u8]) -> Told {
+    let end = Instant::now() + PATIENCE;
+    match peer.pour(bytes, end) {
+        Ok(count) if count < bytes.len() => Told::Held,
+        // Who closes may have said why.
+        Ok(_) | Err(_) => Told::read(peer, end),
+    }
+}
+
+/// Sends what `next` makes, piece after piece, without reading, until as many bytes are sent, nobody reads them any more, or
+/// time is up; then reads what was said.
+pub(crate) fn pour(peer: &mut Peer, bytes_max: usize, mut next: impl FnMut(usize) -> Vec<u8>) -> Told {
+    let end = Instant::now() + POUR_MAX;
+    let (mut sent, mut number, mut is_held) = (0, 0, false);
+    while sent < bytes_max && Instant::now() < end && !is_held {
+        let mut bytes = Vec::with_capacity(PIECE);
+        while bytes.len() < PIECE {
+            bytes.extend(next(number));
+            number += 1;
+        }
+        match peer.pour(&bytes, end) {
+            Ok(count) => is_held = count < bytes.len(),
+            Err(_) => break,
+        }
+        sent += bytes.len();
+    }
+    match Told::read(peer, Instant::now() + LAST_WORDS) {
+        Told::Nothing if is_held => Told::Held,
+        told => told,
+    }
+}
+
+/// Owns the database of each attack; an ordinary role.
+pub(crate) const STRANGER: &str = "stranger";
+/// Who is to notice nothing.
+pub(crate) const BYSTANDER: &str = "v";
+/// The database of the bystander.
+pub(crate) const BYSTANDERS: &str = "hostile_bystanders";
+/// How long an attacker waits for an answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one pours.
+pub(crate) const POUR_MAX: Duration = Duration::from_secs(2);
+const LAST_WORDS: Duration = Duration::from_millis(300);
+const PIECE: usize = 64 << 10;

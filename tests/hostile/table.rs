@@ -1,0 +1,41 @@
+//! The table that is printed.
+//!
+//! Always true: a row is one line, and says at its end what is wrong with it.
+//! Not here: what counts as wrong (`trial`).
+
+use super::trial::Result;
+
+/// One attack, on both where both were attacked.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) ours: Result,
+    pub(crate) theirs: Option<Result>,
+}
+
+/// The two lines above the rows.
+pub(crate) fn head(is_compared: bool) -> String {
+    let theirs = if is_compared { " | PgBouncer: alive, peak MiB, wait ms, told" } else { "" };
+    format!(
+        "{:<44} {:<5} {:>9} {:>9} {:>8} {:>8} {:>6}  told{theirs}",
+        "attack", "alive", "peak MiB", "after", "wait ms", "direct", "s"
+    )
+}
+
+/// A row.
+pub(crate) fn line(row: &Row) -> String {
+    let Result { peak_mib, after_mib, wait, witness, took, told, .. } = &row.ours;
+    let alive = alive(&row.ours);
+    let (wait, witness, took) = (wait.as_millis(), witness.as_millis(), took.as_secs_f32());
+    let theirs = row.theirs.as_ref().map_or(String::new(), |theirs| {
+        format!(" | {}, {}, {}, {}", self::alive(theirs), theirs.peak_mib, theirs.wait.as_millis(), theirs.told)
+    });
+    let verdict = row.ours.complaint().map_or(String::new(), |what| format!("  FAILED: {what}"));
+    format!(
+        "{:<44} {alive:<5} {peak_mib:>9} {after_mib:>9} {wait:>8} {witness:>8} {took:>6.1}  {told}{theirs}{verdict}",
+        row.name
+    )
+}
+
+fn alive(result: &Result) -> &'static str {
+    if result.is_alive { "yes" } else { "DEAD" }
+}

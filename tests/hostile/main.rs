@@ -17,7 +17,7 @@ use tests::runner;
 
 use hostile::attack::{Attack, attacks};
 use hostile::table::{self, Row};
-use hostile::trial::{self, Contestant};
+use hostile::trial;
 
 fn main() -> ExitCode {
     runner::exit(run())
@@ -39,9 +39,8 @@ fn run() -> Result<(), String> {
     println!("{}", table::head(wish.pgbouncer));
     let mut failed = Vec::new();
     for attack in &wanted {
-        let ours = trial::run(&place, &postgres, attack, Contestant::UnderTest);
-        let theirs =
-            wish.pgbouncer.then(|| trial::run(&place, &postgres, attack, Contestant::Other(Path::new(PGBOUNCER))));
+        let ours = trial::run(&place, &postgres, attack, None);
+        let theirs = wish.pgbouncer.then(|| trial::run(&place, &postgres, attack, Some(Path::new(PGBOUNCER))));
         let row = Row { name: attack.name, ours, theirs };
         println!("{}", table::line(&row));
         failed.extend(row.ours.complaint().map(|what| format!("{}: {what}", attack.name)));

@@ -19,13 +19,6 @@ use super::attack::Attack;
 use super::scene::{BYSTANDERS, Begun, STRANGER, Scene};
 use super::told::Told;
 
-/// Who is attacked.
-#[derive(Clone, Copy)]
-pub(crate) enum Contestant<'a> {
-    UnderTest,
-    Other(&'a Path),
-}
-
 /// What came of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Result {
@@ -60,8 +53,8 @@ impl Result {
     }
 }
 
-/// Makes the attack, again where only the bystander's wait was too long; the best.
-pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, attack: &Attack, whom: Contestant<'_>) -> Result {
+/// Makes the attack on the pooler under test, or on another, again where only the bystander's wait was too long; the best.
+pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, attack: &Attack, whom: Option<&Path>) -> Result {
     let mut best = once(place, postgres, attack, whom);
     for _ in 1..TRIES {
         if !best.is_only_late() {
@@ -75,7 +68,7 @@ pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, attack: &Attack, whom
     best
 }
 
-fn once(place: &Arc<Place>, postgres: &Postgres, attack: &Attack, whom: Contestant<'_>) -> Result {
+fn once(place: &Arc<Place>, postgres: &Postgres, attack: &Attack, whom: Option<&Path>) -> Result {
     let database = format!("hostile_{}", attack.name.replace("::", "_"));
     prepare(postgres, &database);
     let mut scene = Scene::new(place, postgres, database.clone(), ini(place, postgres, whom));
@@ -133,18 +126,18 @@ fn clear(postgres: &Postgres, database: &str) {
     });
 }
 
-fn ini(place: &Place, postgres: &Postgres, whom: Contestant<'_>) -> Ini {
+fn ini(place: &Place, postgres: &Postgres, whom: Option<&Path>) -> Ini {
     let line = format!("{BYSTANDERS} = host=127.0.0.1 port={} dbname={BYSTANDERS}", postgres.port());
     let ini = Ini::new(&line).secret(STRANGER, "").set("max_client_conn = 3000").set("default_pool_size = 5");
     let ini = if is_ours(place, whom) { ini.set("workers = 1") } else { ini };
     match whom {
-        Contestant::UnderTest => ini,
-        Contestant::Other(program) => ini.program(program),
+        None => ini,
+        Some(program) => ini.program(program),
     }
 }
 
-fn is_ours(place: &Place, whom: Contestant<'_>) -> bool {
-    matches!(whom, Contestant::UnderTest) && place.is_trunkline()
+fn is_ours(place: &Place, whom: Option<&Path>) -> bool {
+    whom.is_none() && place.is_trunkline()
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> String {

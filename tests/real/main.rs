@@ -16,6 +16,7 @@ mod drivers;
 mod files;
 mod habits;
 mod holes;
+mod hostile_quick;
 mod house;
 mod identity;
 mod inis;
@@ -51,6 +52,8 @@ mod tls;
 mod told;
 mod traffic;
 
+#[path = "../hostile/mod.rs"]
+mod hostile;
 #[path = "../soak/mod.rs"]
 mod soak;
 
@@ -412,6 +415,7 @@ fn list() -> Vec<Entry> {
         console::the_console_answers_nonsense,
     ];
     let alone = tests![Yes:
+        hostile_quick::quick_attacks_hurt_no_bystander,
         crowds::five_thousand_clients_share_ten_servers,
         crowds::a_row_of_64_mb_passes_in_flat_memory,
         crowds::ten_thousand_databases_are_read_in_a_second,

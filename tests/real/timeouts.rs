@@ -219,7 +219,7 @@ pub(crate) fn a_server_that_has_been_idle_is_checked_before_use(house: &House) {
     assert!(client.value("select last_value from checks").parse::<u32>().expect("a number") >= 3);
     // A server that fails the check is replaced, and the client does not notice.
     house.postgres.client("late_check").run("drop sequence checks");
-    house.postgres.query(&format!("select pg_terminate_backend({pid}, 10000)"));
+    house.postgres.terminate(&pid.to_string());
     assert_ne!(client.server_pid(), pid);
 }
 

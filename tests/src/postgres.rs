@@ -120,6 +120,16 @@ impl Postgres {
         self.query(sql).value()
     }
 
+    /// Ends a server, and waits until it has gone: only since PostgreSQL 14 does the function wait itself.
+    ///
+    /// # Panics
+    /// When there is none, or it does not go.
+    pub fn terminate(&self, pid: &str) {
+        assert_eq!(self.value(&format!("select pg_terminate_backend({pid})")), "t");
+        let left = format!("select count(*) from pg_stat_activity where pid = {pid}");
+        wait_until("the server has gone", LIMIT, || self.value(&left) == "0");
+    }
+
     /// Makes a database for one test, so that its servers can be told apart.
     pub fn database(&self, name: &str) {
         self.query(&format!("create database {name}"));

@@ -165,6 +165,7 @@ fn list() -> Vec<Entry> {
         postgres17::what_a_trigger_raises_at_login_is_told_in_its_words,
         postgres17::what_merge_returns_is_known,
         postgres18::a_client_may_ask_for_any_protocol,
+        postgres18::settings_of_a_startup_packet_are_in_the_greeting,
         postgres18::cancel_requests_of_any_length_hit_their_own_only,
         postgres18::a_server_that_asks_for_a_token_is_refused_by_name,
         linger::clients_in_a_loop_have_some_transactions_in_a_row,

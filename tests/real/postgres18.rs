@@ -44,6 +44,25 @@ pub(crate) fn a_client_may_ask_for_any_protocol(house: &House) {
     }
 }
 
+/// Version 18 reports `search_path`, 14 what transactions begin with.
+pub(crate) fn settings_of_a_startup_packet_are_in_the_greeting(house: &House) {
+    let pooler = house.pooler("greeted", &["pool_mode = transaction"]);
+    let greeting = |to, given: &[(&str, &str)]| {
+        let all = [&[("user", "u"), ("database", "greeted")], given].concat();
+        Client::try_login(to, &all).expect("let in").parameters
+    };
+    for given in [
+        &[][..],
+        &[("search_path", "tenant, public")],
+        &[("options", "-c search_path=tenant -c default_transaction_read_only=true")],
+    ] {
+        let [pooled, direct] = [pooler.address(), house.postgres.address()].map(|to| greeting(to, given));
+        for name in ["search_path", "default_transaction_read_only"] {
+            assert_eq!(pooled.get(name), direct.get(name), "{name} with {given:?}");
+        }
+    }
+}
+
 /// Keys of protocol 3.2 may be as long as 256 bytes.
 pub(crate) fn cancel_requests_of_any_length_hit_their_own_only(house: &House) {
     let pooler = house.pooler("keys", &["pool_mode = transaction"]);

@@ -4,6 +4,7 @@
 //! somebody with a wrong password, and a database that does not exist is told only to who has proved itself.
 //! Not here: how a proof goes (`protocol::client::login`), which limits there are (`lend`).
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use base::planted::{self, Planted};
 use config::Database;
 use pool::{Event, PoolKey};
 use protocol::cancel::{CancelKey, KEY_BYTES};
-use protocol::client::greeting::write_welcome;
+use protocol::client::greeting::{with_given, write_welcome};
 use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
 use protocol::fault::Fault;
 use protocol::vars::Vars;
@@ -457,7 +458,10 @@ impl<I: Io> Worker<I> {
         self.cancel_keys.insert(cancel_key, key);
         let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
         let notice = self.force.settings.login_notify_message.as_deref();
-        write_welcome(&mut out, &welcome.fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
+        let follows = !given.is_empty() && matches!(link, Link::None);
+        let fixed =
+            if follows { Cow::Owned(with_given(&welcome.fixed, &given)) } else { Cow::Borrowed(&*welcome.fixed) };
+        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
         let given = shared(given);
         let overrides = given.clone();

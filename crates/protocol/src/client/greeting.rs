@@ -3,7 +3,7 @@
 //! Always true: a packet is judged whole; nothing of it is remembered when it is refused.
 //! Not here: whether user and database exist, and how the user proves itself (`login`).
 
-use wire::backend::TxStatus;
+use wire::backend::{self, TxStatus};
 use wire::startup::{self, Startup, StartupFault};
 use wire::write;
 
@@ -266,6 +266,39 @@ pub fn write_welcome(
     write::ready_for_query(out, TxStatus::Idle);
 }
 
+/// What a client is told of parameters that follow nobody, `fixed`, with the values that its startup packet gave: a server of its own would
+/// report those. Only what PostgreSQL reports and a startup packet may set; a value is told as PostgreSQL spells it.
+#[must_use]
+pub fn with_given(fixed: &[u8], given: &Overrides) -> Vec<u8> {
+    let mut out = Vec::with_capacity(fixed.len());
+    let mut rest = fixed;
+    while let Some((size, body)) = frame(rest) {
+        match backend::parameter_status(body)
+            .filter(|(name, _)| rest[0] == backend::PARAMETER_STATUS && REPORTED.contains(name))
+        {
+            Some((name, old)) => {
+                let value = given.get(name).unwrap_or(old);
+                let value = if name == READ_ONLY { spelling::switch(value).unwrap_or(value) } else { value };
+                write::parameter_status(&mut out, name, value);
+            }
+            None => out.extend_from_slice(&rest[..size]),
+        }
+        rest = &rest[size..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The first message: how many bytes it has, and its body.
+fn frame(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let length = bytes.get(1..5)?.try_into().map(u32::from_be_bytes).ok()?;
+    let size = 1 + length as usize;
+    Some((size, bytes.get(5..size)?))
+}
+
+const READ_ONLY: &str = "default_transaction_read_only";
+/// What PostgreSQL reports of a session, a client may set, and is not always tracked: since 14, 16 and 18.
+const REPORTED: [&str; 3] = [READ_ONLY, "scram_iterations", "search_path"];
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 /// PgBouncer refuses longer ones.
@@ -369,6 +402,26 @@ mod tests {
         let expected: &[&[u8]] =
             &[b"R\0\0\0\x08\0\0\0\0", b"S\0\0\0\x11TimeZone\0UTC\0", b"K\0\0\0\x0c12345678", b"Z\0\0\0\x05I"];
         assert_eq!(out, expected.concat());
+    }
+
+    /// PostgreSQL 18 reports `search_path`.
+    #[test]
+    fn what_a_client_has_given_is_what_it_is_told() {
+        let (mut fixed, mut expected) = (b"R\0\0\0\x08\0\0\0\0".to_vec(), b"R\0\0\0\x08\0\0\0\0".to_vec());
+        let mut given = Overrides::default();
+        given.set("search_path", "tenant");
+        given.set("default_transaction_read_only", "true");
+        given.set("server_version", "1");
+        for (name, server, client) in [
+            ("search_path", "public", "tenant"),
+            ("server_version", "18.4", "18.4"),
+            ("default_transaction_read_only", "off", "on"),
+            ("scram_iterations", "4096", "4096"),
+        ] {
+            write::parameter_status(&mut fixed, name, server);
+            write::parameter_status(&mut expected, name, client);
+        }
+        assert_eq!(with_given(&fixed, &given), expected);
     }
 
     #[test]

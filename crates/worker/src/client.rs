@@ -19,7 +19,7 @@ use protocol::replication::Replication;
 use protocol::state::{Asking, Counting, Ear, Overrides, Traces};
 use protocol::vars::Vars;
 use reactor::tls::Security;
-use reactor::{Chunk, Conn, End, Io, Level, Peer, TimerId};
+use reactor::{Chunk, Conn, Io, Peer, TimerId};
 use serde::{Deserialize, Serialize};
 use wire::backend::TxStatus;
 use wire::frame::Part;
@@ -30,6 +30,7 @@ use crate::advance::are_asked_about;
 use crate::applicant::LoggingIn;
 use crate::claims::{Claimed, may_claim};
 use crate::console::ConsoleClient;
+use crate::flow::send_part;
 use crate::held::Held;
 use crate::letters::Waits;
 use crate::look::likeness;
@@ -577,27 +578,6 @@ impl<I: Io> Worker<I> {
     /// The longest message that is taken from a client, by its length word.
     pub(crate) fn message_bytes_max(&self) -> u32 {
         self.force.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
-    }
-
-    /// A client has closed its connection, or it broke.
-    pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
-        if let End::Insecure(why) = end {
-            let line = self.client_prefix(key);
-            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
-        }
-        if matches!(self.clients.get(key), Some(Client { stage: Stage::Cancelling(_), .. })) {
-            // It does not wait for its request to be done; the request goes its way.
-            self.drop_client(key, "cancel request");
-            return;
-        }
-        self.part_from_client(key, "client unexpected eof");
-    }
-}
-
-/// Sends a part of a chunk.
-pub(crate) fn send_part<I: Io>(io: &mut I, conn: Conn, chunk: &Chunk, range: std::ops::Range<usize>) {
-    if !range.is_empty() {
-        io.send(conn, chunk.part(range));
     }
 }
 

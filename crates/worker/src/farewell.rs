@@ -7,7 +7,7 @@
 use base::Key;
 use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
 use protocol::fault::Fault;
-use reactor::{Address, Close, Io, Level, Peer};
+use reactor::{Address, Close, End, Io, Level, Peer};
 use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage as ClientStage};
@@ -18,6 +18,20 @@ use crate::server::{Server, Stage};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
+    /// A client has closed its connection, or it broke.
+    pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
+        if let End::Insecure(why) = end {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
+        }
+        if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Cancelling(_), .. })) {
+            // It does not wait for its request to be done; the request goes its way.
+            self.drop_client(key, "cancel request");
+            return;
+        }
+        self.part_from_client(key, "client unexpected eof");
+    }
+
     /// Tells a client what went wrong and closes it.
     pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
         self.release_before_farewell(key);

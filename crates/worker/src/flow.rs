@@ -9,9 +9,34 @@ use pool::ServerKey;
 use reactor::{Chunk, Conn, Io, Receive};
 
 use crate::client::{Client, Link, Stage};
+use crate::server::Server;
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
+    /// Gives a part of what a server has said to its client.
+    pub(crate) fn give_client(&mut self, key: ServerKey, chunk: &Chunk, range: std::ops::Range<usize>) {
+        if !range.is_empty() {
+            self.give_client_whole(key, chunk.part(range));
+        }
+    }
+
+    /// The same of bytes of our own, in the place of what the server has said.
+    pub(crate) fn give_client_own(&mut self, key: ServerKey, bytes: Box<[u8]>) {
+        self.give_client_whole(key, Chunk::Own(bytes));
+    }
+
+    pub(crate) fn give_client_whole(&mut self, key: ServerKey, chunk: Chunk) {
+        let Some(client_key) = self.servers.get(key).and_then(Server::client) else { return };
+        let Some(client) = self.clients.get(client_key) else { return };
+        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        let is_linked = matches!(&client.stage, Stage::Ready(ready) if ready.has_loan_of(key));
+        assert!(is_linked, "an answer was to be given to a client that has another server");
+        let conn = client.conn;
+        let chunk = self.unpinned_for(conn, chunk);
+        self.io.send(conn, chunk);
+        self.mind_flow_to_client(client_key, key);
+    }
+
     /// Received bytes as they are kept for somebody who waits. A few are copied, so that nobody keeps a whole buffer for them;
     /// when few buffers are left all are, so that who waits takes nothing from who does not.
     pub(crate) fn unpinned(&self, chunk: Chunk) -> Chunk {
@@ -131,6 +156,13 @@ impl<I: Io> Worker<I> {
         if let Some(client) = self.servers.get(key).and_then(|server| server.client()) {
             self.resume_client(client);
         }
+    }
+}
+
+/// Sends a part of a chunk.
+pub(crate) fn send_part<I: Io>(io: &mut I, conn: Conn, chunk: &Chunk, range: std::ops::Range<usize>) {
+    if !range.is_empty() {
+        io.send(conn, chunk.part(range));
     }
 }
 

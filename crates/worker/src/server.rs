@@ -472,28 +472,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    pub(crate) fn give_client(&mut self, key: ServerKey, chunk: &Chunk, range: std::ops::Range<usize>) {
-        if !range.is_empty() {
-            self.give_client_whole(key, chunk.part(range));
-        }
-    }
-
-    pub(crate) fn give_client_own(&mut self, key: ServerKey, bytes: Box<[u8]>) {
-        self.give_client_whole(key, Chunk::Own(bytes));
-    }
-
-    fn give_client_whole(&mut self, key: ServerKey, chunk: Chunk) {
-        let Some(client_key) = self.servers.get(key).and_then(Server::client) else { return };
-        let Some(client) = self.clients.get(client_key) else { return };
-        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
-        let is_linked = matches!(&client.stage, crate::client::Stage::Ready(ready) if ready.has_loan_of(key));
-        assert!(is_linked, "an answer was to be given to a client that has another server");
-        let conn = client.conn;
-        let chunk = self.unpinned_for(conn, chunk);
-        self.io.send(conn, chunk);
-        self.mind_flow_to_client(client_key, key);
-    }
-
     /// Reads the small messages that concern us whole, whatever way they came.
     fn collect(&mut self, key: ServerKey, kind: u8, body: &[u8], is_last: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };

@@ -20,7 +20,8 @@ use wire::backend::{self, TxStatus};
 use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
 
-use crate::client::{Client, Fate, Ready, Stage, send_part};
+use crate::client::{Client, Fate, Ready, Stage};
+use crate::flow::send_part;
 use crate::look::without_statements;
 use crate::server::Server;
 use crate::turn::Worker;

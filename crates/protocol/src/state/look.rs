@@ -180,10 +180,9 @@ impl Look {
         part(!names.is_empty(), &CUSTOM.replace("NAMES", &names));
         let is_any = asked(Touches::ANY_SETTING);
         // What servers report matters also where it was set to what it was.
-        let is_one_by_one = |name: &&Box<str>| {
-            !is_any && ***name != *"default_transaction_read_only" && INDEPENDENT.contains(&&***name)
-        };
-        let asks_settings = is_any || !self.named.iter().all(|name| is_one_by_one(&name));
+        let is_one_by_one =
+            |name: &str| !is_any && name != "default_transaction_read_only" && INDEPENDENT.contains(&name);
+        let asks_settings = is_any || !self.named.iter().all(|name| is_one_by_one(name));
         if let Some(login) = self.login.as_ref().filter(|_| asks_settings) {
             let mut name = String::new();
             push_literal(&mut name, login);
@@ -191,7 +190,7 @@ impl Look {
             part(true, WITHOUT_ROLE);
         }
         part(asks_settings, SETTINGS);
-        let names = array(self.named.iter().filter(is_one_by_one));
+        let names = array(self.named.iter().filter(|name| is_one_by_one(name)));
         part(!names.is_empty(), &ONE_BY_ONE.replace("NAMES", &names));
         let known = self.known.iter().flat_map(Overrides::iter).filter(|(name, _)| !IDENTITY.contains(name));
         for (name, value) in known {

@@ -14,7 +14,7 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// PostgreSQL 18 fails with whatever comes behind a `FunctionCall` in a batch (`StartTransactionCommand: unexpected state STARTED`).
+/// PostgreSQL 18 fails with whatever comes behind a `Query` or a `FunctionCall` in a batch (`StartTransactionCommand: unexpected state STARTED`).
 pub(crate) fn a_server_that_was_told_a_function_call_in_a_batch_is_nobody_elses(house: &House) {
     let pooler = house.pooler("loss_function", &["pool_mode = transaction", "default_pool_size = 1"]);
     let (mut one, mut two) = (pooler.client("u", "loss_function"), pooler.client("u", "loss_function"));
@@ -24,6 +24,12 @@ pub(crate) fn a_server_that_was_told_a_function_call_in_a_batch_is_nobody_elses(
     let batch = [message::parse("", "select 1"), message::bind("", "", &[]), message::execute("", 0)].concat();
     one.peer.send(&[&batch[..], &message::frame(b'F', &call), &message::sync()].concat());
     for _ in ["the function", "the Sync"] {
+        assert!(one.answer().errors.is_empty());
+    }
+    assert_ne!(two.server_pid(), pid, "the same server");
+    let pid = two.server_pid();
+    one.peer.send(&[&batch[..], &message::query("select 2"), &message::sync()].concat());
+    for _ in ["the query", "the Sync"] {
         assert!(one.answer().errors.is_empty());
     }
     assert_ne!(two.server_pid(), pid, "the same server");
@@ -223,7 +229,7 @@ pub(crate) fn a_postgresql_that_crashes_and_returns_is_used_again(house: &House)
 }
 
 fn terminate(house: &House, pid: &str) {
-    assert_eq!(house.postgres.value(&format!("select pg_terminate_backend({pid}, 10000)")), "t");
+    house.postgres.terminate(&pid.to_string());
 }
 
 fn spawn(pooler: &Pooler, database: &str, sql: &str) -> Child {

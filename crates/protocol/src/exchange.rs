@@ -33,7 +33,7 @@ pub struct Exchange {
     /// Something has been said in answer to the oldest that is owed.
     has_begun: bool,
     count: Count,
-    /// A `FunctionCall` was sent in a batch of the extended protocol.
+    /// A `Query` or a `FunctionCall` was sent in a batch of the extended protocol.
     #[serde(default)]
     has_mixed: bool,
     /// How many Syncs were sent to be answered.
@@ -195,9 +195,15 @@ impl Exchange {
             frontend::COPY_DATA => {}
             _ if self.is_skipping => {}
             frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
-            frontend::QUERY => self.owed.push_back(Owed::Query),
+            frontend::QUERY => {
+                // Steps alone execute nothing, and a Query behind them harms nothing.
+                let executes = self.batch().any(|owed| matches!(owed, Owed::Batch { .. }));
+                self.has_mixed |= executes;
+                self.owed.push_back(Owed::Query);
+            }
             frontend::FUNCTION_CALL => {
-                self.has_mixed |= matches!(self.owed.back(), Some(Owed::Batch { .. } | Owed::Step(_)));
+                let is_behind = self.batch().next().is_some();
+                self.has_mixed |= is_behind;
                 self.owed.push_back(Owed::Function);
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
@@ -209,6 +215,11 @@ impl Exchange {
             _ => return Asked::Unexpected,
         }
         Asked::Forward
+    }
+
+    /// What the batch of the extended protocol that is not over yet owes, the newest first.
+    fn batch(&self) -> impl Iterator<Item = &Owed> {
+        self.owed.iter().rev().take_while(|owed| matches!(owed, Owed::Batch { .. } | Owed::Step(_)))
     }
 
     fn asked_in_copy(&mut self, kind: u8) -> Asked {
@@ -242,7 +253,7 @@ impl Exchange {
     }
 
     /// Whether a server may have another client, as far as what it was sent tells: not where [`Exchange::is_proven`] is false, nor where a
-    /// `FunctionCall` was sent in a batch of the extended protocol, without a Sync before it. What comes behind that fails in PostgreSQL 18
+    /// `Query` or a `FunctionCall` was sent in a batch of the extended protocol, without a Sync before it. What comes behind that fails in PostgreSQL 18
     /// (`StartTransactionCommand: unexpected state STARTED`), whoever says it.
     #[must_use]
     pub fn may_be_lent(&self) -> bool {

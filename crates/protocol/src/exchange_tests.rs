@@ -138,12 +138,20 @@ fn a_function_call_is_one_exchange() {
     ends(">F <E <ZI");
 }
 
-/// PostgreSQL 18 makes the next statement of its session fail then.
+/// PostgreSQL 18 makes the next statement of its session fail then. `h` is a step of ours.
 #[test]
-fn a_server_that_was_told_a_function_call_in_a_batch_is_not_lent() {
-    for (asked, may_be_lent) in [("F", true), ("PBESF", true), ("QF", true), ("PF", false), ("PBEFS", false)] {
+fn a_server_that_was_told_a_query_or_function_call_in_a_batch_is_not_lent() {
+    let functions = [("F", true), ("PBESF", true), ("QF", true), ("PF", false), ("PBEFS", false), ("hF", false)];
+    let queries =
+        [("Q", true), ("PBESQ", true), ("QQ", true), ("PBEQS", false), ("hQ", true), ("hhQhQ", true), ("PBEhQ", false)];
+    for (asked, may_be_lent) in functions.into_iter().chain(queries) {
         let mut exchange = Exchange::default();
-        asked.bytes().for_each(|kind| assert_eq!(exchange.asked(kind), Asked::Forward));
+        for kind in asked.bytes() {
+            match kind {
+                b'h' => exchange.asked_step(Step::Hidden),
+                _ => assert_eq!(exchange.asked(kind), Asked::Forward),
+            }
+        }
         assert_eq!(exchange.may_be_lent(), may_be_lent, "{asked}");
     }
 }

@@ -27,7 +27,7 @@ const CANCEL_TAKES_MAX: Duration = Duration::from_millis(100);
 /// Why a server is closed that may answer more than it was asked. See [`Exchange::is_proven`].
 pub(crate) const UNPROVEN: &str = "unproven after a failed COPY";
 /// Why one is closed with which PostgreSQL 18 would fail whatever comes next.
-const MIXED: &str = "FunctionCall in a batch of the extended protocol";
+const MIXED: &str = "Query or FunctionCall in a batch of the extended protocol";
 
 /// Why and since when a server is made clean.
 #[derive(Debug)]

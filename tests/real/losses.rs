@@ -229,7 +229,7 @@ pub(crate) fn a_postgresql_that_crashes_and_returns_is_used_again(house: &House)
 }
 
 fn terminate(house: &House, pid: &str) {
-    house.postgres.terminate(&pid.to_string());
+    house.postgres.terminate(pid);
 }
 
 fn spawn(pooler: &Pooler, database: &str, sql: &str) -> Child {

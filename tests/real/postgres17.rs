@@ -79,6 +79,26 @@ pub(crate) fn what_a_trigger_raises_at_login_is_told_in_its_words(house: &House)
     assert_eq!(pooler.client("u", "refused_at_login").value("select 1"), "1");
 }
 
+/// What a trigger has set at login is what each session begins with.
+pub(crate) fn what_a_trigger_sets_at_login_is_everybodys(house: &House) {
+    if house.is_older_than(VERSION, "triggers at login") {
+        return;
+    }
+    let ini = house.ini("set_at_login", &["pool_mode = transaction", "default_pool_size = 1"]);
+    house.postgres.client("set_at_login").run(
+        "create function greet() returns event_trigger language plpgsql as $$ begin
+             perform set_config('work_mem', '5MB', false); end $$;
+         create event trigger greet on login execute function greet()",
+    );
+    let pooler = house.start(&ini);
+    let (mut one, mut two) = (pooler.client("u", "set_at_login"), pooler.client("u", "set_at_login"));
+    for touching in ["do $$ begin end $$", "set work_mem to '6MB'", "discard all"] {
+        one.run(touching);
+        assert_eq!(two.value("show work_mem"), "5MB", "after {touching}");
+    }
+    assert_eq!(one.value("show work_mem"), "4MB");
+}
+
 /// A function in the list of what is returned does what it does, and follows its client.
 pub(crate) fn what_merge_returns_is_known(house: &House) {
     if house.is_older_than(VERSION, "MERGE ... RETURNING") {

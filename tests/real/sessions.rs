@@ -158,6 +158,46 @@ pub(crate) fn connect_query_runs_once_for_each_server(house: &House) {
     assert_eq!(pooler.client("u", "session_connect").value("show work_mem"), "5MB");
 }
 
+/// What `connect_query` sets and prepares is what each session begins with: nobody takes it for what somebody else has set.
+pub(crate) fn what_connect_query_sets_is_everybodys(house: &House) {
+    house.postgres.database("session_begun");
+    let query = "set work_mem to ''5MB''; set app.tenant to ''none''; set search_path to here;
+        prepare begun as select set_config(''app.tenant'', ''begun'', false)";
+    let line = format!("{} connect_query='{}'", house.line("session_begun"), query.replace('\n', " "));
+    let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 9"];
+    let pooler = house.start(&settings.iter().fold(Ini::new(&line), |ini, line| ini.set(line)));
+    let all = "select concat_ws(' ', current_setting('work_mem'), current_setting('app.tenant'), current_setting('search_path'))";
+    let (mut one, mut two) = (pooler.client("u", "session_begun"), pooler.client("u", "session_begun"));
+    let begun = "5MB none here";
+    for touching in [
+        "do $$ begin perform set_config('app.other', 'x', false); end $$",
+        "set work_mem to '6MB'",
+        "reset all",
+        "discard all",
+    ] {
+        one.run(touching);
+        assert_eq!(two.value(all), begun, "after {touching}");
+        assert_eq!(pooler.client("u", "session_begun").value(all), begun, "after {touching}");
+    }
+    // Who resets goes back to what PostgreSQL begins with, as where it had set that itself.
+    assert_eq!(one.value("show work_mem"), "4MB");
+    assert_eq!(one.query("execute begun").error().code, "26000");
+    assert_eq!(two.value("execute begun"), "begun");
+    assert_eq!(
+        (two.value(all), one.value("select coalesce(current_setting('app.tenant', true), '')")),
+        ("5MB begun here".into(), String::new())
+    );
+    // On another server, too, and where its client has begun with something of its own.
+    one.run("begin");
+    assert_eq!(two.value(all), "5MB begun here");
+    let own = [("user", "u"), ("database", "session_begun"), ("options", "-c work_mem=7MB")];
+    let mut third = Client::try_login(pooler.address(), &own).expect("it is let in");
+    assert_eq!(third.value(all), "7MB none here");
+    third.run("reset all");
+    assert_eq!(third.value("show work_mem"), "7MB");
+    one.run("rollback");
+}
+
 fn mode(pooler: &Pooler, database: &str, user: &str) -> (String, String) {
     let pool = pooler.pool(database, user);
     (pool["pool_mode"].clone(), pool["sv_active"].clone())

@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
         let Some(pool) = self.known_pool(&packed.name) else { return };
         let welcome = packed.welcome.map(|(fixed, vars)| {
             let vars = self.vars_of(&vars);
-            Rc::new(Welcome { fixed: fixed.0, vars: self.share_vars(vars) })
+            Rc::new(Welcome { fixed: fixed.0, vars: self.share_vars(vars), begun: shared(packed.begun) })
         });
         let key = |bytes: Vec<u8>| bytes.try_into().ok();
         let keys = packed

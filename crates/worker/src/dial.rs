@@ -12,10 +12,8 @@ use auth::{Password, Secret};
 use config::{Database, Host, LoadBalance};
 use pool::{ClientKey, Event, Failure, FailureKind, PoolKey, ServerKey};
 use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step as LoginStep};
-use protocol::state::Look;
 use protocol::vars::Vars;
 use reactor::{Address, Chunk, Conn, Io, Level, Receive};
-use route::Touches;
 use wire::{Step, write};
 
 use crate::letters::Shutdown;
@@ -287,17 +285,10 @@ impl<I: Io> Worker<I> {
         server.vars = vars.clone();
         server.cancel_key = arrival.key;
         let (pool, database) = (server.pool, server.database);
-        let welcome = Rc::new(Welcome { fixed, vars });
-        let is_shared = server.private.is_none();
+        server.welcome = Some(Rc::new(Welcome { fixed, vars, begun: None }));
         let takes_queries = server.private.as_ref().is_none_or(|private| private.takes_queries());
-        if let Some(private) = &mut server.private {
-            private.welcome = Some(welcome.clone());
-        }
         if let Some(place) = self.places.pool_mut(pool) {
             (place.salted, place.doubt) = (arrival.salted, Doubt::None);
-            if is_shared && place.welcome.is_none() {
-                place.welcome = Some(welcome);
-            }
         }
         let entry = self.places.databases[database as usize].entry.as_ref().filter(|_| takes_queries);
         let query = entry.and_then(|entry| entry.connect_query.clone());
@@ -310,43 +301,22 @@ impl<I: Io> Worker<I> {
                 write::query(&mut out, &query);
                 self.io.send(server.conn, out.into());
             }
-            None => self.ask_of_functions(key),
+            None => self.ask_at_first(key),
         }
     }
 
-    /// What the functions of a database may do is asked before the first client comes, if that matters there; then it does not wait.
-    fn ask_of_functions(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
-        if !follows || self.places.databases[server.database as usize].learned.knowledge().is_some() {
-            self.dialed(key);
-            return;
-        }
-        let mut look = Look::new(Touches::NOTHING, std::iter::empty());
-        look.add_functions();
-        server.stage = Stage::Introducing;
-        self.ask(key, look);
-    }
-
-    /// `connect_query` has been answered, or what the functions of its database may do.
-    pub(crate) fn introduced(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        if let Some(look) = server.look.take() {
-            // Where it cannot tell, the first client is told so.
-            self.learn(key, look.end().and_then(|seen| seen.knowledge));
-            self.dialed(key);
-        } else if server.exchange.may_end() {
-            self.ask_of_functions(key);
-        } else if server.exchange.owes_nothing() {
-            self.dial_failed(key, Failure::unreachable("exec_on_connect query failed"));
-        }
-    }
-
-    fn dialed(&mut self, key: ServerKey) {
+    /// A server is ready for its first client.
+    pub(crate) fn dialed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = Stage::Idle;
         server.heard = self.now;
         let (pool, is_shared) = (server.pool, server.private.is_none());
+        if let Some(place) = self.places.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
+            place.welcome = server.welcome.take();
+            if let Some(welcome) = place.welcome.as_mut().filter(|_| server.overrides.is_some()) {
+                Rc::make_mut(welcome).begun.clone_from(&server.overrides);
+            }
+        }
         self.disarm_server(key);
         self.tell_pools(Event::Ready { server: key });
         if is_shared && self.shutdown == Some(Shutdown::WaitForServers) {

@@ -28,6 +28,7 @@ mod flow;
 mod force;
 mod handover;
 mod held;
+mod introduction;
 mod judge;
 mod learned;
 mod lend;

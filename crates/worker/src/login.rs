@@ -24,6 +24,7 @@ use wire::{Scanner, Step as Found, frontend};
 use crate::applicant::{Proof, Waits};
 use crate::client::{Client, Link, Ready, Stage};
 use crate::console::CONSOLE;
+use crate::introduction::begun_with;
 use crate::letters::{Inquirer, ToControl};
 use crate::look::shared;
 use crate::places::{Doubt, PoolPlace, Welcome};
@@ -464,9 +465,12 @@ impl<I: Io> Worker<I> {
         write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
         let given = shared(given);
-        let overrides = given.clone();
-        let ready =
+        let overrides = if matches!(link, Link::None) { begun_with(&welcome.begun, &given) } else { given.clone() };
+        let mut ready =
             Ready { link, replication, given, overrides, placeholders, ..Ready::new(pool, user, vars, cancel_key) };
+        if ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
+            ready.traces.get_or_insert_default().begin_with_statements();
+        }
         let ready = Stage::Ready(ready);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
         client.answered = self.now;

@@ -104,6 +104,9 @@ pub struct PackedPool {
     pub(crate) stamp: String,
     /// What its clients are greeted with.
     pub(crate) welcome: Option<(Packed, PackedVars)>,
+    /// What their sessions begin with.
+    #[serde(default)]
+    pub(crate) begun: Overrides,
     /// That was said by servers that are to be replaced.
     #[serde(default)]
     pub(crate) is_welcome_old: bool,

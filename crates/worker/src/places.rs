@@ -12,6 +12,7 @@ use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, PinRules, Settings};
 use pool::PoolKey;
+use protocol::state::Overrides;
 use protocol::vars::Vars;
 
 use crate::beside::Beside;
@@ -123,13 +124,15 @@ pub(crate) struct PoolPlace {
     pub(crate) judged: Option<Arc<Secret>>,
 }
 
-/// What clients of a pool are greeted with.
-#[derive(Debug)]
+/// What clients of a pool are greeted with, and what their sessions begin with.
+#[derive(Clone, Debug)]
 pub(crate) struct Welcome {
     /// `AuthenticationOk` and the parameters that follow nobody.
     pub(crate) fixed: Vec<u8>,
     /// The tracked ones, as the server had them.
     pub(crate) vars: Rc<Vars>,
+    /// What `connect_query` or a trigger at login had set and prepared, where sessions follow clients.
+    pub(crate) begun: Option<Rc<Overrides>>,
 }
 
 impl PoolPlace {

@@ -5,7 +5,6 @@
 //! Not here: whether and when it may be dialed (`pool::private`), what is said on it (`protocol::exchange`).
 
 use std::borrow::Cow;
-use std::rc::Rc;
 use std::time::Duration;
 
 use base::planted::{self, Planted};
@@ -18,7 +17,6 @@ use wire::backend;
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::login::add_host;
-use crate::places::Welcome;
 use crate::server::Stage;
 use crate::turn::Worker;
 
@@ -29,8 +27,6 @@ pub(crate) struct Private {
     pub(crate) kind: Replication,
     /// What the client said, for the startup packet: there is no other way to tell a walsender.
     parameters: Vec<(Cow<'static, str>, Box<str>)>,
-    /// What the server told of itself, for its client.
-    pub(crate) welcome: Option<Rc<Welcome>>,
 }
 
 impl Private {
@@ -75,7 +71,7 @@ impl<I: Io> Worker<I> {
             let vars = login.request.vars.known(tracked);
             parameters.extend(vars.map(|(name, value)| (name.to_owned().into(), value.into())));
             parameters.extend(login.request.options.clone().map(|options| ("options".into(), options)));
-            Some(Private { client: client_key, kind, parameters, welcome: None })
+            Some(Private { client: client_key, kind, parameters })
         });
         let (Some(private), Some(server)) = (private, server) else {
             self.lose_server(key, CLIENT_GONE);
@@ -122,7 +118,7 @@ impl<I: Io> Worker<I> {
             self.want_private_again(client_key, Time(self.now.0.saturating_sub(waited.as_micros() as u64)));
             return;
         };
-        let welcome = server.private.as_ref().and_then(|private| private.welcome.clone());
+        let welcome = server.welcome.take();
         let is_there = match self.clients.get(client_key).map(|client| &client.stage) {
             Some(ClientStage::Login(login)) => login.pledged == Some(server_key),
             _ => false,

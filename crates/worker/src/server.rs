@@ -30,6 +30,7 @@ use crate::listen::has_ear;
 use crate::mend::Cleaning;
 use crate::numbers::Drawers;
 use crate::own_news::Withheld;
+use crate::places::Welcome;
 use crate::private::Private;
 use crate::statements::reworded_for;
 use crate::turn::Worker;
@@ -87,6 +88,8 @@ pub(crate) struct Server {
     pub(crate) look_in_advance: Option<Box<Look>>,
     /// Since its client has said something to it, it has been asked what its session has, though that is known.
     pub(crate) is_verified: bool,
+    /// What its login and `connect_query` have told, until it is ready for its first client.
+    pub(crate) welcome: Option<Rc<Welcome>>,
     /// Process id and secret, for cancel requests.
     pub(crate) cancel_key: Box<[u8]>,
     pub(crate) scanner: Scanner,
@@ -202,6 +205,7 @@ impl Server {
             look: None,
             look_in_advance: None,
             is_verified: false,
+            welcome: None,
             cancel_key: Box::default(),
             scanner: Scanner::default(),
             fate: Fate::Swallow,

@@ -92,6 +92,11 @@ impl Traces {
         Self { touched: Touches::ANYTHING, is_unread: true, prepared: Touches::ANYTHING, ..Self::default() }
     }
 
+    /// It begins with statements prepared by SQL that nobody has read: what one does is told when it is executed.
+    pub fn begin_with_statements(&mut self) {
+        self.prepared = Touches::ANYTHING;
+    }
+
     /// Whether it listens to anything through the session that listens for all.
     pub fn listen_elsewhere(&mut self, is_so: bool) {
         self.listens_elsewhere = is_so;

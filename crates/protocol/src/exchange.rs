@@ -33,7 +33,10 @@ pub struct Exchange {
     /// Something has been said in answer to the oldest that is owed.
     has_begun: bool,
     count: Count,
-    /// A `Query` or a `FunctionCall` was sent in a batch of the extended protocol.
+    /// An Execute was sent that no Sync follows.
+    #[serde(default)]
+    has_executed: bool,
+    /// A Query was sent behind such an Execute, or a `FunctionCall` in a batch of the extended protocol.
     #[serde(default)]
     has_mixed: bool,
     /// How many Syncs were sent to be answered.
@@ -159,6 +162,7 @@ impl Default for Exchange {
             stray_syncs: 0,
             has_begun: false,
             count: Count::Sure,
+            has_executed: false,
             has_mixed: false,
             syncs: 0,
             outcomes: VecDeque::new(),
@@ -183,7 +187,7 @@ impl Exchange {
         }
         match kind {
             frontend::SYNC => {
-                self.is_skipping = false;
+                (self.is_skipping, self.has_executed) = (false, false);
                 self.syncs += 1;
                 self.owed.push_back(Owed::Sync);
             }
@@ -196,17 +200,15 @@ impl Exchange {
             _ if self.is_skipping => {}
             frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
             frontend::QUERY => {
-                // Steps alone execute nothing, and a Query behind them harms nothing.
-                let executes = self.batch().any(|owed| matches!(owed, Owed::Batch { .. }));
-                self.has_mixed |= executes;
+                self.has_mixed |= self.has_executed;
                 self.owed.push_back(Owed::Query);
             }
             frontend::FUNCTION_CALL => {
-                let is_behind = self.batch().next().is_some();
-                self.has_mixed |= is_behind;
+                self.has_mixed |= matches!(self.owed.back(), Some(Owed::Batch { .. } | Owed::Step(_)));
                 self.owed.push_back(Owed::Function);
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
+                self.has_executed |= kind == frontend::EXECUTE;
                 match self.owed.back_mut() {
                     Some(Owed::Batch { answers }) => *answers += 1,
                     _ => self.owed.push_back(Owed::Batch { answers: 1 }),
@@ -215,11 +217,6 @@ impl Exchange {
             _ => return Asked::Unexpected,
         }
         Asked::Forward
-    }
-
-    /// What the batch of the extended protocol that is not over yet owes, the newest first.
-    fn batch(&self) -> impl Iterator<Item = &Owed> {
-        self.owed.iter().rev().take_while(|owed| matches!(owed, Owed::Batch { .. } | Owed::Step(_)))
     }
 
     fn asked_in_copy(&mut self, kind: u8) -> Asked {
@@ -253,7 +250,7 @@ impl Exchange {
     }
 
     /// Whether a server may have another client, as far as what it was sent tells: not where [`Exchange::is_proven`] is false, nor where a
-    /// `Query` or a `FunctionCall` was sent in a batch of the extended protocol, without a Sync before it. What comes behind that fails in PostgreSQL 18
+    /// Query was sent behind an Execute, or a `FunctionCall` in a batch, without a Sync between them. What comes behind that fails in PostgreSQL 18
     /// (`StartTransactionCommand: unexpected state STARTED`), whoever says it.
     #[must_use]
     pub fn may_be_lent(&self) -> bool {

@@ -198,6 +198,7 @@ fn list() -> Vec<Entry> {
         prepared::a_name_that_is_not_there_is_for_the_server_to_refuse,
         prepared::a_name_that_is_in_use_is_for_the_server_to_refuse,
         prepared::statements_without_a_name_keep_their_plan_if_that_is_wanted,
+        prepared::a_long_pipeline_is_answered_to_its_end,
         traffic::copy_of_200_mb_passes_both_ways,
         traffic::a_cursor_reads_100_000_rows_in_a_transaction,
         traffic::an_error_in_a_pipeline_skips_to_its_sync_and_no_further,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tests::client::{Answer, Client};
-use tests::message::{bind, execute, frame, parse, strings, sync};
+use tests::message::{self, bind, execute, frame, parse, strings, sync};
 use tests::pooler::{Ini, Pooler};
 use tests::program::{pgbench, run};
 
@@ -196,6 +196,34 @@ pub(crate) fn names_that_are_not_there_or_in_use_end_the_client(house: &House) {
     say(&mut eve, &[parse("a", "select * from nothing"), bind("", "a", &[]), execute("", 0), sync()]);
     assert!(eve.answer().errors.is_empty());
 }
+
+/// More than may wait for answers, sent before any is read: in one batch, whose answers PostgreSQL keeps to itself, and in many.
+pub(crate) fn a_long_pipeline_is_answered_to_its_end(house: &House) {
+    let pooler = house.pooler("prepared_long", &["default_pool_size = 1", "max_prepared_statements = 9"]);
+    let (mut ann, mut bob) = (pooler.client("u", "prepared_long"), pooler.client("u", "prepared_long"));
+    let close = |name: &str| frame(b'C', &[b"S", &strings(&[name])[..]].concat());
+    let mut batch: Vec<u8> = Vec::new();
+    for number in 0..LONG {
+        let name = format!("s{number}");
+        batch.extend([parse(&name, &format!("select {}", number % 12)), close(&name)].concat());
+    }
+    batch.extend(sync());
+    let queries: Vec<u8> = (0..LONG).flat_map(|number| message::query(&format!("select {number}"))).collect();
+    for _ in 0..2 {
+        ann.peer.send(&batch);
+        let tags: Vec<u8> = (0..2 * LONG).map(|_| ann.peer.frame_within(MINUTE).expect("an answer").tag).collect();
+        assert!(tags.chunks(2).all(|pair| pair == b"13"), "{tags:?}");
+        assert_eq!(ann.peer.frame_within(MINUTE).expect("its end").tag, b'Z');
+        ann.peer.send(&queries);
+        for number in 0..LONG {
+            assert_eq!(ann.answer().value(), number.to_string());
+        }
+        assert_eq!(bob.value("select 'bob'"), "bob");
+    }
+}
+
+/// Three times what may wait for answers.
+const LONG: usize = 3000;
 
 fn say(client: &mut Client, messages: &[Vec<u8>]) {
     client.peer.send(&messages.concat());

@@ -263,6 +263,19 @@ impl Exchange {
         self.is_skipping
     }
 
+    /// Whether so much is owed that the client is to wait for answers before it is heard again, see [`Exchange::has_room`]: some of what it
+    /// says sends nothing to the server, so that the server's not reading does not hold it back.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.owed.len() >= OWED_MAX && !self.is_copying_in
+    }
+
+    /// Whether a client that waited for answers is to be heard again.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.owed.len() <= OWED_MAX / 2
+    }
+
     /// A number that is the same for two messages if an error in the first makes the server skip the second.
     #[must_use]
     pub fn epoch(&self) -> u64 {
@@ -669,3 +682,6 @@ impl Exchange {
 #[cfg(test)]
 #[path = "exchange_tests.rs"]
 mod tests;
+
+/// So many messages may wait for answers: what is looked up among them takes microseconds, and no client gets further by more.
+const OWED_MAX: usize = 1024;

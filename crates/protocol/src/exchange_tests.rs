@@ -138,6 +138,29 @@ fn a_function_call_is_one_exchange() {
     ends(">F <E <ZI");
 }
 
+/// A client is not heard while so much is owed; what only waits for its COPY to go on is.
+#[test]
+fn what_is_owed_has_a_limit() {
+    let mut exchange = Exchange::default();
+    let mut asked = 0;
+    while !exchange.is_full() {
+        exchange.asked_step(Step::Hidden);
+        asked += 1;
+        assert!(asked <= 1024 && !exchange.has_outcome());
+    }
+    while !exchange.has_room() {
+        assert_eq!(exchange.answered(b'3', b""), Ok(Answered::Hidden));
+        asked -= 1;
+    }
+    assert!(asked > 0 && !exchange.is_full());
+    let mut copying = Exchange::default();
+    copying.asked(b'Q');
+    (0..2000).for_each(|_| drop(copying.asked(b'S')));
+    assert!(copying.is_full());
+    assert_eq!(copying.answered(b'G', b""), Ok(Answered::Forward));
+    assert!(!copying.is_full() && copying.has_room());
+}
+
 /// PostgreSQL 18 makes the next statement of its session fail then. `h` is a step of ours.
 #[test]
 fn a_server_that_was_told_a_query_or_function_call_in_a_batch_is_not_lent() {

@@ -446,7 +446,7 @@ impl<I: Io> Worker<I> {
         let mut fault = None;
         let mut leaves = false;
         let mut instead: Option<Vec<u8>> = None;
-        while at < bytes.len() {
+        while at < bytes.len() && (ready.scanner.is_in_body() || !server.exchange.is_full()) {
             let piece = match ready.scanner.next(bytes, at, length_max) {
                 Step::Piece(piece) => piece,
                 Step::More => {
@@ -545,7 +545,12 @@ impl<I: Io> Worker<I> {
             }
             at = piece.range.end;
         }
-        let end = if fault.is_some() || leaves || instead.is_some() { at } else { bytes.len() };
+        let is_full = server.exchange.is_full();
+        let is_cut = is_full && at < bytes.len();
+        let end = if fault.is_some() || leaves || instead.is_some() || is_cut { at } else { bytes.len() };
+        if is_cut {
+            ready.held.get_or_insert_default().push_front(chunk.part(at..bytes.len()));
+        }
         following.end_of_chunk(ready, bytes);
         totals.add_statements(following.tally);
         let conn = server.conn;
@@ -559,6 +564,9 @@ impl<I: Io> Worker<I> {
         }
         if asks_in_advance {
             self.ask_in_advance(server_key, key);
+        }
+        if is_full {
+            self.wait_for_answers(server_key);
         }
         self.give_due(server_key);
         if let Some(fault) = fault {

@@ -7,6 +7,7 @@ use base::Key;
 use base::planted::{self, Planted};
 use pool::ServerKey;
 use reactor::{Chunk, Conn, Io, Receive};
+use wire::{frontend, write};
 
 use crate::client::{Client, Link, Stage};
 use crate::server::Server;
@@ -78,6 +79,30 @@ impl<I: Io> Worker<I> {
             {
                 self.io.pause(row.conn);
             }
+        }
+    }
+
+    /// A server owes its client so many answers that the client is not heard before it has given some. It keeps those in a batch to itself until it is told to
+    /// flush them.
+    pub(crate) fn wait_for_answers(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.is_full = true;
+        if server.exchange.wants_sync() {
+            let mut out = Vec::new();
+            write::bare(&mut out, frontend::FLUSH);
+            self.io.send(server.conn, out.into());
+        }
+    }
+
+    /// A server may have given enough of them.
+    pub(crate) fn hear_again(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key).filter(|server| server.is_full && server.exchange.has_room())
+        else {
+            return;
+        };
+        server.is_full = false;
+        if let Some(client) = server.client() {
+            self.forward_held(client);
         }
     }
 

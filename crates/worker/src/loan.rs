@@ -100,6 +100,7 @@ impl<I: Io> Worker<I> {
         let totals = &mut self.places.databases[server.database as usize].totals;
         totals.server_assignment_count += 1;
         server.linger = Linger::default();
+        server.is_full = false;
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
         ready.unnamed.begin_loan();
@@ -244,7 +245,8 @@ impl<I: Io> Worker<I> {
         // A cancel request that is still on its way must not meet the client's next query.
         let is_aimed_at =
             server.cancels_sent > 0 && server.exchange.owes_nothing() && !planted::is(Planted::CancelMeetsNextQuery);
-        let is_free = server.look.is_none() && server.look_in_advance.is_none() && !server.again.is_refused();
+        let is_asked = server.look.is_some() || server.look_in_advance.is_some();
+        let is_free = !is_asked && !server.again.is_refused() && !server.is_full;
         matches!(server.stage, Stage::Lent { catching_up: None, .. }) && is_free && !is_aimed_at
     }
 

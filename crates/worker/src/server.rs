@@ -97,6 +97,8 @@ pub(crate) struct Server {
     /// A small message that came in parts.
     pub(crate) collected: Vec<u8>,
     pub(crate) is_paused: bool,
+    /// It owes so many answers that its client waits for some before it is heard again.
+    pub(crate) is_full: bool,
     /// What it has said and its client is not given yet.
     pub(crate) withheld: Option<Box<Withheld>>,
     /// Its client is given that now.
@@ -211,6 +213,7 @@ impl Server {
             fate: Fate::Swallow,
             collected: Vec::new(),
             is_paused: false,
+            is_full: false,
             withheld: None,
             is_released: false,
             has_taken_leave: false,
@@ -268,8 +271,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Looks at each message from `at` on, and sends the client its part.
+    /// Looks at each message from `from` on, and sends the client its part.
     pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
+        self.read_answers(key, chunk, from);
+        self.hear_again(key);
+    }
+
+    fn read_answers(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
         let (mut start, mut at) = (from, from);
         let end = chunk.len();
         while at < end {

@@ -172,6 +172,7 @@ fn list() -> Vec<Entry> {
         linger::clients_in_a_loop_have_some_transactions_in_a_row,
         state::who_has_never_set_something_prefers_a_server_that_never_had_it,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
+        state::what_is_known_wrongly_is_told_where_that_is_wanted,
         meaning::what_a_transaction_reads_otherwise_is_not_shared,
         meaning::tenants_by_a_local_path_have_statements_of_their_own,
         meaning::a_literal_means_what_it_meant_when_it_was_prepared,

@@ -9,6 +9,7 @@ use tests::message::{bind, execute, parse, sync};
 use tests::pooler::Pooler;
 use tests::wait::wait_until;
 
+use crate::alike::verified;
 use crate::house::House;
 
 /// A pooler of a database with so many servers.
@@ -633,4 +634,25 @@ pub(crate) fn no_tenant_reads_what_is_another_ones(house: &House) {
             });
         }
     });
+}
+
+/// What differs is told and counted, and what the server has told counts. What is known of a function is believed for half a minute, and this one is made anew by
+/// somebody whom the pooler does not see.
+pub(crate) fn what_is_known_wrongly_is_told_where_that_is_wanted(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "session_verify = 1"];
+    let pooler = house.pooler("state_verified", &settings);
+    let make = |body: &str| {
+        let text = format!("create or replace function f() returns text language sql as $$ {body} $$");
+        house.postgres.client("state_verified").run(&text);
+    };
+    make("select 'nothing'::text");
+    let (mut one, mut two) = (pooler.client("u", "state_verified"), pooler.client("u", "state_verified"));
+    assert_eq!(one.value("select f()"), "nothing");
+    assert_eq!(verified(&pooler)[1], 0);
+    make("select set_config('work_mem', '5MB', false)");
+    assert_eq!(one.value("select f()"), "5MB");
+    pooler.await_log("session differs from what was known of it: setting \"work_mem\" (session_verify), server S-");
+    assert_eq!(verified(&pooler)[1], 1);
+    assert_eq!((two.value("show work_mem"), one.value("show work_mem")), ("4MB".into(), "5MB".into()));
+    assert_eq!(verified(&pooler)[1], 1);
 }

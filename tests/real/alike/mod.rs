@@ -47,7 +47,7 @@ pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
 }
 
 /// How often what was known of sessions was compared with what servers told, and how often they differed.
-fn verified(pooler: &Pooler) -> [u64; 2] {
+pub(crate) fn verified(pooler: &Pooler) -> [u64; 2] {
     let answer = pooler.console("SHOW LISTS");
     let items = |list: &str| {
         let row = answer.rows.iter().find(|row| row[0].as_deref() == Some(list)).expect("the console shows it");

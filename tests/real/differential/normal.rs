@@ -5,7 +5,8 @@
 //! 3. Errors about a prepared statement name it as the server knows it.
 //! 4. In an aborted transaction a statement that may not be there is refused as one of three: the transaction is aborted (25P02),
 //!    there is no such statement (26000), or the values do not fit it. The pooler sends a Parse before a Bind of what it is not sure of.
-//! 5. When what comes: only the order counts. A client that waits is given as many messages as PostgreSQL sent it.
+//! 5. A parameter that is told once more though it is what it was, by PostgreSQL before 14 (left out in `play`).
+//! 6. When what comes: only the order counts. A client that waits is given as many messages as PostgreSQL sent it.
 //!
 //! Always true: two messages that are equal here are equal byte by byte but for the above. Numbers of tables need no
 //! exception: all databases are copies of one template.

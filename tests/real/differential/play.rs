@@ -60,6 +60,8 @@ pub(super) struct Line {
     pub(super) database: String,
     /// How long a message may take.
     pub(super) patience: Duration,
+    /// PostgreSQL before 14 tells a parameter that was set or taken back also where it is what it was. Whether it is told once more is not compared there.
+    pub(super) tells_again: bool,
 }
 
 impl Transcript {
@@ -110,6 +112,9 @@ struct Talk {
     pen: Pen,
     peer: Peer,
     patience: Duration,
+    tells_again: bool,
+    /// The parameters as they were told last.
+    told: BTreeMap<String, String>,
     rest: Rest,
     transcript: Transcript,
 }
@@ -123,6 +128,8 @@ impl Talk {
             pen: Pen::Inline(writer),
             peer,
             patience: line.patience,
+            tells_again: line.tells_again,
+            told: BTreeMap::new(),
             rest: Rest::default(),
             transcript: Transcript::default(),
         };
@@ -144,7 +151,10 @@ impl Talk {
                         talk.transcript.welcome.insert(name.clone(), value.clone());
                     }
                 }
-                b'Z' => return Ok(talk),
+                b'Z' => {
+                    talk.told.clone_from(&talk.transcript.welcome);
+                    return Ok(talk);
+                }
                 b'R' | b'K' => {}
                 _ => return Err(format!("in the login: {}", list(&[frame]))),
             }
@@ -177,8 +187,20 @@ impl Talk {
     fn hear(&mut self) -> Result<(), Lost> {
         let frame = self.peer.frame_within(self.patience)?;
         self.rest.hears(frame.tag, &frame.body);
-        self.transcript.frames.push(frame);
+        if !self.is_told_again(&frame) {
+            self.transcript.frames.push(frame);
+        }
         Ok(())
+    }
+
+    fn is_told_again(&mut self, frame: &Frame) -> bool {
+        if !self.tells_again || frame.tag != b'S' {
+            return false;
+        }
+        match <[String; 2]>::try_from(message::read_strings(&frame.body, 2).0) {
+            Ok([name, value]) => self.told.insert(name, value.clone()) == Some(value),
+            Err(_) => false,
+        }
     }
 
     fn leave(&mut self, ending: Ending) {

@@ -21,6 +21,7 @@ use crate::house::House;
 pub(super) struct Stage {
     poolers: Vec<(&'static str, Pooler)>,
     postgres: SocketAddr,
+    major: u32,
 }
 
 /// Databases in which one performance after another takes place.
@@ -69,7 +70,8 @@ impl Stage {
             let ini = ini.set(&format!("reuse_unnamed_statements = {}", u8::from(kernel == KERNELS[1])));
             (kernel, house.start(&ini))
         };
-        Self { poolers: KERNELS.into_iter().map(start).collect(), postgres: house.postgres.address() }
+        let (postgres, major) = (house.postgres.address(), house.postgres.major());
+        Self { poolers: KERNELS.into_iter().map(start).collect(), postgres, major }
     }
 
     /// A lane, with its own clients for the scenery.
@@ -103,11 +105,14 @@ impl Lane<'_> {
     pub(super) fn directly(&mut self, programs: &[Program]) -> Result<Vec<Transcript>, String> {
         self.sweep();
         set_scene(&mut self.direct);
-        let line =
-            Line { address: self.stage.postgres, database: format!("direct{}", self.number), patience: PATIENCE };
+        let line = self.line(self.stage.postgres, format!("direct{}", self.number), PATIENCE);
         let mut played: Vec<_> = all(&line, programs, |_| Pace::Rules).into_iter().collect::<Result<_, _>>()?;
         see_scene(&mut self.direct, &mut played);
         Ok(played)
+    }
+
+    fn line(&self, address: SocketAddr, database: String, patience: Duration) -> Line {
+        Line { address, database, patience, tells_again: self.stage.major < 14 }
     }
 
     fn sweep(&mut self) {
@@ -130,7 +135,7 @@ impl Lane<'_> {
     ) -> Vec<Transcript> {
         set_scene(&mut self.pooled);
         let address = self.stage.poolers[way.pooler].1.address();
-        let line = Line { address, database: format!("{}{}", way.pool, self.number), patience: self.patience };
+        let line = self.line(address, format!("{}{}", way.pool, self.number), self.patience);
         let played = std::thread::scope(|scope| {
             if let (Some(seed), Some(program)) = (rude, programs.first()) {
                 let (line, confinement) = (&line, program.confinement);

@@ -74,6 +74,26 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
     assert!(!pooler.log().contains("keeps its server"), "{}", pooler.log());
 }
 
+/// A server that was left while it prepared a statement in vain was closed, though nothing was wrong with it.
+pub(crate) fn a_server_that_cannot_prepare_what_its_client_had_is_as_good_for_the_next(house: &House) {
+    let pooler = house.pooler("carried_left", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut direct = house.postgres.client("carried_left");
+    direct.run("create table t (a int); alter table t owner to u");
+    let (mut one, mut two) = (pooler.client("u", "carried_left"), pooler.client("u", "carried_left"));
+    one.run("prepare s as select a from t");
+    let names = "select count(*) from pg_prepared_statements where from_sql";
+    let (pid, count) = (two.value("select pg_backend_pid()"), two.value(names));
+    direct.run("begin; lock table t");
+    one.ask("select 1");
+    house.postgres.await_running("carried_left", "prepare s as");
+    drop(one);
+    pooler.await_log("client unexpected eof");
+    direct.run("alter table t rename to elsewhere; commit");
+    assert_eq!((two.value("select pg_backend_pid()"), two.value(names)), (pid, count));
+    pooler.await_log("cannot prepare statement \"s\" of its client here: relation \"t\" does not exist");
+    assert!(!pooler.log().contains("made clean"), "{}", pooler.log());
+}
+
 /// A table may change its shape while its statements are prepared on many servers: nobody is told that their plans are out of date.
 pub(crate) fn plans_that_are_out_of_date_are_made_anew(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 9"];

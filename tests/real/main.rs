@@ -126,6 +126,7 @@ fn list() -> Vec<Entry> {
         databases::who_uses_a_database_keeps_its_server,
         databases::a_database_that_is_made_again_is_another_one,
         carried::statements_prepared_by_sql_follow_their_client,
+        carried::a_server_that_cannot_prepare_what_its_client_had_is_as_good_for_the_next,
         carried::plans_that_are_out_of_date_are_made_anew,
         carried::a_statement_that_is_shared_means_the_same_to_all_who_share_it,
         carried::what_the_protocol_has_prepared_may_be_dropped_by_sql,

@@ -21,7 +21,7 @@ use wire::write;
 use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::look::{DISCARD_ALL, likeness};
-use crate::mend::unfit;
+use crate::mend::{NOT_TAKEN_OVER, TOLD_CANCELLED, unfit};
 use crate::numbers::{DISCARD_SEQUENCES, Drawers};
 use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
@@ -407,7 +407,7 @@ impl<I: Io> Worker<I> {
     /// What a server was told along with a request was cancelled, and the request with it: its client is told so in the server's words.
     fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey, message: &str) {
         self.uncount(server);
-        self.lose_server(server, "what it was told has been cancelled");
+        self.lose_server(server, TOLD_CANCELLED);
         let Some(client) = self.clients.get(client_key) else { return };
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");
@@ -420,7 +420,13 @@ impl<I: Io> Worker<I> {
     /// does not have it here, but all else.
     pub(crate) fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
         let Some(server) = self.servers.get_mut(key) else { return false };
-        if !matches!(server.stage, Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. }) || notice.is_fatal() {
+        let catching_up = match &server.stage {
+            Stage::Lent { catching_up, .. } => *catching_up,
+            // Its client has left meanwhile; for others the server is as good as before.
+            Stage::Cleaning(cleaning) => cleaning.catching_up(),
+            _ => None,
+        };
+        if !matches!(catching_up, Some(CatchingUp::Before(_))) || notice.is_fatal() {
             return false;
         }
         let place = server.preparing.len().checked_sub(server.exchange.ours());
@@ -468,7 +474,7 @@ impl<I: Io> Worker<I> {
             }
             Stage::Lent { client, catching_up: Some(_) } if !planted::is(Planted::FailedSetIgnored) => {
                 self.uncount(key);
-                self.lose_server(key, "invalid server parameter");
+                self.lose_server(key, NOT_TAKEN_OVER);
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
             // What would have told what its client has kept, if that had not left.
@@ -476,7 +482,7 @@ impl<I: Io> Worker<I> {
             Stage::Cleaning(ref cleaning) => {
                 let line = self.server_prefix(key);
                 self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));
-                let why = cleaning.failure();
+                let why = cleaning.failure(notice.sqlstate == QUERY_CANCELED);
                 self.lose_server(key, why);
             }
             // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.

@@ -14,7 +14,7 @@ use reactor::Io;
 use wire::write;
 
 use crate::look::DISCARD_ALL;
-use crate::server::Stage;
+use crate::server::{CatchingUp, Stage};
 use crate::turn::Worker;
 
 /// How long a query that nobody waits for may outlive the first cancel request before it gets another; doubled each time.
@@ -26,6 +26,10 @@ const CANCEL_TAKES_MAX: Duration = Duration::from_millis(100);
 
 /// Why a server is closed that may answer more than it was asked. See [`Exchange::is_proven`].
 pub(crate) const UNPROVEN: &str = "unproven after a failed COPY";
+/// Why one is closed that does not take what its client has set.
+pub(crate) const NOT_TAKEN_OVER: &str = "invalid server parameter";
+/// Why one is closed of which nobody knows whether it has taken it.
+pub(crate) const TOLD_CANCELLED: &str = "what it was told has been cancelled";
 /// Why one is closed with which PostgreSQL 18 would fail whatever comes next.
 const MIXED: &str = "Query or FunctionCall in a batch of the extended protocol";
 
@@ -38,6 +42,8 @@ pub(crate) struct Cleaning {
     cancel_pause: Duration,
     /// Its query ran into `query_timeout`: the server has been waited for long enough.
     is_hurried: bool,
+    /// What it was being told when its client left it.
+    told: Option<CatchingUp>,
     kind: Kind,
 }
 
@@ -57,7 +63,7 @@ enum Kind {
 
 impl Cleaning {
     fn new(since: Time, kind: Kind) -> Self {
-        Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, is_hurried: false, kind }
+        Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, is_hurried: false, told: None, kind }
     }
 
     /// When the server is closed if it is not clean by then.
@@ -70,9 +76,21 @@ impl Cleaning {
         if self.is_hurried { "it does not answer a cancel request after query_timeout" } else { "server_mend_timeout" }
     }
 
-    /// Why it is closed when what we asked for that fails.
-    pub(crate) fn failure(&self) -> &'static str {
+    /// What its client had it told, if it has not answered all of that yet.
+    pub(crate) fn catching_up(&self) -> Option<CatchingUp> {
+        self.told.filter(|_| matches!(&self.kind, Kind::Mend(mend) if mend.is_draining()))
+    }
+
+    /// Why it is closed when what we have asked fails, or `is_cancelled`.
+    pub(crate) fn failure(&self, is_cancelled: bool) -> &'static str {
         match self.kind {
+            _ if self.catching_up().is_some() => {
+                if is_cancelled {
+                    TOLD_CANCELLED
+                } else {
+                    NOT_TAKEN_OVER
+                }
+            }
             Kind::Reset => "reset query failed",
             Kind::Check => "test query failed",
             Kind::Look | Kind::Mend(_) | Kind::AwaitCancels => "could not be made clean",
@@ -143,7 +161,11 @@ impl<I: Io> Worker<I> {
         } else {
             Mend::begin(&mut server.exchange, is_torn, reset, &mut out)
         };
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Mend(mend)));
+        let told = match server.stage {
+            Stage::Lent { catching_up, .. } => catching_up,
+            _ => None,
+        };
+        server.stage = Stage::Cleaning(Cleaning { told, ..Cleaning::new(self.now, Kind::Mend(mend)) });
         server.query_since = None;
         server.xact_since = None;
         if !out.is_empty() {

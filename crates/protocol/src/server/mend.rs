@@ -61,6 +61,12 @@ impl Mend {
         }
     }
 
+    /// Whether it still answers what it was asked before its client left it.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.stage == Stage::Draining
+    }
+
     /// The server has said something, which the exchange has counted. What is to be sent next is appended to `out`.
     pub fn go_on(&mut self, exchange: &mut Exchange, out: &mut Vec<u8>) -> Progress {
         if exchange.is_beyond_proof() {

@@ -99,6 +99,35 @@ pub(crate) fn the_query_of_a_killed_client_is_cancelled_within_a_second(house: &
     assert!(house.postgres.servers("loss_killed") <= 1);
 }
 
+/// Such a server cannot be used again, and was closed at once: PostgreSQL went on with the query, which no limit counted any more.
+pub(crate) fn the_query_of_a_client_that_leaves_in_the_middle_of_a_message_is_cancelled(house: &House) {
+    let pooler = house.pooler("loss_torn", &["default_pool_size = 1", "server_mend_timeout = 60"]);
+    let sleep = "select pg_sleep(60)";
+    let batch = [message::parse("", sleep), message::bind("", "", &[]), message::execute("", 0)].concat();
+    for asked in [message::query(sleep), batch] {
+        let mut client = pooler.client("u", "loss_torn");
+        client.peer.send(&[&asked[..], &message::query("select 2")[..7]].concat());
+        leaves_no_query(house, &pooler, client, "loss_torn");
+    }
+}
+
+/// The same, for another reason.
+pub(crate) fn the_query_of_a_client_whose_server_cannot_be_discarded_is_cancelled(house: &House) {
+    let pooler = house.pooler("loss_library", &["default_pool_size = 1", "server_mend_timeout = 60"]);
+    let mut client = pooler.client("u", "loss_library");
+    client.run("load 'plpgsql'");
+    client.ask("select pg_sleep(60)");
+    leaves_no_query(house, &pooler, client, "loss_library");
+}
+
+/// A client leaves while its query runs: that ends long before it is done, and the next client gets another server.
+fn leaves_no_query(house: &House, pooler: &Pooler, client: Client, database: &str) {
+    let pid = house.postgres.await_running(database, "pg_sleep");
+    drop(client);
+    assert_ne!(pooler.client("u", database).server_pid(), pid);
+    house.postgres.await_servers(database, 1);
+}
+
 pub(crate) fn the_transaction_of_a_killed_client_is_rolled_back(house: &House) {
     let pooler = house.pooler("loss_locks", &["default_pool_size = 2"]);
     let mut other = pooler.client("u", "loss_locks");

@@ -273,6 +273,8 @@ fn list() -> Vec<Entry> {
         losses::a_server_terminated_in_a_transaction_ends_its_client,
         losses::a_server_terminated_while_running_ends_its_client_with_its_words,
         losses::the_query_of_a_killed_client_is_cancelled_within_a_second,
+        losses::the_query_of_a_client_that_leaves_in_the_middle_of_a_message_is_cancelled,
+        losses::the_query_of_a_client_whose_server_cannot_be_discarded_is_cancelled,
         losses::the_transaction_of_a_killed_client_is_rolled_back,
         losses::many_killed_clients_leave_no_server_behind,
         losses::too_many_connections_are_told_in_the_servers_words,

@@ -229,6 +229,18 @@ impl Exchange {
         Asked::Forward
     }
 
+    /// The client has left in the middle of the message of this kind, which it has sent last: nothing is owed for it, and nothing can be sent
+    /// behind it, as behind a batch that gets no Sync.
+    pub fn torn(&mut self, kind: u8) {
+        match (kind, self.owed.back_mut()) {
+            // What they belong to has come whole.
+            (frontend::COPY_DATA | frontend::COPY_FAIL, _) | (_, None) => {}
+            (_, Some(Owed::Batch { answers })) => *answers = answers.saturating_sub(1),
+            (_, Some(_)) => drop(self.owed.pop_back()),
+        }
+        self.owed.push_back(Owed::Batch { answers: 0 });
+    }
+
     /// A message of the extended protocol that is a step. Only where steps may be taken, see [`Exchange::may_step`].
     pub fn asked_step(&mut self, step: Step) {
         debug_assert!(self.may_step(), "a step that nobody can follow");

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 /// Plays a conversation: `>` and the kinds that the client sends, `<` and those that the server sends (`Z` with its status
-/// in the next character), `!` before a message that must be a surprise. Returns the exchange as it stands then.
+/// in the next character), `!` before a message that must be a surprise, `~` before one of which the client sends a part and leaves. Returns the exchange as it stands then.
 fn play(story: &str) -> Exchange {
     let mut exchange = Exchange::default();
     for line in story.split_whitespace() {
@@ -13,6 +13,10 @@ fn play(story: &str) -> Exchange {
         while let Some(kind) = kinds.next() {
             match side {
                 ">" => assert_eq!(exchange.asked(kind), Asked::Forward, "{line} in {story}"),
+                "~" => {
+                    assert_eq!(exchange.asked(kind), Asked::Forward, "{line} in {story}");
+                    exchange.torn(kind);
+                }
                 "-" => assert_eq!(exchange.asked(kind), Asked::Drop, "{line} in {story}"),
                 "?" => assert_eq!(exchange.asked(kind), Asked::Unexpected, "{line} in {story}"),
                 "<" | "!" => {
@@ -55,6 +59,21 @@ fn an_open_transaction_keeps_the_loan() {
     goes_on(">PBES <12C <ZT");
     goes_on(">Q <C <ZT >PBES <12E <ZE");
     ends(">Q <C <ZT >Q <E <ZE >Q <C <ZI");
+}
+
+/// A server whose client has left in the middle of a message was closed at once, and PostgreSQL went on with what had come before.
+#[test]
+fn a_client_that_leaves_in_the_middle_of_a_message_leaves_what_it_has_asked_before() {
+    for story in [">Q ~Q", ">PBE ~P", ">PBES <12 ~B", ">Q ~d", ">Q <G ~f", ">QPBES <TDC <ZT ~Q", ">FQ <V <ZI ~E"] {
+        assert!(play(story).is_running(), "{story}");
+    }
+    for story in
+        ["~Q", ">Q <C <ZT ~Q", ">PBE <12C ~B", ">PBES <12E ~B <ZI", ">Q ~Q <TDC <ZI", ">PBE ~P <12E", ">Q ~d <E <ZI"]
+    {
+        let exchange = play(story);
+        // Nothing may be sent to it: that would be read as the rest of the message.
+        assert!(!exchange.is_running() && !exchange.owes_nothing(), "{story}: {exchange:?}");
+    }
 }
 
 /// The ReadyForQuery of the Sync was taken for that of the Query, what the second COPY needed was dropped, and its client
@@ -516,10 +535,17 @@ proptest! {
                 let kinds: &[u8] = if is_copying { b"dddcfSH" } else { b"QQPBDECSSSFHc" };
                 let kind = kinds[choice.index(kinds.len())];
                 story += &format!(">{} ", kind as char);
+                let was_running = exchange.is_running();
                 match exchange.asked(kind) {
                     Asked::Drop => prop_assert!(kind == b'c' && pipe.iter().all(|message| b"SHdcf".contains(&message.0))),
                     asked => {
                         prop_assert_eq!(asked, Asked::Forward, "{}", story);
+                        let mut torn = exchange.clone();
+                        if !matches!(kind, b'S' | b'H' | b'c') {
+                            torn.torn(kind);
+                            let is_left = torn.is_running() == was_running && !torn.owes_nothing();
+                            prop_assert!(is_left || torn.is_beyond_proof(), "{} in {:?}", story, torn);
+                        }
                         pipe.push_back((kind, fails == 0, copies == 0));
                     }
                 }

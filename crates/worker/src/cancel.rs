@@ -300,7 +300,7 @@ impl<I: Io> Worker<I> {
         for requester in cancel.requesters {
             self.tell_requester(requester);
         }
-        self.plan_another_cancel(cancel.server);
+        self.plan_another_cancel(cancel.server, cancel.is_sent);
         if !cancel.is_sent {
             return;
         }

@@ -363,6 +363,9 @@ impl<I: Io> Worker<I> {
         doubt_what_was_read(server, ready);
         let is_forgotten = planted::is(Planted::StateLeftBehind);
         let is_torn = ready.is_torn();
+        if is_torn {
+            server.exchange.torn(ready.scanner.header()[0]);
+        }
         if server.numbers_until.is_some() {
             self.forget_numbers(server_key, client_key);
         }
@@ -379,7 +382,7 @@ impl<I: Io> Worker<I> {
             server.look = None;
             match can_be_discarded {
                 true => self.mend_with(server_key, is_torn, Some(DISCARD_ALL)),
-                false => self.lose_server(server_key, "its client left what cannot be discarded"),
+                false => self.doom(server_key, "its client left what cannot be discarded"),
             }
             return;
         }

@@ -59,6 +59,9 @@ enum Kind {
     Mend(Mend),
     /// It is clean, but cancel requests at it have not come to their end.
     AwaitCancels,
+    /// It will be closed, for this reason, as soon as it does nothing any more. `heard` is when it had last said something as the present
+    /// cancel request was made; `None` if that request has not reached it.
+    Doomed { why: &'static str, heard: Option<Time> },
 }
 
 impl Cleaning {
@@ -93,7 +96,7 @@ impl Cleaning {
             }
             Kind::Reset => "reset query failed",
             Kind::Check => "test query failed",
-            Kind::Look | Kind::Mend(_) | Kind::AwaitCancels => "could not be made clean",
+            Kind::Look | Kind::Mend(_) | Kind::AwaitCancels | Kind::Doomed { .. } => "could not be made clean",
         }
     }
 
@@ -101,7 +104,7 @@ impl Cleaning {
     pub(crate) fn word(&self) -> &'static str {
         match self.kind {
             Kind::Reset | Kind::Check | Kind::Look => "tested",
-            Kind::Mend(_) | Kind::AwaitCancels => "being_canceled",
+            Kind::Mend(_) | Kind::AwaitCancels | Kind::Doomed { .. } => "being_canceled",
         }
     }
 }
@@ -150,46 +153,61 @@ impl<I: Io> Worker<I> {
     /// The same, and at its end the server is told this instead of what its pool would have it told.
     pub(crate) fn mend_with(&mut self, key: ServerKey, is_torn: bool, instead: Option<&str>) {
         let Some(server) = self.servers.get_mut(key) else { return };
+        if is_torn {
+            let why = hopeless(&server.exchange, "client disconnect before everything was sent to the server");
+            self.doom(key, why);
+            return;
+        }
         let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
         let reset = self.force.settings.server_reset_query.as_deref().filter(|_| is_reset);
         let reset = instead.or(reset);
         let mut out = Vec::new();
         // A cancel request that is still on its way would hit what we ask next.
-        let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing() && !is_torn;
+        let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing();
         let (mend, progress) = if is_aimed_at {
             (Mend::new(reset), Progress::Wait)
         } else {
-            Mend::begin(&mut server.exchange, is_torn, reset, &mut out)
+            Mend::begin(&mut server.exchange, reset, &mut out)
         };
-        let told = match server.stage {
-            Stage::Lent { catching_up, .. } => catching_up,
-            _ => None,
-        };
-        server.stage = Stage::Cleaning(Cleaning { told, ..Cleaning::new(self.now, Kind::Mend(mend)) });
-        server.query_since = None;
-        server.xact_since = None;
+        if progress == Progress::Hopeless {
+            let why = unfit(&server.exchange);
+            self.doom(key, why);
+            return;
+        }
         if !out.is_empty() {
             self.io.send(server.conn, out.into());
         }
-        if progress == Progress::Hopeless {
-            let why = hopeless(&server.exchange, "client disconnect before everything was sent to the server");
-            self.lose_server(key, why);
-            return;
-        }
-        self.resume_server(key);
-        self.hear_server(key);
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, likeness: Likeness::default() });
-        self.arm_server(key);
+        self.begin_cleaning(key, Kind::Mend(mend));
         if progress == Progress::WantsCancel {
             self.cancel_server(key, None);
         }
         self.progressed(key, progress);
     }
 
+    /// Closes a server that nobody can have after the client that has left it: as soon as it does nothing any more. PostgreSQL does not notice
+    /// that a connection is closed before it has something to say: without a cancel request it would go on, and no limit would count it.
+    pub(crate) fn doom(&mut self, key: ServerKey, why: &'static str) {
+        let Some(server) = self.servers.get(key) else { return };
+        let heard = Some(server.heard);
+        if is_at_work(&server.exchange) && self.cancel_server(key, None) {
+            self.begin_cleaning(key, Kind::Doomed { why, heard });
+        } else {
+            self.lose_server(key, why);
+        }
+    }
+
     /// A server is still to tell what its client has left on it, and that may be nothing that anybody must be kept from.
     pub(crate) fn await_look(&mut self, key: ServerKey) {
+        self.begin_cleaning(key, Kind::Look);
+    }
+
+    fn begin_cleaning(&mut self, key: ServerKey, kind: Kind) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Look));
+        let told = match server.stage {
+            Stage::Lent { catching_up, .. } => catching_up,
+            _ => None,
+        };
+        server.stage = Stage::Cleaning(Cleaning { told, ..Cleaning::new(self.now, kind) });
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
@@ -205,7 +223,7 @@ impl<I: Io> Worker<I> {
             return self.progressed(key, progress);
         }
         let mut out = Vec::new();
-        let (mend, progress) = Mend::begin(&mut server.exchange, false, Some(DISCARD_ALL), &mut out);
+        let (mend, progress) = Mend::begin(&mut server.exchange, Some(DISCARD_ALL), &mut out);
         server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Mend(mend)));
         self.io.send(server.conn, out.into());
         self.arm_server(key);
@@ -238,6 +256,13 @@ impl<I: Io> Worker<I> {
                 return;
             }
             Kind::Mend(mend) => mend.go_on(&mut server.exchange, &mut out),
+            Kind::Doomed { why, .. } => {
+                let why = *why;
+                if !is_at_work(&server.exchange) {
+                    self.lose_server(key, why);
+                }
+                return;
+            }
         };
         if !out.is_empty() {
             self.io.send(server.conn, out.into());
@@ -265,11 +290,20 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A cancel request has come to its end: when the query of a client that left still runs, it gets another one.
-    pub(crate) fn plan_another_cancel(&mut self, key: ServerKey) {
+    /// A cancel request has come to its end: when the query of a client that left still runs, it gets another one. `was_sent` says that
+    /// PostgreSQL has sent the signal.
+    pub(crate) fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
-        if matches!(cleaning.kind, Kind::Mend(_)) && server.exchange.is_running() {
+        let is_wanted = match &mut cleaning.kind {
+            Kind::Mend(_) => server.exchange.is_running(),
+            Kind::Doomed { heard, .. } => {
+                heard.take_if(|_| !was_sent);
+                true
+            }
+            _ => false,
+        };
+        if is_wanted {
             cleaning.cancel_again = Some(self.now + cleaning.cancel_pause);
             cleaning.cancel_pause *= 2;
             self.arm_server(key);
@@ -281,6 +315,14 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
         cleaning.cancel_again = None;
+        if let Kind::Doomed { why, heard } = &mut cleaning.kind {
+            let (why, before) = (*why, heard.replace(server.heard));
+            // A signal that is not answered has come to a server that waits for the rest of a message, or will be heeded all the same.
+            if before == Some(server.heard) || !is_at_work(&server.exchange) {
+                self.lose_server(key, why);
+                return;
+            }
+        }
         if server.exchange.is_running() {
             self.cancel_server(key, None);
         }
@@ -312,6 +354,11 @@ fn hopeless(exchange: &Exchange, otherwise: &'static str) -> &'static str {
 /// Why a server is closed that may not be lent again ([`Exchange::may_be_lent`]).
 pub(crate) fn unfit(exchange: &Exchange) -> &'static str {
     if exchange.is_proven() { MIXED } else { UNPROVEN }
+}
+
+/// Whether a server does something that a cancel request ends. A COPY that waits for its data ends with the connection.
+fn is_at_work(exchange: &Exchange) -> bool {
+    exchange.is_running() && !exchange.is_copying_in()
 }
 
 /// A server that answered our one question is clean if it stands outside a transaction.

@@ -139,13 +139,17 @@ impl Pair {
         if !matches!(self.stage, Stage::Lent | Stage::CatchingUp) {
             return;
         }
-        if self.exchange.may_end() && self.exchange.is_proven() && !is_torn {
+        if is_torn {
+            self.stage = Stage::Over;
+            return;
+        }
+        if self.exchange.may_end() && self.exchange.is_proven() {
             self.ends();
             return;
         }
         let mut out = Vec::new();
         let reset = self.reset.map(|_| RESET);
-        let (mend, progress) = Mend::begin(&mut self.exchange, is_torn, reset, &mut out);
+        let (mend, progress) = Mend::begin(&mut self.exchange, reset, &mut out);
         self.stage = Stage::Mending(mend);
         self.sends(&out);
         if progress == Progress::WantsCancel {

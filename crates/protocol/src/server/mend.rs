@@ -45,14 +45,11 @@ impl Mend {
         Self { stage: Stage::Draining, reset: reset.map(Into::into) }
     }
 
-    /// Begins to mend. What is to be sent is appended to `out`. `is_torn` says that the client left in the middle of a message,
-    /// `reset` is the query that ends every loan of this pool, if any.
+    /// Begins to mend. What is to be sent is appended to `out`. The client has left between two messages, `reset` is the query that ends
+    /// every loan of this pool, if any.
     #[must_use]
-    pub fn begin(exchange: &mut Exchange, is_torn: bool, reset: Option<&str>, out: &mut Vec<u8>) -> (Self, Progress) {
+    pub fn begin(exchange: &mut Exchange, reset: Option<&str>, out: &mut Vec<u8>) -> (Self, Progress) {
         let mut mend = Self::new(reset);
-        if is_torn {
-            return (mend, Progress::Hopeless);
-        }
         let is_running = exchange.is_running();
         let progress = mend.go_on(exchange, out);
         match progress {
@@ -165,7 +162,7 @@ mod tests {
     #[test]
     fn a_running_query_is_cancelled_and_its_transaction_rolled_back() {
         let (mut exchange, mut out) = (after(b"QQ", &[b"C", b"ZT"]), Vec::new());
-        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, progress) = Mend::begin(&mut exchange, None, &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, ""));
         hear(&mut exchange, &[b"E", b"ZE"]);
         assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
@@ -176,7 +173,7 @@ mod tests {
     #[test]
     fn an_idle_transaction_is_rolled_back_at_once_and_the_session_reset() {
         let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
-        let (mut mend, progress) = Mend::begin(&mut exchange, false, Some("DISCARD ALL"), &mut out);
+        let (mut mend, progress) = Mend::begin(&mut exchange, Some("DISCARD ALL"), &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "Q"));
         hear(&mut exchange, &[b"C", b"ZI"]);
         assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
@@ -187,7 +184,7 @@ mod tests {
     #[test]
     fn an_open_batch_fails_before_it_gets_the_sync_that_its_client_owed() {
         let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"2"]), Vec::new());
-        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, progress) = Mend::begin(&mut exchange, None, &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "ES"));
         hear(&mut exchange, &[b"E", b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
@@ -196,7 +193,7 @@ mod tests {
     #[test]
     fn what_an_open_batch_has_done_is_not_committed_though_nothing_runs() {
         let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"2", b"C"]), Vec::new());
-        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, progress) = Mend::begin(&mut exchange, None, &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "ES"));
         hear(&mut exchange, &[b"E", b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
@@ -206,14 +203,14 @@ mod tests {
     #[test]
     fn a_server_that_was_told_a_function_call_in_a_batch_cannot_be_mended() {
         let (mut exchange, mut out) = (after(b"PBEFS", &[b"1", b"2", b"C", b"V", b"ZI", b"ZI"]), Vec::new());
-        let (_, progress) = Mend::begin(&mut exchange, false, Some("DISCARD ALL"), &mut out);
+        let (_, progress) = Mend::begin(&mut exchange, Some("DISCARD ALL"), &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Hopeless, ""));
     }
 
     #[test]
     fn a_batch_that_has_failed_needs_its_sync_only() {
         let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"E"]), Vec::new());
-        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, progress) = Mend::begin(&mut exchange, None, &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "S"));
         hear(&mut exchange, &[b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
@@ -224,7 +221,7 @@ mod tests {
     #[test]
     fn a_query_behind_an_open_batch_gets_a_sync_too() {
         let (mut exchange, mut out) = (after(b"PQ", &[]), Vec::new());
-        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, progress) = Mend::begin(&mut exchange, None, &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "S"));
         hear(&mut exchange, &[b"E", b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
@@ -233,7 +230,7 @@ mod tests {
     #[test]
     fn a_copy_is_failed() {
         let (mut exchange, mut out) = (after(b"Qd", &[b"G"]), Vec::new());
-        let (mut mend, _) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, _) = Mend::begin(&mut exchange, None, &mut out);
         assert_eq!(kinds(&mut out), "f");
         hear(&mut exchange, &[b"E", b"ZI"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Clean);
@@ -242,7 +239,7 @@ mod tests {
     #[test]
     fn a_copy_that_begins_after_its_client_left_is_failed_too() {
         let (mut exchange, mut out) = (after(b"Q", &[]), Vec::new());
-        let (mut mend, _) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, _) = Mend::begin(&mut exchange, None, &mut out);
         hear(&mut exchange, &[b"G"]);
         assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "f"));
         hear(&mut exchange, &[b"E", b"ZI"]);
@@ -254,7 +251,7 @@ mod tests {
     #[test]
     fn a_sync_that_a_copy_swallows_is_sent_again() {
         let (mut exchange, mut out) = (after(b"ESc", &[]), Vec::new());
-        let (mut mend, progress) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, progress) = Mend::begin(&mut exchange, None, &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, ""));
         hear(&mut exchange, &[b"G"]);
         assert_eq!((mend.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "ES"));
@@ -266,20 +263,14 @@ mod tests {
     #[test]
     fn a_batch_inside_of_a_copy_is_not_ended_for_its_client() {
         let (mut exchange, mut out) = (after(b"QdE", &[b"G"]), Vec::new());
-        assert_eq!(Mend::begin(&mut exchange, false, None, &mut out).1, Progress::Hopeless);
+        assert_eq!(Mend::begin(&mut exchange, None, &mut out).1, Progress::Hopeless);
         assert!(out.is_empty());
-    }
-
-    #[test]
-    fn half_a_message_cannot_be_taken_back() {
-        let (mut exchange, mut out) = (after(b"Q", &[]), Vec::new());
-        assert_eq!(Mend::begin(&mut exchange, true, None, &mut out).1, Progress::Hopeless);
     }
 
     #[test]
     fn a_transaction_that_survives_its_rollback_is_hopeless() {
         let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
-        let (mut mend, _) = Mend::begin(&mut exchange, false, None, &mut out);
+        let (mut mend, _) = Mend::begin(&mut exchange, None, &mut out);
         hear(&mut exchange, &[b"C", b"ZT"]);
         assert_eq!(mend.go_on(&mut exchange, &mut out), Progress::Hopeless);
     }
@@ -287,6 +278,6 @@ mod tests {
     #[test]
     fn a_server_with_nothing_left_behind_is_clean_at_once() {
         let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZI"]), Vec::new());
-        assert_eq!(Mend::begin(&mut exchange, false, None, &mut out).1, Progress::Clean);
+        assert_eq!(Mend::begin(&mut exchange, None, &mut out).1, Progress::Clean);
     }
 }

@@ -518,7 +518,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         let channels = &self.places.databases[number as usize].listening.channels;
         let is_heard = |channel: &str| channels.get(channel).is_some_and(|entry| entry.is_heard);
-        if !is_leaving && ear.channels().all(is_heard) && ear.takes_word() {
+        if ear.shared_channels().all(is_heard) && ear.takes_word() {
             match force.settings.notify_lost {
                 NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
                 _ => write_loss(&mut out),

@@ -285,10 +285,16 @@ impl Ear {
         self.may_have_notified = false;
     }
 
+    /// The channels for which it relies on the one for all.
+    pub fn shared_channels(&self) -> impl Iterator<Item = &str> {
+        let is_shared = |hearing: &Hearing| matches!(hearing, Hearing::Shared | Hearing::Awaited(_));
+        self.channels.iter().filter(move |(_, hearing)| is_shared(hearing)).map(|(name, _)| &**name)
+    }
+
     /// Whether it relies on the one for all.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.channels.values().any(|hearing| matches!(hearing, Hearing::Shared | Hearing::Awaited(_)))
+        self.shared_channels().next().is_some()
     }
 
     /// Whether it listens to nothing, and is owed nothing.
@@ -473,6 +479,20 @@ mod tests {
         ear.comes_with([Box::from("a")].into_iter());
         ear.listens(["b"].into_iter());
         assert!(ear.is_unheard("a") && !ear.is_unheard("b") && ear.is_idle());
+    }
+
+    /// World seeds 176897 and 301486: a client was not told that something was lost while its own server listened to another channel, and was
+    /// told before that what came behind the gap.
+    #[test]
+    fn what_its_own_server_listens_to_does_not_rely_on_the_one_for_all() {
+        let mut ear = moved(&["a"]);
+        let shared = |ear: &Ear| ear.shared_channels().map(String::from).collect::<Vec<_>>();
+        ear.listens(["b"].into_iter());
+        assert_eq!(shared(&ear), ["a"]);
+        ear.is_heard("b");
+        assert_eq!(shared(&ear), ["a"]);
+        ear.has_moved();
+        assert_eq!(shared(&ear), ["a", "b"]);
     }
 
     /// World seed 500381: nothing was told to a client that had left one of its channels and begun the next transaction in the same breath.

@@ -223,7 +223,7 @@ impl<I: Io> Worker<I> {
         if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {
             ready.begin_unread();
             if let Some(traces) = &mut ready.traces {
-                traces.goes_on_leaving(packed.left);
+                traces.unlistens = packed.unlistens;
                 let pin = |(hold, since, statement)| Pin { hold, since: Time(since), statement };
                 traces.comes_keeping(packed.pins.into_iter().map(pin).collect());
             }

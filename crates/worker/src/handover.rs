@@ -213,7 +213,7 @@ impl<I: Io> Worker<I> {
                 given: ready.given.as_deref().cloned().unwrap_or_default(),
                 began: (ready.began != ready.vars).then(|| self.packed_vars(&ready.began)),
                 channels: ready.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
-                left: ready.traces.as_ref().map(|traces| traces.leaving()).unwrap_or_default(),
+                unlistens: ready.traces.as_ref().map(|traces| traces.unlistens.clone()).unwrap_or_default(),
                 pins: self.packed_pins(ready),
                 cancel_key: (&ready.cancel_key.bytes()[..]).into(),
                 scanner: ready.scanner.clone(),

@@ -297,7 +297,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn leave_channels(&mut self, client: ClientKey, database: u32) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let Some(traces) = &mut ready.traces else { return };
-        let left = traces.left_channels();
+        let left = traces.unlistens.take();
         let Some(ear) = &mut ready.ear else { return };
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
         let is_left = |name: &&str| {
@@ -488,8 +488,8 @@ impl<I: Io> Worker<I> {
         let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         let Ready { ear: Some(ear), traces, .. } = ready else { return };
         // What it may have left already it is not told of before that is known.
-        let is_leaving = traces.as_ref().is_some_and(|traces| traces.has_left_channels());
-        let may_have_left = |channel: &str| traces.as_ref().is_some_and(|traces| traces.may_have_left(channel));
+        let unlistens = traces.as_ref().map(|traces| &traces.unlistens).filter(|unlistens| unlistens.is_any());
+        let may_have_left = unlistens.map(|unlistens| |channel: &str| unlistens.may_have(channel));
         let unsent = self.io.unsent(conn);
         // A single one may be longer than that, and what was under way already when it began to be waited for.
         let is_room_for_one = ear.kept_count() == 1 && unsent == 0;
@@ -524,7 +524,7 @@ impl<I: Io> Worker<I> {
                 _ => write_loss(&mut out),
             }
         }
-        for body in ear.take_kept(is_leaving.then_some(may_have_left)) {
+        for body in ear.take_kept(may_have_left) {
             write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(&body));
         }
         if !out.is_empty() {

@@ -14,7 +14,7 @@ use protocol::cancel::CancelKey;
 use protocol::exchange::Exchange;
 use protocol::pack::Packed;
 use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
-use protocol::state::{Hold, Overrides, Prepared};
+use protocol::state::{Hold, Overrides, Prepared, Unlistens};
 use reactor::Address;
 use serde::{Deserialize, Serialize};
 use wire::Scanner;
@@ -173,9 +173,9 @@ pub(crate) struct PackedReady {
     /// What it listens to where somebody does that for all.
     #[serde(default)]
     pub(crate) channels: Vec<Box<str>>,
-    /// Those of them that it says it leaves, while nobody knows what has become of that; `None` is all.
+    /// Those of them that it leaves.
     #[serde(default)]
-    pub(crate) left: Vec<Option<Box<str>>>,
+    pub(crate) unlistens: Unlistens,
     /// What keeps its server: what is held, since when, and by which statement.
     #[serde(default)]
     pub(crate) pins: Vec<(Hold, u64, Box<str>)>,

@@ -139,11 +139,14 @@ impl<I: Io> Worker<I> {
         self.ask_listener(database);
     }
 
-    /// A server of a client that listens is ready: whether that has said anything since that may notify.
+    /// A client's server is ready: which channels that has left, and whether it has said anything since that may notify.
     pub(crate) fn end_own_news(&mut self, key: ServerKey, client: ClientKey) {
-        let is_over = self.servers.get(key).is_some_and(|server| server.exchange.may_end());
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
-            && is_over
+        let Some(exchange) = self.servers.get(key).map(|server| &server.exchange) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        if let Some(traces) = &mut ready.traces {
+            traces.unlistens.is_ready(exchange.status() == TxStatus::Idle, exchange.owes_client_nothing());
+        }
+        if exchange.may_end()
             && !ready.is_torn()
             && !ready.is_collecting()
             && let Some(ear) = &mut ready.ear

@@ -241,8 +241,7 @@ impl<'a> Reading<'a> {
                 if let Some(ear) = ready.ear.as_mut().filter(|_| class.notifies) {
                     ear.may_notify();
                 }
-                let undoes = |traces: &Traces| traces.has_left_channels() || traces.has_effects();
-                let matters = class.takes_back() && ready.traces.as_ref().is_some_and(|traces| undoes(traces));
+                let matters = class.takes_back() && ready.traces.as_ref().is_some_and(|traces| traces.has_effects());
                 let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(ready.user);
                 if !class.is_harmless() || class.sets_locally || matters || counts {
                     traces(ready).said(&class);
@@ -268,9 +267,6 @@ impl<'a> Reading<'a> {
                     || is_noted
                     || ready.traces.is_some()
                 {
-                    if traces(ready).has_left_channels() && class.takes_back() {
-                        traces(ready).taken_back();
-                    }
                     match is_taken {
                         true => traces(ready).given_twice(statement.unwrap_or_default(), &class),
                         false => traces(ready).given(statement.unwrap_or_default(), &class, counts),

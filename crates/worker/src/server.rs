@@ -526,11 +526,13 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
         let is_ours = server.exchange.is_ours();
+        let is_last_owed = server.exchange.count_ready() == 1;
         if let Some(client) = server.client().filter(|_| !is_ours) {
             if let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
                 && let Some(traces) = &mut ready.traces
             {
-                traces.taken_back();
+                traces.effects_in_doubt();
+                traces.unlistens.fails(is_last_owed);
             }
             let is_last = Notice::parse(body).is_fatal();
             if let Some(server) = self.servers.get_mut(key).filter(|_| is_last) {
@@ -576,10 +578,11 @@ impl<I: Io> Worker<I> {
             let totals = &mut self.places.databases[server.database as usize].totals;
             server.count_ends(self.now, totals);
         }
-        let listens = server.client().filter(|client| has_ear(&self.clients, *client));
-        if let Some(client) = listens {
+        let client = server.client();
+        if let Some(client) = client {
             self.end_own_news(key, client);
         }
+        let listens = client.filter(|client| has_ear(&self.clients, *client));
         if let Some(look) = behind.filter(|_| !was_ours) {
             self.answers_next(key, look);
             return;

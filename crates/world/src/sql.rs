@@ -209,6 +209,19 @@ impl fmt::Display for Statement {
 }
 
 impl Statement {
+    /// The tag by which PostgreSQL answers this in a transaction that has failed, or has not, where the pooler reads it; everything else
+    /// is answered by a nonce.
+    pub(crate) fn tag(&self, is_failed: bool) -> Option<&'static str> {
+        match self.verb {
+            Verb::Commit if !is_failed => None,
+            Verb::Commit | Verb::Rollback => Some("ROLLBACK"),
+            Verb::Unlisten { .. } => Some("UNLISTEN"),
+            Verb::DropAll { is_discard } => Some(drop_tag(is_discard)),
+            Verb::Deallocate { name: None } => Some(drop_tag(false)),
+            _ => None,
+        }
+    }
+
     /// Reads a statement; `None` if it is not of this language.
     pub(crate) fn read(text: &str) -> Option<Self> {
         if let Some((sql, belief)) = text.split_once(" /* ") {

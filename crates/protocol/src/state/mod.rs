@@ -15,6 +15,7 @@ mod pins;
 mod rounds;
 mod statements;
 mod traces;
+mod unlisten;
 
 pub use along::{Prepared, is_ours};
 pub use ear::{Ear, MARKS, channel_of, mark_of};
@@ -26,4 +27,5 @@ pub use patience::Patience;
 pub use pins::{Hold, Kind, Pin};
 pub use rounds::Rounds;
 pub use statements::{Preparation, Statement, Statements};
-pub use traces::{Left, Traces};
+pub use traces::Traces;
+pub use unlisten::Unlistens;

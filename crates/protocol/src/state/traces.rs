@@ -1,18 +1,19 @@
 //! What a client has done that its session may keep, since that was last known.
 //!
-//! Always true: what a client has sent counts as done, whether or not the server has come to it.
+//! Always true: what a client has sent counts as done, whether or not the server has come to it; but for the channels that it leaves.
 //! Not here: what the server says when it is asked (`look`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use base::Time;
-use route::{Act, Class, Control, Touches};
+use route::{Act, Class, Touches};
 
 use super::effects::Effects;
 use super::look::{Look, Seen};
 use super::overrides::Overrides;
 use super::pins::{Hold, Kind, Pin};
+use super::unlisten::Unlistens;
 
 /// The traces of one client.
 #[derive(Clone, Debug, Default)]
@@ -37,10 +38,8 @@ pub struct Traces {
     prepared_names: BTreeSet<Box<str>>,
     /// Nobody has read what it has prepared: what is bound may be anything.
     is_unread: bool,
-    /// The channels that it says it leaves.
-    left: Left,
-    /// Something has gone wrong since, or was taken back: nobody knows whether it has left them.
-    is_left_in_doubt: bool,
+    /// The channels that it leaves.
+    pub unlistens: Unlistens,
     /// The texts that have done that, the latest last.
     causes: Vec<Rc<Class>>,
     /// What it has on its server that can be had on no other.
@@ -51,38 +50,6 @@ pub struct Traces {
     drawn_by: Box<str>,
     /// What its session has, where its server is asked all the same.
     known: Option<Box<Overrides>>,
-}
-
-/// Channels that are left, each named once.
-#[derive(Clone, Debug, Default)]
-pub struct Left {
-    is_all: bool,
-    names: BTreeSet<Box<str>>,
-}
-
-impl Left {
-    /// Whether a channel is one of them.
-    #[must_use]
-    pub fn has(&self, channel: &str) -> bool {
-        self.is_all || self.names.contains(channel)
-    }
-
-    /// One more; `None` is all of them.
-    fn add(&mut self, channel: Option<&str>) {
-        match channel {
-            Some(channel) => drop(self.names.insert(channel.into())),
-            None => self.is_all = true,
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        !self.is_all && self.names.is_empty()
-    }
-
-    fn written(&self) -> Vec<Option<Box<str>>> {
-        let all = self.is_all.then_some(None);
-        all.into_iter().chain(self.names.iter().cloned().map(Some)).collect()
-    }
 }
 
 impl Traces {
@@ -116,7 +83,7 @@ impl Traces {
             self.touch(class);
         }
         if class.takes_back() {
-            self.taken_back();
+            self.effects_in_doubt();
         }
     }
 
@@ -254,8 +221,8 @@ impl Traces {
         if class.numbers.are_drawn {
             self.drawn_by.clone_from(&class.shape);
         }
-        if class.is_unread {
-            self.taken_back();
+        if class.takes_back() {
+            self.effects_in_doubt();
         }
         let is_last = self.causes.last().is_some_and(|last| Rc::ptr_eq(last, class));
         if !is_last && !class.touches.is_nothing() && self.causes.len() < CAUSES_MAX {
@@ -272,9 +239,8 @@ impl Traces {
                 }
             }
             match act {
-                Act::Unlisten { channel } if self.holds(Touches::CHANNELS) => self.left.add(channel.as_deref()),
-                Act::DiscardAll if self.holds(Touches::CHANNELS) => self.left.add(None),
-                Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)) => self.taken_back(),
+                Act::Unlisten { channel } if self.listens_elsewhere => self.unlistens.sends(channel.as_deref()),
+                Act::DiscardAll if self.listens_elsewhere => self.unlistens.sends(None),
                 _ => {}
             }
             match act {
@@ -324,41 +290,6 @@ impl Traces {
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
         !self.touched.is_nothing()
-    }
-
-    /// Whether it has said that it leaves channels, and nobody knows yet what has become of that.
-    #[must_use]
-    pub fn has_left_channels(&self) -> bool {
-        !self.left.is_empty()
-    }
-
-    /// Whether that is so of this channel.
-    #[must_use]
-    pub fn may_have_left(&self, channel: &str) -> bool {
-        self.left.has(channel)
-    }
-
-    /// What it has done may not be so: an error, or a ROLLBACK.
-    pub fn taken_back(&mut self) {
-        self.effects_in_doubt();
-        self.is_left_in_doubt |= !self.left.is_empty();
-    }
-
-    /// The channels that it has left since that was last asked. Those in doubt are not among them.
-    pub fn left_channels(&mut self) -> Left {
-        let left = std::mem::take(&mut self.left);
-        if std::mem::take(&mut self.is_left_in_doubt) { Left::default() } else { left }
-    }
-
-    /// The same, for another process, each by its name or `None` for all; nothing if it is in doubt.
-    #[must_use]
-    pub fn leaving(&self) -> Vec<Option<Box<str>>> {
-        if self.is_left_in_doubt { Vec::new() } else { self.left.written() }
-    }
-
-    /// It has told another process that it leaves these channels.
-    pub fn goes_on_leaving(&mut self, left: Vec<Option<Box<str>>>) {
-        left.iter().for_each(|channel| self.left.add(channel.as_deref()));
     }
 
     /// The channels that its own server listens to for it.
@@ -429,7 +360,7 @@ impl Traces {
 
     /// It says a text that nobody has read.
     pub fn unheard(&mut self) {
-        self.taken_back();
+        self.effects_in_doubt();
         self.touched |= Touches::ANYTHING.with(Touches::UNTOLD);
     }
 
@@ -699,23 +630,6 @@ mod tests {
             traces.wants_functions();
             let question = traces.question().map(|look| look.question()).unwrap_or_default();
             assert!(question.contains(asked), "{text}: {question}");
-        }
-    }
-
-    #[test]
-    fn what_nobody_reads_may_take_back_that_a_channel_was_left() {
-        let class = |text: &str| Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())));
-        for (behind, is_left) in [
-            (class("select 1"), true),
-            (class("commit"), true),
-            (class("rollback"), false),
-            (Rc::new(Class::unread()), false),
-        ] {
-            let mut traces = Traces::default();
-            traces.said(&Rc::new(Class::unread()));
-            traces.said(&class("unlisten a"));
-            traces.said(&behind);
-            assert_eq!(traces.left_channels().has("a"), is_left, "{behind:?}");
         }
     }
 

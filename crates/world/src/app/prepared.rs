@@ -9,7 +9,7 @@ use wire::backend;
 use wire::write;
 
 use super::speech::{Expect, Request, Speaker};
-use crate::sql::{EVERYBODY, Nonce, Prepared, Statement, Verb, drop_tag};
+use crate::sql::{EVERYBODY, Nonce, Prepared, Statement, Verb};
 
 /// What it has prepared, by the names.
 pub(super) type BySql = BTreeMap<String, Prepared>;
@@ -95,11 +95,7 @@ impl Speaker<'_> {
         match &statement.verb {
             Verb::Prepare(prepared) => drop(by_sql.insert(prepared.name.clone(), prepared.clone())),
             Verb::Deallocate { name: Some(name) } => drop(by_sql.remove(name)),
-            Verb::Deallocate { name: None } => {
-                by_sql.clear();
-                request.expects.push_back((nonce, Expect::Tag(drop_tag(false))));
-                return true;
-            }
+            Verb::Deallocate { name: None } => by_sql.clear(),
             Verb::Execute { name } => {
                 if describes {
                     request.expects.push_back((nonce, Expect::Bare(backend::ROW_DESCRIPTION)));
@@ -111,7 +107,8 @@ impl Speaker<'_> {
             }
             _ => {}
         }
-        request.expects.push_back((nonce, Expect::Complete));
+        let complete = statement.tag(false).map_or(Expect::Complete, Expect::Tag);
+        request.expects.push_back((nonce, complete));
         true
     }
 

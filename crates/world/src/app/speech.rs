@@ -13,7 +13,7 @@ use super::named::Named;
 use super::prepared::BySql;
 use crate::dice::Dice;
 use crate::plan::Habits;
-use crate::sql::{Nonce, Statement, Verb, drop_tag};
+use crate::sql::{Nonce, Statement, Verb};
 
 /// A message that must come, or something to be said when it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -340,6 +340,7 @@ impl Speaker<'_> {
             expect(Expect::Error("25P02"));
             return false;
         }
+        let complete = statement.tag(self.belief.tx == TxStatus::Failed).map_or(Expect::Complete, Expect::Tag);
         match &statement.verb {
             Verb::Rows { rows, size } => {
                 if describes {
@@ -381,15 +382,13 @@ impl Speaker<'_> {
                     self.belief.holds = false;
                 }
                 self.belief.by_sql.clear();
-                expect(Expect::Tag(drop_tag(*is_discard)));
-                return true;
             }
             Verb::Prepare(_) | Verb::Execute { .. } | Verb::Deallocate { .. } => {
                 return self.run_by_sql(request, statement, describes);
             }
             Verb::Last { .. } | Verb::Dirty | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
-        request.expects.push_back((nonce, Expect::Complete));
+        request.expects.push_back((nonce, complete));
         true
     }
 

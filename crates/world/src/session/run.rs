@@ -233,6 +233,7 @@ impl Session {
             return None;
         }
         let mut sent = from;
+        let tag = statement.tag(self.tx == TxStatus::Failed);
         match &statement.verb {
             Verb::Rows { rows, size } => {
                 if describes {
@@ -305,8 +306,6 @@ impl Session {
                     self.held = None;
                 }
                 self.drop_statements();
-                write::command_complete(&mut self.out, drop_tag(*is_discard));
-                return Some(sent);
             }
             Verb::Prepare(_) | Verb::Execute { .. } | Verb::Deallocate { name: Some(_) } => {
                 if let Err((sqlstate, message)) = self.run_prepared(statement, describes) {
@@ -314,14 +313,13 @@ impl Session {
                     return None;
                 }
             }
-            Verb::Deallocate { name: None } => {
-                self.drop_statements();
-                write::command_complete(&mut self.out, drop_tag(false));
-                return Some(sent);
-            }
+            Verb::Deallocate { name: None } => self.drop_statements(),
             Verb::Sleep { .. } | Verb::Last { .. } | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
-        self.complete(nonce);
+        match tag {
+            Some(tag) => write::command_complete(&mut self.out, tag),
+            None => self.complete(nonce),
+        }
         Some(sent)
     }
 

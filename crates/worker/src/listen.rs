@@ -189,18 +189,18 @@ impl<I: Io> Worker<I> {
         if !is_at_rest || !only_listens || ready.is_torn() || ready.is_collecting() {
             return false;
         }
-        if let (Some(traces), Some(ear)) = (&mut ready.traces, &mut ready.ear) {
-            traces.channels().for_each(|channel| ear.is_heard(channel));
-            ear.is_unmarked();
-            ear.has_moved();
-            traces.leave();
-        }
+        let (Some(traces), Some(ear)) = (&mut ready.traces, &mut ready.ear) else { return false };
+        traces.channels().for_each(|channel| ear.is_heard(channel));
+        ear.is_unmarked();
+        ear.has_moved();
+        let pins = traces.leave();
         ready.link = Link::None;
         *answered = self.now;
         self.unlink_flow(client_key, server_key);
         self.tell_pools(Event::Left { pool, client: listener });
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
             ready.link = Link::Loan(server_key);
+            ready.traces.get_or_insert_default().comes_keeping(pins);
         }
         self.tell_pools(Event::SetAside { server: server_key });
         self.catch_up(server_key, listener, since);

@@ -510,7 +510,7 @@ impl Traces {
         self.kept_since
     }
 
-    /// It comes from another process, where it has kept its server for this.
+    /// It has a server from elsewhere, which is kept for this.
     pub fn comes_keeping(&mut self, pins: Vec<Pin>) {
         self.kept_since = pins.iter().map(|pin| pin.since).min();
         self.pins = pins;
@@ -544,11 +544,11 @@ impl Traces {
         }
     }
 
-    /// It has left its server, which is made clean or closed.
-    pub fn leave(&mut self) {
+    /// It has left its server, which is made clean or closed, or is another's from now on with what kept it.
+    pub fn leave(&mut self) -> Vec<Pin> {
         self.forget();
-        self.pins.clear();
         self.kept_since = None;
+        std::mem::take(&mut self.pins)
     }
 
     /// What keeps its server.

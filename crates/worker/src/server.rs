@@ -579,9 +579,7 @@ impl<I: Io> Worker<I> {
             server.count_ends(self.now, totals);
         }
         let client = server.client();
-        if let Some(client) = client {
-            self.end_own_news(key, client);
-        }
+        client.into_iter().for_each(|client| self.end_own_news(key, client));
         let listens = client.filter(|client| has_ear(&self.clients, *client));
         if let Some(look) = behind.filter(|_| !was_ours) {
             self.answers_next(key, look);

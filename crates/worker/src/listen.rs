@@ -233,16 +233,20 @@ impl<I: Io> Worker<I> {
     }
 
     /// Limits have changed: where the only server that there may be listens for all, nothing else would be done any more. Who listens keeps
-    /// its own server; who has none any more is disconnected, since it would hear nothing.
+    /// its own server; who has none any more is disconnected, since it would hear nothing. The session for all may be away, and about to come.
     pub(crate) fn end_lonely_listening(&mut self) {
         for number in 0..self.places.databases.len() as u32 {
             let place = &self.places.databases[number as usize];
-            let session = place.listening.session.and_then(|session| self.clients.get(session));
-            let Some(Client { stage: ClientStage::Ready(Ready { pool, .. }), .. }) = session else { continue };
-            if self.may_listen_beside(*pool) {
+            let Listening { session, channels, .. } = &place.listening;
+            let mut who = session.iter().chain(channels.values().flat_map(|channel| &channel.clients));
+            let pool = who.find_map(|client| match self.clients.get(*client).map(|client| &client.stage) {
+                Some(ClientStage::Ready(ready)) => Some(ready.pool),
+                _ => None,
+            });
+            if pool.is_none_or(|pool| self.may_listen_beside(pool)) {
                 continue;
             }
-            let (name, channels) = (place.name.clone(), &place.listening.channels);
+            let name = place.name.clone();
             let channels: Vec<_> = channels.iter().map(|(channel, entry)| (channel.clone(), entry.number)).collect();
             for (channel, number) in channels {
                 self.heard(&name, &channel, number, Some("they may have one server only"));

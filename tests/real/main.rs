@@ -190,6 +190,7 @@ fn list() -> Vec<Entry> {
         alike::random_sessions_are_what_they_would_be_on_a_direct_connection,
         names::what_the_protocol_has_prepared_is_executed_and_explained_by_sql,
         names::names_of_the_protocol_and_of_sql_are_one,
+        names::a_name_that_sql_may_have_given_is_for_the_server_to_refuse,
         names::a_text_in_pieces_uses_names_of_the_protocol,
         names::what_a_statement_sets_follows_who_executes_it_by_sql,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,

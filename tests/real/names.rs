@@ -284,3 +284,18 @@ pub(crate) fn what_a_statement_sets_follows_who_executes_it_by_sql(house: &House
         }
     }
 }
+
+/// A name was free to the protocol in the transaction in which it was given by a text that may have been read otherwise.
+pub(crate) fn a_name_that_sql_may_have_given_is_for_the_server_to_refuse(house: &House) {
+    let stage = Stage::open(house, "names_doubted");
+    let mut setup = house.postgres.client("names_doubted");
+    setup.run("create function touch() returns text language sql as $$ select set_config('app.other', 'x', false) $$");
+    stage.compare(&[
+        ask("begin"),
+        ask("select touch()"),
+        ask("prepare q1 as select 'in', 0; savepoint a"),
+        vec![parse("q1", "fetch 2 from c1"), sync()],
+        ask("rollback"),
+        run("q1"),
+    ]);
+}

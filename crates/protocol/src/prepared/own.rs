@@ -56,9 +56,12 @@ impl Own {
     /// The server has done what it was sent.
     pub(super) fn done(&mut self, name: &Rc<[u8]>, statement: Option<u64>, is_given: bool) {
         self.giving = self.giving.saturating_sub(usize::from(is_given));
-        // Or more has been sent since.
-        if statement.is_none() && self.names.get(name).is_some_and(|held| held.statement.is_none()) {
-            self.names.remove(name);
+        match statement {
+            // What was given under this name before may have been refused meanwhile.
+            Some(_) => drop(self.names.entry(name.clone()).or_insert(Held { statement, epoch: None })),
+            // Or more has been sent since.
+            None if self.names.get(name).is_some_and(|held| held.statement.is_none()) => drop(self.names.remove(name)),
+            None => {}
         }
     }
 
@@ -67,8 +70,8 @@ impl Own {
         if is_given {
             self.giving = self.giving.saturating_sub(1);
             self.names.remove(name);
-        } else if let Some(held) = self.names.get_mut(name) {
-            held.epoch = None;
+        } else {
+            self.names.entry(name.clone()).or_insert(Held::DOUBTED).epoch = None;
         }
     }
 }
@@ -181,6 +184,8 @@ impl Stock {
         };
         let statement = statement.ok_or(Fault::StatementsFull)?;
         sides.tally.client_parses += 1;
+        // Its client may have given it before, and closed it.
+        self.clear_own(name, sides);
         let (name, step, id): (Rc<[u8]>, _, _) = (name.into(), self.tick(), statement.id());
         let mut out = Vec::new();
         push_parse(&mut out, &name, &statement);
@@ -245,8 +250,9 @@ mod tests {
     use wire::backend::{self, TxStatus};
     use wire::frame::{Scanner, Step as Next};
 
-    use super::super::Library;
+    use super::super::{Library, Moment, Tally};
     use super::*;
+    use crate::vars::Tracked;
 
     struct Stage {
         names: Names,
@@ -277,9 +283,31 @@ mod tests {
             kinds(&out)
         }
 
+        /// The kinds of the messages that the server is sent when its client asks this of a name that it may have given by SQL.
+        fn asks(&mut self, ask: Ask<'_>) -> String {
+            let mut out = Vec::new();
+            let mut sides = Sides {
+                names: &mut self.names,
+                library: &mut self.library,
+                exchange: &mut self.exchange,
+                dialect: Rc::from(&b""[..]),
+                tracked: &Tracked::new([]),
+                is_settled: true,
+                is_by_sql: true,
+                max: 9,
+                follows: true,
+                moment: Moment::default(),
+                tally: &mut Tally::default(),
+                out: &mut out,
+            };
+            self.stock.ask(ask, 0, &mut sides).expect("no fault");
+            out.iter().map(|bytes| if let Bytes::Own(bytes) = bytes { kinds(bytes) } else { String::new() }).collect()
+        }
+
         fn hears(&mut self, kinds: &[u8]) {
             for kind in kinds {
                 self.exchange.answered(*kind, b"I").expect("owed");
+                while self.exchange.due().is_some() {}
                 if *kind == backend::READY_FOR_QUERY {
                     self.stock.drops_end();
                 }
@@ -336,6 +364,25 @@ mod tests {
         stage.names.remove(b"a");
         assert_eq!(stage.says(&["a"], true), "CS");
         assert!(!stage.stock.has_own());
+    }
+
+    /// The server refused the second Parse, though its client had closed the name. And where it skipped both, what it had was left for the next client.
+    #[test]
+    fn a_name_that_is_given_anew_is_closed_first_and_is_there_still_if_that_is_skipped() {
+        let (give, close) = (Ask::Parse { name: b"a", text: b"select 1\0\0\0" }, Ask::Close { name: b"a" });
+        for (answers, brought) in [(&b"E"[..], "CP"), (b"231", "")] {
+            let mut stage = Stage::new();
+            assert_eq!(stage.asks(give), "P");
+            stage.exchange.asked(frontend::SYNC);
+            stage.hears(b"1Z");
+            stage.exchange.asked(frontend::BIND);
+            assert_eq!((stage.asks(close), stage.asks(give)), (String::new(), "CP".into()));
+            stage.exchange.asked(frontend::SYNC);
+            stage.hears(answers);
+            stage.hears(b"Z");
+            assert!(stage.stock.has_own() && stage.names.has(b"a"), "{answers:?}");
+            assert_eq!(stage.says(&["a"], false), brought, "{answers:?}");
+        }
     }
 
     #[test]

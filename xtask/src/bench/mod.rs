@@ -30,7 +30,7 @@ use options::Options;
 use scenario::Scenario;
 use stage::Stage;
 use tally::Tally;
-pub(crate) use tap::Tap;
+pub(crate) use tap::{Answers, Tap};
 
 /// Measures, prints the tables, writes `bench.json` into the target folder and, after a whole run, `docs/benchmarks.md`.
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {

@@ -17,7 +17,7 @@ use super::habit::Played;
 use super::options::Options;
 use super::scenario::{HABIT_FILE, Scenario};
 use super::tally::{Metric, Readings, Tally};
-use super::tap::{Counts, Tap};
+use super::tap::{Answers, Counts, Tap};
 
 /// What a run brought, or why it brought nothing.
 pub(super) type RunResult = Result<Readings, String>;
@@ -52,7 +52,8 @@ impl<'a> Stage<'a> {
             Certificate::new().map_err(|why| TrialError::step("cannot make a certificate".into(), why))?;
         certificate.write(trial)?;
         let poolers = BTreeMap::new();
-        let tap = Tap::open(port).map_err(|why| TrialError::step("no relay before PostgreSQL".into(), why))?;
+        let tap = Tap::open(port, Answers::AsTheyCome)
+            .map_err(|why| TrialError::step("no relay before PostgreSQL".into(), why))?;
         let (seconds, is_telling_texts) = (options.seconds, options.is_telling_texts);
         // They are many: a whole run would take an hour for them alone.
         let habit_seconds = if options.only.is_empty() { seconds.min(HABIT_SECONDS_MAX) } else { seconds };

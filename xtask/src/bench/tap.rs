@@ -1,11 +1,12 @@
 //! A relay before PostgreSQL that counts what it is sent.
 //!
-//! Always true: bytes pass unchanged, and a message is counted when it has passed whole; the login is not counted.
+//! Always true: bytes pass unchanged, and a message is counted when it passes whole; the login is not counted.
 //! Not here: throughput and processor time, which are measured without it, for it costs as much as a pooler.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -13,6 +14,15 @@ use std::thread;
 pub(crate) struct Tap {
     port: u16,
     counts: Arc<Mutex<Counts>>,
+}
+
+/// When answers pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// As they come.
+    AsTheyCome,
+    /// When there is one to each request that has passed, all at once: so PostgreSQL's haste decides nothing. Not for COPY.
+    Whole,
 }
 
 /// What has passed.
@@ -28,7 +38,7 @@ pub(crate) struct Counts {
 
 impl Tap {
     /// Listens on a port of its own for connections to the port `server`.
-    pub(crate) fn open(server: u16) -> io::Result<Self> {
+    pub(crate) fn open(server: u16, answers: Answers) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         let counts = Arc::new(Mutex::new(Counts::default()));
@@ -37,7 +47,7 @@ impl Tap {
             for client in listener.incoming().flatten() {
                 let counts = Arc::clone(&shared);
                 // What cannot be relayed is closed: the pooler says so.
-                thread::spawn(move || relay(&client, server, &counts));
+                thread::spawn(move || relay(&client, server, &counts, answers));
             }
         });
         Ok(Self { port, counts })
@@ -58,35 +68,56 @@ fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn relay(client: &TcpStream, server: u16, counts: &Arc<Mutex<Counts>>) -> io::Result<()> {
+fn relay(client: &TcpStream, server: u16, counts: &Arc<Mutex<Counts>>, when: Answers) -> io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", server))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
-    let requests = Arc::clone(counts);
+    let (requests, owed) = (Arc::clone(counts), Arc::new(AtomicU64::new(0)));
+    let asked = Arc::clone(&owed);
     thread::spawn(move || {
-        let mut seen = Requests { is_logged_in: false, texts: BTreeMap::new() };
-        let _ = pass(&mut from_client, &mut to_server, |bytes| seen.take(bytes, &requests));
+        let mut seen = Requests { is_logged_in: false, asked: 0, texts: BTreeMap::new() };
+        let _ = pass(&mut from_client, &mut to_server, |bytes| {
+            let taken = seen.take(bytes, &requests);
+            asked.fetch_add(std::mem::take(&mut seen.asked), Ordering::SeqCst);
+            (taken, Pass::Now)
+        });
         let _ = to_server.shutdown(Shutdown::Both);
     });
     let (mut from_server, mut to_client) = (server, client.try_clone()?);
-    let passed = pass(&mut from_server, &mut to_client, |bytes| answers(bytes, counts));
+    let passed = pass(&mut from_server, &mut to_client, |bytes| {
+        let (taken, answered) = answers(bytes, counts);
+        let is_owed = owed.fetch_sub(answered, Ordering::SeqCst) > answered;
+        (taken, if is_owed && when == Answers::Whole { Pass::Later } else { Pass::Now })
+    });
     let _ = client.shutdown(Shutdown::Both);
     passed
 }
 
-/// Until either side ends. `take` says how many of the bytes so far were whole messages.
-fn pass(from: &mut TcpStream, to: &mut TcpStream, mut take: impl FnMut(&[u8]) -> usize) -> io::Result<()> {
-    let (mut buffer, mut pending) = (vec![0; 65_536], Vec::new());
+/// When the bytes that have come pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    Now,
+    /// With those that come next.
+    Later,
+}
+
+/// Until either side ends. `take` says how many of the bytes so far were whole messages; they are not on their way yet.
+fn pass(from: &mut TcpStream, to: &mut TcpStream, mut take: impl FnMut(&[u8]) -> (usize, Pass)) -> io::Result<()> {
+    let (mut buffer, mut pending, mut held) = (vec![0; 65_536], Vec::new(), Vec::new());
     loop {
         let count = from.read(&mut buffer)?;
+        pending.extend_from_slice(&buffer[..count]);
+        held.extend_from_slice(&buffer[..count]);
+        let (taken, when) = take(&pending);
+        pending.drain(..taken);
+        if when == Pass::Now || count == 0 {
+            to.write_all(&held)?;
+            held.clear();
+        }
         if count == 0 {
             return Ok(());
         }
-        to.write_all(&buffer[..count])?;
-        pending.extend_from_slice(&buffer[..count]);
-        let taken = take(&pending);
-        pending.drain(..taken);
     }
 }
 
@@ -94,6 +125,8 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream, mut take: impl FnMut(&[u8]) ->
 struct Requests {
     /// The startup packet, which has no type, has passed.
     is_logged_in: bool,
+    /// ReadyForQuery is owed for so many of what was taken last.
+    asked: u64,
     /// Those of its prepared statements, by name.
     texts: BTreeMap<Vec<u8>, String>,
 }
@@ -104,12 +137,14 @@ impl Requests {
         if !self.is_logged_in {
             let Some((code, length)) = untyped(bytes) else { return 0 };
             self.is_logged_in = code != SSL_REQUEST && code != GSS_REQUEST;
+            self.asked += u64::from(self.is_logged_in);
             taken = length;
         }
         while let Some((kind, body)) = frame(&bytes[taken..]) {
             taken += 5 + body.len();
             let mut counts = locked(counts);
             counts.messages += 1;
+            self.asked += u64::from(matches!(kind, b'Q' | b'S' | b'F'));
             let text = match kind {
                 b'Q' => Some(shown(words(body).next().unwrap_or_default())),
                 b'B' => words(body).nth(1).and_then(|name| self.texts.get(name)).cloned(),
@@ -129,16 +164,17 @@ impl Requests {
     }
 }
 
-/// The answer to a request for encryption has no length, but is no ReadyForQuery either: `N` is read with what follows it.
-fn answers(bytes: &[u8], counts: &Mutex<Counts>) -> usize {
+/// The bytes of whole messages, and how many of these were ReadyForQuery. The answer to a request for encryption has no length, but
+/// is no ReadyForQuery either: `N` is read with what follows it.
+fn answers(bytes: &[u8], counts: &Mutex<Counts>) -> (usize, u64) {
     let mut taken = usize::from(bytes.starts_with(b"N") && bytes.get(1).is_none_or(|&byte| byte != 0));
+    let mut ready = 0;
     while let Some((kind, body)) = frame(&bytes[taken..]) {
         taken += 5 + body.len();
-        if kind == b'Z' {
-            locked(counts).round_trips += 1;
-        }
+        ready += u64::from(kind == b'Z');
     }
-    taken
+    locked(counts).round_trips += ready;
+    (taken, ready)
 }
 
 fn untyped(bytes: &[u8]) -> Option<(u32, usize)> {
@@ -186,7 +222,8 @@ mod tests {
 
     #[test]
     fn requests_are_counted_behind_the_login_with_their_texts() {
-        let (mut requests, counts) = (Requests { is_logged_in: false, texts: BTreeMap::new() }, Mutex::default());
+        let (mut requests, counts) =
+            (Requests { is_logged_in: false, asked: 0, texts: BTreeMap::new() }, Mutex::default());
         let mut bytes = [&12_u32.to_be_bytes()[..], &196_608_u32.to_be_bytes(), b"a\0\0\0"].concat();
         assert_eq!(requests.take(&bytes[..5], &counts), 0);
         bytes.extend(message(b'Q', b"SELECT 17,\n 4\0"));
@@ -197,20 +234,40 @@ mod tests {
         let counts = counts.into_inner().expect("nobody else has it");
         let texts: Vec<_> = counts.texts.iter().map(|(text, count)| (text.as_str(), *count)).collect();
         assert_eq!((counts.messages, texts), (3, vec![("SELECT #, #", 1), ("SET x = #", 1)]));
+        assert_eq!(requests.asked, 2, "the login and the query");
     }
 
     #[test]
     fn answers_are_counted_by_their_ends() {
         let counts = Mutex::default();
         let bytes = [&b"N"[..], &message(b'R', b"\0\0\0\0"), &message(b'Z', b"I"), &message(b'Z', b"T")].concat();
-        assert_eq!(answers(&bytes, &counts), bytes.len());
+        assert_eq!(answers(&bytes, &counts), (bytes.len(), 2));
         assert_eq!(counts.into_inner().expect("nobody else has it").round_trips, 2);
+    }
+
+    #[test]
+    fn whole_answers_pass_at_once() {
+        let server = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let tap = Tap::open(server.local_addr().expect("an address").port(), Answers::Whole).expect("a tap");
+        let mut client = TcpStream::connect(("127.0.0.1", tap.port())).expect("a connection");
+        let login = [&12_u32.to_be_bytes()[..], &196_608_u32.to_be_bytes(), b"a\0\0\0"].concat();
+        client.write_all(&[login.clone(), message(b'S', b"")].concat()).expect("sent");
+        let (mut relayed, _) = server.accept().expect("relayed");
+        relayed.read_exact(&mut vec![0; login.len() + 5]).expect("read");
+        relayed.write_all(&message(b'Z', b"I")).expect("answered");
+        client.set_read_timeout(Some(std::time::Duration::from_millis(50))).expect("a limit");
+        assert!(client.read(&mut [0]).is_err(), "a half of two answers has passed");
+        relayed.write_all(&message(b'Z', b"T")).expect("answered");
+        client.set_read_timeout(None).expect("no limit");
+        let mut answer = [0; 12];
+        let count = client.read(&mut answer).expect("both answers");
+        assert_eq!(&answer[..count], [message(b'Z', b"I"), message(b'Z', b"T")].concat());
     }
 
     #[test]
     fn bytes_pass_both_ways() {
         let server = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let tap = Tap::open(server.local_addr().expect("an address").port()).expect("a tap");
+        let tap = Tap::open(server.local_addr().expect("an address").port(), Answers::AsTheyCome).expect("a tap");
         let mut client = TcpStream::connect(("127.0.0.1", tap.port())).expect("a connection");
         client.write_all(b"hello").expect("sent");
         let (mut relayed, _) = server.accept().expect("relayed");

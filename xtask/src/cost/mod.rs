@@ -14,7 +14,7 @@ use std::fs;
 
 use ops::trial::{Cluster, ClusterShape, Trial, TrialError, free_ports};
 
-use crate::bench::Tap;
+use crate::bench::{Answers, Tap};
 use crate::house::House;
 use crate::setup::{self, Purpose};
 use kinds::Kind;
@@ -51,7 +51,8 @@ fn count(program: &std::path::Path) -> Result<Vec<(String, Figures)>, TrialError
     let trial = Trial::open("trunkline-cost")?;
     let [port] = free_ports()?;
     let cluster = Cluster::start(&trial, port, ClusterShape { connections_max: 50, buffers_mib: 64, scale: 1 })?;
-    let tap = Tap::open(cluster.port()).map_err(|why| TrialError::step("no relay before PostgreSQL".into(), why))?;
+    let tap = Tap::open(cluster.port(), Answers::Whole);
+    let tap = tap.map_err(|why| TrialError::step("no relay before PostgreSQL".into(), why))?;
     let stage = Stage { trial: &trial, program, tap: &tap };
     let mut rows = Vec::new();
     for kind in Kind::ALL {

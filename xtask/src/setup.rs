@@ -116,7 +116,7 @@ fn has_postgres() -> bool {
 }
 
 fn has_valgrind() -> bool {
-    which("valgrind", &[]).is_some()
+    ["valgrind", "vgdb"].iter().all(|name| which(name, &[]).is_some())
 }
 
 fn has_pgbouncer() -> bool {
@@ -174,7 +174,12 @@ const NEEDS: [Need; 7] = [
         is_there: has_libpq_headers,
     },
     Need { what: "libclang", package: "libclang-14-dev", purposes: &[Purpose::Oracle], is_there: has_libclang },
-    Need { what: "valgrind", package: "valgrind", purposes: &[Purpose::Cost], is_there: has_valgrind },
+    Need {
+        what: "valgrind and vgdb",
+        package: "valgrind",
+        purposes: &[Purpose::Test, Purpose::Cost],
+        is_there: has_valgrind,
+    },
     Need { what: "pgbouncer", package: "pgbouncer", purposes: &[Purpose::Bench], is_there: has_pgbouncer },
     Need {
         what: "psycopg2 for python3",

@@ -28,7 +28,10 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     println!("\ntests: {}", outcome.tally.words());
     match (outcome.has_succeeded, outcome.left.is_empty()) {
         // Arguments choose among cargo's tests: then nothing else is wanted.
-        (true, true) if arguments.is_empty() => crate::world::prove(house),
+        (true, true) if arguments.is_empty() => {
+            crate::world::prove(house)?;
+            crate::cost::prove(house)
+        }
         (true, true) => Ok(()),
         (false, _) => Err("test: failed".to_owned()),
         (true, false) => Err(format!("test: {} processes were left behind", outcome.left.len())),

@@ -1,9 +1,14 @@
 //! What is counted: one row of the table each.
 
+use std::io;
+
+use habits::{Habit, Reconnects};
+
 use super::player::{Player, message};
+use super::script::Script;
 
 /// What is played again and again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Simple,
     Extended,
@@ -11,48 +16,117 @@ pub(super) enum Kind {
     Login,
     NewText,
     CachedText,
+    /// A script of what drivers send by themselves; with a connection for all of its transactions, or one for each.
+    Habit(&'static Habit, Reconnects),
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Simple, Self::Extended, Self::Prepared, Self::Login, Self::NewText, Self::CachedText];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Simple => "simple",
-            Self::Extended => "extended",
-            Self::Prepared => "prepared",
-            Self::Login => "login",
-            Self::NewText => "new text of 1 kB",
-            Self::CachedText => "cached text of 1 kB",
-        }
-    }
-
-    /// In the shorter of two runs.
-    pub(super) fn times(self) -> u64 {
-        if self == Self::Login { 50 } else { 200 }
-    }
-
-    /// Plays it so many times.
-    pub(super) fn play(self, player: &mut Player, times: u64) -> std::io::Result<()> {
-        if self == Self::Prepared {
-            let parse = message(b'P', format!("s\0{}\0\0\0", accounts("$1")).as_bytes());
-            player.ask(&[parse, message(b'S', b"")].concat())?;
-        }
-        for number in 0..times {
-            match self {
-                Self::Simple => player.ask(&query(&accounts("4711")))?,
-                Self::Extended => {
-                    let parse = message(b'P', format!("\0{}\0\0\0", accounts("$1")).as_bytes());
-                    player.ask(&[parse, run("")].concat())?;
-                }
-                Self::Prepared => player.ask(&run("s"))?,
-                Self::Login => player.log_in()?,
-                Self::NewText => player.ask(&query(&long(number + 1)))?,
-                Self::CachedText => player.ask(&query(&long(0)))?,
+    /// All rows in their order. Habits that send something at connect have a second one, for that.
+    pub(super) fn all(habits: &'static [Habit]) -> Vec<Self> {
+        let mut all = vec![Self::Simple, Self::Extended, Self::Prepared, Self::Login, Self::NewText, Self::CachedText];
+        for habit in habits {
+            all.push(Self::Habit(habit, Reconnects::Never));
+            if !habit.connect.is_empty() {
+                all.push(Self::Habit(habit, Reconnects::Always));
             }
         }
-        Ok(())
+        all
+    }
+
+    /// For a habit, as `cargo xtask bench` calls it.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Simple => "simple".into(),
+            Self::Extended => "extended".into(),
+            Self::Prepared => "prepared".into(),
+            Self::Login => "login".into(),
+            Self::NewText => "new text of 1 kB".into(),
+            Self::CachedText => "cached text of 1 kB".into(),
+            Self::Habit(habit, Reconnects::Never) => format!("{HABITS}{}", habit.name),
+            Self::Habit(habit, Reconnects::Always) => format!("{HABITS}{}/connect", habit.name),
+        }
+    }
+
+    /// How many are counted.
+    pub(super) fn times(self) -> u64 {
+        if matches!(self, Self::Habit(..)) { 80 } else { 200 }
+    }
+
+    /// Clients that play in turn. Two on one server: so each finds what the other has left there.
+    pub(super) fn clients(self) -> u32 {
+        if matches!(self, Self::Habit(..)) { 2 } else { 1 }
+    }
+
+    /// One for all, unless its client keeps it.
+    pub(super) fn servers(self) -> u32 {
+        if matches!(self, Self::Habit(habit, _) if habit.keeps.is_some()) { self.clients() } else { 1 }
+    }
+
+    /// What is said in the startup packet, besides user and database.
+    pub(super) fn startup(self) -> &'static [(String, String)] {
+        if let Self::Habit(habit, _) = self { &habit.startup } else { &[] }
+    }
+}
+
+/// Clients that play something.
+pub(super) struct Play {
+    kind: Kind,
+    clients: Vec<(Player, Option<Script>)>,
+    /// How often it has been played.
+    played: u64,
+}
+
+impl Play {
+    /// What is done once by each client.
+    pub(super) fn begin(kind: Kind, players: Vec<Player>) -> io::Result<Self> {
+        let mut play = Self { kind, clients: Vec::new(), played: 0 };
+        for (mut player, number) in players.into_iter().zip(0..) {
+            let script = match kind {
+                Kind::Habit(habit, _) => Some(Script::of(habit, number)),
+                _ => None,
+            };
+            if matches!(kind, Kind::Prepared) {
+                let parse = message(b'P', format!("s\0{}\0\0\0", accounts("$1")).as_bytes());
+                player.ask(&[parse, message(b'S', b"")].concat())?;
+            }
+            play.clients.push((player, script));
+        }
+        if matches!(kind, Kind::Habit(_, Reconnects::Never)) {
+            for (player, script) in &mut play.clients {
+                script.iter_mut().try_for_each(|script| script.connect(player))?;
+            }
+        }
+        Ok(play)
+    }
+
+    /// Plays it so many times more, by one client after the other.
+    pub(super) fn go_on(&mut self, times: u64) -> io::Result<()> {
+        (0..times).try_for_each(|_| self.once())
+    }
+
+    fn once(&mut self) -> io::Result<()> {
+        let at = self.played as usize % self.clients.len();
+        self.played += 1;
+        let (player, script) = &mut self.clients[at];
+        match self.kind {
+            Kind::Simple => player.ask(&query(&accounts("4711"))),
+            Kind::Extended => {
+                let parse = message(b'P', format!("\0{}\0\0\0", accounts("$1")).as_bytes());
+                player.ask(&[parse, run("")].concat())
+            }
+            Kind::Prepared => player.ask(&run("s")),
+            Kind::Login => player.log_in(),
+            Kind::NewText => player.ask(&query(&long(self.played))),
+            Kind::CachedText => player.ask(&query(&long(0))),
+            Kind::Habit(habit, reconnects) => {
+                if reconnects == Reconnects::Always {
+                    player.log_in()?;
+                    *script = Some(Script::of(habit, at as u32));
+                    script.iter_mut().try_for_each(|script| script.connect(player))?;
+                }
+                script.iter_mut().try_for_each(|script| script.each(player))
+            }
+        }
     }
 }
 
@@ -83,6 +157,9 @@ fn run(name: &str) -> Vec<u8> {
     bind.extend(*b"\0\0\0\x01\0\0\0\x044711\0\0");
     [message(b'B', &bind), message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat()
 }
+
+/// How the names of habits' rows begin.
+pub(super) const HABITS: &str = "habits/";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,10 @@
 //! The table of costs: written, read, and held against another.
 //!
-//! Always true: figures of instructions are compared only where compiler, C library and valgrind are the same; the others
-//! do not depend on them and are always compared.
+//! Always true: figures of instructions are compared only where compiler, C library, processor and valgrind are the same; the
+//! others do not depend on them. Rows of habits are compared only with the same major version of PostgreSQL: with another, other
+//! things are said to it.
+
+use super::kinds::HABITS;
 
 /// What one transaction costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -13,22 +16,20 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    fn with(self, other: Self, join: impl Fn(f64, f64) -> f64) -> Self {
-        Self {
-            instructions: join(self.instructions, other.instructions),
-            calls: join(self.calls, other.calls),
-            packets: join(self.packets, other.packets),
-            messages: join(self.messages, other.messages),
-        }
-    }
-
-    /// What a longer run has cost beyond a shorter one, for each of so many.
-    pub(super) fn less(self, shorter: Self, times: u64) -> Self {
-        self.with(shorter, |longer, shorter| (longer - shorter) / times as f64)
+    /// From a sum, what one of so many has cost.
+    pub(super) fn for_each_of(self, times: u64) -> Self {
+        let each = |sum: f64| sum / times as f64;
+        let Self { instructions, calls, packets, messages } = self;
+        Self { instructions: each(instructions), calls: each(calls), packets: each(packets), messages: each(messages) }
     }
 
     pub(super) fn least(self, other: Self) -> Self {
-        self.with(other, f64::min)
+        Self {
+            instructions: self.instructions.min(other.instructions),
+            calls: self.calls.min(other.calls),
+            packets: self.packets.min(other.packets),
+            messages: self.messages.min(other.messages),
+        }
     }
 
     pub(super) fn words(self) -> String {
@@ -68,7 +69,10 @@ impl Table {
             let Figures { instructions, calls, packets, messages } = figures;
             format!("| {name} | {instructions:.0} | {calls:.2} | {packets:.2} | {messages:.2} |\n")
         };
-        format!("{HEAD}{KEY}{}\n\n{COLUMNS}{}", self.key, self.rows.iter().map(row).collect::<String>())
+        let is_habit = |(name, _): &&(String, Figures)| name.starts_with(HABITS);
+        let own: String = self.rows.iter().filter(|one| !is_habit(one)).map(row).collect();
+        let habits: String = self.rows.iter().filter(is_habit).map(row).collect();
+        format!("{HEAD}{KEY}{}\n\n{COLUMNS}{own}{HABITS_HEAD}{COLUMNS}{habits}", self.key)
     }
 
     pub(super) fn read(text: &str) -> Option<Self> {
@@ -88,6 +92,13 @@ impl Table {
         Some(Self { key, rows: rows.collect() })
     }
 
+    /// Whether one row has become dearer, with what is counted now.
+    pub(super) fn is_dearer(&self, key: &str, name: &str, figures: Figures) -> bool {
+        let rows: Vec<_> = self.rows.iter().filter(|(other, _)| other == name).cloned().collect();
+        let now = Self { key: key.to_owned(), rows: vec![(name.to_owned(), figures)] };
+        !rows.is_empty() && !Self { key: self.key.clone(), rows }.compare(&now).grown.is_empty()
+    }
+
     /// Holds what was counted now against this.
     pub(super) fn compare(&self, now: &Self) -> Verdict {
         let mut verdict = Verdict::default();
@@ -96,7 +107,12 @@ impl Table {
             let (old, new) = (&self.key, &now.key);
             verdict.told.push(format!("instructions are not compared: the table is of {old}, and this is {new}"));
         }
-        for (name, new) in &now.rows {
+        let server = |key: &str| key.split(", ").find(|word| word.starts_with(SERVER)).map(str::to_owned);
+        let is_same_server = server(&self.key) == server(&now.key);
+        if !is_same_server {
+            verdict.told.push("habits are not compared, either: PostgreSQL is another".to_owned());
+        }
+        for (name, new) in now.rows.iter().filter(|(name, _)| is_same_server || !name.starts_with(HABITS)) {
             let Some((_, old)) = self.rows.iter().find(|(other, _)| other == name) else {
                 verdict.grown.push(format!("{name}: not in the table"));
                 continue;
@@ -125,9 +141,22 @@ const HEAD: &str = "\
 
 Counted, not timed, for one transaction of one client in lock-step, one worker, epoll: instructions of the pooler in user space
 (valgrind's callgrind), its system calls (but for those that read a clock, which the vDSO answers without one), packets (what it
-sends and receives on sockets), and messages to PostgreSQL. `cargo xtask cost --check` fails when a figure has grown by more than 1 %.
+sends and receives on sockets), and messages to PostgreSQL. The first 40 of each are not counted. A client says nothing before the
+pooler and PostgreSQL sleep, and what PostgreSQL answers comes at once, so that no figure depends on who was quicker.
+`cargo xtask cost --check` fails when a figure has grown by more than 1 %.
 
 ";
+const HABITS_HEAD: &str = "
+## Habits
+
+What drivers send by themselves ([habits](../operating/habits.md)), each script once: by two clients in turn on one server, so that
+each finds there what the other has left (on two where a client keeps its server). What scripts draw, the tenant for example, is
+another for each client. `/connect` is a script with a connection for each time, and what is sent at its begin.
+
+";
+/// How the version of PostgreSQL is written in a key.
+pub(super) const SERVER: &str = "PostgreSQL ";
+
 const KEY: &str = "Counted with: ";
 const COLUMNS: &str = "\
 | one | instructions | system calls | packets | messages to the server |
@@ -145,7 +174,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let table = table("rustc 1", 8000.0, 7.0);
+        let mut table = table("rustc 1", 8000.0, 7.0);
+        table.rows.push(("habits/one/connect".into(), table.rows[0].1));
         assert_eq!(Table::read(&table.page()), Some(table));
     }
 
@@ -171,5 +201,20 @@ mod tests {
         let verdict = table("a", 8000.0, 7.0).compare(&table("b", 9000.0, 8.0));
         assert_eq!(verdict.grown, ["simple: system calls were 7.00 and are 8.00"]);
         assert!(verdict.told[0].starts_with("instructions are not compared"));
+    }
+
+    #[test]
+    fn another_postgresql_leaves_habits_out_and_a_habit_that_grows_is_named() {
+        let habit = |server: &str, calls| {
+            let mut table = table(&format!("a, PostgreSQL {server}"), 1.0, calls);
+            table.rows[0].0 = "habits/one".into();
+            table
+        };
+        assert_eq!(habit("15", 7.0).compare(&habit("16", 8.0)).grown, [""; 0]);
+        let grown = habit("15", 7.0).compare(&habit("15", 8.0)).grown;
+        assert_eq!(grown, ["habits/one: system calls were 7.00 and are 8.00"]);
+        let dearer = |name, now: Table| habit("15", 7.0).is_dearer(&now.key, name, now.rows[0].1);
+        assert!(dearer("habits/one", habit("15", 8.0)) && !dearer("habits/one", habit("15", 7.0)));
+        assert!(!dearer("habits/new", habit("15", 8.0)) && !dearer("habits/one", habit("16", 8.0)));
     }
 }

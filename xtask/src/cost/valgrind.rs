@@ -1,6 +1,7 @@
-//! The pooler under valgrind: one run, and what it has cost in all.
+//! The pooler under valgrind: one run, and what a transaction has cost in it.
 //!
-//! Always true: nothing periodic comes within a run; system calls are those that the pooler makes without valgrind, but for
+//! Always true: only what happens between two moments at which all is quiet is counted, so neither start nor end, where threads
+//! race each other; nothing periodic comes within a run; system calls are those that the pooler makes without valgrind, but for
 //! the clock's, which are left out.
 
 use std::fs;
@@ -10,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use ops::trial::{DATABASE, Farewell, Trial, TrialError, USER, free_ports};
 
-use super::kinds::Kind;
+use super::kinds::{Kind, Play};
 use super::player::Player;
-use super::table::Figures;
+use super::quiet::wait_for_quiet;
+use super::table::{Figures, SERVER};
 use crate::bench::Tap;
 
 /// What a run needs.
@@ -23,78 +25,110 @@ pub(super) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// A fresh pooler, so many transactions, and its end.
-    pub(super) fn play(&self, kind: Kind, times: u64) -> Result<Figures, TrialError> {
+    /// A fresh pooler; so many transactions that are not counted, and so many that are.
+    pub(super) fn play(&self, kind: Kind, unseen: u64, counted: u64) -> Result<Figures, TrialError> {
         let trial = self.trial;
         let [port] = free_ports()?;
-        let user = trial.account.become_name().map(|name| format!("user = {name}\n")).unwrap_or_default();
-        let server = self.tap.port();
+        let (server, servers) = (self.tap.port(), kind.servers());
         let ini = format!(
-            "[databases]\n{DATABASE} = host=127.0.0.1 port={server} dbname={DATABASE}\n[pgbouncer]\n{user}listen_port = {port}\n{INI}"
+            "[databases]\n{DATABASE} = host=127.0.0.1 port={server} dbname={DATABASE}\n[pgbouncer]\nlisten_port = {port}\n\
+             default_pool_size = {servers}\n{INI}"
         );
         let path = trial.scratch.write(&trial.account, "cost.ini", &ini)?;
         trial.scratch.write(&trial.account, "users.txt", &format!("\"{USER}\" \"\"\n"))?;
-        let log = trial.scratch.path().join("valgrind.log");
-        let _ = fs::remove_file(&log);
-        let mut command = trial.own_command(Path::new("valgrind"));
-        command.args(["--tool=callgrind", "--trace-syscalls=yes", "--vgdb=no", "--callgrind-out-file=/dev/null"]);
-        command.arg(format!("--log-file={}", log.display())).arg(self.program).arg(path);
+        let log = trial.scratch.write(&trial.account, "valgrind.log", "")?;
+        let mut command = trial.command(Path::new("valgrind"));
+        command.args([
+            "--tool=callgrind",
+            "--trace-syscalls=yes",
+            "--instr-atstart=no",
+            "--callgrind-out-file=/dev/null",
+        ]);
+        command.arg(self.prefix()).arg(format!("--log-file={}", log.display())).arg(self.program).arg(path);
         let mut pooler = trial.start("cost", &mut command, Farewell::Quit)?;
         let failed = |why: std::io::Error| {
             let words = format!("{why}\n  {}", trial.last_words("cost"));
             TrialError::step(format!("{} under valgrind", kind.name()), words)
         };
         let until = Instant::now() + PATIENCE;
-        let mut player = loop {
-            match Player::come(port, DATABASE) {
+        let first = loop {
+            match Player::come(port, kind.startup()) {
                 Ok(player) => break player,
                 Err(why) if Instant::now() > until || pooler.ended().is_some() => return Err(failed(why)),
                 Err(_) => trial.interrupt.wait(Duration::from_millis(20))?,
             }
         };
+        let others = (1..kind.clients()).map(|_| Player::come(port, kind.startup()));
+        let players = std::iter::once(Ok(first)).chain(others).collect::<Result<_, _>>().map_err(failed)?;
+        let mut play = Play::begin(kind, players).map_err(failed)?;
+        play.go_on(unseen).map_err(failed)?;
+        self.instrument(pooler.pid(), "on")?;
+        wait_for_quiet().map_err(failed)?;
+        let begin = fs::read_to_string(&log).unwrap_or_default().len();
         self.tap.take();
-        kind.play(&mut player, times).map_err(failed)?;
+        play.go_on(counted).map_err(failed)?;
+        wait_for_quiet().map_err(failed)?;
         let messages = self.tap.take().messages;
+        let end = fs::read_to_string(&log).unwrap_or_default().len();
+        self.instrument(pooler.pid(), "off")?;
         drop(pooler);
         let text = fs::read_to_string(&log).unwrap_or_default();
-        let totals = read(&text).ok_or_else(|| failed(std::io::Error::other("no totals in valgrind's log")))?;
-        Ok(Figures { messages: messages as f64, ..totals })
+        let calls = text.get(begin..end).unwrap_or_default();
+        let instructions =
+            collected(&text).ok_or_else(|| failed(std::io::Error::other("no totals in valgrind's log")))?;
+        let figures = Figures { instructions, messages: messages as f64, ..calls_in(calls) };
+        Ok(figures.for_each_of(counted))
+    }
+
+    /// From now on instructions are counted, or not any more.
+    fn instrument(&self, pid: u32, state: &str) -> Result<(), TrialError> {
+        let mut command = self.trial.command(Path::new("vgdb"));
+        command.arg(format!("--pid={pid}")).arg(self.prefix()).args(["instrumentation", state]);
+        self.trial.succeed("vgdb", &mut command, PATIENCE)
+    }
+
+    /// Where valgrind and vgdb meet.
+    fn prefix(&self) -> String {
+        format!("--vgdb-prefix={}", self.trial.scratch.path().join("vgdb").display())
     }
 }
 
-/// What the figures of instructions depend on besides the pooler: compiler, C library, valgrind.
-pub(super) fn key() -> Result<String, String> {
+/// What the figures depend on besides the pooler: compiler, C library (which has its functions several times, for processors
+/// that can more or less), valgrind; and for what is said to PostgreSQL, its version.
+pub(super) fn key(postgres: &str) -> Result<String, TrialError> {
     let commands: [&[&str]; 3] = [&["rustc", "-V"], &["getconf", "GNU_LIBC_VERSION"], &["valgrind", "--version"]];
     let say = |words: &[&str]| {
         let output = Command::new(words[0]).args(&words[1..]).output();
-        let output = output.map_err(|error| format!("cannot run {}: {error}", words[0]))?;
+        let output = output.map_err(|why| TrialError::step(format!("cannot run {}", words[0]), why))?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    Ok(commands.into_iter().map(say).collect::<Result<Vec<_>, String>>()?.join(", "))
+    let mut words = commands.into_iter().map(say).collect::<Result<Vec<_>, TrialError>>()?;
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = processor.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    // What valgrind shows of a processor depends on these alone.
+    words.extend(FEATURES.into_iter().filter(|name| flags.split(' ').any(|flag| flag == *name)).map(str::to_owned));
+    words.push(format!("{SERVER}{}", postgres.split(['.', ' ']).next().unwrap_or_default()));
+    Ok(words.join(", "))
 }
 
-/// The totals in a log of callgrind with `--trace-syscalls=yes`.
-fn read(log: &str) -> Option<Figures> {
+/// The instructions in a log of callgrind; nothing if none were counted.
+fn collected(log: &str) -> Option<f64> {
+    let total = log.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+    total.filter(|&instructions| instructions > 0.0)
+}
+
+/// The calls in a part of a log that has `--trace-syscalls=yes`.
+fn calls_in(log: &str) -> Figures {
     let mut figures = Figures::default();
-    let (mut collected, mut pending) = (None, std::collections::BTreeMap::new());
-    for line in log.lines() {
-        if let Some((_, count)) = line.split_once("Collected : ") {
-            collected = count.trim().parse().ok();
-        }
-        let Some(call) = line.strip_prefix("SYSCALL[") else { continue };
-        let (thread, rest) = call.split_once(']')?;
-        let number = rest.strip_prefix('(')?.split(')').next()?.trim().to_owned();
-        if rest.contains(") ... ") {
-            let name = pending.remove(thread).unwrap_or(number);
-            figures.packets += f64::from(u8::from(is_packet(&name, rest)));
-            continue;
-        }
-        figures.calls += f64::from(u8::from(!CLOCK.contains(&number.as_str())));
-        figures.packets += f64::from(u8::from(is_packet(&number, rest)));
-        pending.insert(thread.to_owned(), number);
+    for call in log.lines().filter_map(|line| line.strip_prefix("SYSCALL[")) {
+        let Some((number, rest)) = call.split_once("](").and_then(|(_, rest)| rest.split_once(')')) else { continue };
+        let number = number.trim();
+        // A call that blocks has a line of its own for its end.
+        let is_end = rest.starts_with(" ... ");
+        figures.calls += f64::from(u8::from(!is_end && !CLOCK.contains(&number)));
+        figures.packets += f64::from(u8::from(is_packet(number, rest)));
     }
-    figures.instructions = collected?;
-    Some(figures)
+    figures
 }
 
 /// Whether something was sent or received.
@@ -108,6 +142,8 @@ const CLOCK: [&str; 2] = ["228", "96"];
 
 /// sendto, recvfrom, sendmsg, recvmsg.
 const PACKETS: [&str; 4] = ["44", "45", "46", "47"];
+
+const FEATURES: [&str; 2] = ["avx", "avx2"];
 
 const INI: &str = "\
 listen_addr = 127.0.0.1
@@ -144,6 +180,6 @@ SYSCALL[7,2](45) ... [async] --> Failure(0xb)
 ==7== Collected : 756827
 ";
         let wanted = Figures { instructions: 756_827.0, calls: 3.0, packets: 1.0, messages: 0.0 };
-        assert_eq!(read(log), Some(wanted));
+        assert_eq!(Figures { instructions: collected(log).expect("a total"), ..calls_in(log) }, wanted);
     }
 }

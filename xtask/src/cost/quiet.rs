@@ -1,0 +1,79 @@
+//! Waits until nobody does anything: the pooler, PostgreSQL, and the relay between them.
+//!
+//! Always true: when a wait has ended, each thread of this process and of all below it has slept at one and the same moment. On
+//! the loopback interface bytes wake who waits for them before their sender goes on, so none were on their way either.
+//! Not here: who is waited for; it is whoever this process has started.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::gettid;
+use ops::trial::children_of;
+
+/// Returns when all is quiet, so that what is sent next meets the same state in each run.
+pub(super) fn wait_for_quiet() -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let mut before = None;
+    loop {
+        let now = asleep();
+        // Who has been asleep twice without having run in between was asleep all the time.
+        if now.is_some() && now == before {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err(io::Error::new(ErrorKind::TimedOut, "somebody is always busy"));
+        }
+        before = now;
+        thread::yield_now();
+    }
+}
+
+/// How often each thread but our own has been switched to another, if all of them sleep.
+fn asleep() -> Option<Vec<(u32, u64)>> {
+    let own = gettid().as_raw().unsigned_abs();
+    let mut programs = vec![std::process::id()];
+    let mut threads = Vec::new();
+    while let Some(program) = programs.pop() {
+        programs.extend(children_of(program));
+        // Who has ended meanwhile does nothing any more.
+        let entries = fs::read_dir(format!("/proc/{program}/task")).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        for thread in numbers.filter(|&thread| thread != own) {
+            let status = fs::read_to_string(format!("/proc/{program}/task/{thread}/status")).unwrap_or_default();
+            threads.push((thread, switches_of_a_sleeper(&status)?));
+        }
+    }
+    Some(threads)
+}
+
+fn switches_of_a_sleeper(status: &str) -> Option<u64> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    match field("State").and_then(|state| state.chars().next()) {
+        Some('S') => {}
+        None | Some('Z' | 'X') => return Some(0),
+        Some(_) => return None,
+    }
+    let count = |name| field(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    Some(count("voluntary_ctxt_switches") + count("nonvoluntary_ctxt_switches"))
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_told_by_its_state_and_its_switches() {
+        let status = |state: &str| {
+            format!("Name:\ta\nState:\t{state}\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t2\n")
+        };
+        assert_eq!(switches_of_a_sleeper(&status("S (sleeping)")), Some(9));
+        assert_eq!(switches_of_a_sleeper(&status("R (running)")), None);
+        assert_eq!(switches_of_a_sleeper(&status("D (disk sleep)")), None);
+        assert_eq!(switches_of_a_sleeper(&status("Z (zombie)")), Some(0));
+        assert_eq!(switches_of_a_sleeper(""), Some(0));
+    }
+}

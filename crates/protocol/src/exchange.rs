@@ -554,7 +554,9 @@ impl Exchange {
     /// Whether nothing is owed to the client: every message of its own has been answered, if not yet every one of ours.
     #[must_use]
     pub fn owes_client_nothing(&self) -> bool {
-        self.owed.iter().all(Owed::is_ours) && !self.is_skipping && !self.is_copying_in
+        // Asked for each message: most often the first tells.
+        let is_ours_only = self.owed.front().is_none_or(|first| first.is_ours() && self.owed.iter().all(Owed::is_ours));
+        is_ours_only && !self.is_skipping && !self.is_copying_in
     }
 
     /// Whether the transaction in which the server comes to what is sent now is certainly in a state in which it does anything: an error

@@ -24,6 +24,16 @@ pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> b
     is_asked_for && is_lent && is_alone && is_plain && server.look.is_none() && is_of_one_statement(bytes)
 }
 
+impl Server {
+    /// The question that is answered next, if the client's request has been, at a `ReadyForQuery`. Where that answers something of ours, or nobody has the server any more,
+    /// there is none.
+    pub(crate) fn take_look_in_advance(&mut self, was_ours: bool) -> Option<Box<Look>> {
+        let is_lent = matches!(self.stage, ServerStage::Lent { .. });
+        let look = self.look_in_advance.take_if(|_| was_ours || is_lent && self.exchange.is_ours());
+        look.filter(|_| !was_ours)
+    }
+}
+
 impl<I: Io> Worker<I> {
     /// Sends the question behind such a request.
     pub(crate) fn ask_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {

@@ -555,7 +555,7 @@ impl<I: Io> Worker<I> {
         totals.add_statements(following.tally);
         let conn = server.conn;
         let is_whole = start == 0 && end == bytes.len();
-        let asks_in_advance = is_whole && is_between && are_asked_about(ready, server, bytes);
+        let asks_in_advance = is_whole && is_between && ready.traces.is_some() && are_asked_about(ready, server, bytes);
         if is_whole {
             let chunk = self.unpinned_for(conn, chunk);
             self.io.send(conn, chunk);

@@ -539,8 +539,18 @@ impl<I: Io> Worker<I> {
 
 /// Whether a client's notifications are looked at.
 pub(crate) fn has_ear(clients: &Slab<Client>, client: ClientKey) -> bool {
-    let Some(client) = clients.get(client) else { return false };
-    client.is_listener || matches!(&client.stage, ClientStage::Ready(Ready { ear: Some(_), .. }))
+    ear_and_traces(clients, Some(client)).0
+}
+
+/// The same, and whether it may have changed something in its session.
+pub(crate) fn ear_and_traces(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
+    match client.and_then(|client| clients.get(client)) {
+        Some(Client { is_listener, stage: ClientStage::Ready(ready), .. }) => {
+            (*is_listener || ready.ear.is_some(), ready.traces.is_some())
+        }
+        Some(Client { is_listener, .. }) => (*is_listener, false),
+        None => (false, false),
+    }
 }
 
 fn notification(body: &[u8]) -> Box<[u8]> {

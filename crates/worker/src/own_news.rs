@@ -225,6 +225,7 @@ impl<I: Io> Worker<I> {
                 None => return,
             }
         }
+        self.hear_again(key);
     }
 }
 

@@ -26,7 +26,7 @@ use wire::{MESSAGE_BYTES_MAX, Scanner, Step, write};
 
 use crate::catalog::changes_catalog;
 use crate::client::Client;
-use crate::listen::has_ear;
+use crate::listen::{ear_and_traces, has_ear};
 use crate::mend::Cleaning;
 use crate::numbers::Drawers;
 use crate::own_news::Withheld;
@@ -262,6 +262,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.heard = self.now;
+        let is_full = server.is_full;
         self.places.databases[server.database as usize].totals.sent += chunk.len() as u64;
         match server.stage {
             _ if server.withheld.is_some() => self.withhold_more(key, chunk),
@@ -269,15 +270,13 @@ impl<I: Io> Worker<I> {
             Stage::Securing(_) => self.tls_answered(key, chunk.bytes()),
             _ => self.converse(key, chunk, 0),
         }
+        if is_full {
+            self.hear_again(key);
+        }
     }
 
     /// Looks at each message from `from` on, and sends the client its part.
     pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
-        self.read_answers(key, chunk, from);
-        self.hear_again(key);
-    }
-
-    fn read_answers(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
         let (mut start, mut at) = (from, from);
         let end = chunk.len();
         while at < end {
@@ -570,8 +569,7 @@ impl<I: Io> Worker<I> {
     /// The server has said that it is ready for a query, and its client has been given that.
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let is_lent = matches!(server.stage, Stage::Lent { .. });
-        let behind = server.look_in_advance.take_if(|_| was_ours || is_lent && server.exchange.is_ours());
+        let behind = if server.look_in_advance.is_some() { server.take_look_in_advance(was_ours) } else { None };
         if !was_ours {
             server.is_told_along = false;
             server.tell_of_catalog(&mut self.places.databases[server.database as usize].changes);
@@ -579,9 +577,9 @@ impl<I: Io> Worker<I> {
             server.count_ends(self.now, totals);
         }
         let client = server.client();
-        client.into_iter().for_each(|client| self.end_own_news(key, client));
-        let listens = client.filter(|client| has_ear(&self.clients, *client));
-        if let Some(look) = behind.filter(|_| !was_ours) {
+        let (listens, has_traces) = ear_and_traces(&self.clients, client);
+        client.iter().filter(|_| listens || has_traces).for_each(|client| self.end_own_news(key, *client));
+        if let Some(look) = behind {
             self.answers_next(key, look);
             return;
         }
@@ -594,7 +592,7 @@ impl<I: Io> Worker<I> {
             Stage::Introducing => self.introduced(key),
             Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) => {}
         }
-        if let Some(client) = listens {
+        if let Some(client) = client.filter(|_| listens) {
             self.ask_again(client);
             self.tell_news(client);
         }

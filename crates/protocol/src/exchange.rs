@@ -149,6 +149,7 @@ impl Exchange {
             _ if self.is_skipping => {}
             frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
             frontend::QUERY => {
+                self.has_executed &= !self.owed.is_empty();
                 self.has_mixed |= self.has_executed;
                 self.owed.push_back(Owed::Query);
             }
@@ -157,6 +158,8 @@ impl Exchange {
                 self.owed.push_back(Owed::Function);
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
+                // A COPY that has failed may have left its Sync to the server.
+                self.has_executed &= !self.owed.is_empty();
                 self.has_executed |= kind == frontend::EXECUTE;
                 match self.owed.back_mut() {
                     Some(Owed::Batch { answers }) => *answers += 1,

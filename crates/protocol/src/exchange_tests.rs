@@ -180,6 +180,19 @@ fn what_is_owed_has_a_limit() {
     assert!(!copying.is_full() && copying.has_room());
 }
 
+/// World seed 105084: the Sync that was sent while the COPY read ended the batch, and the next client's Query was taken for one in it.
+#[test]
+fn a_copy_that_has_failed_leaves_no_batch_open() {
+    for next in ["QQ", "PQS"] {
+        let mut exchange = play(">PBE <12G >dSd <E <ZI");
+        assert!(exchange.may_end());
+        next.bytes().for_each(|kind| assert_eq!(exchange.asked(kind), Asked::Forward));
+        let answers = if next == "QQ" { &b"CZCZ"[..] } else { b"1CZZ" };
+        assert!(answers.iter().all(|kind| exchange.answered(*kind, b"I").is_ok()));
+        assert!(exchange.may_be_lent(), "{next} {exchange:?}");
+    }
+}
+
 /// PostgreSQL 18 makes the next statement of its session fail then. `h` is a step of ours.
 #[test]
 fn a_server_that_was_told_a_query_or_function_call_in_a_batch_is_not_lent() {

@@ -645,9 +645,9 @@ impl Exchange {
     }
 }
 
+/// So many messages may wait for answers: what is looked up among them takes microseconds, and no client gets further by more.
+const OWED_MAX: usize = 1024;
+
 #[cfg(test)]
 #[path = "exchange_tests.rs"]
 mod tests;
-
-/// So many messages may wait for answers: what is looked up among them takes microseconds, and no client gets further by more.
-const OWED_MAX: usize = 1024;

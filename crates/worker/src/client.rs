@@ -546,11 +546,9 @@ impl<I: Io> Worker<I> {
             at = piece.range.end;
         }
         let is_full = server.exchange.is_full();
-        let is_cut = is_full && at < bytes.len();
-        let end = if fault.is_some() || leaves || instead.is_some() || is_cut { at } else { bytes.len() };
-        if is_cut {
-            ready.held.get_or_insert_default().push_front(chunk.part(at..bytes.len()));
-        }
+        let is_over = fault.is_some() || leaves || instead.is_some();
+        let rest = (is_full && !is_over && at < bytes.len()).then(|| chunk.part(at..bytes.len()));
+        let end = if is_over || rest.is_some() { at } else { bytes.len() };
         following.end_of_chunk(ready, bytes);
         totals.add_statements(following.tally);
         let conn = server.conn;
@@ -566,7 +564,7 @@ impl<I: Io> Worker<I> {
             self.ask_in_advance(server_key, key);
         }
         if is_full {
-            self.wait_for_answers(server_key);
+            self.wait_for_answers(server_key, key, rest);
         }
         self.give_due(server_key);
         if let Some(fault) = fault {

@@ -311,8 +311,10 @@ impl<I: Io> Worker<I> {
         server.stage = Stage::Idle;
         server.heard = self.now;
         let (pool, is_shared) = (server.pool, server.private.is_none());
+        // A server that is one client's alone gives it to that.
+        let welcome = server.welcome.take_if(|_| is_shared);
         if let Some(place) = self.places.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
-            place.welcome = server.welcome.take();
+            place.welcome = welcome;
             if let Some(welcome) = place.welcome.as_mut().filter(|_| server.overrides.is_some()) {
                 Rc::make_mut(welcome).begun.clone_from(&server.overrides);
             }

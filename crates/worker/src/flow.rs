@@ -82,9 +82,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server owes its client so many answers that the client is not heard before it has given some. It keeps those in a batch to itself until it is told to
-    /// flush them.
-    pub(crate) fn wait_for_answers(&mut self, key: ServerKey) {
+    /// A server owes its client so many answers that the client, and the rest of what it has said, is not heard before it has given some. It keeps those
+    /// in a batch to itself until it is told to flush them.
+    pub(crate) fn wait_for_answers(&mut self, key: ServerKey, client: Key, rest: Option<Chunk>) {
+        if let Some(rest) = rest.map(|rest| self.unpinned(rest))
+            && let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+        {
+            ready.held.get_or_insert_default().push_front(rest);
+        }
         let Some(server) = self.servers.get_mut(key) else { return };
         server.is_full = true;
         if server.exchange.wants_sync() {

@@ -1,5 +1,6 @@
 //! LISTEN in transaction pooling: one server listens for all clients of a database.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use base::Random;
@@ -460,3 +461,82 @@ pub(crate) fn who_notifies_does_not_wait_long_for_a_listener_that_hangs(house: &
 
 /// So long a session that listens for all is waited for.
 const WAITED: Duration = Duration::from_secs(1);
+
+/// Who listens to what is listened to for all already needs no server for that, and hears what is committed from then on: nothing from before.
+pub(crate) fn who_listens_to_what_all_listen_to_needs_no_server(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1"];
+    let pooler = house.pooler("listen_joined", &settings);
+    let mut first = pooler.client("u", "listen_joined");
+    first.run("listen news; listen \"Other\"");
+    await_moved(house, &pooler, "listen_joined");
+    let mut direct = house.postgres.client("listen_joined");
+    let mut busy = pooler.client("u", "listen_joined");
+    busy.run("begin");
+    busy.run("notify news, 'not committed before'");
+    // The only server is in a transaction.
+    let mut joined: Vec<Client> = (0..3).map(|_| pooler.client("u", "listen_joined")).collect();
+    direct.run("notify news, 'before'; notify \"Other\", 'before'");
+    joined[0].run("LISTEN news; listen \"Other\"");
+    joined[1].run("DO $$BEGIN LISTEN \"news\";LISTEN \"Other\"; END$$");
+    joined[2].peer.send(&[query("listen news"), query("listen \"Other\""), query("select 5")].concat());
+    assert!(joined[2].answer().errors.is_empty());
+    assert!(joined[2].answer().errors.is_empty());
+    direct.run("notify \"Other\", 'behind'");
+    busy.run("commit");
+    assert_eq!(joined[2].answer().value(), "5");
+    for client in &mut joined {
+        assert_eq!(client.heard(2), ["Other behind", "news not committed before"]);
+    }
+    // It leaves as anybody does, and what nobody listens to takes a server.
+    joined[0].run("unlisten news");
+    joined[0].run("listen fresh");
+    direct.run("notify news, 'left'; notify fresh, 'own'");
+    assert_eq!(joined[0].heard(1), ["fresh own"]);
+    assert_eq!(joined[1].heard(1), ["news left"]);
+    // A session for all that does not answer is waited for once: then a server of the pool is asked.
+    await_moved(house, &pooler, "listen_joined");
+    let all = Pid::from_raw(listener(house, "listen_joined").parse().expect("a number"));
+    kill(all, Signal::SIGSTOP).expect("it is there");
+    let begun = Instant::now();
+    let mut late = pooler.client("u", "listen_joined");
+    late.run("listen news");
+    assert!(begun.elapsed() > WAITED && begun.elapsed() < WAITED * 10);
+    direct.run("notify news, 'late'");
+    kill(all, Signal::SIGCONT).expect("it is there");
+    assert_eq!(late.heard(1), ["news late"]);
+    assert_eq!(joined[1].heard(1), ["news late"]);
+}
+
+/// Clients begin to listen while others notify: each hears all that is committed after it has been answered, in order, and nothing that was
+/// committed before it asked.
+pub(crate) fn who_joins_hears_what_is_committed_from_then_on(house: &House) {
+    let pooler = house.pooler("listen_joins", &["pool_mode = transaction", "default_pool_size = 4"]);
+    let mut first = pooler.client("u", "listen_joins");
+    first.run("listen news");
+    await_moved(house, &pooler, "listen_joins");
+    let (begun, ended, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut notifier = house.postgres.client("listen_joins");
+            for number in 1.. {
+                begun.store(number, SeqCst);
+                notifier.run(&format!("notify news, '{number}'"));
+                ended.store(number, SeqCst);
+                if is_over.load(SeqCst) {
+                    return;
+                }
+            }
+        });
+        for _ in 0..200 {
+            let mut client = pooler.client("u", "listen_joins");
+            let before = ended.load(SeqCst);
+            client.run("listen news");
+            let after = begun.load(SeqCst);
+            let heard: Vec<u64> = client.heard(3).iter().map(|news| news[5..].parse().expect("a number")).collect();
+            assert!(heard[0] > before, "{heard:?} was committed before {before}");
+            assert!(heard[0] <= after + 1, "{heard:?} begins behind {after}");
+            assert!(heard.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{heard:?}");
+        }
+        is_over.store(true, SeqCst);
+    });
+}

@@ -226,6 +226,9 @@ pub enum Planted {
     /// The end of a transaction is told without waiting for what it has notified itself. Whoever listens on behalf of others, and
     /// passes on what it hears when it hears it.
     OwnNewsOvertaken,
+    /// A client that listens to what is listened to for all already is told so at once, and then what was committed before. Whoever joins
+    /// a stream without asking how far it is.
+    JoinedAtOnce,
     /// A client that has left a channel is told of it for ever. Subscriptions that only grow.
     LeftChannelTold,
 }
@@ -261,7 +264,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 83] = [
+    pub const ALL: [Self; 84] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -344,6 +347,7 @@ impl Planted {
         Self::LossUntold,
         Self::MarkIgnored,
         Self::OwnNewsOvertaken,
+        Self::JoinedAtOnce,
         Self::LeftChannelTold,
     ];
 
@@ -433,6 +437,7 @@ impl Planted {
             Self::LossUntold => "loss-untold",
             Self::MarkIgnored => "mark-ignored",
             Self::OwnNewsOvertaken => "own-news-overtaken",
+            Self::JoinedAtOnce => "joined-at-once",
             Self::LeftChannelTold => "left-channel-told",
         }
     }

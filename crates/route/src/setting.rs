@@ -75,7 +75,7 @@ fn quoted(name: &str) -> Option<String> {
     let is_plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
     let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_');
     match () {
-        () if !name.is_ascii() || KEYWORDS.contains(&name) => None,
+        () if !name.is_ascii() || is_keyword(name) => None,
         () if begins && name.bytes().all(is_plain) => Some(name.to_owned()),
         () => Some(format!("\"{}\"", name.replace('"', "\"\""))),
     }
@@ -344,6 +344,11 @@ const NEVER_CERTAIN: [&str; 6] = [
     "transaction_read_only",
     "is_superuser",
 ];
+
+/// Whether a name is written in quotes where it could be taken for a keyword.
+pub(crate) fn is_keyword(name: &str) -> bool {
+    KEYWORDS.contains(&name)
+}
 
 /// The keywords that `quote_identifier` quotes in some version from 10 to 18 (`parser/kwlist.h`: all but the unreserved).
 const KEYWORDS: [&str; 164] = [

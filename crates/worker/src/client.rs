@@ -32,6 +32,7 @@ use crate::claims::{Claimed, may_claim};
 use crate::console::ConsoleClient;
 use crate::flow::send_part;
 use crate::held::Held;
+use crate::join::Joining;
 use crate::letters::Waits;
 use crate::look::likeness;
 use crate::places::DatabasePlace;
@@ -136,6 +137,8 @@ pub(crate) struct Ready {
     pub(crate) is_answer_torn: bool,
     /// A statement that it has said last, and that needs a database to itself.
     pub(crate) claimed: Option<Box<Claimed>>,
+    /// It has said LISTEN, first of what is held, and needs no server for that.
+    pub(crate) joins: Option<Box<Joining>>,
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
 }
@@ -187,6 +190,7 @@ impl Ready {
             is_notified: false,
             is_answer_torn: false,
             claimed: None,
+            joins: None,
             held: None,
         }
     }
@@ -247,7 +251,7 @@ impl<I: Io> Worker<I> {
                 let held = ready.held.get_or_insert_default();
                 held.push(chunk);
                 let is_full = held.len() > HELD_BYTES_MAX;
-                if ready.link == Link::None {
+                if ready.link == Link::None && ready.joins.is_none() {
                     self.want_when_whole(key);
                 } else if is_full {
                     self.pause_client(key);
@@ -332,6 +336,14 @@ impl<I: Io> Worker<I> {
         if here <= length as usize && here < COLLECTED_BYTES_MAX {
             return;
         }
+        if !self.joins(key, length) {
+            self.want_first(key);
+        }
+    }
+
+    /// Asks for a server for what is held.
+    pub(crate) fn want_first(&mut self, key: Key) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         ready.is_notified = false;
         let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
         self.want(key, self.now, Event::Wants { pool, client: key, likeness });

@@ -49,6 +49,11 @@ impl Held {
         self.first.as_ref().filter(|_| self.rest.is_empty()).map(Chunk::bytes)
     }
 
+    /// The bytes that have come first, in one piece.
+    pub(crate) fn first(&self) -> Option<&[u8]> {
+        self.first.as_ref().map(Chunk::bytes)
+    }
+
     /// Whether there is nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()

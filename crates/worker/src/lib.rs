@@ -29,6 +29,7 @@ mod force;
 mod handover;
 mod held;
 mod introduction;
+mod join;
 mod judge;
 mod learned;
 mod lend;

@@ -19,6 +19,7 @@ use wire::write::{self, Says};
 
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::letters::{ChannelRow, ToControl};
+use crate::own_news::Waiter;
 use crate::places::DatabasePlace;
 use crate::turn::Worker;
 
@@ -32,8 +33,8 @@ pub(crate) struct Listening {
     asked: u64,
     /// Whose the marks are that the session for all has not come to yet.
     marks: BTreeMap<u64, Key>,
-    /// Which servers wait for the session for all, each with the number of its wait.
-    pub(crate) rounds: Rounds<(Key, u64)>,
+    /// Who waits for the session for all.
+    pub(crate) rounds: Rounds<Waiter>,
     /// How many waits of that kind there have been.
     pub(crate) waits: u64,
     /// For which clients the session for all waits.
@@ -50,6 +51,13 @@ struct Channel {
     is_heard: bool,
 }
 
+impl Listening {
+    /// Whether the session for all listens to a channel.
+    pub(crate) fn is_heard(&self, channel: &str) -> bool {
+        self.channels.get(channel).is_some_and(|entry| entry.is_heard)
+    }
+}
+
 impl DatabasePlace {
     /// The channels of its clients.
     pub(crate) fn channel_rows(&self) -> impl Iterator<Item = ChannelRow> {
@@ -63,7 +71,7 @@ impl DatabasePlace {
 }
 
 impl Ready {
-    fn ear(&mut self) -> &mut Ear {
+    pub(crate) fn ear(&mut self) -> &mut Ear {
         self.ear.get_or_insert_default()
     }
 }
@@ -214,13 +222,18 @@ impl<I: Io> Worker<I> {
     /// Whether LISTEN of this client is done for all (`session_policy`): it must read the encoding that they are told in.
     pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
         let Some(server) = self.servers.get(server).filter(|server| server.private.is_none()) else { return false };
+        self.may_listen_through_all(server.pool, client)
+    }
+
+    /// The same where a client has no server.
+    pub(crate) fn may_listen_through_all(&self, pool: PoolKey, client: ClientKey) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return false;
         };
         let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
-        let Some(place) = self.places.pool(server.pool) else { return false };
-        is_read && self.may_listen_beside(server.pool) && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
+        let Some(place) = self.places.pool(pool) else { return false };
+        is_read && self.may_listen_beside(pool) && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
     }
 
     /// Whether a pool may have a server that does nothing but listen, beside one that works: the limit of its own size does not count.
@@ -520,9 +533,8 @@ impl<I: Io> Worker<I> {
             return;
         }
         let mut out = Vec::new();
-        let channels = &self.places.databases[number as usize].listening.channels;
-        let is_heard = |channel: &str| channels.get(channel).is_some_and(|entry| entry.is_heard);
-        if ear.shared_channels().all(is_heard) && ear.takes_word() {
+        let listening = &self.places.databases[number as usize].listening;
+        if ear.shared_channels().all(|channel| listening.is_heard(channel)) && ear.takes_word() {
             match force.settings.notify_lost {
                 NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
                 _ => write_loss(&mut out),

@@ -34,6 +34,15 @@ pub(crate) struct Withheld {
     is_paused: bool,
 }
 
+/// Who waits for the session for all, and the number of the wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiter {
+    /// A server whose `ReadyForQuery` is withheld.
+    Server(ServerKey, u64),
+    /// A client that is about to listen through that session.
+    Client(ClientKey, u64),
+}
+
 impl Server {
     /// How long something is withheld from its client.
     pub(crate) fn withheld_until(&self) -> Option<Time> {
@@ -76,7 +85,7 @@ impl<I: Io> Worker<I> {
         let listening = &mut self.places.databases[database as usize].listening;
         listening.waits += 1;
         let (number, until) = (listening.waits, self.now + PATIENCE);
-        let is_awaited = listening.rounds.comes((key, number));
+        let is_awaited = listening.rounds.comes(Waiter::Server(key, number));
         let behind = (end < chunk.len()).then(|| chunk.part(end..chunk.len())).into_iter().collect();
         server.withheld = Some(Box::new(Withheld { number, until, behind, is_paused: false }));
         // What has come before that is told now, what comes from here on as it comes.
@@ -103,7 +112,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Asks the session for all for a sign that it has told everything, if anybody waits for that and it is not busy.
-    fn ask_listener(&mut self, database: u32) {
+    pub(crate) fn ask_listener(&mut self, database: u32) {
         if !self.places.databases[database as usize].listening.rounds.wants_question() {
             return;
         }
@@ -125,7 +134,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listener_is_level(&mut self, server_key: ServerKey, listener: ClientKey) {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return };
         let level = self.places.databases[database as usize].listening.rounds.answered();
-        self.release_all(level);
+        self.release_all(level, true);
         self.catch_up(server_key, listener, self.now);
     }
 
@@ -159,7 +168,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_waiting_for_listener(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         let everybody = self.places.databases[server.database as usize].listening.rounds.is_too_late();
-        self.release_all(everybody);
+        self.release_all(everybody, false);
         self.release(key);
     }
 
@@ -172,7 +181,7 @@ impl<I: Io> Worker<I> {
         let listening = &mut self.places.databases[database as usize].listening;
         if listening.session.take_if(|session| *session == client).is_some() {
             let everybody = listening.rounds.ends();
-            self.release_all(everybody);
+            self.release_all(everybody, false);
         }
     }
 
@@ -190,13 +199,23 @@ impl<I: Io> Worker<I> {
         let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some());
         let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.release(key));
+        let joining = |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { joins: Some(_), .. }));
+        let joining = self.clients.iter().filter(|(_, client)| joining(client));
+        let keys: Vec<ClientKey> = joining.map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.end_joining(key, None, false));
     }
 
-    fn release_all(&mut self, waits: Vec<(ServerKey, u64)>) {
-        for (key, number) in waits {
-            let withheld = self.servers.get(key).and_then(|server| server.withheld.as_ref());
-            if withheld.is_some_and(|withheld| withheld.number == number) {
-                self.release(key);
+    /// Nobody of these waits any longer, because the session for all `is_level` with them or because it is not waited for.
+    pub(crate) fn release_all(&mut self, waits: Vec<Waiter>, is_level: bool) {
+        for waiter in waits {
+            match waiter {
+                Waiter::Server(key, number) => {
+                    let withheld = self.servers.get(key).and_then(|server| server.withheld.as_ref());
+                    if withheld.is_some_and(|withheld| withheld.number == number) {
+                        self.release(key);
+                    }
+                }
+                Waiter::Client(key, number) => self.end_joining(key, Some(number), is_level),
             }
         }
     }
@@ -230,4 +249,4 @@ impl<I: Io> Worker<I> {
 }
 
 /// The session for all answers at once, unless something is wrong with it.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);

@@ -43,6 +43,8 @@ enum ClientDue {
     Fault(Fault),
     /// It is told that it waits.
     Notice,
+    /// The session that listens for all has not answered in time.
+    Late,
     /// It is closed without a word.
     Farewell,
 }
@@ -140,6 +142,9 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(_) => None,
+                Link::None if ready.joins.is_some() => {
+                    ready.joins.as_ref().map(|joining| (joining.until, ClientDue::Late))
+                }
                 Link::None => {
                     let limit = self.places.users[ready.user as usize].client_idle_timeout?;
                     Some((client.silent_since() + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
@@ -165,6 +170,7 @@ impl<I: Io> Worker<I> {
         match self.next_of_client(key) {
             Some((at, ClientDue::Fault(fault))) if at <= self.now => self.fail_client(key, &fault),
             Some((at, ClientDue::Farewell)) if at <= self.now => self.drop_client(key, "cancel_wait_timeout"),
+            Some((at, ClientDue::Late)) if at <= self.now => self.join_too_late(key),
             Some((at, ClientDue::Notice)) if at <= self.now => {
                 self.tell_that_it_waits(key);
                 self.arm_client(key);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::planted::{self, Planted};
 use base::{Key, Time};
 use config::Unseen;
-use pool::{Event, Haste, PoolKey, ServerKey};
+use pool::{Haste, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::Asked;
 use protocol::fault::Fault;
@@ -34,7 +34,6 @@ use crate::flow::send_part;
 use crate::held::Held;
 use crate::join::Joining;
 use crate::letters::Waits;
-use crate::look::likeness;
 use crate::places::DatabasePlace;
 use crate::reading::{Reading, Torn, may_name_ours};
 use crate::statements::{Collected, Following, Taken};
@@ -260,120 +259,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
-    fn take_in(&mut self, key: Key, chunk: Chunk) {
-        let length_max = self.message_bytes_max();
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        let bytes = chunk.bytes();
-        let mut at = 0;
-        while at < bytes.len() {
-            if !ready.scanner.is_in_body() {
-                let kind = ready.scanner.torn_header().first().copied().unwrap_or(bytes[at]);
-                let needs_none = matches!(
-                    kind,
-                    frontend::TERMINATE
-                        | frontend::FLUSH
-                        | frontend::COPY_DATA
-                        | frontend::COPY_DONE
-                        | frontend::COPY_FAIL
-                );
-                if !needs_none {
-                    break;
-                }
-                ready.fate = Fate::Drop;
-            }
-            match ready.scanner.next(bytes, at, length_max) {
-                Step::Piece(piece) if piece.kind == frontend::TERMINATE => {
-                    self.part_from_client(key, "client close request");
-                    return;
-                }
-                Step::Piece(piece) => at = piece.range.end,
-                Step::More => return,
-                Step::Bad { .. } => {
-                    let header = *ready.scanner.header();
-                    self.fail_client(key, &Fault::BadHeader { header });
-                    return;
-                }
-            }
-        }
-        if at < bytes.len() {
-            let rest = if at == 0 { chunk } else { chunk.part(at..bytes.len()) };
-            let rest = self.unpinned(rest);
-            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-            ready.held.get_or_insert_default().push(rest);
-            self.want_when_whole(key);
-        }
-    }
-
-    /// Asks for a server once the first message is here, or more of it than is worth waiting for: a client that dawdles over
-    /// a small message keeps nobody else waiting.
-    pub(crate) fn want_when_whole(&mut self, key: Key) {
-        let length_max = self.message_bytes_max();
-        let is_query_refused = self.force.settings.disable_pqexec;
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        let (Some(held), Some((kind, length))) = (&ready.held, ready.next_header()) else { return };
-        let fault = match kind {
-            _ if length < 4 || length > length_max => {
-                let [a, b, c, d] = length.to_be_bytes();
-                Some(Fault::BadHeader { header: [kind, a, b, c, d] })
-            }
-            frontend::QUERY if is_query_refused => Some(Fault::QueryDisallowed),
-            frontend::QUERY
-            | frontend::PARSE
-            | frontend::BIND
-            | frontend::DESCRIBE
-            | frontend::EXECUTE
-            | frontend::CLOSE
-            | frontend::SYNC
-            | frontend::FUNCTION_CALL => None,
-            _ => Some(Fault::UnknownMessage),
-        };
-        if let Some(fault) = fault {
-            self.fail_client(key, &fault);
-            return;
-        }
-        let here = ready.scanner.torn_header().len() + held.len();
-        if here <= length as usize && here < COLLECTED_BYTES_MAX {
-            return;
-        }
-        if !self.joins(key, length) {
-            self.want_first(key);
-        }
-    }
-
-    /// Asks for a server for what is held.
-    pub(crate) fn want_first(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        ready.is_notified = false;
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
-        self.want(key, self.now, Event::Wants { pool, client: key, likeness });
-    }
-
-    /// The client's server was lost before it was asked anything: what is held is for another one.
-    pub(crate) fn want_again(&mut self, key: Key, since: Time) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
-        self.want(key, since, Event::WantsAgain { pool, client: key, since, likeness });
-    }
-
-    fn want(&mut self, key: Key, since: Time, event: Event) {
-        if self.shutdown == Some(crate::letters::Shutdown::WaitForServers) {
-            self.fail_client(key, &Fault::ServersShuttingDown);
-            return;
-        }
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        if ready.replication.is_some() {
-            // The one server that it could have has gone, and it goes too.
-            self.fail_client(key, &Fault::ServerCrashed);
-            return;
-        }
-        ready.link = Link::Waiting(since);
-        if !self.find_for_listener(key) {
-            self.tell_pools(event);
-        }
-        self.arm_client(key);
-    }
-
     /// Gives what a client has held back to its server, now that it may.
     pub(crate) fn forward_held(&mut self, key: Key) {
         loop {
@@ -445,6 +330,7 @@ impl<I: Io> Worker<I> {
         let has_statements = ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
         server.is_verified = false;
         let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
+        let is_between = is_between && ready.traces.as_mut().is_none_or(|traces| traces.begins_request());
         if server.again.is_sent() {
             server.again.forget();
         } else if may_be_refused(bytes, kept, has_statements)
@@ -599,7 +485,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// A message of up to so many bytes is collected before a server is asked for.
-const COLLECTED_BYTES_MAX: usize = 8192;
 /// Bytes that may wait for a server before the client is not listened to any more.
 const HELD_BYTES_MAX: usize = 16_384;

@@ -62,5 +62,6 @@ mod statements;
 mod tags;
 mod timers;
 mod turn;
+mod want;
 
 pub use turn::Worker;

@@ -308,7 +308,10 @@ impl Look {
                     }
                     continue;
                 }
-                b'l' => Kind::Lock,
+                b'l' => {
+                    seen.holds.push(Hold { kind: Kind::Lock, what: lock_key(&first)?.into(), mode: second });
+                    continue;
+                }
                 b'n' => Kind::Channel,
                 b't' => Kind::Temporary,
                 b'h' => Kind::Cursor,
@@ -330,6 +333,17 @@ impl Look {
             seen.knowledge = Some(knowledge);
         }
         Some(seen)
+    }
+}
+
+/// The key of an advisory lock as it was given, one number or two, from its `objsubid`, `classid` and `objid` in `pg_locks`.
+fn lock_key(parts: &str) -> Option<String> {
+    let mut parts = parts.split(' ');
+    let mut part = || parts.next()?.parse::<u32>().ok();
+    let (kind, high, low) = (part()?, part()?, part()?);
+    match kind {
+        1 => Some((u64::from(high) << 32 | u64::from(low)).cast_signed().to_string()),
+        _ => Some(format!("{}, {}", high.cast_signed(), low.cast_signed())),
     }
 }
 
@@ -485,27 +499,18 @@ const WITHOUT_ROLE: &str = "'i',pg_catalog.set_config('role','none',true),NULL,N
 const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
     FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
 /// The key of an advisory lock, as those say it who take one.
-macro_rules! lock_key {
-    () => {
-        "CASE WHEN objsubid OPERATOR(pg_catalog.=) 1 \
+/// By the function beneath `pg_locks`, and with the parts of the key as they are: planning the view and the expressions takes the server longer
+/// than to run it.
+const LOCKS: &str = "'l',pg_catalog.concat(objsubid,' ',classid,' ',objid),mode,NULL FROM pg_catalog.pg_lock_status() \
+    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
+/// The process that is asked, and, beside it, process, key and mode of each advisory lock that one of `$1` has: one row at least.
+pub const ALL_LOCKS: &str = "/* trunkline: who holds locks */ SELECT pg_catalog.pg_backend_pid(),l.pid,\
+    CASE WHEN objsubid OPERATOR(pg_catalog.=) 1 \
     THEN ((classid::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) objid::pg_catalog.int8)::pg_catalog.text \
     ELSE pg_catalog.concat(classid::pg_catalog.int8::pg_catalog.\"bit\"(32)::pg_catalog.int4,', ',\
-    objid::pg_catalog.int8::pg_catalog.\"bit\"(32)::pg_catalog.int4) END"
-    };
-}
-const LOCKS: &str = concat!(
-    "'l',",
-    lock_key!(),
-    ",mode,NULL FROM pg_catalog.pg_locks \
-    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
-);
-/// The process that is asked, and, beside it, process, key and mode of each advisory lock that one of `$1` has: one row at least.
-pub const ALL_LOCKS: &str = concat!(
-    "/* trunkline: who holds locks */ SELECT pg_catalog.pg_backend_pid(),l.pid,",
-    lock_key!(),
-    ",l.mode FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
-    ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND l.pid OPERATOR(pg_catalog.=) ANY($1)"
-);
+    objid::pg_catalog.int8::pg_catalog.\"bit\"(32)::pg_catalog.int4) END,l.mode \
+    FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
+    ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND l.pid OPERATOR(pg_catalog.=) ANY($1)";
 const CHANNELS: &str = "'n',c,NULL,NULL FROM pg_catalog.pg_listening_channels() c";
 const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_class \
     WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \

@@ -26,7 +26,9 @@ fn tracked() -> Tracked {
 fn only_what_was_touched_is_asked() {
     let look = Look::new(Touches::LOCKS, std::iter::empty());
     let question = look.question();
-    assert!(question.contains("pg_locks") && !question.contains("pg_settings") && !question.contains("pg_cursors"));
+    assert!(
+        question.contains("pg_lock_status") && !question.contains("pg_settings") && !question.contains("pg_cursors")
+    );
     let look = Look::new(Touches::SETTINGS, ["app.tenant"].into_iter());
     let question = look.question();
     assert!(question.contains("ARRAY['app.tenant']") && !question.contains("pg_settings"));
@@ -110,8 +112,13 @@ fn an_answer_to_everything_forgets_what_is_not_in_it() {
 
 #[test]
 fn what_is_held_is_named() {
-    let seen = seen(Touches::LOCKS, &[], &[[Some("l"), Some("42"), Some("ExclusiveLock"), None]]).expect("an answer");
-    assert_eq!(seen.holds, [Hold { kind: Kind::Lock, what: "42".into(), mode: Some("ExclusiveLock".into()) }]);
+    // As they were given: 42; -1; 4 and -2.
+    for (parts, what) in [("1 0 42", "42"), ("1 4294967295 4294967295", "-1"), ("2 4 4294967294", "4, -2")] {
+        let row = [Some("l"), Some(parts), Some("ExclusiveLock"), None];
+        let seen = seen(Touches::LOCKS, &[], &[row]).expect("an answer");
+        assert_eq!(seen.holds, [Hold { kind: Kind::Lock, what: what.into(), mode: Some("ExclusiveLock".into()) }]);
+    }
+    assert_eq!(seen(Touches::LOCKS, &[], &[[Some("l"), Some("1 0"), Some("ExclusiveLock"), None]]), None);
 }
 
 #[test]
@@ -197,7 +204,7 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
         (&[work_mem, tenant, statement, ["s", "lock_timeout", "1s"]], Err("setting \"lock_timeout\"")),
         (&[work_mem, tenant], Err("prepared statement \"a\"")),
         (&[work_mem, tenant, ["p", "a", "prepare a as select 2"]], Err("prepared statement \"a\"")),
-        (&[work_mem, tenant, statement, ["l", "7", "ExclusiveLock"]], Err("advisory lock 7")),
+        (&[work_mem, tenant, statement, ["l", "1 0 7", "ExclusiveLock"]], Err("advisory lock 7")),
     ] {
         let mut look = look.clone();
         let rows = told.iter().map(|texts| [Some(texts[0]), Some(texts[1]), Some(texts[2]), None]).chain([spelled]);

@@ -275,6 +275,16 @@ impl Traces {
         self.touched |= what;
     }
 
+    /// It begins a request outside of transactions. Whether nothing has to be asked for on account of earlier ones: then what will have to be
+    /// is on account of this one.
+    pub fn begins_request(&mut self) -> bool {
+        let is_known = !self.is_asked_for();
+        if is_known {
+            self.causes.clear();
+        }
+        is_known
+    }
+
     /// Whether its server has to be asked, whatever comes of the one statement that it has said, which neither begins nor ends a transaction and
     /// takes no data from the client.
     #[must_use]
@@ -282,7 +292,7 @@ impl Traces {
         let [cause] = &*self.causes else { return false };
         let is_plain = matches!(&*cause.acts, [act] if !matches!(act, Act::Transaction(_)));
         let takes_data = cause.shape.get(..COPY.len()).is_none_or(|word| word.eq_ignore_ascii_case(COPY));
-        let is_all = self.pins.is_empty() && self.certain.0.is_empty() && self.bound.is_none() && self.known.is_none();
+        let is_all = self.certain.0.is_empty() && self.bound.is_none() && self.known.is_none();
         self.is_asked_for() && is_plain && !takes_data && is_all
     }
 
@@ -601,6 +611,25 @@ mod tests {
             traces.forget();
             assert!(!traces.is_meaning_in_doubt(), "{text}");
         }
+    }
+
+    /// The cause of an earlier request, after which nothing had to be asked, was taken for that of one that nobody had read and that began a
+    /// transaction: the question was put within that.
+    #[test]
+    fn the_cause_of_an_earlier_request_is_none_of_this_one() {
+        let mut traces = Traces::default();
+        let lock = b"select pg_advisory_lock(1)";
+        let class = Rc::new(classify(lock, Dialect::default(), Some(&Knowledge::default())));
+        assert!(traces.begins_request() && !traces.is_asked_for_by_one());
+        traces.note(&class);
+        assert!(traces.begins_request());
+        traces.touched |= Touches::ANYTHING;
+        assert!(traces.is_asked_for() && !traces.is_asked_for_by_one());
+        assert!(!traces.begins_request(), "that has to be asked for first");
+        traces.forget();
+        assert!(traces.begins_request());
+        traces.said(&class);
+        assert!(traces.is_asked_for_by_one());
     }
 
     #[test]

@@ -387,7 +387,7 @@ impl Session {
         } else if text.contains("SELECT 's',n,") && text.contains("'app.mark'") && !self.vars.mark.is_empty() {
             write::data_row(&mut self.out, [Some("s"), Some("app.mark"), Some(&*self.vars.mark), None].into_iter());
         } else if text.starts_with("SELECT 'l',") && self.held.is_some() {
-            write::data_row(&mut self.out, [Some("l"), Some("1"), Some("ExclusiveLock"), None].into_iter());
+            write::data_row(&mut self.out, [Some("l"), Some("1 0 1"), Some("ExclusiveLock"), None].into_iter());
         } else if text.contains("SELECT 'n',c,") {
             self.tell_channels();
         } else if text.contains(prepared::QUESTION) {

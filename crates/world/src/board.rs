@@ -1,7 +1,8 @@
 //! What has been notified in each database, and what each application has to be told of it.
 //!
 //! Always true: a notification stands here when its transaction has committed, and in that order; an application is owed what was
-//! committed while it listened, by its own statements, and nothing else.
+//! committed while it listened, by its own statements, and nothing else. Where no server executes its LISTEN, it listens from the answer on, or
+//! from the next of its statements that a server executes, and may be told what was committed since it said that.
 //! Not here: which session of PostgreSQL tells it when (`session::channels`), what the pooler does about it (`worker::listen`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,6 +31,8 @@ pub(crate) struct Board {
     listeners: BTreeMap<u32, Listener>,
     /// The databases where a session that listens for all has ended, so that something may be lost.
     pub(crate) gaps: BTreeSet<String>,
+    /// Where the session that listens for all of a database has begun for the last time.
+    for_all: BTreeMap<String, Place>,
     /// Nothing goes wrong with any server.
     pub(crate) is_calm: bool,
     /// Where something new stands.
@@ -53,11 +56,32 @@ struct Listener {
     /// Where it listens; an application has one database.
     place: Place,
     channels: BTreeSet<String>,
+    /// The database in which it says LISTEN in PostgreSQL's own words, and what it has said so, by its numbers.
+    database: String,
+    joins: BTreeMap<u32, Join>,
     /// The channels that it has left since it was last answered outside of transactions with nothing more under way.
     left: BTreeSet<String>,
     due: VecDeque<Due>,
     /// What it was not told in its turn: it has to be told that something may have been lost.
     missed: VecDeque<Due>,
+}
+
+/// A LISTEN that a server need not execute.
+#[derive(Debug)]
+struct Join {
+    channel: String,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Said,
+    /// A server has executed it.
+    Executed,
+    /// It has been answered, and no server has executed it.
+    Joined,
+    /// It has come to nothing.
+    Void,
 }
 
 #[derive(Debug)]
@@ -66,6 +90,29 @@ struct Due {
     since: Time,
     /// It must come, unless something may have been lost.
     is_owed: bool,
+    /// It was committed when a LISTEN had been said and not been answered: it may come if no server executes that.
+    is_early: bool,
+}
+
+impl Listener {
+    /// A LISTEN that has only been said is known to have been answered without a server.
+    fn join(&mut self, number: u32, for_all: &BTreeMap<String, Place>) {
+        let Some(join) = self.joins.get_mut(&number).filter(|join| join.stage == Stage::Said) else { return };
+        join.stage = Stage::Joined;
+        self.channels.insert(join.channel.clone());
+        if let Some(place) = for_all.get(&self.database) {
+            self.place.clone_from(place);
+        }
+    }
+
+    /// A server has executed one: what was committed before is none of its business, unless it has joined before.
+    fn is_executed(&mut self, number: u32) {
+        let Some(Join { channel, stage }) = self.joins.get_mut(&number) else { return };
+        *stage = Stage::Executed;
+        if !self.channels.contains(channel) {
+            self.due.retain(|due| !due.is_early || due.note.channel != *channel);
+        }
+    }
 }
 
 impl Board {
@@ -76,9 +123,15 @@ impl Board {
 
     /// A transaction commits what it notifies.
     pub(crate) fn commit(&mut self, place: &Place, notes: Vec<Note>) {
-        for listener in self.listeners.values_mut().filter(|listener| listener.place == *place) {
-            let due = notes.iter().filter(|note| listener.channels.contains(&note.channel));
-            listener.due.extend(due.map(|note| Due { note: note.clone(), since: self.now, is_owed: true }));
+        for Listener { place: at, channels, database, joins, due, .. } in self.listeners.values_mut() {
+            for note in &notes {
+                let is_said = |join: &Join| join.stage == Stage::Said && join.channel == note.channel;
+                let is_owed = *at == *place && channels.contains(&note.channel);
+                let is_early = !is_owed && *database == place.1 && joins.values().any(is_said);
+                if is_owed || is_early {
+                    due.push_back(Due { note: note.clone(), since: self.now, is_owed, is_early });
+                }
+            }
         }
         self.queues.entry(place.clone()).or_default().extend(notes);
         self.news.insert(place.clone());
@@ -88,8 +141,53 @@ impl Board {
     pub(crate) fn listens(&mut self, by: Nonce, place: &Place, channel: &str) {
         if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
             listener.place.clone_from(place);
+            listener.is_executed(by.number);
             listener.channels.insert(channel.to_owned());
         }
+    }
+
+    /// A session begins to listen for all of its database.
+    pub(crate) fn listens_for_all(&mut self, place: &Place) {
+        self.for_all.insert(place.1.clone(), place.clone());
+    }
+
+    /// An application says a LISTEN that a server need not execute.
+    pub(crate) fn says_join(&mut self, by: Nonce, database: &str, channel: &str) {
+        let Some(listener) = self.listeners.get_mut(&by.app) else { return };
+        database.clone_into(&mut listener.database);
+        listener.joins.insert(by.number, Join { channel: channel.to_owned(), stage: Stage::Said });
+    }
+
+    /// A server is about to run a statement, so that everything before it has been answered; whether it may run it.
+    pub(crate) fn runs(&mut self, nonce: Nonce) -> bool {
+        let Some(listener) = self.listeners.get_mut(&nonce.app).filter(|listener| listener.before < nonce.number)
+        else {
+            return true;
+        };
+        let earlier = listener.joins.range(..nonce.number).filter(|(_, join)| join.stage == Stage::Said);
+        let earlier: Vec<u32> = earlier.map(|(&number, _)| number).collect();
+        earlier.into_iter().for_each(|number| listener.join(number, &self.for_all));
+        listener.joins.get(&nonce.number).is_none_or(|join| join.stage == Stage::Said)
+    }
+
+    /// An application is told that it listens; whether no server has executed that. An error if one had to.
+    pub(crate) fn is_joined(&mut self, by: Nonce) -> Result<bool, &'static str> {
+        let Some(listener) = self.listeners.get_mut(&by.app) else { return Err("never said that") };
+        listener.join(by.number, &self.for_all);
+        match listener.joins.get(&by.number).map(|join| join.stage) {
+            Some(Stage::Executed) => Ok(false),
+            Some(Stage::Joined) if self.for_all.contains_key(&listener.database) => Ok(true),
+            Some(Stage::Joined) => {
+                Err("is told so, and neither a server has executed that nor anybody listens for all")
+            }
+            Some(Stage::Said | Stage::Void) | None => Err("is told so, and has not said that"),
+        }
+    }
+
+    /// Whether a LISTEN has been answered without a server.
+    pub(crate) fn has_joined(&self, by: Nonce) -> bool {
+        let join = self.listeners.get(&by.app).and_then(|listener| listener.joins.get(&by.number));
+        join.is_some_and(|join| join.stage == Stage::Joined)
     }
 
     /// The same for leaving a channel, or all.
@@ -111,8 +209,9 @@ impl Board {
     /// It has been answered outside of transactions: it knows what it listens to.
     pub(crate) fn is_answered(&mut self, app: u32) {
         if let Some(listener) = self.listeners.get_mut(&app) {
-            let Listener { channels, due, left, .. } = listener;
+            let Listener { channels, due, left, joins, .. } = listener;
             left.clear();
+            joins.values_mut().filter(|join| join.stage == Stage::Said).for_each(|join| join.stage = Stage::Void);
             due.retain(|due| due.is_owed || channels.contains(&due.note.channel));
         }
     }

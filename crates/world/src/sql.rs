@@ -83,6 +83,10 @@ pub(crate) enum Verb {
     Listen {
         channel: String,
     },
+    /// The same in PostgreSQL's own words, outside of transactions: no server has to be asked where the session for all listens to it.
+    Join {
+        channel: String,
+    },
     /// Leaves it, or all.
     Unlisten {
         channel: Option<String>,
@@ -187,6 +191,7 @@ impl fmt::Display for Statement {
             Verb::Free => write!(f, "FREE n={nonce} tz={zone}"),
             // Of these a pooler that reads SQL knows what they are about.
             Verb::Listen { channel } => write!(f, "LISTEN {channel} n={nonce} tz={zone}"),
+            Verb::Join { channel } => write!(f, "LISTEN {channel} /* n={nonce} tz={zone} */"),
             Verb::Unlisten { channel } => {
                 let channel = channel.as_deref().unwrap_or("*");
                 write!(f, "UNLISTEN {channel} n={nonce} tz={zone}")
@@ -216,6 +221,7 @@ impl Statement {
             Verb::Commit if !is_failed => None,
             Verb::Commit | Verb::Rollback => Some("ROLLBACK"),
             Verb::Unlisten { .. } => Some("UNLISTEN"),
+            Verb::Join { .. } => Some(JOINED),
             Verb::DropAll { is_discard } => Some(drop_tag(is_discard)),
             Verb::Deallocate { name: None } => Some(drop_tag(false)),
             _ => None,
@@ -225,7 +231,7 @@ impl Statement {
     /// Reads a statement; `None` if it is not of this language.
     pub(crate) fn read(text: &str) -> Option<Self> {
         if let Some((sql, belief)) = text.split_once(" /* ") {
-            return Self::read_prepared(sql, belief);
+            return Self::read_commented(sql, belief);
         }
         let mut words = text.split(' ');
         let verb = words.next()?;
@@ -278,10 +284,11 @@ impl Statement {
         Some(Self { nonce: nonce?, zone: zone.into(), verb })
     }
 
-    /// The same where it is about a statement prepared by SQL, and what its author believes stands in a comment.
-    fn read_prepared(sql: &str, belief: &str) -> Option<Self> {
+    /// The same where what its author believes stands in a comment.
+    fn read_commented(sql: &str, belief: &str) -> Option<Self> {
         let (nonce, zone) = belief.strip_suffix(" */")?.strip_prefix("n=")?.split_once(" tz=")?;
         let verb = match sql.split_once(' ')? {
+            ("LISTEN", channel) => Verb::Join { channel: channel.to_owned() },
             ("EXECUTE", name) => Verb::Execute { name: name.to_owned() },
             ("DEALLOCATE", name) => Verb::Deallocate { name: (name != "ALL").then(|| name.to_owned()) },
             _ => Verb::Prepare(Prepared::read(sql)?),
@@ -289,6 +296,9 @@ impl Statement {
         Some(Self { nonce: Nonce::read(nonce)?, zone: zone.into(), verb })
     }
 }
+
+/// How a LISTEN is answered in PostgreSQL's own words.
+pub(crate) const JOINED: &str = "LISTEN";
 
 /// Verbs with a word of their own behind them.
 const TAKES_A_NAME: [&str; 4] = ["LISTEN", "UNLISTEN", "NOTIFY", "DISCARD"];
@@ -366,6 +376,7 @@ mod tests {
             Verb::Hold,
             Verb::Free,
             Verb::Listen { channel: "a".to_owned() },
+            Verb::Join { channel: "a".to_owned() },
             Verb::Unlisten { channel: Some("a".to_owned()) },
             Verb::Unlisten { channel: None },
             Verb::Notify { channel: "a".to_owned(), payload: Nonce { app: 1, number: 2 } },

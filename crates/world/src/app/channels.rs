@@ -27,8 +27,26 @@ pub(super) enum News {
 }
 
 impl Speaker<'_> {
+    /// Whether it listens before it says anything else, as drivers do.
+    pub(super) fn wants_to_join(&mut self) -> bool {
+        let may_join = self.habits.listens && !self.belief.has_listened && self.belief.tx == TxStatus::Idle;
+        may_join && self.dice.chance(700)
+    }
+
+    /// Listens to a channel in PostgreSQL's own words.
+    pub(super) fn join(&mut self) -> Request {
+        let channel = self.channel();
+        let mut request = self.query(Verb::Join { channel: channel.clone() });
+        request.last = *self.next;
+        request.joins = Some(channel);
+        request
+    }
+
     /// Listens to a channel, or leaves one, or all.
     pub(super) fn listen_or_leave(&mut self) -> Request {
+        if self.belief.tx == TxStatus::Idle && self.dice.chance(400) {
+            return self.join();
+        }
         let channel = self.channel();
         let verb = match self.dice.among(0..=9) {
             _ if !self.belief.is_answered => Verb::Listen { channel },
@@ -59,6 +77,23 @@ impl App {
         self.news = News::Between;
         if self.habits.listens {
             witness.board.borrow_mut().begins(self.number, self.next);
+        }
+    }
+
+    /// What it says from here on is said: what it listens to by that it may be told of.
+    pub(super) fn says(&self, request: &Request, witness: &Witness) {
+        if let Some(channel) = &request.joins {
+            witness.board.borrow_mut().says_join(request.nonce, &self.person.database, channel);
+        }
+    }
+
+    /// It is told that it listens.
+    pub(super) fn is_told_to_listen(&self, nonce: Nonce, witness: &mut Witness) {
+        let joined = witness.board.borrow_mut().is_joined(nonce);
+        match joined {
+            Ok(true) => witness.count("listened without a server"),
+            Ok(false) => witness.count("listened by a server"),
+            Err(text) => self.accuse(witness, Charge::ForeignBytes, &format!("{nonce} {text}")),
         }
     }
 

@@ -125,6 +125,7 @@ impl App {
         };
         let request = speaker.early();
         out.extend_from_slice(&request.bytes);
+        self.says(&request, witness);
         self.asked.push_back(request);
         witness.count("early requests");
     }

@@ -9,11 +9,11 @@ use wire::frontend;
 use wire::notice::Notice;
 use wire::write;
 
-use crate::app::speech::Expect;
+use crate::app::speech::{Expect, Request};
 use crate::app::{App, NO_TRANSACTIONS};
 use crate::board::Word;
 use crate::session::OUTDATED;
-use crate::sql::{Nonce, row_text};
+use crate::sql::{JOINED, Nonce, row_text};
 use crate::witness::{Charge, Witness};
 
 /// What came of listening.
@@ -183,7 +183,10 @@ impl App {
         if self.refusal_due.is_some() && self.asked.len() == 1 && !was_aborted {
             self.accuse(witness, Charge::NoReason, "it is served what was to be refused");
         }
-        if self.belief.zone == super::NOWHERE && !was_aborted {
+        let is_joined = |request: &Request| request.joins.is_some() && witness.board.borrow().has_joined(request.nonce);
+        // No server was asked whether it knows that, and the next one will be.
+        let needed_no_server = self.asked.front().is_some_and(is_joined);
+        if self.belief.zone == super::NOWHERE && !was_aborted && !needed_no_server {
             self.accuse(witness, Charge::LeftOver, "it is served with a TimeZone that does not exist");
         }
         self.asked.pop_front();
@@ -214,14 +217,15 @@ impl App {
             );
             return Heard::Nothing;
         };
+        let (nonce, is_joined) = (*nonce, *expect == Expect::Tag(JOINED));
         let is_right = match expect {
             Expect::Bare(expected) => kind == *expected,
             Expect::Row { at, of, size } => {
                 let is_row = kind == backend::DATA_ROW;
-                is_row && body.get(6..) == Some(row_text(*nonce, *at, *of, *size).as_bytes())
+                is_row && body.get(6..) == Some(row_text(nonce, *at, *of, *size).as_bytes())
             }
             Expect::CopyRow { at, of, size } => {
-                kind == frontend::COPY_DATA && body == row_text(*nonce, *at, *of, *size).as_bytes()
+                kind == frontend::COPY_DATA && body == row_text(nonce, *at, *of, *size).as_bytes()
             }
             Expect::Complete => kind == backend::COMMAND_COMPLETE && is_text(body, &format!("DONE {nonce}")),
             Expect::Tag(tag) => kind == backend::COMMAND_COMPLETE && is_text(body, tag),
@@ -238,6 +242,9 @@ impl App {
             let text = format!("message {} {start:?} where {expect:?} of {nonce} was due", kind.escape_ascii());
             self.accuse(witness, Charge::ForeignBytes, &text);
             return Heard::Nothing;
+        }
+        if is_joined {
+            self.is_told_to_listen(nonce, witness);
         }
         self.expected()
     }

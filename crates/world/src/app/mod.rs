@@ -9,6 +9,7 @@ mod channels;
 mod copies;
 mod door;
 mod ear;
+mod function;
 mod guise;
 mod lasting;
 mod leave;
@@ -390,6 +391,7 @@ impl App {
         for request in requests {
             bytes.extend_from_slice(&request.bytes);
             witness.count("requests");
+            self.says(&request, witness);
             self.asked.push_back(request);
         }
         self.waits_since = Some(witness.now);
@@ -397,7 +399,9 @@ impl App {
         self.begun = self.begun.filter(|_| !was_outside).or(Some(witness.now));
         // A request that does not show its nonce is not seen when it is sent on.
         let is_seen = crate::sql::first_nonce(&bytes[..bytes.len().min(100)]).is_some();
-        self.is_hungry = was_outside && is_seen && !self.habits.replicates;
+        // Nor does one that may need no server.
+        let may_join = self.asked.front().is_some_and(|request| request.joins.is_some());
+        self.is_hungry = was_outside && is_seen && !may_join && !self.habits.replicates;
         witness.note(|| {
             let asked = self.asked.iter().map(|request| request.nonce.to_string()).collect::<Vec<_>>();
             format!("application {} asks {}", self.number, asked.join(", "))

@@ -62,6 +62,8 @@ pub(crate) struct Request {
     pub(super) pauses: Vec<(usize, usize)>,
     /// A plan that it uses may be out of date by now.
     pub(super) is_old: bool,
+    /// It only listens to a channel, so that it may need no server.
+    pub(crate) joins: Option<String>,
 }
 
 /// What an application knows of its session.
@@ -219,6 +221,9 @@ impl Speaker<'_> {
         if habits.lasts.often > 0 && self.dice.chance(habits.lasts.often) {
             return self.last();
         }
+        if self.wants_to_join() {
+            return self.join();
+        }
         // A text with strings may be one that takes back an UNLISTEN, where something has been said that may do anything.
         let may_mark = habits.marks && !self.belief.is_leaving;
         let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
@@ -265,6 +270,9 @@ impl Speaker<'_> {
 
     /// A request of the kind that may be made before anybody has answered.
     pub(crate) fn early(&mut self) -> Request {
+        if self.wants_to_join() {
+            return self.join();
+        }
         let mut request = if self.habits.extended { self.batch(false) } else { self.simple() };
         request.last = *self.next;
         request
@@ -298,6 +306,7 @@ impl Speaker<'_> {
             last: 0,
             pauses: Vec::new(),
             is_old: false,
+            joins: None,
         }
     }
 
@@ -372,7 +381,7 @@ impl Speaker<'_> {
             Verb::Unmark => self.belief.mark.clone_from(&self.belief.given),
             Verb::Hold => self.belief.holds = true,
             Verb::Free => self.belief.holds = false,
-            Verb::Listen { .. } => self.belief.has_listened = true,
+            Verb::Listen { .. } | Verb::Join { .. } => self.belief.has_listened = true,
             Verb::Unlisten { .. } => self.belief.is_leaving = true,
             Verb::Notify { payload, .. } => self.belief.notified = Some(*payload),
             Verb::DropAll { is_discard } => {
@@ -542,24 +551,6 @@ impl Speaker<'_> {
             request.expects.push_back((statement.nonce, Expect::Complete));
         }
         self.sync(&mut request);
-        request
-    }
-
-    fn function(&mut self) -> Request {
-        let mut request = self.blank();
-        let statement = self.statement(Verb::Notice);
-        request.nonce = statement.nonce;
-        let value = statement.nonce.to_string();
-        write::message(&mut request.bytes, frontend::FUNCTION_CALL, |out| {
-            out.extend([0, 0, 0, 1, 0, 0, 0, 1]);
-            out.extend((value.len() as u32).to_be_bytes());
-            out.extend(value.as_bytes());
-            out.extend([0, 0]);
-        });
-        let is_failed = self.belief.tx == TxStatus::Failed;
-        let expect = if is_failed { Expect::Error("25P02") } else { Expect::Function };
-        request.expects.push_back((request.nonce, expect));
-        self.ready(&mut request);
         request
     }
 }

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use protocol::state::MARKS;
 use wire::backend::{self, TxStatus};
 use wire::write;
 
@@ -62,6 +63,11 @@ impl Channels {
         self.listened.keys().map(|name| &**name)
     }
 
+    /// Whether it may run a statement, as far as that is about channels.
+    pub(super) fn may_run(&self, nonce: Nonce) -> bool {
+        self.board.borrow_mut().runs(nonce)
+    }
+
     /// Whether it listens to anything.
     pub(crate) fn is_listening(&self) -> bool {
         !self.listened.is_empty()
@@ -83,8 +89,10 @@ impl Session {
         for act in acts {
             match act {
                 Act::Listen { channel, by } => {
-                    if let Some(by) = by {
-                        board.listens(by, &place, &channel);
+                    match by {
+                        Some(by) => board.listens(by, &place, &channel),
+                        None if channel == MARKS => board.listens_for_all(&place),
+                        None => {}
                     }
                     if listened.is_empty() {
                         *read = head;

@@ -177,6 +177,10 @@ impl Session {
         if statement.verb == Verb::Begin && self.tx == TxStatus::Idle {
             self.begun = witness.now;
         }
+        if !self.channels.may_run(nonce) {
+            let text = format!("server {number} runs {nonce}, which has been answered");
+            witness.accuse(Charge::ForeignBytes, text);
+        }
         if let Some(alone) = self.alone.filter(|&alone| alone != nonce.app) {
             let text = format!("server {number}, which is for application {alone} alone, runs {nonce}");
             witness.accuse(Charge::TwoLoans, text);
@@ -289,7 +293,7 @@ impl Session {
             Verb::Unmark => self.vars.mark.clear(),
             Verb::Hold => self.held = Some(nonce.app),
             Verb::Free => self.held = None,
-            Verb::Listen { channel } => {
+            Verb::Listen { channel } | Verb::Join { channel } => {
                 self.channels.will(Act::Listen { channel: channel.clone(), by: Some(nonce) });
             }
             Verb::Unlisten { channel } => {

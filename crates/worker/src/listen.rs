@@ -376,10 +376,27 @@ impl<I: Io> Worker<I> {
 
     /// The session for all has ended, and listens to nothing until it is there again.
     pub(crate) fn listener_lost(&mut self, database: &str) {
-        let Some(number) = self.places.known_database(database) else { return };
+        if let Some(number) = self.places.known_database(database) {
+            self.cut_off_all(number);
+        }
+    }
+
+    /// The session for all has lost a server before it said anything there: it goes on with another one. Nobody listens any more to the channels
+    /// of the client whose server that was (`give_to_listener`).
+    pub(crate) fn lose_given_channels(&mut self, listener: ClientKey, database: u32) {
+        if let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get_mut(listener)
+            && ready.traces.as_mut().is_some_and(|traces| !traces.leave().is_empty())
+        {
+            self.cut_off_all(database);
+        }
+    }
+
+    /// Nobody listens for all clients of a database: those that relied on it are told that notifications may have been lost.
+    fn cut_off_all(&mut self, database: u32) {
+        let listening = &mut self.places.databases[database as usize].listening;
+        listening.marks.clear();
         let mut clients = BTreeSet::new();
-        self.places.databases[number as usize].listening.marks.clear();
-        for channel in self.places.databases[number as usize].listening.channels.values_mut() {
+        for channel in listening.channels.values_mut() {
             channel.is_heard = false;
             clients.extend(channel.clients.iter().copied());
         }

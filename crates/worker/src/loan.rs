@@ -403,7 +403,9 @@ impl<I: Io> Worker<I> {
 
     /// A server is lost before its client's request was sent to it: the request is still held, and is served by another one.
     pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
+        let Some(database) = self.servers.get(server).map(|server| server.database) else { return };
         self.lose_server(server, why);
+        self.lose_given_channels(client, database);
         self.want_again(client, since);
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Board {
     pub(crate) now: Time,
     queues: BTreeMap<Place, Vec<Note>>,
     listeners: BTreeMap<u32, Listener>,
-    /// The databases where a session that listens for all has ended, so that something may be lost.
+    /// The databases where a session that listens for all has ended, or may have lost its server, so that something may be lost.
     pub(crate) gaps: BTreeSet<String>,
     /// Where the session that listens for all of a database has begun for the last time.
     for_all: BTreeMap<String, Place>,

@@ -324,6 +324,10 @@ impl Postgres {
     /// A session dies without a word, or in the middle of one.
     pub(crate) fn crash(&mut self, net: &mut Net, number: u32) {
         let session = &mut self.sessions[number as usize];
+        if session.channels.is_listening() {
+            // The session for all may have been given it just now, and goes on with another one.
+            self.board.borrow_mut().gaps.insert(session.database.clone());
+        }
         let half = session.out.len() / 2;
         session.out.truncate(half);
         let out = std::mem::take(&mut session.out);

@@ -361,6 +361,7 @@ fn list() -> Vec<Entry> {
         takeover::a_suspend_ends_with_the_last_console,
         takeover::everybody_goes_on_in_the_new_process,
         takeover::sessions_go_on_in_the_new_process,
+        takeover::a_session_that_is_asked_about_is_known_in_the_new_process,
         takeover::scram_keys_and_statements_go_along,
         takeover::who_waits_for_a_server_or_a_greeting_goes_on_waiting,
         takeover::transactions_on_secured_servers_are_waited_for,

@@ -157,6 +157,26 @@ pub(crate) fn sessions_go_on_in_the_new_process(house: &House) {
     assert_eq!(pooler.client("u", "take_session").value("select to_regclass('mine') is null"), "t", "it was reset");
 }
 
+/// World seed 5006141: what a client said next overtook the answer to the question what its session keeps, which was behind its statement already.
+pub(crate) fn a_session_that_is_asked_about_is_known_in_the_new_process(house: &House) {
+    let ini = house.ini("take_asked", &["pool_mode = transaction"]);
+    let mut pooler = house.start(&ini);
+    let mut holder = house.postgres.client("take_asked");
+    holder.run("select pg_advisory_lock(1)");
+    let given = [("user", "u"), ("database", "take_asked"), ("options", "-c app.mark=given")];
+    let mut client = Client::try_login(pooler.address(), &given).expect("let in");
+    // From here on its server has the setting, which is not told along with the statement.
+    assert_eq!(client.value("select current_setting('app.mark')"), "given");
+    client.ask("select pg_advisory_lock(1), set_config('app.mark', null, false)");
+    house.postgres.await_running("take_asked", "pg_advisory_lock(1), set_config");
+    client.ask("select current_setting('app.mark')");
+    pooler.restart_online();
+    holder.run("select pg_advisory_unlock(1)");
+    assert!(client.answer().errors.is_empty());
+    assert_eq!(client.answer().value(), "given", "to which it was reset");
+    assert_eq!(client.value("select pg_advisory_unlock(1)"), "t");
+}
+
 pub(crate) fn scram_keys_and_statements_go_along(house: &House) {
     let secret = house.postgres.value("select rolpassword from pg_authid where rolname = 'by_scram'");
     let settings = ["auth_type = scram-sha-256", "max_prepared_statements = 10"];

@@ -46,6 +46,18 @@ impl<I: Io> Worker<I> {
         self.io.send(server.conn, out.into());
     }
 
+    /// A server comes from another process, which has sent the question behind a request: what the client says waits for the answer here, too. What was
+    /// asked is not known here, so that the answer is worth nothing, and the question is asked again.
+    pub(crate) fn expect_look_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let look = self.question_of(server_key, client_key);
+        if let Some(server) = self.servers.get_mut(server_key) {
+            server.look_in_advance = look.map(|mut look| {
+                look.cancel();
+                Box::new(look)
+            });
+        }
+    }
+
     /// The request has been answered, and the question is next.
     pub(crate) fn answers_next(&mut self, server_key: ServerKey, look: Box<Look>) {
         let Some(server) = self.servers.get_mut(server_key) else { return };

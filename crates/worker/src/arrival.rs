@@ -365,6 +365,9 @@ impl<I: Io> Worker<I> {
             // The rest of its answer comes.
             ready.is_answer_torn = false;
         }
+        if let Some(client) = client.filter(|_| packed.is_asked_in_advance) {
+            self.expect_look_in_advance(key, client);
+        }
         self.arm_server(key);
         Some(key)
     }

@@ -264,6 +264,7 @@ impl<I: Io> Worker<I> {
             collected: server.collected.as_slice().into(),
             times: (born.0, since.0),
             is_obsolete: self.pools.is_obsolete(key),
+            is_asked_in_advance: server.look_in_advance.is_some(),
         })
     }
 

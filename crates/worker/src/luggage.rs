@@ -229,6 +229,9 @@ pub struct PackedServer {
     /// When its login was complete, and since when it is idle or lent.
     pub(crate) times: (u64, u64),
     pub(crate) is_obsolete: bool,
+    /// What its session keeps has been asked behind its client's request.
+    #[serde(default)]
+    pub(crate) is_asked_in_advance: bool,
 }
 
 /// Where a server is.

@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     targets::scram::TARGET,
     targets::users::TARGET,
     targets::hba::TARGET,
+    targets::ldap::TARGET,
     targets::request::TARGET,
     targets::sql::TARGET,
     targets::nested::TARGET,

@@ -62,6 +62,7 @@ smoke! {
     scram: 30000,
     users: 80000,
     hba: 8000,
+    ldap: 20000,
     request: 80000,
     sql: 16000,
     nested: 300,

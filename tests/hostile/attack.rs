@@ -5,7 +5,7 @@
 
 use super::scene::Scene;
 use super::told::Told;
-use super::{deep, doors, lists, messages, wide};
+use super::{deep, directories, doors, lists, messages, wide};
 
 /// One attack.
 #[derive(Clone, Copy)]
@@ -155,5 +155,19 @@ pub(crate) fn attacks() -> Vec<Attack> {
         doors::messages_before_the_login,
         doors::logins_and_departures,
         doors::bad_options,
+        directories::an_empty_sequence,
+        directories::an_empty_sequence_to_a_search,
+        directories::an_empty_sequence_before_tls,
+        directories::no_tls,
+        directories::a_handshake_without_end,
+        directories::a_message_without_content,
+        directories::sequences_in_sequences,
+        directories::sequences_in_a_bind_response,
+        directories::a_length_of_four_gigabytes,
+        directories::a_length_of_two_to_the_sixty_fourth,
+        directories::a_length_of_zero_bytes,
+        directories::entries_without_end,
+        directories::references_without_end,
+        directories::answers_to_nothing,
     ]
 }

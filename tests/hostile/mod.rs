@@ -16,6 +16,7 @@ mod scene;
 mod told;
 
 mod deep;
+mod directories;
 mod doors;
 mod lists;
 mod messages;

@@ -43,6 +43,11 @@ impl<'a> Scene<'a> {
         Self { place, postgres, database, ini, line, begun: None }
     }
 
+    /// A line of the pooler's configuration, before it has started.
+    pub(crate) fn set(&mut self, line: &str) {
+        self.ini = std::mem::take(&mut self.ini).set(line);
+    }
+
     /// Where the pooler listens, which starts when this is first asked.
     pub(crate) fn address(&mut self) -> SocketAddr {
         self.begin().pooler.address()

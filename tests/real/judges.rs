@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use nix::unistd::geteuid;
+use tests::authority::Authority;
 use tests::client::Client;
-use tests::directory::{Directory, Person};
+use tests::directory::{Begins, Directory, Person};
 use tests::message::{self, Complaint};
 use tests::peer::Peer;
 use tests::pooler::{Ini, Pooler};
@@ -98,6 +99,34 @@ pub(crate) fn a_directory_is_searched_for_who_wants_to_come_in(house: &House) {
         pooler.await_log(why);
     }
     assert!(!pooler.log().contains("hidden"), "a password is in the log");
+}
+
+/// The password is not said before the directory has shown who it is.
+pub(crate) fn a_directory_may_be_asked_by_tls(house: &House) {
+    let authority = Authority::new("people");
+    let path = authority.file(&house.place);
+    let good = authority.signs("", &["127.0.0.1"]);
+    let of_another_name = authority.signs("", &["example.net"]);
+    let of_another_authority = Authority::new("people").signs("", &["127.0.0.1"]);
+    for (begins, option) in [(Begins::AtOnce, "ldapscheme=ldaps"), (Begins::WhenAsked, "ldaptls=1")] {
+        for (identity, is_good) in [(&good, true), (&of_another_name, false), (&of_another_authority, false)] {
+            let directory = Directory::open_secured(PEOPLE.to_vec(), identity, begins);
+            let port = directory.port();
+            let options = format!("ldapserver=127.0.0.1 ldapport={port} {option} ldapbasedn=\"dc=example,dc=net\"");
+            let options = format!("auth_ldap_options = {options}");
+            let ini = ini(house, &["auth_type = ldap", &options]);
+            let pooler = house.start(&ini.environment("LDAPTLS_CACERT", &path.display().to_string()));
+            if is_good {
+                assert_eq!(enter(&pooler, "u", "right", "postgres").expect("let in").value("select 1"), "1");
+                assert_eq!(refusal(enter(&pooler, "u", "wrong", "postgres")), "LDAP authentication failed");
+                pooler.await_log(": Invalid credentials");
+            } else {
+                assert_eq!(refusal(enter(&pooler, "u", "right", "postgres")), "LDAP authentication failed");
+                pooler.await_log("could not connect to LDAP server ldap");
+                pooler.await_log("invalid peer certificate");
+            }
+        }
+    }
 }
 
 /// A directory that says nothing keeps those waiting who need it, and nobody else.

@@ -339,6 +339,7 @@ fn list() -> Vec<Entry> {
         secrets::answers_that_are_no_answer_let_nobody_in,
         judges::a_directory_knows_who_may_come_in,
         judges::a_directory_is_searched_for_who_wants_to_come_in,
+        judges::a_directory_may_be_asked_by_tls,
         judges::a_directory_that_does_not_answer_holds_up_its_own_only,
         judges::options_of_a_directory_that_are_wrong_or_missing_are_told,
         judges::the_systems_modules_know_who_may_come_in,

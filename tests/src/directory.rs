@@ -1,13 +1,19 @@
-//! An LDAP directory that knows a few people: binds by password, searches by one attribute.
+//! An LDAP directory that knows a few people: binds by password, searches by one attribute. And one that says what a test likes.
 //!
 //! Always true: it answers what LDAP clients ask when they check a password, and nothing else; it ends with its guard.
-//! Not here: TLS, groups, anything that a real directory is for.
+//! Not here: groups, anything that a real directory is for.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto};
+
+use crate::authority::Identity;
 
 /// Somebody in the directory.
 #[derive(Debug, Clone)]
@@ -22,11 +28,7 @@ pub struct Person {
 
 /// A directory at a port of its own.
 #[derive(Debug)]
-pub struct Directory {
-    port: u16,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct Directory(Liar);
 
 impl Directory {
     /// Opens it with these people in it.
@@ -34,17 +36,81 @@ impl Directory {
     /// # Panics
     /// When no port is free.
     pub fn open(people: Vec<Person>) -> Self {
+        Self(Liar::open(move |mut stream| {
+            talk(&mut stream, &people);
+        }))
+    }
+
+    /// The same with TLS: from the beginning, and where somebody asks for it later.
+    ///
+    /// # Panics
+    /// When no port is free, or the certificate is none.
+    pub fn open_secured(people: Vec<Person>, identity: &Identity, begins: Begins) -> Self {
+        let config = Arc::new(tls(identity));
+        let secured = move |stream: TcpStream| {
+            StreamOwned::new(ServerConnection::new(config.clone()).expect("a good configuration"), stream)
+        };
+        Self(Liar::open(move |mut stream| match begins {
+            Begins::AtOnce => {
+                talk(&mut secured(stream), &people);
+            }
+            Begins::WhenAsked => {
+                // In clear text nobody is known.
+                if talk(&mut stream, &[]) == Goes::ToTls {
+                    talk(&mut secured(stream), &people);
+                }
+            }
+        }))
+    }
+
+    /// Where it listens on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.0.port()
+    }
+}
+
+/// When TLS begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begins {
+    /// `ldaps`.
+    AtOnce,
+    /// StartTLS.
+    WhenAsked,
+}
+
+fn tls(identity: &Identity) -> ServerConfig {
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("a key");
+    let builder = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().expect("protocols").with_no_client_auth();
+    builder.with_single_cert(vec![certificate], key).expect("a certificate with its key")
+}
+
+/// Something that listens where a directory is looked for.
+#[derive(Debug)]
+pub struct Liar {
+    port: u16,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Liar {
+    /// Each connection is given to this, on a thread of its own.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub fn open(talk: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let is_over = Arc::new(AtomicBool::new(false));
-        let (over, people) = (is_over.clone(), Arc::new(people));
+        let (over, talk) = (is_over.clone(), Arc::new(talk));
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                let people = people.clone();
-                std::thread::spawn(move || talk(stream, &people));
+                let talk = talk.clone();
+                std::thread::spawn(move || talk(stream));
             }
         });
         Self { port, is_over, thread: Some(thread) }
@@ -56,7 +122,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for Liar {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
@@ -66,12 +132,19 @@ impl Drop for Directory {
     }
 }
 
-/// Answers one client until it says that it goes, or nonsense.
-fn talk(mut stream: TcpStream, people: &[Person]) {
+/// How a conversation goes on.
+#[derive(PartialEq, Eq)]
+enum Goes {
+    Away,
+    ToTls,
+}
+
+/// Answers one client until it says that it goes, or nonsense, or wants TLS.
+fn talk(stream: &mut (impl Read + Write), people: &[Person]) -> Goes {
     let mut is_known = false;
-    while let Some(message) = element(&mut stream) {
+    while let Some(message) = element(stream) {
         let mut parts = Parts(&message.body);
-        let (Some(number), Some(request)) = (parts.next(), parts.next()) else { return };
+        let (Some(number), Some(request)) = (parts.next(), parts.next()) else { break };
         let answers = match request.tag {
             BIND_REQUEST => {
                 let outcome = bind(&request.body, people);
@@ -80,15 +153,20 @@ fn talk(mut stream: TcpStream, people: &[Person]) {
             }
             SEARCH_REQUEST if is_known => search(&request.body, people),
             SEARCH_REQUEST => vec![(SEARCH_DONE, result(INSUFFICIENT_ACCESS))],
-            _ => return,
+            EXTENDED_REQUEST => vec![(EXTENDED_RESPONSE, result(SUCCESS))],
+            _ => break,
         };
         for (tag, body) in answers {
             let inner = [written(number.tag, &number.body), written(tag, &body)].concat();
-            if stream.write_all(&written(SEQUENCE, &inner)).is_err() {
-                return;
+            if stream.write_all(&written(SEQUENCE, &inner)).and_then(|()| stream.flush()).is_err() {
+                return Goes::Away;
             }
         }
+        if request.tag == EXTENDED_REQUEST {
+            return Goes::ToTls;
+        }
     }
+    Goes::Away
 }
 
 /// A bind without a name is one of nobody in particular, and succeeds.
@@ -175,6 +253,8 @@ const BIND_RESPONSE: u8 = 0x61;
 const SEARCH_REQUEST: u8 = 0x63;
 const SEARCH_ENTRY: u8 = 0x64;
 const SEARCH_DONE: u8 = 0x65;
+const EXTENDED_REQUEST: u8 = 0x77;
+const EXTENDED_RESPONSE: u8 = 0x78;
 const EQUALITY: u8 = 0xa3;
 const SUCCESS: u8 = 0;
 const PROTOCOL_ERROR: u8 = 2;

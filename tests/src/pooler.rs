@@ -31,6 +31,7 @@ pub struct Ini {
     secrets: Vec<(String, String)>,
     descriptors: Option<u32>,
     program: Option<PathBuf>,
+    environment: Vec<(String, String)>,
 }
 
 impl Ini {
@@ -78,6 +79,12 @@ impl Ini {
     /// Another pooler than the one under test, to be compared with it.
     pub fn program(mut self, path: &Path) -> Self {
         self.program = Some(path.to_owned());
+        self
+    }
+
+    /// A variable of the environment that it is started with.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_string(), value.to_string()));
         self
     }
 
@@ -366,7 +373,7 @@ impl Pooler {
                 command
             }
         };
-        let child = Self::spawn(&mut command, &directory);
+        let child = Self::spawn(command.envs(ini.environment.iter().cloned()), &directory);
         Self { place: place.clone(), child, directory, port, ended: None }
     }
 

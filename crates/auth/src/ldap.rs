@@ -2,11 +2,17 @@
 //!
 //! Always true: options that were read make sense together; no text of a client becomes a part of a filter's grammar; `Debug`
 //! shows no password.
-//! Not here: speaking to the directory (`control`).
+//! Not here: what is said to a directory (`message`, `filter`), the connection to it (`control`).
 
 use std::sync::Arc;
 
 use crate::secret::Password;
+
+mod filter;
+mod message;
+
+pub use filter::Filter;
+pub use message::{MESSAGE_BYTES_MAX, Malformed, Request, Response, read, wanted};
 
 /// A directory and how it is asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -219,6 +225,8 @@ impl Given {
                     (Some(filter), _) => format!("({filter})"),
                     (None, attribute) => format!("({}={USERNAME})", attribute.as_deref().unwrap_or("uid")),
                 };
+                Filter::parse(&filter.replace(USERNAME, "name"))
+                    .map_err(|why| format!("invalid LDAP filter \"{filter}\": {why}"))?;
                 LdapWay::Search(LdapSearch {
                     bind_dn: self.bind_dn.unwrap_or_default(),
                     bind_password: self.bind_password.and_then(Password::new),

@@ -7,6 +7,7 @@ pub mod console;
 pub mod exchange;
 pub mod framing;
 pub mod hba;
+pub mod ldap;
 pub mod nested;
 pub mod request;
 pub mod scram;

@@ -1,27 +1,34 @@
 //! A directory is asked whether a password is its user's: by logging in there as that user (a bind of LDAP).
 //!
 //! Always true: whoever is let in has been let in by a directory, under one name that it has for the user; a server that cannot
-//! be reached is passed over for the next one, one that has answered is believed.
-//! Not here: what is configured (`auth::ldap`), who waits (`judges`).
+//! be reached is passed over for the next one, one that has answered is believed. Nothing is received from a directory
+//! before it is known how long it may be, and in all no more than `ANSWERS_BYTES_MAX`.
+//! Not here: what is configured, and the messages (`auth::ldap`), who waits (`judges`).
 
+use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{LdapOptions, LdapScope, LdapSearch, LdapWay, Password};
-use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry};
+use auth::ldap::{Filter, MESSAGE_BYTES_MAX, Malformed, Request, Response, read, wanted};
+use auth::{LdapOptions, LdapSearch, LdapWay, Password};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 use worker::letters::Verdict;
 
 use super::trust;
+use crate::source::words_of;
 
 /// Asks whether this is the user's password.
 pub(super) async fn check(options: &LdapOptions, user: &str, password: &Password) -> Verdict {
-    let password = std::str::from_utf8(password.as_bytes()).map_err(|_| "a password for LDAP must be UTF-8")?;
     let name = match &options.way {
         LdapWay::Simple { .. } => options.way.simple_dn(user).unwrap_or_default(),
         LdapWay::Search(search) => {
             let (mut directory, url) = connect(options).await?;
             let found = find(&mut directory, url, search, user).await;
-            let _ = directory.unbind().await;
+            directory.leave().await;
             found?
         }
     };
@@ -30,94 +37,212 @@ pub(super) async fn check(options: &LdapOptions, user: &str, password: &Password
         return Err("LDAP has an empty name for the user".into());
     }
     let (mut directory, url) = connect(options).await?;
-    let bound = directory.simple_bind(&name, password).await.and_then(ldap3::LdapResult::success);
-    let _ = directory.unbind().await;
-    bound
-        .map(drop)
-        .map_err(|error| format!("LDAP login failed for user {name} on server {url}: {}", words(&error)).into())
+    let bound = directory.bind(&name, password.as_bytes()).await;
+    directory.leave().await;
+    bound.map_err(|why| format!("LDAP login failed for user {name} on server {url}: {why}").into())
 }
 
 /// The first server that can be reached, and where it is.
-async fn connect(options: &LdapOptions) -> Result<(Ldap, &str), Arc<str>> {
-    let mut settings = LdapConnSettings::new().set_conn_timeout(CONNECT_MAX).set_starttls(options.starts_tls);
+async fn connect(options: &LdapOptions) -> Result<(Directory, &str), Arc<str>> {
+    let mut tls = None;
     if options.starts_tls || options.urls.iter().any(|url| url.starts_with("ldaps:")) {
-        settings = settings.set_config(trust::demand()?.without_alpn());
+        tls = Some(trust::demand()?.without_alpn());
     }
     let mut why = String::new();
     for url in &options.urls {
-        match LdapConnAsync::with_settings(settings.clone(), url).await {
-            Ok((connection, directory)) => {
-                // It ends with the last use of `directory`; what goes wrong with it is told there.
-                tokio::spawn(async move { drop(connection.drive().await) });
-                return Ok((directory, url));
-            }
-            Err(error) => {
-                why = format!("could not connect to LDAP server {url}: {}", words(&error));
-            }
+        let reached = tokio::time::timeout(CONNECT_MAX, reach(url, options.starts_tls, tls.as_ref())).await;
+        match reached.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+            Ok(directory) => return Ok((directory, url)),
+            Err(words) => why = format!("could not connect to LDAP server {url}: {words}"),
         }
     }
     Err(why.into())
 }
 
-/// The name that a directory has for a user.
-async fn find(directory: &mut Ldap, url: &str, search: &LdapSearch, user: &str) -> Result<String, Arc<str>> {
-    let filter = search.filter_for(user)?;
-    let searcher = search.bind_password.as_ref().map_or(Ok(""), |password| std::str::from_utf8(password.as_bytes()));
-    let searcher = searcher.map_err(|_| "ldapbindpasswd must be UTF-8")?;
-    let bound = directory.simple_bind(&search.bind_dn, searcher).await.and_then(ldap3::LdapResult::success);
-    bound.map_err(|error| {
-        let name = &search.bind_dn;
-        format!("could not perform initial LDAP bind for ldapbinddn \"{name}\" on server \"{url}\": {}", words(&error))
-    })?;
-    let scope = match search.scope {
-        LdapScope::Base => Scope::Base,
-        LdapScope::One => Scope::OneLevel,
-        LdapScope::Subtree => Scope::Subtree,
+/// Connects to one server, and agrees on TLS where that is wanted.
+async fn reach(url: &str, starts_tls: bool, tls: Option<&Arc<ClientConfig>>) -> Result<Directory, String> {
+    let (scheme, place) = url.split_once("://").unwrap_or(("ldap", url));
+    let is_none = || format!("\"{place}\" is not a host and a port");
+    let (host, port) = place.rsplit_once(':').ok_or_else(is_none)?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port: u16 = port.parse().map_err(|_| is_none())?;
+    let mut stream = TcpStream::connect((host, port)).await.map_err(|error| words_of(&error))?;
+    // A request goes out with one call, and nothing follows it before the answer: that must not wait for an acknowledgement.
+    let _ = stream.set_nodelay(true);
+    if starts_tls {
+        stream = Directory::new(stream).start_tls().await?;
+    }
+    let Some(tls) = tls.filter(|_| starts_tls || scheme == "ldaps") else {
+        return Ok(Directory::new(Box::new(stream)));
     };
-    // No attribute: the name is all that is wanted.
-    let found = directory.search(&search.base, scope, &filter, ["1.1"]).await.and_then(ldap3::SearchResult::success);
-    let (entries, _) = found.map_err(|error| {
-        format!("could not search LDAP for filter \"{filter}\" on server \"{url}\": {}", words(&error))
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| is_none())?;
+    let secured = TlsConnector::from(tls.clone()).connect(name, stream).await;
+    Ok(Directory::new(Box::new(secured.map_err(|error| words_of(&error))?)))
+}
+
+/// The name that a directory has for a user.
+async fn find(directory: &mut Directory, url: &str, search: &LdapSearch, user: &str) -> Result<String, Arc<str>> {
+    let filter = search.filter_for(user)?;
+    let searcher = search.bind_password.as_ref().map_or(&b""[..], Password::as_bytes);
+    directory.bind(&search.bind_dn, searcher).await.map_err(|why| {
+        let name = &search.bind_dn;
+        format!("could not perform initial LDAP bind for ldapbinddn \"{name}\" on server \"{url}\": {why}")
     })?;
-    let mut names = entries.into_iter().filter(|entry| !entry.is_ref()).map(|entry| SearchEntry::construct(entry).dn);
-    match (names.next(), names.count()) {
-        (Some(name), 0) => Ok(name),
-        (None, _) => {
-            Err(format!("LDAP user \"{user}\" does not exist: filter \"{filter}\" on server \"{url}\"").into())
-        }
-        (Some(_), more) => {
-            let count = more + 1;
-            Err(format!("LDAP user \"{user}\" is not unique: filter \"{filter}\" on server \"{url}\" found {count}")
-                .into())
-        }
+    let place = format!("filter \"{filter}\" on server \"{url}\"");
+    let failed = |why: String| format!("could not search LDAP for {place}: {why}");
+    let sent = Filter::parse(&filter).map_err(|why| failed(why.to_owned()))?;
+    match directory.search(search, &sent).await.map_err(failed)? {
+        Found::One(name) => Ok(name),
+        Found::Nobody => Err(format!("LDAP user \"{user}\" does not exist: {place}").into()),
+        Found::Several => Err(format!("LDAP user \"{user}\" is not unique: {place}").into()),
     }
 }
 
-/// What a directory says when it refuses, in the words of LDAP clients, or what went wrong on the way.
-fn words(error: &LdapError) -> String {
-    match error {
-        LdapError::LdapResult { result } => {
-            let known = REFUSALS.iter().find(|(code, _)| *code == result.rc).map(|(_, text)| (*text).to_owned());
-            known.unwrap_or_else(|| format!("result code {}", result.rc))
+/// What a search has found.
+enum Found {
+    Nobody,
+    One(String),
+    Several,
+}
+
+/// A connection to a directory.
+struct Directory<S = Box<dyn Stream>> {
+    stream: S,
+    /// The number of the last request.
+    number: u8,
+    /// How much more may come.
+    bytes_left: usize,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl<S: Stream> Directory<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, number: 0, bytes_left: ANSWERS_BYTES_MAX }
+    }
+
+    /// The directory expects a handshake now. Not one byte behind its answer has been received: what somebody has put there
+    /// in clear text is for the handshake to refuse.
+    async fn start_tls(mut self) -> Result<S, String> {
+        self.ask(Request::StartTls).await?;
+        match self.answer().await? {
+            Response::Extended(SUCCESS) => Ok(self.stream),
+            Response::Extended(code) => Err(format!("it does not begin TLS: {}", words(code))),
+            _ => Err(UNEXPECTED.to_owned()),
         }
-        LdapError::Io { source } => crate::source::words_of(source),
-        LdapError::Timeout { .. } => "no answer in time".to_owned(),
-        other => other.to_string(),
+    }
+
+    async fn bind(&mut self, name: &str, password: &[u8]) -> Result<(), String> {
+        self.ask(Request::Bind { name, password }).await?;
+        match self.answer().await? {
+            Response::Bound(SUCCESS) => Ok(()),
+            Response::Bound(code) => Err(words(code)),
+            _ => Err(UNEXPECTED.to_owned()),
+        }
+    }
+
+    async fn search(&mut self, search: &LdapSearch, filter: &Filter) -> Result<Found, String> {
+        self.ask(Request::Search { base: &search.base, scope: search.scope, filter }).await?;
+        let mut found = None;
+        loop {
+            match (self.answer().await?, found) {
+                (Response::Entry(name), None) => found = Some(name),
+                // How many more there are is of no interest.
+                (Response::Entry(_), Some(_)) => return Ok(Found::Several),
+                (Response::Aside, before) => found = before,
+                (Response::Searched(SUCCESS), found) => return Ok(found.map_or(Found::Nobody, Found::One)),
+                (Response::Searched(code), _) => return Err(words(code)),
+                (Response::Bound(_) | Response::Extended(_), _) => return Err(UNEXPECTED.to_owned()),
+            }
+        }
+    }
+
+    /// Says that nothing more is asked.
+    async fn leave(mut self) {
+        let _ = self.ask(Request::Unbind).await;
+        let _ = self.stream.shutdown().await;
+    }
+
+    async fn ask(&mut self, request: Request<'_>) -> Result<(), String> {
+        self.number += 1;
+        let sent = self.stream.write_all(&request.message(self.number)).await;
+        match sent {
+            Ok(()) => self.stream.flush().await.map_err(|error| words_of(&error)),
+            Err(error) => Err(words_of(&error)),
+        }
+    }
+
+    /// The next answer to the last request.
+    async fn answer(&mut self) -> Result<Response, String> {
+        let message = self.receive().await?;
+        match read(&message).map_err(malformed)? {
+            (number, response) if number == u32::from(self.number) => Ok(response),
+            (0, Response::Extended(code)) => Err(format!("it ends the connection: {}", words(code))),
+            _ => Err(UNEXPECTED.to_owned()),
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Vec<u8>, String> {
+        let mut message = Vec::new();
+        self.allow(MESSAGE_COST)?;
+        loop {
+            let (there, wanted) = (message.len(), wanted(&message).map_err(malformed)?);
+            if there == wanted {
+                return Ok(message);
+            }
+            self.allow(wanted - there)?;
+            message.resize(wanted, 0);
+            self.stream.read_exact(&mut message[there..]).await.map_err(|error| lost(&error))?;
+        }
+    }
+
+    fn allow(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.ok_or_else(|| format!("it says more than {ANSWERS_BYTES_MAX} bytes"))?;
+        Ok(())
     }
 }
 
-const REFUSALS: [(u32, &str); 9] = [
+fn lost(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "it has closed the connection".to_owned(),
+        _ => words_of(error),
+    }
+}
+
+fn malformed(Malformed(why): Malformed) -> String {
+    format!("what it says is not LDAP: {why}")
+}
+
+/// What a directory says when it refuses, in the words of LDAP clients.
+fn words(code: u32) -> String {
+    let known = REFUSALS.iter().find(|(known, _)| *known == code).map(|(_, text)| (*text).to_owned());
+    known.unwrap_or_else(|| format!("result code {code}"))
+}
+
+const SUCCESS: u32 = 0;
+const UNEXPECTED: &str = "what it says answers nothing that it was asked";
+const REFUSALS: [(u32, &str); 13] = [
     (1, "Operations error"),
     (2, "Protocol error"),
+    (3, "Time limit exceeded"),
+    (4, "Size limit exceeded"),
     (8, "Strong(er) authentication required"),
     (13, "Confidentiality required"),
     (32, "No such object"),
     (34, "Invalid DN syntax"),
     (49, "Invalid credentials"),
     (50, "Insufficient access"),
+    (51, "Server is busy"),
+    (52, "Server is unavailable"),
     (53, "Server is unwilling to perform"),
 ];
 
 /// How long connecting to one server may take. Less than PgBouncer's 3 seconds: a client that waits no longer than that is to
 /// hear why it is not let in.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How much one connection to a directory may answer: a name or two, with a reference or an explanation.
+const ANSWERS_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+/// What a message counts beside its bytes: a thousand small ones are work, too.
+const MESSAGE_COST: usize = 512;

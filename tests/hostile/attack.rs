@@ -5,7 +5,7 @@
 
 use super::scene::Scene;
 use super::told::Told;
-use super::{deep, directories, doors, lists, messages, wide};
+use super::{deep, directories, doors, lists, messages, owners, wide};
 
 /// One attack.
 #[derive(Clone, Copy)]
@@ -155,6 +155,9 @@ pub(crate) fn attacks() -> Vec<Attack> {
         doors::messages_before_the_login,
         doors::logins_and_departures,
         doors::bad_options,
+        owners::rows_without_end,
+        owners::the_same_row_without_end,
+        owners::a_secret_of_a_gigabyte,
         directories::an_empty_sequence,
         directories::an_empty_sequence_to_a_search,
         directories::an_empty_sequence_before_tls,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tests::directory::Liar;
 use tests::message::{frame, startup, strings};
 
-use super::scene::{PATIENCE, POUR_MAX, STRANGER, Scene};
+use super::scene::{EVERYBODY, PATIENCE, POUR_MAX, STRANGER, Scene};
 use super::told::Told;
 
 /// The stranger logs in so often, by a directory of which each connection is talked to like this.
@@ -130,5 +130,4 @@ pub(super) fn answers_to_nothing(scene: &mut Scene<'_>) -> Told {
 const ACCEPTED: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0";
 const SIMPLE: &str = "ldapprefix=\"uid=\" ldapsuffix=\",dc=example,dc=net\"";
 const SEARCH: &str = "ldapbasedn=\"dc=example,dc=net\"";
-const EVERYBODY: &str = "host all all all trust\nlocal all all trust\n";
 const PIECE: usize = 64 << 10;

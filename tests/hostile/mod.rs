@@ -20,4 +20,5 @@ mod directories;
 mod doors;
 mod lists;
 mod messages;
+mod owners;
 mod wide;

@@ -48,6 +48,11 @@ impl<'a> Scene<'a> {
         self.ini = std::mem::take(&mut self.ini).set(line);
     }
 
+    /// The same of the line of the stranger's database.
+    pub(crate) fn set_own(&mut self, words: &str) {
+        self.line = format!("{} {words}", self.line);
+    }
+
     /// Where the pooler listens, which starts when this is first asked.
     pub(crate) fn address(&mut self) -> SocketAddr {
         self.begin().pooler.address()
@@ -157,6 +162,8 @@ pub(crate) fn pour(peer: &mut Peer, bytes_max: usize, mut next: impl FnMut(usize
     }
 }
 
+/// Rules that let everybody in for whom there is no other one before.
+pub(crate) const EVERYBODY: &str = "host all all all trust\nlocal all all trust\n";
 /// Owns the database of each attack; an ordinary role.
 pub(crate) const STRANGER: &str = "stranger";
 /// Who is to notice nothing.

@@ -216,7 +216,7 @@ pub(crate) fn answers_that_are_no_answer_let_nobody_in(house: &House) {
             "select 'odd', 'a' where $1 = 'odd' union all select 'odd', 'b'",
             "a",
             "bouncer config error",
-            "expected 1 row from auth_query, not 2 that differ",
+            "expected 1 row from auth_query, not several that differ",
         ),
         (
             "select null::text, 'a' where $1 = 'odd'",

@@ -5,6 +5,7 @@
 //! Always true: it reads a worker only by asking for a snapshot, and changes it only by an order.
 //! Not here: clients and servers (`worker`), the start of the process (`trunkline`).
 
+mod asking;
 mod console;
 mod control;
 mod courier;

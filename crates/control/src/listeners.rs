@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config, NoTls};
 
 use protocol::state::MARKS;
 use worker::letters::ToWorker;
 
+use crate::asking::{self, Asker};
 use crate::control::Control;
-use crate::secrets;
 
 /// What a session is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,12 +107,10 @@ pub(crate) async fn listen(
         }
         let session = tokio::time::timeout(limit, connect(&database, &user, &tell)).await;
         match session.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
-            Ok((client, connection)) => {
-                match attend(&client, connection, &mut channels, &mut orders, limit, &tell).await {
-                    End::Broken => tell(News::Says(Report::Lost)),
-                    End::Idle => continue,
-                }
-            }
+            Ok(asker) => match attend(asker, &mut channels, &mut orders, limit, &tell).await {
+                End::Broken => tell(News::Says(Report::Lost)),
+                End::Idle => continue,
+            },
             Err(error) => refuse_new(&mut channels, &error, &tell),
         }
         // What was listened to once is listened to again, but in no haste: the server may be starting.
@@ -142,50 +138,36 @@ enum End {
 
 /// One session from its login to its end.
 async fn attend(
-    client: &Client,
-    mut connection: JoinHandle<()>,
+    mut asker: Asker,
     channels: &mut Channels,
     orders: &mut UnboundedReceiver<Order>,
     limit: Duration,
     tell: &impl Fn(News),
 ) -> End {
     // First the marks, at which clients are taken over.
-    let marks = format!("LISTEN {}", quoted(MARKS));
-    if !matches!(tokio::time::timeout(limit, client.batch_execute(&marks)).await, Ok(Ok(()))) {
+    if obey(&mut asker, "LISTEN", MARKS, limit).await.is_err() {
         refuse_new(channels, "it cannot listen to the marks at which it takes over", tell);
-        connection.abort();
         return End::Broken;
     }
     let names: Vec<Box<str>> = channels.keys().cloned().collect();
     for name in names {
-        if !listen_to(client, &name, channels, limit, tell).await {
-            connection.abort();
+        if !listen_to(&mut asker, &name, channels, limit, tell).await {
             return End::Broken;
         }
     }
     loop {
         tokio::select! {
-            _ = &mut connection => return End::Broken,
+            () = asker.end() => return End::Broken,
             // Who has nothing to listen to needs no server, and keeps no database in use.
-            () = tokio::time::sleep(LINGERS), if channels.is_empty() => {
-                connection.abort();
-                return End::Idle;
-            }
+            () = tokio::time::sleep(LINGERS), if channels.is_empty() => return End::Idle,
             order = orders.recv() => {
-                let Some(order) = order else {
-                    connection.abort();
-                    return End::Broken;
-                };
+                let Some(order) = order else { return End::Broken };
                 note(channels, order.clone());
                 let is_there = match order {
-                    Order::Listen(name, _) => listen_to(client, &name, channels, limit, tell).await,
-                    Order::Unlisten(name) => {
-                        let sql = format!("UNLISTEN {}", quoted(&name));
-                        matches!(tokio::time::timeout(limit, client.batch_execute(&sql)).await, Ok(Ok(())))
-                    }
+                    Order::Listen(name, _) => listen_to(&mut asker, &name, channels, limit, tell).await,
+                    Order::Unlisten(name) => obey(&mut asker, "UNLISTEN", &name, limit).await.is_ok(),
                 };
                 if !is_there {
-                    connection.abort();
                     return End::Broken;
                 }
             }
@@ -195,26 +177,33 @@ async fn attend(
 
 /// Whether the session is still of use.
 async fn listen_to(
-    client: &Client,
+    asker: &mut Asker,
     name: &str,
     channels: &mut Channels,
     limit: Duration,
     tell: &impl Fn(News),
 ) -> bool {
-    let sql = format!("LISTEN {}", quoted(name));
-    let error = match tokio::time::timeout(limit, client.batch_execute(&sql)).await {
-        Ok(Ok(())) => {
+    match obey(asker, "LISTEN", name, limit).await {
+        Ok(()) => {
             if let Some(channel) = channels.get_mut(name) {
                 channel.was_heard = true;
                 tell(News::Says(Report::Heard { channel: name.into(), number: channel.number, error: None }));
             }
-            return true;
+            true
         }
-        Ok(Err(error)) => secrets::words(&error),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    refuse_new(channels, &error, tell);
-    false
+        Err(error) => {
+            refuse_new(channels, &error, tell);
+            false
+        }
+    }
+}
+
+/// One command about one channel.
+async fn obey(asker: &mut Asker, command: &str, channel: &str, limit: Duration) -> Result<(), String> {
+    match tokio::time::timeout(limit, asker.run(&format!("{command} {}", quoted(channel)))).await {
+        Ok(outcome) => outcome.map_err(|failure| failure.words()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
 }
 
 /// Those that nobody has listened to yet have their own servers, and keep them.
@@ -235,17 +224,11 @@ fn note(channels: &mut Channels, order: Order) {
     }
 }
 
-async fn connect(database: &str, user: &str, tell: &impl Fn(News)) -> Result<(Client, JoinHandle<()>), String> {
-    let (near, far) = secrets::pair().map_err(|error| error.to_string())?;
+async fn connect(database: &str, user: &str, tell: &impl Fn(News)) -> Result<Asker, String> {
+    let (near, far) = asking::pair().map_err(|error| error.to_string())?;
     tell(News::Comes(far));
-    let mut config = Config::new();
-    config.user(user).dbname(database).application_name("trunkline listens");
-    let (client, connection) = config.connect_raw(near, NoTls).await.map_err(|error| secrets::words(&error))?;
-    let connection = tokio::spawn(async move {
-        // Its end is all that is of interest; why it has ended is in the log.
-        let _ = connection.await;
-    });
-    Ok((client, connection))
+    let parameters = [("user", user), ("database", database), ("application_name", "trunkline listens")];
+    Asker::log_in(near, &parameters).await.map_err(|failure| failure.words())
 }
 
 /// An identifier in quotes.

@@ -21,9 +21,8 @@ use crate::control::{Control, Event, Moment, Signal};
 use crate::courier::News;
 use crate::listeners::Errand;
 use crate::resolver::{Desk, Resolver};
-use crate::secrets;
 use crate::zones::Serial;
-use crate::{judges, listeners, names, source, sweeper};
+use crate::{asking, judges, listeners, names, secrets, source, sweeper};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -144,7 +143,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         while let Some(question) = control.next_question() {
             let (from, inquirer, database) = (question.from, question.inquirer, Arc::clone(&question.database));
             let limit = control.question_limit();
-            match secrets::pair() {
+            match asking::pair() {
                 Ok((near, far)) => {
                     control.connect_own(&question.database, far.into());
                     questions.spawn(async move {
@@ -175,7 +174,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         }
         while let Some(question) = control.next_sweep() {
             let limit = control.question_limit();
-            match secrets::pair() {
+            match asking::pair() {
                 Ok((near, far)) => {
                     control.connect_own(question.database(), far.into());
                     questions.spawn(async move {

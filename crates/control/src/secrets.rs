@@ -1,20 +1,20 @@
 //! Questions to servers about users (`auth_query`): put through a pool of our own workers, as any client's.
 //!
-//! Always true: every question is answered, whatever comes; a secret is in nothing that is logged.
+//! Always true: every question is answered, whatever comes; of an answer the first row is kept, and it ends with one that differs;
+//! a secret is in nothing that is logged.
 //! Not here: which question is put (`worker::secrets`), who waits for it (`control`).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::error::Error;
-use std::os::fd::OwnedFd;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use auth::Secret;
 use base::WorkerId;
 use pool::ClientKey;
 use tokio::net::UnixStream;
-use tokio_postgres::types::{FromSql, Type};
-use tokio_postgres::{Config, NoTls, Row};
 use worker::letters::{Inquirer, SecretQuestion, Told};
+
+use crate::asking::{Asker, Failure};
 
 /// Questions that wait, and how many are under way at each database: one that does not answer holds up its own only.
 #[derive(Debug, Default)]
@@ -58,45 +58,34 @@ impl Questions {
 
 /// Puts a question over `near`, whose other end is with a worker.
 pub(crate) async fn put(question: &SecretQuestion, near: UnixStream) -> Told {
-    let mut config = Config::new();
-    config.user(&*question.asker).dbname(&*question.database);
-    let (client, connection) = match config.connect_raw(near, NoTls).await {
-        Ok(pair) => pair,
-        Err(error) => return failed(&error),
-    };
-    let connection = tokio::spawn(connection);
-    // Unnamed, so that it meets no other client's statements.
-    let rows = client.query_typed(&question.sql, &[(&&*question.user, Type::TEXT)]).await;
-    drop(client);
-    let told = match rows {
-        Ok(rows) => told_by(&rows),
-        Err(error) => failed(&error),
-    };
-    connection.abort();
-    told
-}
-
-/// Both ends of a connection to ourselves: that of the question, and that of the worker.
-pub(crate) fn pair() -> std::io::Result<(UnixStream, OwnedFd)> {
-    let (near, far) = UnixStream::pair()?;
-    Ok((near, far.into_std()?.into()))
-}
-
-/// Several rows that say the same are one.
-fn told_by(rows: &[Row]) -> Told {
-    let Some((first, rest)) = rows.split_first() else { return Told::Nobody };
-    let is_same = |row: &Row| text(row, 0) == text(first, 0) && text(row, 1) == text(first, 1);
-    match rest.iter().all(is_same) {
-        true => told(first),
-        false => Told::Unanswered(format!("expected 1 row from auth_query, not {} that differ", rows.len())),
+    match asked(question, near).await {
+        Ok(told) => told,
+        Err(failure) => failed(failure),
     }
 }
 
-fn told(row: &Row) -> Told {
-    if row.len() != 2 {
-        return Told::Unanswered(format!("expected 2 columns from auth_query, not {}", row.len()));
-    }
-    match (text(row, 0), text(row, 1)) {
+async fn asked(question: &SecretQuestion, near: UnixStream) -> Result<Told, Failure> {
+    let mut asker = Asker::log_in(near, &[("user", &question.asker), ("database", &question.database)]).await?;
+    let mut first: Option<Vec<Option<Vec<u8>>>> = None;
+    let mut differ = false;
+    let row = |row: &[Option<&[u8]>]| {
+        // Several rows that say the same are one.
+        let is_same = |(before, value): (&Option<Vec<u8>>, &Option<&[u8]>)| before.as_deref() == *value;
+        differ = first.as_ref().is_some_and(|first| !first.iter().zip(row).take(2).all(is_same));
+        first.get_or_insert_with(|| row.iter().map(|value| value.map(<[u8]>::to_vec)).collect());
+        if differ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    asker.ask(&question.sql, (&question.user, TEXT), ANSWER_BYTES_MAX, row).await?;
+    Ok(match first.as_deref() {
+        _ if differ => Told::Unanswered("expected 1 row from auth_query, not several that differ".to_owned()),
+        None => Told::Nobody,
+        Some([name, secret]) => told(name.as_deref(), secret.as_deref()),
+        Some(row) => Told::Unanswered(format!("expected 2 columns from auth_query, not {}", row.len())),
+    })
+}
+
+fn told(name: Option<&[u8]>, secret: Option<&[u8]>) -> Told {
+    match (name, secret) {
         (Some(_), Some(secret)) if is_broken(secret) => {
             Told::Unanswered("auth_query response contained a broken SCRAM secret".to_owned())
         }
@@ -114,44 +103,27 @@ fn is_broken(secret: &[u8]) -> bool {
     secret.starts_with(b"SCRAM-SHA-256$") && matches!(Secret::parse(secret), Secret::Plain(_))
 }
 
-fn text(row: &Row, column: usize) -> Option<&[u8]> {
-    row.try_get::<_, Option<Raw<'_>>>(column).ok().flatten().map(|raw| raw.0)
-}
-
 /// The server's error tells everybody's misfortune if it ended the connection, and that of the question otherwise.
-fn failed(error: &tokio_postgres::Error) -> Told {
-    let Some(said) = error.as_db_error() else {
-        return Told::Unanswered(format!("error in auth_query: {}", words(error)));
+fn failed(failure: Failure) -> Told {
+    let said = match failure {
+        Failure::Said(said) => said,
+        Failure::Broken(words) => return Told::Unanswered(format!("error in auth_query: {words}")),
     };
-    match (said.severity(), said.code().code().as_bytes().first_chunk::<5>()) {
-        ("FATAL", Some(sqlstate)) => Told::Refused {
+    match said.sqlstate.as_bytes().first_chunk::<5>() {
+        Some(sqlstate) if said.severity == "FATAL" => Told::Refused {
             sqlstate: *sqlstate,
-            text: said.message().into(),
-            detail: said.detail().map(Arc::from),
-            hint: said.hint().map(Arc::from),
+            text: said.message.into(),
+            detail: said.detail.map(Arc::from),
+            hint: said.hint.map(Arc::from),
         },
-        (severity, _) => Told::Unanswered(format!("S: error in auth_query: {severity}: {}", said.message())),
+        _ => Told::Unanswered(format!("S: error in auth_query: {}: {}", said.severity, said.message)),
     }
 }
 
-/// An error and its cause, which the library prints apart.
-pub(crate) fn words(error: &tokio_postgres::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
-}
-
-/// The bytes of a value of any type: those of names and texts are their text.
-struct Raw<'r>(&'r [u8]);
-
-impl<'r> FromSql<'r> for Raw<'r> {
-    fn from_sql(_: &Type, raw: &'r [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Self(raw))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-}
-
+/// The OID of `text` (`catalog/pg_type.dat`).
+const TEXT: u32 = 25;
+/// What an answer may have, which is to be one row. Queries that join the groups of a user have the same row for each.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Questions to one database at a time; each takes two descriptors. The pool that they go through may allow fewer.
 const QUESTIONS_MAX: usize = 32;
 

@@ -6,6 +6,7 @@
 //! Not here: what is done about such a server (`worker::locks`), which locks clients are known to hold (`protocol::state`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +14,10 @@ use base::Time;
 use protocol::state::{ALL_LOCKS, Kind};
 use reactor::Level;
 use tokio::net::UnixStream;
-use tokio_postgres::types::Type;
-use tokio_postgres::{Config, NoTls, Row as Answered};
 use worker::letters::{Parts, PinRow, Row, Snapshot, Standing, ToWorker};
 
+use crate::asking::{Asker, Failure};
 use crate::control::{Control, Moment, Purpose};
-use crate::secrets::words;
 
 /// Where servers are: address and port.
 type Place = (Box<str>, u16);
@@ -225,34 +224,43 @@ impl<S> Control<S> {
 /// Puts a question over `near`, whose other end is with a worker.
 pub(crate) async fn put(question: &Question, near: UnixStream, limit: Duration) -> Result<Answer, String> {
     let asked = async {
-        let mut config = Config::new();
-        config.user(&*question.user).dbname(&*question.database).application_name("trunkline sweeps");
-        let (client, connection) = config.connect_raw(near, NoTls).await?;
-        let connection = tokio::spawn(connection);
-        let pids: Vec<i32> = question.servers.iter().map(|(_, pid, _)| pid.cast_signed()).collect();
-        // Unnamed, so that it meets no other client's statements.
-        let rows = client.query_typed(ALL_LOCKS, &[(&pids, Type::INT4_ARRAY)]).await;
-        drop(client);
-        connection.abort();
-        rows.and_then(|rows| read(&rows))
+        let parameters =
+            [("user", &*question.user), ("database", &question.database), ("application_name", "trunkline sweeps")];
+        let mut asker = Asker::log_in(near, &parameters).await?;
+        let pids: Vec<String> = question.servers.iter().map(|(_, pid, _)| pid.to_string()).collect();
+        let mut answer = Some(Answer { pid: 0, locks: Vec::new() });
+        let row = |row: &[Option<&[u8]>]| match answer.as_mut().and_then(|answer| read(row, answer)) {
+            Some(()) => ControlFlow::Continue(()),
+            None => {
+                answer = None;
+                ControlFlow::Break(())
+            }
+        };
+        asker.ask(ALL_LOCKS, (&format!("{{{}}}", pids.join(",")), INT4_ARRAY), ANSWER_BYTES_MAX, row).await?;
+        answer.ok_or_else(|| Failure::Broken("the answer cannot be read".to_owned()))
     };
     match tokio::time::timeout(limit, asked).await {
-        Ok(answer) => answer.map_err(|error| words(&error)),
+        Ok(answer) => answer.map_err(|failure| failure.words()),
         Err(_) => Err("no answer in time".to_owned()),
     }
 }
 
 /// There is one row at least: that of the server which was asked.
-fn read(rows: &[Answered]) -> Result<Answer, tokio_postgres::Error> {
-    let mut answer = Answer { pid: 0, locks: Vec::new() };
-    for row in rows {
-        let [asked, pid]: [i32; 2] = [row.try_get(0)?, row.try_get::<_, Option<i32>>(1)?.unwrap_or_default()];
-        answer.pid = asked.cast_unsigned();
-        if let (Some(key), Some(mode)) = (row.try_get::<_, Option<&str>>(2)?, row.try_get::<_, Option<&str>>(3)?) {
-            answer.locks.push((pid.cast_unsigned(), (key.into(), mode.into())));
+fn read(row: &[Option<&[u8]>], answer: &mut Answer) -> Option<()> {
+    let [asked, lock @ ..] = row else { return None };
+    answer.pid = text((*asked)?)?.parse().ok()?;
+    match *lock {
+        [Some(pid), Some(key), Some(mode)] => {
+            answer.locks.push((text(pid)?.parse().ok()?, (text(key)?.into(), text(mode)?.into())));
         }
+        [_, _, _] => {}
+        _ => return None,
     }
-    Ok(answer)
+    Some(())
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
 }
 
 /// The servers that are logged in, but for those of replication.
@@ -282,6 +290,10 @@ fn lock_of(row: &PinRow) -> Option<Lock> {
     (hold.kind == Kind::Lock).then(|| (hold.what.clone(), hold.mode.as_deref().unwrap_or_default().into()))
 }
 
+/// The OID of `integer[]` (`catalog/pg_type.dat`).
+const INT4_ARRAY: u32 = 1007;
+/// What an answer may have: some hundred thousand locks, which is more than PostgreSQL has room for by its default settings.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 const WHAT: Parts = Parts { servers: true, pins: true, ..crate::console::show::NOTHING };
 
 #[cfg(test)]
@@ -321,6 +333,26 @@ mod tests {
         let findings = sweeper.compare(Moment::default(), &question, answer, after);
         let keys = |locks: &[Lock]| locks.iter().map(|(key, _)| &**key).collect::<Vec<_>>().join(" ");
         findings.iter().map(|finding| (finding.server, keys(&finding.locks), finding.is_new)).collect()
+    }
+
+    #[test]
+    fn a_row_is_a_lock_or_says_only_who_was_asked() {
+        let read = |row: &[Option<&str>]| {
+            let row: Vec<_> = row.iter().map(|value| value.map(str::as_bytes)).collect();
+            let mut answer = answer(0, &[]);
+            super::read(&row, &mut answer).map(|()| answer)
+        };
+        let row = [Some("7"), Some("11"), Some("42"), Some("ExclusiveLock")];
+        assert_eq!(read(&row), Some(answer(7, &[(11, "42")])));
+        assert_eq!(read(&[Some("7"), None, None, None]), Some(answer(7, &[])));
+        for bad in [
+            &row[..3],
+            &[None, None, None, None],
+            &[Some("x"), None, None, None],
+            &[Some("7"), Some("-"), row[2], row[3]],
+        ] {
+            assert_eq!(read(bad), None, "{bad:?}");
+        }
     }
 
     #[test]

@@ -139,6 +139,21 @@ pub fn is_plan_outdated(body: &[u8]) -> bool {
     fields().any(|field| field == b"C0A000") && fields().any(|field| field == b"RRevalidateCachedQuery")
 }
 
+/// The values of a `DataRow`; `None` stands for SQL's NULL.
+#[must_use]
+pub fn data_row(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
+    let (_count, mut rest) = body.split_first_chunk::<2>()?;
+    let mut values = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = i32::from_be_bytes(*length);
+        let (value, after) = after.split_at_checked(usize::try_from(length).unwrap_or_default())?;
+        values.push((length >= 0).then_some(value));
+        rest = after;
+    }
+    let count = u16::try_from(values.len()).ok()?;
+    (rest.is_empty() && count.to_be_bytes() == body[..2]).then_some(values)
+}
+
 /// Takes a string that a zero byte ends off the front.
 #[must_use]
 pub fn c_string(bytes: &[u8]) -> Option<(&str, &[u8])> {
@@ -165,6 +180,16 @@ mod tests {
         assert_eq!(parameter_status(b"TimeZone\0UTC\0"), Some(("TimeZone", "UTC")));
         assert_eq!(parameter_status(b"TimeZone\0UTC"), None);
         assert_eq!(parameter_status(b"TimeZone\0UTC\0x"), None);
+    }
+
+    #[test]
+    fn a_row_has_as_many_values_as_it_says() {
+        let body = b"\0\x03\0\0\0\x01a\xff\xff\xff\xff\0\0\0\0";
+        assert_eq!(data_row(body), Some(vec![Some(&b"a"[..]), None, Some(b"")]));
+        assert_eq!(data_row(b"\0\0"), Some(vec![]));
+        for bad in [&b""[..], b"\0", b"\0\x01", b"\0\0\xff\xff\xff\xff", b"\0\x01\0\0\0\x02a", b"\0\x01\0\0\0\x01ab"] {
+            assert_eq!(data_row(bad), None, "{bad:?}");
+        }
     }
 
     #[test]

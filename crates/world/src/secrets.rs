@@ -402,7 +402,7 @@ impl World {
     }
 }
 
-/// What is said to a server: as `tokio-postgres` does, in one go, without a name.
+/// What is said to a server: as the control thread does, in one go, without a name.
 fn words(asked: &SecretQuestion) -> Vec<u8> {
     let mut out = Vec::new();
     write::message(&mut out, frontend::PARSE, |out| {
@@ -438,7 +438,7 @@ fn columns(body: &[u8]) -> Vec<Option<Vec<u8>>> {
 fn told_by(rows: &[Vec<Option<Vec<u8>>>]) -> Told {
     let Some((first, rest)) = rows.split_first() else { return Told::Nobody };
     if rest.iter().any(|row| row != first) {
-        return Told::Unanswered(format!("expected 1 row from auth_query, not {} that differ", rows.len()));
+        return Told::Unanswered("expected 1 row from auth_query, not several that differ".to_owned());
     }
     let [name, secret] = &first[..] else {
         return Told::Unanswered(format!("expected 2 columns from auth_query, not {}", first.len()));

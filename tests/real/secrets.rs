@@ -255,6 +255,64 @@ pub(crate) fn answers_that_are_no_answer_let_nobody_in(house: &House) {
     assert!(asks(&pooler, "odd", "a", "secret_odd", "select 1").failure().contains("role \"odd\" does not exist"));
 }
 
+/// The question is put as a superuser, in a database that is somebody else's: what its owner has put before PostgreSQL's own tables,
+/// functions and operators would run with the rights of the question, at a login that fails as well.
+pub(crate) fn the_owner_of_a_database_is_nobody_in_the_question(house: &House) {
+    user(house, "asker", "superuser password 'asks'");
+    user(house, "told", "password 'right'");
+    user(house, "owner_of_weak", "");
+    house.postgres.database("secret_weak");
+    house.postgres.client("postgres").run("alter database secret_weak owner to owner_of_weak");
+    let mut owner = Client::login(house.postgres.address(), "owner_of_weak", "secret_weak");
+    for sql in [
+        "create schema evil; create table evil.caught (by text, who text); grant all on schema evil to public",
+        "create function evil.catch(by text) returns boolean language plpgsql as \
+         $$ begin insert into evil.caught values (by, current_user); return true; end $$",
+        "create view evil.pg_authid as select 'told'::name rolname, 'open'::text rolpassword, \
+         evil.catch('pg_authid') rolcanlogin, null::timestamptz rolvaliduntil",
+        "create view evil.pg_shadow as select 'told'::name usename, case when evil.catch('pg_shadow') then 'open' end passwd",
+        "create function evil.now() returns timestamptz language sql as \
+         $$ select case when evil.catch('now') then pg_catalog.now() end $$",
+        "create function evil.is(name, text) returns boolean language sql as $$ select evil.catch('=') $$",
+        "create operator evil.= (leftarg = name, rightarg = text, function = evil.is)",
+        "create function evil.is(timestamptz, timestamptz) returns boolean language sql as $$ select evil.catch('<') $$",
+        "create operator evil.< (leftarg = timestamptz, rightarg = timestamptz, function = evil.is)",
+        "create function evil.set_config(text, text, boolean) returns text language sql as \
+         $$ select case when evil.catch('set_config') then '' end $$",
+        // It is the owner's to set.
+        "alter database secret_weak set search_path = evil, pg_catalog, public",
+        "create function public.look_up(wanted text, out text, out text) language sql security definer as \
+         $$ select wanted, 'from_public'::text $$",
+    ] {
+        owner.run(sql);
+    }
+    house.postgres.client("postgres").run("alter role told valid until '2099-01-01'");
+    for (query, password) in
+        [(None, "right"), (Some(QUERY), "right"), (Some("auth_query = select * from look_up($1)"), "from_public")]
+    {
+        for mode in ["follow", "pgbouncer"] {
+            let ini = Ini::new(&house.line("secret_weak")).set("auth_type = plain").secret("asker", "asks");
+            let ini = ini.set("auth_user = asker").set(&format!("session_state = {mode}"));
+            let pooler = house.start(&query.into_iter().fold(ini, Ini::set));
+            let asks = |user: &str, password: &str| asks(&pooler, user, password, "secret_weak", "select session_user");
+            asks("told", "open").failure();
+            asks("nobody_at_all", "x").failure();
+            assert_eq!(
+                owner.query("select by, who from evil.caught group by by, who").rows,
+                Vec::<Vec<Option<String>>>::new()
+            );
+            // Names without a schema are looked for where the database says, behind PostgreSQL's own.
+            assert_eq!(asks("told", password).success(), "told\n", "{query:?}");
+            // The session is as it was for who comes to it otherwise.
+            let path = run(
+                psql(&pooler, "asker", "secret_weak").env("PGPASSWORD", "asks").args(["-c", "show search_path"]),
+                LIMIT,
+            );
+            assert_eq!(path.success(), "evil, pg_catalog, public\n");
+        }
+    }
+}
+
 /// Clients that share one user on the server cannot answer the question by what they leave there.
 pub(crate) fn the_question_is_asked_as_who_is_to_ask_it(house: &House) {
     user(house, "asker", "superuser password 'asks'");

@@ -71,6 +71,9 @@ fn warn_of_contradictions(settings: &Settings, path: &str, found: &mut Found) {
             "client_login_timeout is shorter than server_connect_timeout: clients give up before the server does";
         found.warn("client_login_timeout", path, text.to_owned());
     }
+    if do_owners_answer(settings) {
+        found.warn("auth_query", path, OWNERS_ANSWER.to_owned());
+    }
     let (size, min) = (settings.default_pool_size, settings.min_pool_size);
     if size > 0 && min > size {
         let text =
@@ -98,8 +101,29 @@ fn contradiction(settings: &Settings, database: &Database) -> Option<String> {
     if is_sum_own && max > 0 && size.saturating_add(reserve) > max {
         return Some(too_small("max_db_connections", max, size, reserve));
     }
-    None
+    let query = database.auth_query.as_deref().unwrap_or(&settings.auth_query);
+    let is_asked = database.auth_user.is_some() || settings.auth_user.is_some();
+    let is_elsewhere = database.auth_dbname.is_some() || settings.auth_dbname.is_some();
+    let is_question_own = database.auth_user.is_some() || database.auth_query.is_some();
+    let is_new = is_question_own && is_asked && !is_elsewhere && !do_owners_answer(settings);
+    (is_new && is_owners(query)).then(|| OWNERS_ANSWER.to_owned())
 }
+
+fn do_owners_answer(settings: &Settings) -> bool {
+    settings.auth_user.is_some() && settings.auth_dbname.is_none() && is_owners(&settings.auth_query)
+}
+
+/// Whether a question reads from something that the owner of a database has a say in: what has no schema, or is in `public`,
+/// and is not one of PostgreSQL's own tables. This is no reading of SQL, and finds what people write.
+fn is_owners(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    let mut words = sql.split(|end: char| end.is_whitespace() || matches!(end, '(' | ')' | ',' | ';'));
+    std::iter::from_fn(|| words.by_ref().find(|word| matches!(*word, "from" | "join")).and_then(|_| words.next()))
+        .any(|name| name.starts_with("public.") || !name.is_empty() && !name.contains('.') && !name.starts_with("pg_"))
+}
+
+const OWNERS_ANSWER: &str = "auth_query is put in the client's own database, since auth_dbname is not set: whoever owns \
+                             that database can replace what the question reads, which then runs with the rights of auth_user";
 
 /// The reserve of a pool, which needs its timeout.
 fn reserve(settings: &Settings, size: u32) -> u32 {

@@ -50,15 +50,22 @@ impl Asker {
     }
 
     /// Asks by a statement without a name, so that it meets no other client's, with one value of this type. The values of each row are
-    /// handed over, until that has had enough; then the connection is of no more use.
+    /// handed over, until that has had enough; then the connection is of no more use. Before it, in the same transaction,
+    /// something may be said that has no rows.
     pub(crate) async fn ask(
         &mut self,
+        before: &str,
         sql: &str,
         (value, type_oid): (&str, u32),
         bytes_max: usize,
         row: impl FnMut(&[Option<&[u8]>]) -> ControlFlow<()>,
     ) -> Result<(), Failure> {
         let mut messages = Vec::new();
+        if !before.is_empty() {
+            write::parse(&mut messages, b"", before, [].into_iter());
+            write::bind(&mut messages, "", [None::<&str>; 0].into_iter());
+            write::execute(&mut messages);
+        }
         write::parse(&mut messages, b"", sql, [type_oid].into_iter());
         write::bind(&mut messages, "", [Some(value)].into_iter());
         write::execute(&mut messages);
@@ -175,7 +182,7 @@ mod tests {
             far.shutdown().await.expect("a connection");
             let mut asker = Asker { stream: near, inbox: Vec::new(), read: 0 };
             let mut rows = Vec::new();
-            let outcome = asker.ask("q", ("u", 25), bytes_max, |row| {
+            let outcome = asker.ask("", "q", ("u", 25), bytes_max, |row| {
                 rows.push(format!("{row:?}"));
                 if rows.len() < rows_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });

@@ -75,7 +75,7 @@ async fn asked(question: &SecretQuestion, near: UnixStream) -> Result<Told, Fail
         first.get_or_insert_with(|| row.iter().map(|value| value.map(<[u8]>::to_vec)).collect());
         if differ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    asker.ask(&question.sql, (&question.user, TEXT), ANSWER_BYTES_MAX, row).await?;
+    asker.ask(CATALOG_FIRST, &question.sql, (&question.user, TEXT), ANSWER_BYTES_MAX, row).await?;
     Ok(match first.as_deref() {
         _ if differ => Told::Unanswered("expected 1 row from auth_query, not several that differ".to_owned()),
         None => Told::Nobody,
@@ -120,6 +120,11 @@ fn failed(failure: Failure) -> Told {
     }
 }
 
+/// What is said before the question, for the same transaction: names without a schema are looked for in `pg_catalog` first,
+/// whatever the owner of the database has set, and only then where the session would look. There is no row for it.
+const CATALOG_FIRST: &str = "SELECT WHERE pg_catalog.set_config('search_path',pg_catalog.concat('pg_catalog',\
+    CASE WHEN pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) '' \
+    THEN pg_catalog.concat(',',pg_catalog.current_setting('search_path')) END),true) IS NULL";
 /// The OID of `text` (`catalog/pg_type.dat`).
 const TEXT: u32 = 25;
 /// What an answer may have, which is to be one row. Queries that join the groups of a user have the same row for each.

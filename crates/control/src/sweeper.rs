@@ -236,7 +236,7 @@ pub(crate) async fn put(question: &Question, near: UnixStream, limit: Duration) 
                 ControlFlow::Break(())
             }
         };
-        asker.ask(ALL_LOCKS, (&format!("{{{}}}", pids.join(",")), INT4_ARRAY), ANSWER_BYTES_MAX, row).await?;
+        asker.ask("", ALL_LOCKS, (&format!("{{{}}}", pids.join(",")), INT4_ARRAY), ANSWER_BYTES_MAX, row).await?;
         answer.ok_or_else(|| Failure::Broken("the answer cannot be read".to_owned()))
     };
     match tokio::time::timeout(limit, asked).await {

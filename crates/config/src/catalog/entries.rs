@@ -32,8 +32,8 @@ catalog! {
     auth_ident_file: TextOrNone = None, Live, Built;
     /// How a directory is asked with auth_type ldap, as behind the method ldap of an HBA line.
     auth_ldap_options: Ldap = None, Live, Built;
-    /// The question that asks a server for the secret of a user who is not in auth_file.
-    auth_query: Text = Some("SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin"), Live, Built;
+    /// The question that asks a server for the secret of a user who is not in auth_file. It is put with pg_catalog first in search_path.
+    auth_query: Text = Some("SELECT rolname, CASE WHEN rolvaliduntil OPERATOR(pg_catalog.<) pg_catalog.now() THEN NULL ELSE rolpassword END FROM pg_catalog.pg_authid WHERE rolname OPERATOR(pg_catalog.=) $1 AND rolcanlogin"), Live, Built;
     /// How clients prove who they are.
     auth_type: Word<AuthType> = Some("md5"), Live, Built;
     /// Who asks auth_query.

@@ -78,6 +78,31 @@ fn a_kind_of_login_without_its_file_is_told() {
     assert_eq!(warned("[pgbouncer]\nauth_file = users.txt\n"), [""; 0]);
 }
 
+/// Whoever owns the database that is asked can change the functions there, which run with the rights of `auth_user`.
+#[test]
+fn a_question_that_owners_of_databases_answer_is_told() {
+    let text = "auth_query is put in the client's own database, since auth_dbname is not set: whoever owns that database can \
+                replace what the question reads, which then runs with the rights of auth_user";
+    let own = "auth_user = asker\nauth_query = select * from look_up($1)\n";
+    assert_eq!(warned(&format!("{QUIET}{own}")), [format!("t.ini:4: {text}")]);
+    assert_eq!(warned(&format!("{QUIET}{own}auth_dbname = postgres\n")), [""; 0]);
+    assert_eq!(warned(&format!("{QUIET}{own}[databases]\na = auth_user=x\n")).len(), 1);
+    for (question, is_told) in [
+        ("select a, b from public.look_up($1)", true),
+        ("SELECT s.a, b FROM pg_shadow s JOIN Secrets USING (c) WHERE d = $1", true),
+        ("select usename, passwd from pg_shadow where usename=$1", false),
+        ("select a, b from pgbouncer.get_auth($1)", false),
+        ("select a, (select b from pg_catalog.pg_authid) from (select $1)", false),
+    ] {
+        let warned = warned(&format!("{QUIET}auth_user = asker\nauth_query = {question}\n"));
+        assert_eq!(warned.len(), usize::from(is_told), "{question}");
+    }
+    assert_eq!(warned(&format!("{QUIET}auth_user = asker\n")), [""; 0]);
+    let databases = "[databases]\na = auth_user=x\nb = auth_query='select 1 from d' auth_dbname=c\nc = auth_query='select 1 from d'\n";
+    assert_eq!(warned(&format!("{QUIET}{databases}")), [""; 0]);
+    assert_eq!(warned(&format!("{QUIET}auth_user = asker\n{databases}")), [format!("t.ini:7: {text}")]);
+}
+
 #[test]
 fn peers_without_effect_are_named_once() {
     let text = "[databases]\na = auth_user=u\nb = auth_user=u\n[peers]\n1 = host=h\n2 = host=h\n";

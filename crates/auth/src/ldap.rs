@@ -1,6 +1,6 @@
 //! How a directory is asked for a password: the options of `auth_ldap_options` and of an HBA line with the method `ldap`.
 //!
-//! Always true: options that were read make sense together; no text of a client becomes a part of a filter's grammar; `Debug`
+//! Always true: options that were read make sense together; no text of a client becomes a part of the grammar of a filter or a name; `Debug`
 //! shows no password.
 //! Not here: what is said to a directory (`message`, `filter`), the connection to it (`control`).
 
@@ -10,6 +10,7 @@ use crate::secret::Password;
 
 mod filter;
 mod message;
+mod name;
 
 pub use filter::Filter;
 pub use message::{MESSAGE_BYTES_MAX, Malformed, Request, Response, read, wanted};
@@ -101,7 +102,7 @@ impl LdapWay {
     #[must_use]
     pub fn simple_dn(&self, user: &str) -> Option<String> {
         match self {
-            Self::Simple { prefix, suffix } => Some(format!("{prefix}{user}{suffix}")),
+            Self::Simple { prefix, suffix } => Some(format!("{prefix}{}{suffix}", name::escaped(user))),
             Self::Search(_) => None,
         }
     }
@@ -340,6 +341,9 @@ mod tests {
         let options = LdapOptions::parse(text).expect("good options");
         assert_eq!(options.urls, ["ldap://127.0.0.1:1389"]);
         assert_eq!(options.way.simple_dn("ann").as_deref(), Some("uid=ann,dc=example,dc=net"));
+        // One user below dc=example, and not `ann` in another place.
+        let name = options.way.simple_dn("ann,ou=admins");
+        assert_eq!(name.as_deref(), Some("uid=ann\\,ou=admins,dc=example,dc=net"));
         assert!(!options.starts_tls);
     }
 

@@ -466,6 +466,8 @@ fn what_cannot_be_ordered_is_refused_in_pgbouncers_words() {
         ("KILL_CLIENT x", "invalid client pointer supplied"),
         ("DISABLE", "a database is required"),
         ("SET nothing = 1", "SET failed"),
+        ("SET logfile = '/nowhere/log'", "SET failed"),
+        ("SET LogFile = '/nowhere/log'", "SET failed"),
         ("SET default_pool_size = many", "SET failed"),
     ] {
         desk.says(command);

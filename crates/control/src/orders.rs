@@ -197,6 +197,11 @@ impl<S> Control<S> {
     }
 
     fn set(&mut self, asker: Asker, key: &str, value: &str) -> Result<(), Refusal> {
+        // Clients choose part of what is logged. Who may have that appended to any file has the rights of the system user.
+        if key == "logfile" {
+            let why = "logfile can be set in the configuration only, since it names a file that is written to";
+            return Err(Refusal::set_failed(why.to_owned()));
+        }
         let (settings, is_kept) = config::set(&self.force.settings, key, value).map_err(|why| {
             self.log(Level::Error, format_args!("{why}"));
             Refusal::set_failed(why)

@@ -36,6 +36,7 @@ mod lend;
 pub mod letters;
 mod linger;
 mod listen;
+mod listener;
 mod loan;
 mod locks;
 mod login;

@@ -43,6 +43,13 @@ pub(super) struct Named {
     pub(super) _charge: Charge,
 }
 
+impl Named {
+    /// The step that it stands or falls with, if there is one.
+    pub(super) fn named_by(&self) -> u64 {
+        if self.is_reused { 0 } else { self.step }
+    }
+}
+
 impl Names {
     /// How many.
     #[must_use]
@@ -142,8 +149,7 @@ impl Names {
                 }
             }
         }
-        let step = if named.is_reused { 0 } else { named.step };
-        Ok(Some((named.statement.clone(), step)))
+        Ok(Some((named.statement.clone(), named.named_by())))
     }
 
     /// A statement whose meaning cannot be kept is read anew. `None` when there is no room for it.

@@ -34,11 +34,13 @@ pub(super) struct Held {
     statement: Option<u64>,
     /// In which epoch it was sent; `None` where nobody knows what has become of it.
     epoch: Option<u64>,
+    /// The step by which its client has given it, of which the server is to say whether it has that by SQL; otherwise 0.
+    step: u64,
 }
 
 impl Held {
     /// Something that may be there, or not.
-    pub(super) const DOUBTED: Self = Self { statement: None, epoch: None };
+    pub(super) const DOUBTED: Self = Self { statement: None, epoch: None, step: 0 };
 }
 
 /// What a text does with the statements whose names it says.
@@ -58,20 +60,23 @@ impl Own {
         self.giving = self.giving.saturating_sub(usize::from(is_given));
         match statement {
             // What was given under this name before may have been refused meanwhile.
-            Some(_) => drop(self.names.entry(name.clone()).or_insert(Held { statement, epoch: None })),
+            Some(_) => drop(self.names.entry(name.clone()).or_insert(Held { statement, epoch: None, step: 0 })),
             // Or more has been sent since.
             None if self.names.get(name).is_some_and(|held| held.statement.is_none()) => drop(self.names.remove(name)),
             None => {}
         }
     }
 
-    /// It has not: what was there before is there. That is nothing of the protocol's, where its client was to give it (`is_given`).
-    pub(super) fn undone(&mut self, name: &Rc<[u8]>, is_given: bool) {
-        if is_given {
-            self.giving = self.giving.saturating_sub(1);
-            self.names.remove(name);
-        } else {
+    /// It has not: what was there before is there. That is nothing of the protocol's, where its client was to give it by this `step`, unless more
+    /// has been sent since.
+    pub(super) fn undone(&mut self, name: &Rc<[u8]>, step: u64) {
+        if step == 0 {
             self.names.entry(name.clone()).or_insert(Held::DOUBTED).epoch = None;
+            return;
+        }
+        self.giving = self.giving.saturating_sub(1);
+        if self.names.get(name).is_some_and(|held| held.step == step) {
+            self.names.remove(name);
         }
     }
 }
@@ -133,13 +138,16 @@ impl Stock {
     }
 
     fn bring(&mut self, name: &[u8], names: &Names, is_alone: bool, exchange: &mut Exchange, out: &mut Vec<u8>) {
-        let wanted = names.named.get(name).map(|named| named.statement.clone());
+        let (wanted, named_by) = match names.named.get(name) {
+            Some(named) => (Some(named.statement.clone()), named.named_by()),
+            None => (None, 0),
+        };
         let id = wanted.as_ref().map(|wanted| wanted.id());
         let epoch = exchange.epoch();
         let is_there = match self.own.names.get(name) {
             Some(held) => {
                 let is_known = held.epoch.is_some_and(|sent| sent == epoch || exchange.owes_nothing());
-                held.statement == id && (is_known || self.gives_own(name))
+                held.statement == id && (is_known || self.gives_own(name, named_by, epoch))
             }
             None => id.is_none() || self.own.names.len() >= OWN_MAX || name.len() > OWN_NAME_BYTES_MAX,
         };
@@ -161,13 +169,21 @@ impl Stock {
             self.own.names.remove(&name);
             return;
         }
-        self.own.names.insert(name, Held { statement: id, epoch: Some(epoch) });
+        self.own.names.insert(name, Held { statement: id, epoch: Some(epoch), step: 0 });
     }
 
-    /// Whether its client is giving a name just now of which the server is to say whether it has that by SQL.
-    pub(super) fn gives_own(&self, given: &[u8]) -> bool {
+    /// Whether its client is giving a name just now of which the server is to say whether it has that by SQL, and the name stands or falls with
+    /// that (`named_by`), or what is said now is skipped with it.
+    pub(super) fn gives_own(&self, given: &[u8], named_by: u64, now: u64) -> bool {
         let is_it = |pending: &Pending| matches!(pending, Pending::Own { name, step: 1.., .. } if **name == *given);
-        self.own.giving > 0 && self.pending.iter().any(is_it)
+        let falls = named_by != 0 || self.own.names.get(given).is_some_and(|held| held.epoch == Some(now));
+        self.own.giving > 0 && falls && self.pending.iter().any(is_it)
+    }
+
+    /// Whether a client has closed a name that it had given, and that may still come to nothing.
+    pub(super) fn is_closing(&self, name: &[u8]) -> bool {
+        let is_it = |p: &Pending| matches!(p, Pending::Dropped { name: closed, was: Some(_) } if **closed == *name);
+        self.pending.iter().any(is_it)
     }
 
     fn own_step(&mut self, name: &Rc<[u8]>, statement: Option<u64>, exchange: &mut Exchange) {
@@ -186,12 +202,13 @@ impl Stock {
         sides.tally.client_parses += 1;
         // Its client may have given it before, and closed it.
         self.clear_own(name, sides);
+        let is_reused = self.is_closing(name);
         let (name, step, id): (Rc<[u8]>, _, _) = (name.into(), self.tick(), statement.id());
         let mut out = Vec::new();
         push_parse(&mut out, &name, &statement);
         sides.out.push(Bytes::Own(out));
-        sides.names.insert(name.clone(), Named { statement, step, is_reused: false, _charge: charge });
-        self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()) });
+        sides.names.insert(name.clone(), Named { statement, step, is_reused, _charge: charge });
+        self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()), step });
         self.own.giving += 1;
         self.pending.push_back(Pending::Own { name, statement: Some(id), step });
         sides.exchange.asked_step(Step::Client);
@@ -383,6 +400,27 @@ mod tests {
             assert!(stage.stock.has_own() && stage.names.has(b"a"), "{answers:?}");
             assert_eq!(stage.says(&["a"], false), brought, "{answers:?}");
         }
+    }
+
+    /// World seed 5002094: a name that was closed and given anew was used by the next batch under that name, and not under ours, before it was known
+    /// that the server would skip both.
+    #[test]
+    fn a_name_that_is_given_anew_is_relied_on_in_the_same_batch_only() {
+        let (give, close) = (Ask::Parse { name: b"a", text: b"select 1\0\0\0" }, Ask::Close { name: b"a" });
+        let bind = Ask::Bind { portal: b"", name: b"a", end: 3 };
+        let mut stage = Stage::new();
+        stage.has("a", "select 1");
+        stage.exchange.asked(frontend::BIND);
+        assert_eq!((stage.asks(close), stage.asks(give)), (String::new(), "P".into()));
+        assert_eq!((stage.asks(bind), stage.says(&["a"], false)), (String::new(), String::new()));
+        stage.exchange.asked(frontend::BIND);
+        stage.exchange.asked(frontend::SYNC);
+        assert_eq!((stage.asks(bind), stage.says(&["a"], false)), ("PB".into(), "CP".into()));
+        stage.exchange.asked(frontend::SYNC);
+        stage.hears(b"EZ1231Z");
+        assert!(stage.names.has(b"a"), "the server has skipped the Close");
+        assert!(stage.stock.has_own(), "what the second batch has brought is closed before the next client");
+        assert_eq!((stage.says(&["a"], false), stage.asks(bind)), (String::new(), "B".into()));
     }
 
     #[test]

@@ -247,8 +247,7 @@ impl Stock {
             return Ok(());
         }
         let step = self.tick();
-        let is_before = |p: &Pending| matches!(p, Pending::Dropped { name: closed, was: Some(_) } if *closed == name);
-        let is_reused = self.pending.iter().any(is_before);
+        let is_reused = self.is_closing(&name);
         sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, _charge: charge });
         // In a failed transaction the server would refuse it, so that is for the server to say.
         if sides.exchange.is_in_good_order()
@@ -309,7 +308,7 @@ impl Stock {
                 false => Err(Fault::StatementUnknown { name: shown(name) }),
             };
         };
-        if named_by != 0 && self.gives_own(name) {
+        if self.gives_own(name, named_by, sides.exchange.epoch()) {
             // The server has it under that name, whoever has given it.
             return Ok(None);
         }
@@ -448,7 +447,7 @@ impl Stock {
             }
             Pending::Found { step, name } => (step, Some(name)),
             Pending::Own { name, step, .. } => {
-                self.own.undone(&name, step > 0);
+                self.own.undone(&name, step);
                 (step, (step > 0).then_some(name))
             }
             Pending::Twice { name } => {

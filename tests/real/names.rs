@@ -285,11 +285,15 @@ pub(crate) fn what_a_statement_sets_follows_who_executes_it_by_sql(house: &House
     }
 }
 
-/// A name was free to the protocol in the transaction in which it was given by a text that may have been read otherwise.
+/// A name was free to the protocol in the transaction in which it was given by a text that nobody could read, or by a function.
 pub(crate) fn a_name_that_sql_may_have_given_is_for_the_server_to_refuse(house: &House) {
-    let stage = Stage::open(house, "names_doubted");
-    let mut setup = house.postgres.client("names_doubted");
+    let stage = Stage::open(house, "names_hidden");
+    let mut setup = house.postgres.client("names_hidden");
     setup.run("create function touch() returns text language sql as $$ select set_config('app.other', 'x', false) $$");
+    setup.run("create function prepares(text) returns void language plpgsql as $$ begin execute 'prepare ' || $1 || ' as select 1'; end $$");
+    let long = format!("prepare q2 as select '{}'", "x".repeat(100_000));
+    let both = |name: &str| [vec![parse(name, "select 'protocol'")], run(name)].concat();
+    // Behind what may have set anything, and so may have changed how texts are read.
     stage.compare(&[
         ask("begin"),
         ask("select touch()"),
@@ -298,4 +302,32 @@ pub(crate) fn a_name_that_sql_may_have_given_is_for_the_server_to_refuse(house: 
         ask("rollback"),
         run("q1"),
     ]);
+    for hidden in ["select prepares('q2')", "do $$ begin execute 'prepare q2 as select 1'; end $$", &long] {
+        stage.compare(&[
+            ask("begin"),
+            ask(hidden),
+            prepare("q2", "select 'protocol'"),
+            ask("rollback"),
+            run("q2"),
+            ask("deallocate q2"),
+            // Other names are free, and mean what the protocol has given.
+            ask("begin"),
+            ask(hidden),
+            prepare("q3", "select 'protocol' as a"),
+            run("q3"),
+            both("q4"),
+            ask("execute q3"),
+            vec![close("q4"), sync()],
+            both("q4"),
+            [vec![close("q4")], both("q4")].concat(),
+            vec![close("q4"), sync()],
+            run("q4"),
+            ask("rollback"),
+            run("q3"),
+            run("q2"),
+            prepare("q3", "select 'again'"),
+            both("q4"),
+            ask("execute q3"),
+        ]);
+    }
 }

@@ -403,9 +403,14 @@ impl Following<'_> {
         body_bytes: usize,
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
-        let closes_any = matches!(ask, Ask::Close { .. })
-            && ready.traces.as_ref().is_some_and(|traces| traces.may_have_prepared_any());
-        let is_by_sql = self.follows && (closes_any || may_be_by_sql(ready, ask.name()));
+        // Where its transaction has done what nobody can read, any name may have been given there.
+        let is_of_any = match ask {
+            Ask::Close { .. } => true,
+            Ask::Parse { .. } => server.stock.has_room_for_own(),
+            Ask::Bind { .. } | Ask::Describe { .. } => false,
+        };
+        let is_any = is_of_any && ready.traces.as_ref().is_some_and(|traces| traces.may_have_prepared_any());
+        let is_by_sql = self.follows && (is_any || may_be_by_sql(ready, ask.name()));
         let names: &mut Names = ready.names.get_or_insert_default();
         if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
             // It is asked what that has left.

@@ -88,6 +88,12 @@ impl Stock {
         !self.own.names.is_empty()
     }
 
+    /// Whether it may be given one more.
+    #[must_use]
+    pub fn has_room_for_own(&self) -> bool {
+        self.own.names.len() < OWN_MAX
+    }
+
     /// Nobody knows any more which of these it has.
     pub fn doubt_own(&mut self) {
         self.own.names.values_mut().for_each(|held| held.epoch = None);

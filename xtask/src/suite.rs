@@ -21,14 +21,21 @@ use crate::setup::{self, Purpose};
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;
-    let program = house.build_release()?;
+    // Arguments choose among cargo's tests: then nothing else is wanted.
+    let is_whole = arguments.is_empty();
+    // Optimization across crates is the work of one processor for most of the time: the other builds the world meanwhile.
+    let program = thread::scope(|scope| {
+        let world = is_whole.then(|| scope.spawn(|| crate::world::build(house)));
+        let program = house.build_release()?;
+        world.map_or(Ok(()), |world| world.join().map_err(|_| "world: lost its build".to_owned())?.map(drop))?;
+        Ok::<_, String>(program)
+    })?;
     let mut command = house.cargo_command();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments).env("TRUNKLINE_BIN", program);
     let outcome = watch(&mut command)?;
     println!("\ntests: {}", outcome.tally.words());
     match (outcome.has_succeeded, outcome.left.is_empty()) {
-        // Arguments choose among cargo's tests: then nothing else is wanted.
-        (true, true) if arguments.is_empty() => {
+        (true, true) if is_whole => {
             crate::world::prove(house)?;
             crate::cost::prove(house)
         }

@@ -32,7 +32,8 @@ pub(crate) fn prove(house: &House) -> Result<(), String> {
     tell(&program, &["--planted".into()])
 }
 
-fn build(house: &House) -> Result<PathBuf, String> {
+/// Builds the world, with the bugs that may be planted in it.
+pub(crate) fn build(house: &House) -> Result<PathBuf, String> {
     let mut command = house.cargo_command();
     command.args(["build", "--quiet", "--profile", "world", "--package", "world", "--features", "planted"]);
     let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;

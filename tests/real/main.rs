@@ -320,6 +320,7 @@ fn list() -> Vec<Entry> {
         rules::the_first_rule_decides_who_is_let_in,
         rules::a_rule_that_asks_for_a_password_gets_one,
         rules::rules_are_read_again_and_a_file_that_is_gone_changes_nothing,
+        rules::a_rule_that_cannot_be_read_lets_nobody_in,
         rules::a_peer_is_who_the_system_says,
         holes::cve_2012_4575_names_that_are_too_long,
         holes::cve_2015_4054_a_password_before_everything,

@@ -58,14 +58,40 @@ pub(crate) fn rules_are_read_again_and_a_file_that_is_gone_changes_nothing(house
     let file = house.place.clone();
     let hba = pooler.ini_text().lines().find_map(|line| line.strip_prefix("auth_hba_file = ").map(str::to_owned));
     let hba = std::path::PathBuf::from(hba.expect("a file of rules"));
-    file.write(&hba, "local all all trust\nhost all all samehost trust\nhost all all all trust\n");
+    file.write(&hba, "local all all trust\nhost all all all trust\n");
     assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
     login(&pooler, "u", "postgres").expect("let in");
-    pooler.await_log("could not parse hba config line 2: invalid address \"samehost\"");
     std::fs::remove_file(&hba).expect("the file can be removed");
     assert_eq!(pooler.console("RELOAD").error().code, "F0000");
     login(&pooler, "u", "postgres").expect("let in by the old rules");
     pooler.await_log("could not open auth_hba_file");
+}
+
+/// A line that is left out because nobody understands it would let in whom it was to keep out.
+pub(crate) fn a_rule_that_cannot_be_read_lets_nobody_in(house: &House) {
+    let broken = [
+        ("host all v all rejct", "could not parse hba config line 2: unknown method \"rejct\""),
+        ("host all v samehost reject", "could not parse hba config line 2: invalid address \"samehost\""),
+        ("host all +staff all reject", "could not parse hba config line 2: groups such as +staff are not supported"),
+        ("host all v 127.0.0.1/8 reject", "could not parse hba config line 2: 127.0.0.1 has bits beyond its mask"),
+        ("host all @nowhere all reject", "could not parse hba config line 2: cannot read @nowhere"),
+    ];
+    let rules = |line: &str| format!("local all all trust\n{line}\nhost all all all trust\n");
+    let pooler = pooler(house, &rules("host all v all reject"), "");
+    let hba = pooler.ini_text().lines().find_map(|line| line.strip_prefix("auth_hba_file = ").map(str::to_owned));
+    let hba = std::path::PathBuf::from(hba.expect("a file of rules"));
+    for (line, told) in broken {
+        house.place.write(&hba, &rules(line));
+        assert_eq!(pooler.console("RELOAD").error().code, "F0000", "{line}");
+        pooler.await_log(told);
+        pooler.await_log("the old settings and rules stay in force");
+        assert_eq!(refusal(login(&pooler, "v", "postgres")), "login rejected", "{line}");
+        login(&pooler, "u", "postgres").expect("let in by the old rules");
+        // Without old rules there is nothing to go on with.
+        let ini = Ini::new(&house.line("postgres")).set("auth_type = hba");
+        let (code, said) = Pooler::start_in_vain(&house.place, &ini.set(&format!("auth_hba_file = {}", hba.display())));
+        assert!(code == 1 && said.contains(&format!("{}: {told}", hba.display())), "{line}: {code} {said}");
+    }
 }
 
 /// The user of the system may be who its map says, and nobody else.

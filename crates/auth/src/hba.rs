@@ -1,7 +1,7 @@
 //! Rules of an HBA file: who may come from where, and how they prove who they are.
 //!
-//! Always true: the first rule that fits decides; a line that cannot be understood is told to the operator and is no rule, as in
-//! PgBouncer; what is quoted is a name and never a keyword.
+//! Always true: the first rule that fits decides; a line that cannot be understood is no rule and is told, so that whoever has
+//! asked does without all of them; what is quoted is a name and never a keyword.
 //! Not here: maps of system users (`ident`), opening files.
 
 use core::net::IpAddr;
@@ -115,6 +115,14 @@ impl Hba {
             match rule(content, maps, read) {
                 Ok(None) => {}
                 Ok(Some(rule)) => {
+                    // A rule that rejects nobody lets in whom it names.
+                    if let (From::Network { address, .. }, HbaMethod::Reject) = (rule.from, &rule.method)
+                        && rule.from.has_host_bits()
+                    {
+                        let text = format!("{address} has bits beyond its mask: this line would reject nobody");
+                        problems.push(LineProblem { line, text, is_kept: false });
+                        continue;
+                    }
                     if rule.from.has_host_bits() {
                         let text = "the address has bits beyond its mask: this line fits nobody".to_owned();
                         problems.push(LineProblem { line, text, is_kept: true });

@@ -86,15 +86,17 @@ impl<S> Control<S> {
         }
     }
 
-    /// The rules as they are in the files now; `None` when one cannot be read: no rules would lock everybody out.
+    /// The rules as they are in the files now; `None` when one cannot be read: no rules would lock everybody out, and all but one may let
+    /// somebody in.
     pub(crate) fn read_rules(&self, settings: &Settings) -> Option<(Hba, IdentMaps)> {
         match source::read_rules(settings) {
             Ok((hba, idents, lines)) => {
                 lines.iter().for_each(|line| self.log(Level::Warning, format_args!("{line}")));
                 Some((hba, idents))
             }
-            Err(text) => {
-                self.log(Level::Error, format_args!("{text}, the old settings and rules stay in force"));
+            Err(lines) => {
+                lines.iter().for_each(|line| self.log(Level::Error, format_args!("{line}")));
+                self.log(Level::Error, format_args!("rules cannot be read, the old settings and rules stay in force"));
                 None
             }
         }

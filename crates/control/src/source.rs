@@ -62,32 +62,37 @@ pub fn read_users(settings: &Settings) -> Result<(UserFile, Vec<String>), String
     Ok((users, problems.iter().map(|problem| format!("{path}: {problem}")).collect()))
 }
 
-/// What [`read_rules`] has read: the rules, the maps that they name, and lines for the log about what is wrong with theirs.
+/// What [`read_rules`] has read: the rules, the maps that they name, and lines for the log about rules that fit nobody.
 pub type Rules = (Hba, IdentMaps, Vec<String>);
 
 /// Reads the rules of `auth_type = hba`; with another one there are none.
 ///
 /// # Errors
-/// A file cannot be read; the text is a line for the log.
-pub fn read_rules(settings: &Settings) -> Result<Rules, String> {
+/// A file, or a line of one, cannot be read; the texts are lines for the log. Without a line that rejects somebody the others would let
+/// them in.
+pub fn read_rules(settings: &Settings) -> Result<Rules, Vec<String>> {
     let Some(path) = settings.auth_hba_file.as_deref().filter(|_| settings.auth_type == AuthType::Hba) else {
         return Ok(Rules::default());
     };
     let open = |what: &str, path: &str| {
-        std::fs::read(path).map_err(|error| format!("could not open {what} {path}: {}", words_of(&error)))
+        std::fs::read(path).map_err(|error| vec![format!("could not open {what} {path}: {}", words_of(&error))])
     };
-    let mut lines = Vec::new();
+    let mut wrong = Vec::new();
     let mut idents = IdentMaps::default();
     if let Some(path) = settings.auth_ident_file.as_deref() {
         let (maps, problems) = IdentMaps::parse(&open("auth_ident_file", path)?);
         idents = maps;
-        lines.extend(problems.iter().map(|problem| line_of("ident", path, problem)));
+        wrong.extend(problems.iter().map(|problem| line_of("ident", path, problem)));
     }
     // A file that a rule names is beside the rules.
     let beside = |name: &str| std::fs::read(Path::new(path).parent().unwrap_or(Path::new("")).join(name));
     let (hba, problems) = Hba::parse(&open("auth_hba_file", path)?, &idents, &beside);
-    lines.extend(problems.iter().map(|problem| line_of("hba", path, problem)));
-    Ok((hba, idents, lines))
+    let (kept, broken): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.is_kept);
+    wrong.extend(broken.into_iter().map(|problem| line_of("hba", path, problem)));
+    match wrong.is_empty() {
+        true => Ok((hba, idents, kept.into_iter().map(|problem| line_of("hba", path, problem)).collect())),
+        false => Err(wrong),
+    }
 }
 
 /// Reads the file of `resolv_conf`; without one the system is asked for addresses.

@@ -52,7 +52,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     }
     // As in PgBouncer before the user is switched: secrets and keys may be for root's eyes only.
     let users = control::read_users(&settings);
-    let rules = control::read_rules(&settings)?;
+    let rules = read_rules(&settings, speaker)?;
     let name_servers = read_name_servers(&settings, speaker)?;
     let tls = read_tls(&settings, speaker)?;
     identity::become_user(settings.user.as_deref())?;
@@ -168,6 +168,13 @@ fn read_tls(settings: &Settings, speaker: &Speaker) -> Result<TlsTerms, Fatal> {
     control::read_tls(settings).map_err(|text| {
         say(speaker, Level::Error, format_args!("{text}"));
         Fatal("TLS setup failed".to_owned())
+    })
+}
+
+fn read_rules(settings: &Settings, speaker: &Speaker) -> Result<Rules, Fatal> {
+    control::read_rules(settings).map_err(|lines| {
+        lines.iter().for_each(|line| say(speaker, Level::Error, format_args!("{line}")));
+        Fatal("cannot load auth_hba_file".to_owned())
     })
 }
 

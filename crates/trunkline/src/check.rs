@@ -23,7 +23,7 @@ pub(crate) fn check(config: &str) -> ExitCode {
     };
     match control::read_rules(&loaded.settings) {
         Ok((_, _, lines)) => problems.extend(lines),
-        Err(text) => problems.push(text),
+        Err(lines) => problems.extend(lines),
     }
     problems.extend(control::read_tls(&loaded.settings).err());
     problems.extend(control::read_name_servers(&loaded.settings).err().unwrap_or_default());

@@ -41,7 +41,7 @@ pub(crate) fn cve_2015_4054_a_password_before_everything(house: &House) {
 pub(crate) fn cve_2015_6817_nobody_comes_in_as_who_asks(house: &House) {
     let pooler = asking(house, "hole_asker", &[]);
     let told = run(psql(&pooler, "hole_nobody", "hole_asker").env("PGPASSWORD", "asks"), LIMIT).failure();
-    assert!(told.contains("no such user") || told.contains("SASL authentication failed"), "{told}");
+    assert!(told.contains("SASL authentication failed"), "{told}");
 }
 
 /// The default `auth_query` let in whose password has expired.
@@ -67,7 +67,7 @@ pub(crate) fn cve_2025_12819_a_search_path_for_the_question(house: &House) {
     for options in ["-c search_path=evil,pg_catalog", ""] {
         let mut psql = psql(&pooler, "hole_boss", "hole_path");
         let told = run(psql.env("PGPASSWORD", "w").env("PGOPTIONS", options).args(["-c", "select 1"]), LIMIT).failure();
-        assert!(told.contains("no such user"), "{told}");
+        assert!(told.contains("SASL authentication failed"), "{told}");
     }
 }
 

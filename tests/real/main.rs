@@ -333,6 +333,7 @@ fn list() -> Vec<Entry> {
         secrets::a_server_knows_who_may_come_in,
         secrets::a_question_that_cannot_be_answered_is_the_operators_matter,
         secrets::nobody_sees_the_question,
+        secrets::nobody_can_tell_who_is_known,
         secrets::the_owner_of_a_database_is_nobody_in_the_question,
         secrets::the_question_is_asked_as_who_is_to_ask_it,
         secrets::what_is_told_is_believed_for_its_time_and_for_its_user_only,

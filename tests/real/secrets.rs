@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use tests::client::Client;
+use tests::message;
+use tests::peer::Peer;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::SECRET;
 use tests::program::{Ended, psql, run};
@@ -42,7 +44,7 @@ pub(crate) fn a_server_knows_who_may_come_in(house: &House) {
     let asks = |user: &str, password: &str| asks(&pooler, user, password, "secret_told", "select current_user");
     assert_eq!(asks("told", "right").success(), "told\n");
     assert!(asks("told", "wrong").failure().contains("SASL authentication failed"));
-    assert!(asks("nobody_at_all", "x").failure().contains("no such user"));
+    assert!(asks("nobody_at_all", "x").failure().contains("SASL authentication failed"));
     // Who has no password cannot log in by any.
     for password in ["md5", "", "open"] {
         asks("open", password).failure();
@@ -132,7 +134,7 @@ pub(crate) fn what_is_told_is_believed_for_its_time_and_for_its_user_only(house:
         login("cached_b", "two").success();
         login("cached_a", "two").failure();
         // Nor what is known of somebody who does not exist.
-        assert!(login("cached_nobody", "one").failure().contains("no such user"));
+        assert!(login("cached_nobody", "one").failure().contains("authentication failed"));
         // A password that has changed works: at once where the proof says something about it, else at the second try.
         login("cached_a", "one").success();
         house.postgres.client("postgres").run("alter role cached_a password 'changed'");
@@ -313,6 +315,36 @@ pub(crate) fn the_owner_of_a_database_is_nobody_in_the_question(house: &House) {
     }
 }
 
+/// What is asked of a name, and what is said in the end, does not tell whether anybody has it.
+pub(crate) fn nobody_can_tell_who_is_known(house: &House) {
+    user(house, "asker", "superuser password 'asks'");
+    user(house, "told", "password 'right'");
+    user(house, "without", "");
+    house.postgres.database("secret_guessed");
+    let stored = house.postgres.value("select rolpassword from pg_authid where rolname = 'told'");
+    let ini = || Ini::new(&house.line("secret_guessed"));
+    let by_file = ini().secret("told", &stored);
+    let by_query = ini().secret("asker", "asks").set("auth_user = asker");
+    for (ini, known) in [(by_file, &["told"][..]), (by_query, &["told", "without"])] {
+        for method in ["md5", "scram-sha-256", "plain"] {
+            let pooler = house.start(&ini.clone().set(&format!("auth_type = {method}")));
+            let asked = |user: &str| {
+                let mut peer = Peer::tcp(pooler.address()).expect("the port answers");
+                peer.send(&message::startup(0, &[("user", user), ("database", "secret_guessed")]));
+                let question = peer.frame().expect("a question");
+                (question.tag, question.body)
+            };
+            let told = |user: &str| asks(&pooler, user, "wrong", "secret_guessed", "select 1").failure();
+            let expected = (asked("told"), told("told"));
+            assert_eq!(expected.0.0, b'R');
+            for user in ["nobody", "ghost", "a", "b", "c"].iter().chain(known) {
+                assert_eq!((asked(user), told(user)), expected, "{method} {user}");
+            }
+            pooler.await_log("no such user: ghost");
+        }
+    }
+}
+
 /// Clients that share one user on the server cannot answer the question by what they leave there.
 pub(crate) fn the_question_is_asked_as_who_is_to_ask_it(house: &House) {
     user(house, "asker", "superuser password 'asks'");
@@ -324,6 +356,6 @@ pub(crate) fn the_question_is_asked_as_who_is_to_ask_it(house: &House) {
     let poison = "create temp table pg_shadow as select 'boss'::text as usename, 'x'::text as passwd";
     assert_eq!(asks(&pooler, "told", "right", "secret_shared", "select current_user").success(), "u\n");
     asks(&pooler, "told", "right", "secret_shared", poison).success();
-    assert!(asks(&pooler, "boss", "x", "secret_shared", "select 1").failure().contains("no such user"));
+    assert!(asks(&pooler, "boss", "x", "secret_shared", "select 1").failure().contains("SASL authentication failed"));
     pooler.await_log("secret_shared/asker@127.0.0.1");
 }

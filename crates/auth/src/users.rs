@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Secret;
+use crate::scram::server::made_up_number;
 
 /// The users of an auth file.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +86,16 @@ impl UserFile {
     /// All users with their secrets, in the order of the file.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<Secret>)> {
         self.entries.iter().map(|(user, secret)| (&**user, secret))
+    }
+
+    /// The secret of a user whom somebody unknown is treated like: always the same one for a name, and any of them that is a
+    /// secret, as far as one is found soon.
+    #[must_use]
+    pub fn like(&self, unknown: &str, key: &[u8; 32]) -> Option<&Arc<Secret>> {
+        let number = made_up_number(unknown, key).checked_rem(self.entries.len() as u64)?;
+        let (before, from) = self.entries.split_at(number as usize);
+        let mut secrets = from.iter().chain(before).map(|(_, secret)| secret).take(LOOKED_AT_MAX);
+        secrets.find(|secret| !secret.is_none())
     }
 
     /// How many users there are.
@@ -167,6 +178,9 @@ const BROKEN: &str = "broken auth file";
 const USER_TOO_LONG: &str = "username too long in auth file";
 const SECRET_TOO_LONG: &str = "password too long in auth file";
 const NOT_UTF8: &str = "username is not UTF-8 in auth file";
+
+/// How many users are looked at for one who has a secret: this is done for whoever comes.
+const LOOKED_AT_MAX: usize = 64;
 
 #[cfg(test)]
 #[path = "users_tests.rs"]

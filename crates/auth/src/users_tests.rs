@@ -163,6 +163,18 @@ fn a_hundred_thousand_users_are_found_again() {
 }
 
 #[test]
+fn the_unknown_are_like_somebody_who_is_known_and_always_like_the_same() {
+    let (file, _) = UserFile::parse(b"\"a\" \"one\"\n\"x\" \"\"\n\"b\" \"two\"\n\"c\" \"three\"\n\"y\" \"\"\n");
+    let like = |name: &str, key| file.like(name, &[key; 32]).expect("somebody").text().to_vec();
+    let names: Vec<String> = (0..100).map(|number| format!("nobody{number}")).collect();
+    let found: std::collections::BTreeSet<Vec<u8>> = names.iter().map(|name| like(name, 1)).collect();
+    assert_eq!(found.len(), 3);
+    assert!(names.iter().all(|name| like(name, 1) == like(name, 1)));
+    assert!(names.iter().any(|name| like(name, 1) != like(name, 2)));
+    assert!(UserFile::default().like("nobody", &[1; 32]).is_none());
+}
+
+#[test]
 fn debug_shows_users_and_never_secrets() {
     let (file, _) = UserFile::parse(b"\"alice\" \"wonderland\"\n\"bob\" \"md50123456789abcdef0123456789abcdef\"\n");
     let shown = format!("{file:?} {file:#?}");

@@ -21,6 +21,7 @@ use crate::client::{Client, Stage};
 use crate::console::CONSOLE;
 use crate::letters::{Inquirer, SecretQuestion, ToControl, Told};
 use crate::places::Doubt;
+use crate::proof::Demand;
 use crate::turn::Worker;
 
 /// What servers have told of users, each for its time.
@@ -81,10 +82,22 @@ impl<I: Io> Worker<I> {
     pub(crate) fn known(&mut self, user: &str, method: Method, told: Option<Arc<Secret>>) -> Known {
         let settings = &self.force.settings;
         // Who stands in [users] only is nobody, as in PgBouncer.
+        let is_told = told.is_some();
         let secret = told.or_else(|| self.force.users.secret(user).cloned());
+        let is_asked_by_scram = match secret.as_deref() {
+            // As in PostgreSQL, whom a server does not know, or knows no password of, is taken for somebody with a secret of SCRAM.
+            None | Some(Secret::None) if method == Method::Md5 => {
+                is_told
+                    || matches!(
+                        self.force.users.like(user, &self.force.mock_key).map(|like| &**like),
+                        None | Some(Secret::None | Secret::Scram(_))
+                    )
+            }
+            _ => method == Method::Scram,
+        };
         let scram = match secret.as_deref() {
             Some(Secret::Scram(stored)) => Some(ServerSecret::Stored(stored.clone())),
-            _ if method != Method::Scram => None,
+            _ if !is_asked_by_scram => None,
             Some(Secret::Plain(_)) => Some(ServerSecret::Derived(self.derived(user, &secret))),
             _ => Some(ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations)),
         };
@@ -287,6 +300,14 @@ impl<I: Io> Worker<I> {
                 login.told = Some(secret.clone());
                 self.remember_secret(key, &secret);
                 self.ask_proof(key, demand, Some(secret));
+                return;
+            }
+            // Is asked as anybody is, and cannot answer rightly.
+            Told::Nobody if matches!(demand, Demand::Proof(Method::Plain | Method::Md5 | Method::Scram)) => {
+                let user = login.request.user.clone();
+                let line = self.client_prefix(key);
+                self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
+                self.ask_proof(key, demand, Some(Arc::new(Secret::None)));
                 return;
             }
             Told::Nobody => Fault::NoSuchUser,

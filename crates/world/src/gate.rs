@@ -264,7 +264,7 @@ impl Plan {
         for _ in 0..dice.among(0..=2) {
             let word = dice.pick(kinds);
             let due: Words = match word {
-                "nobody" => &["no such user"],
+                "nobody" => NOBODY,
                 "none" => gate_words(self.proof),
                 "fatal" => &["terminating connection due to administrator command", "server conn crashed?"],
                 _ => MISTAKEN,
@@ -365,8 +365,8 @@ impl Plan {
         door.unknown = match &gate.rules {
             _ if gate.judge.is_some() => gate.judge,
             Some(rules) if !rules.has_last => Some(&["no authentication method is found"]),
-            _ if gate.is_asked => Some(&["no such user"]),
-            Some(_) => Some(&["password authentication failed"]),
+            _ if gate.is_asked => Some(NOBODY),
+            Some(_) => Some(gate_words(Proof::Password)),
             None => None,
         };
         let is_strange = !app.person.is_operator() && !app.person.is_proof_unsure;
@@ -420,9 +420,13 @@ pub(crate) fn system_user(uid: u32) -> Option<&'static str> {
 fn gate_words(proof: Proof) -> Words {
     match proof {
         Proof::Scram => &["SASL authentication failed"],
-        _ => &["password authentication failed"],
+        // Whoever is unknown, or has no password, is asked as one of those who have.
+        _ => &["password authentication failed", "SASL authentication failed"],
     }
 }
+
+/// What somebody reads of whom a server does not know; the first where nothing is asked of them.
+const NOBODY: Words = &["no such user", "password authentication failed", "SASL authentication failed"];
 
 /// What servers may be asked instead of the secret, and answer accordingly; the last one they do not survive.
 const WORDS: [&str; 8] = ["nobody", "none", "several", "wide", "unnamed", "other", "torn", "fatal"];

@@ -38,7 +38,7 @@ pub struct Known {
     /// What is stored for it; `None` if nobody of that name is known.
     pub secret: Option<Arc<Secret>>,
     /// What SCRAM is checked against: derived, stored or a mock. `None` where SCRAM is not asked for: to make one costs more than
-    /// a login that asks for nothing.
+    /// a login that asks for nothing. Somebody without a secret is asked for SCRAM by [`Method::Md5`] where there is a mock.
     pub scram: Option<ServerSecret>,
     /// Somebody whose secret costs as much to check as the others' do, for those who are unknown.
     pub like: Option<Arc<Secret>>,
@@ -86,7 +86,12 @@ impl Login {
     /// # Errors
     /// Somebody unknown is not trusted.
     pub fn begin(method: Method, known: Known, dice: Dice, out: &mut Vec<u8>) -> Result<Step, Fault> {
-        let is_scram = matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
+        let is_scram = match known.secret.as_deref() {
+            Some(Secret::Scram(_)) => true,
+            Some(Secret::Plain(_) | Secret::Md5(_)) => false,
+            // Whoever cannot log in by any password is asked as those who can.
+            None | Some(Secret::None) => known.scram.is_some(),
+        };
         match method {
             Method::Trust if known.secret.is_none() => Err(Fault::UserUnknownToTrust),
             Method::Certificate if known.secret.is_none() => Err(Fault::CertificateRejected),
@@ -125,9 +130,9 @@ impl Login {
         match self {
             Self::AwaitPassword(known) => {
                 let received = password(body)?;
-                let is_right = match (&known.secret, &known.like) {
-                    (None, Some(like)) => plain::refuse(like, &known.user, received),
-                    (secret, _) => plain::verify(secret.as_deref(), &known.user, received),
+                let is_right = match (known.secret.as_deref(), &known.like) {
+                    (None | Some(Secret::None), Some(like)) => plain::refuse(like, &known.user, received),
+                    (secret, _) => plain::verify(secret, &known.user, received),
                 };
                 if is_right { Ok(Step::Passed(None)) } else { Err((Fault::PasswordWrong, None)) }
             }
@@ -282,7 +287,9 @@ mod tests {
         let right = md5::answer(&Secret::parse("secret"), "ann", *b"salt").expect("an answer");
         let body = [&right[..], b"\0"].concat();
         assert!(matches!(login.answer(&body, &mut Vec::new()), Ok(Step::Passed(None))));
-        let (login, _) = ask(Method::Md5, None);
+        let mut out = Vec::new();
+        let unknown = Known { scram: None, ..known(None) };
+        let Ok(Step::Ask(login)) = Login::begin(Method::Md5, unknown, DICE, &mut out) else { panic!("asked") };
         assert!(matches!(login.answer(&body, &mut Vec::new()), Err((Fault::PasswordWrong, None))));
     }
 
@@ -319,6 +326,12 @@ mod tests {
         let (login, asked) = ask(Method::Md5, Some(&stored));
         assert_eq!(asked[8], 10);
         assert!(scram(login, "secret").is_ok());
+        // So it is for whoever is unknown or has none, where there is a mock.
+        for secret in [None, Some("")] {
+            let (login, asked_too) = ask(Method::Md5, secret);
+            assert_eq!(asked_too, asked);
+            assert_eq!(scram(login, "secret").err(), Some(Fault::SaslWrong));
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ faults! {
     CertificateRejected = Client, PROTOCOL_VIOLATION, "certificate authentication failed";
     /// No line of the HBA file is for this client.
     NoMethod = Operator, PROTOCOL_VIOLATION, "no authentication method is found";
-    /// `auth_query` does not know the user.
+    /// `auth_query` does not know the user, and nothing would be asked of them.
     NoSuchUser = Client, PROTOCOL_VIOLATION, "no such user";
     /// The database in which `auth_query` would be asked is disabled.
     AuthDatabaseDisabled { name: Box<str> } = Operator, PROTOCOL_VIOLATION,

@@ -26,18 +26,27 @@ pub(crate) struct Greeting {
     pub(crate) said: Vec<u8>,
     pub(crate) has_spoken: bool,
     /// TLS is being agreed on.
-    is_shaking: bool,
+    handshake: Option<Handshake>,
     pub(crate) since_wall: Wall,
+}
+
+/// How TLS has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Handshake {
+    /// The client has asked whether it may.
+    ByRequest,
+    /// It has begun with it.
+    AtOnce,
 }
 
 impl Greeting {
     pub(crate) fn new(since_wall: Wall) -> Self {
-        Self { said: Vec::new(), has_spoken: false, is_shaking: false, since_wall }
+        Self { said: Vec::new(), has_spoken: false, handshake: None, since_wall }
     }
 
     /// Whether TLS is being agreed on, which nobody else can go on with.
     pub(crate) fn is_shaking(&self) -> bool {
-        self.is_shaking
+        self.handshake.is_some()
     }
 
     /// Whether it has said nothing at all.
@@ -217,7 +226,7 @@ impl<I: Io> Worker<I> {
     fn secure_client(&mut self, key: Key, said: &[u8]) {
         let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.force.tls.offer.clone()) else { return };
         if let Stage::Greeting(greeting) = &mut client.stage {
-            greeting.is_shaking = true;
+            greeting.handshake = Some(if said.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
         }
         if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), said) {
             let line = self.client_prefix(key);
@@ -229,9 +238,19 @@ impl<I: Io> Worker<I> {
     /// TLS stands between us and a client: now it may say what it wants.
     pub(crate) fn client_secured(&mut self, key: Key, security: Arc<Security>) {
         let Some(client) = self.clients.get_mut(key) else { return };
+        let is_protocol_agreed = security.is_protocol_agreed;
         client.security = Some(security);
-        if let Stage::Greeting(greeting) = &mut client.stage {
-            greeting.is_shaking = false;
+        let handshake = match &mut client.stage {
+            Stage::Greeting(greeting) => greeting.handshake.take(),
+            _ => None,
+        };
+        // As PostgreSQL 17: who does not name the protocol may mean another service, and have been led here by somebody in between.
+        if handshake == Some(Handshake::AtOnce) && !is_protocol_agreed {
+            let line = self.client_prefix(key);
+            let why = "received direct SSL connection request without ALPN protocol negotiation extension";
+            self.log.add(Level::Log, format_args!("{line}{why}"));
+            self.drop_client(key, why);
+            return;
         }
         self.io.receive(client.conn, Receive::Once);
     }

@@ -119,7 +119,8 @@ impl Net {
         self.desk(worker).set_life(line, Life::Open);
         let Some(owner) = self.desk(worker).owner_of(line) else { return };
         let end_point = Some(CHANNEL.into());
-        let security = Arc::new(Security { summary: "veil".into(), end_point, names: Vec::new() });
+        let security =
+            Arc::new(Security { summary: "veil".into(), end_point, names: Vec::new(), is_protocol_agreed: true });
         self.complete(worker, Completion::Secured { owner, security });
     }
 

@@ -46,4 +46,6 @@ pub struct Security {
     pub end_point: Option<Box<[u8]>>,
     /// Whom the certificate of the other side names; it has proved that it is theirs.
     pub names: Vec<Box<str>>,
+    /// Whether both sides have agreed on PostgreSQL's protocol (ALPN).
+    pub is_protocol_agreed: bool,
 }

@@ -13,6 +13,7 @@ use rustls::{CertificateError, CommonState, Error};
 
 use super::certificate::{self, Named};
 use super::demand::server_name;
+use super::offer::ALPN;
 use super::{Security, Side, terms};
 
 /// One session.
@@ -127,7 +128,8 @@ impl Session {
             Machine::Calling(_) => theirs.and_then(|leaf| certificate::end_point(leaf)),
         };
         let names = theirs.map(|leaf| Named::of(leaf).all()).unwrap_or_default();
-        Security { summary: summary.into(), end_point, names }
+        let is_protocol_agreed = common.alpn_protocol() == Some(ALPN);
+        Security { summary: summary.into(), end_point, names, is_protocol_agreed }
     }
 
     fn common(&self) -> &CommonState {

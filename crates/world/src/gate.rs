@@ -202,6 +202,8 @@ impl Gate {
         match (self.method(user), usual) {
             (Some("trust"), _) | (None, Proof::None) => &["\"trust\" authentication failed"],
             (Some("scram-sha-256"), _) | (None, Proof::Scram) => &["SASL authentication failed"],
+            // By md5 they are asked as one of those who have a secret of SCRAM.
+            (Some("md5"), _) => &["password authentication failed", "SASL authentication failed"],
             _ => &["password authentication failed"],
         }
     }

@@ -48,20 +48,16 @@ pub fn listens(text: &[u8], dialect: Dialect) -> Option<Listens> {
 /// Of `BEGIN LISTEN name; ... END`, with a semicolon or without.
 fn of_block(body: &[u8], dialect: Dialect) -> Option<Vec<Box<str>>> {
     let tokens: Vec<Token> = Lexer::new(body, dialect).collect();
-    let mut words = Words::new(body, &tokens, dialect.encoding);
+    let words = |tokens| Words::new(body, tokens, dialect.encoding);
+    let mut rest = tokens.get(1..).filter(|_| words(&tokens).is(0, "begin"))?;
     let mut channels = Vec::new();
-    if !words.is(0, "begin") {
-        return None;
+    while !words(rest).is(0, "end") {
+        let ([listen @ .., _], behind) = rest.split_at_checked(3)? else { return None };
+        channels.push(channel(&words(listen)).filter(|_| words(rest).is_symbol(2, b";"))?);
+        rest = behind;
     }
-    words = words.from(1);
-    while !words.is(0, "end") {
-        if !words.is_symbol(2, b";") {
-            return None;
-        }
-        channels.push(channel(&Words::new(body, &tokens[tokens.len() - words.end()..][..2], dialect.encoding))?);
-        words = words.from(3);
-    }
-    (words.end() == 1 || words.end() == 2 && words.is_symbol(1, b";")).then_some(channels)
+    let is_whole = rest.len() == 1 || rest.len() == 2 && words(rest).is_symbol(1, b";");
+    (is_whole && !channels.is_empty()).then_some(channels)
 }
 
 /// Of `LISTEN name`.
@@ -97,7 +93,6 @@ mod tests {
         assert_eq!(read("LISTEN \"a\"\"b\""), found(&["a\"b"], 1, "LISTEN"));
         assert_eq!(read("DO $$BEGIN LISTEN \"one\";LISTEN \"two\"; END$$"), found(&["one", "two"], 1, "DO"));
         assert_eq!(read("do $x$ begin listen a; end; $x$;"), found(&["a"], 1, "DO"));
-        assert_eq!(read("DO $$BEGIN END$$"), found(&[], 1, "DO"));
     }
 
     #[test]
@@ -122,6 +117,7 @@ mod tests {
             "UNLISTEN a",
             "DO 'BEGIN LISTEN a; END'",
             "DO LANGUAGE plpgsql $$BEGIN LISTEN a; END$$",
+            "DO $$BEGIN END$$",
             "DO $$BEGIN LISTEN a END$$",
             "DO $$BEGIN LISTEN a; END a$$",
             "DO $$BEGIN LISTEN a; PERFORM f(); END$$",

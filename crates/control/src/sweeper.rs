@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Time;
-use protocol::state::{ALL_LOCKS, Kind};
+use protocol::state::{ALL_LOCKS, Kind, lock_key};
 use reactor::Level;
 use tokio::net::UnixStream;
 use worker::letters::{Parts, PinRow, Row, Snapshot, Standing, ToWorker};
@@ -251,7 +251,7 @@ fn read(row: &[Option<&[u8]>], answer: &mut Answer) -> Option<()> {
     answer.pid = text((*asked)?)?.parse().ok()?;
     match *lock {
         [Some(pid), Some(key), Some(mode)] => {
-            answer.locks.push((text(pid)?.parse().ok()?, (text(key)?.into(), text(mode)?.into())));
+            answer.locks.push((text(pid)?.parse().ok()?, (lock_key(text(key)?)?.into(), text(mode)?.into())));
         }
         [_, _, _] => {}
         _ => return None,
@@ -342,7 +342,7 @@ mod tests {
             let mut answer = answer(0, &[]);
             super::read(&row, &mut answer).map(|()| answer)
         };
-        let row = [Some("7"), Some("11"), Some("42"), Some("ExclusiveLock")];
+        let row = [Some("7"), Some("11"), Some("1 0 42"), Some("ExclusiveLock")];
         assert_eq!(read(&row), Some(answer(7, &[(11, "42")])));
         assert_eq!(read(&[Some("7"), None, None, None]), Some(answer(7, &[])));
         for bad in [

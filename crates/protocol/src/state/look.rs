@@ -337,7 +337,9 @@ impl Look {
 }
 
 /// The key of an advisory lock as it was given, one number or two, from its `objsubid`, `classid` and `objid` in `pg_locks`.
-fn lock_key(parts: &str) -> Option<String> {
+/// `None` where these are no numbers.
+#[must_use]
+pub fn lock_key(parts: &str) -> Option<String> {
     let mut parts = parts.split(' ');
     let mut part = || parts.next()?.parse::<u32>().ok();
     let (kind, high, low) = (part()?, part()?, part()?);
@@ -503,13 +505,9 @@ const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
 /// than to run it.
 const LOCKS: &str = "'l',pg_catalog.concat(objsubid,' ',classid,' ',objid),mode,NULL FROM pg_catalog.pg_lock_status() \
     WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
-/// The process that is asked, and, beside it, process, key and mode of each advisory lock that one of `$1` has: one row at least.
+/// The process that is asked, and, beside it, process, parts of the key ([`lock_key`]) and mode of each advisory lock that one of `$1` has: one row at least.
 pub const ALL_LOCKS: &str = "/* trunkline: who holds locks */ SELECT pg_catalog.pg_backend_pid(),l.pid,\
-    CASE WHEN objsubid OPERATOR(pg_catalog.=) 1 \
-    THEN ((classid::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) objid::pg_catalog.int8)::pg_catalog.text \
-    ELSE pg_catalog.concat(classid::pg_catalog.int8::pg_catalog.\"bit\"(32)::pg_catalog.int4,', ',\
-    objid::pg_catalog.int8::pg_catalog.\"bit\"(32)::pg_catalog.int4) END,l.mode \
-    FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
+    pg_catalog.concat(objsubid,' ',classid,' ',objid),l.mode FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
     ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND l.pid OPERATOR(pg_catalog.=) ANY($1)";
 const CHANNELS: &str = "'n',c,NULL,NULL FROM pg_catalog.pg_listening_channels() c";
 const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_class \

@@ -20,7 +20,7 @@ mod unlisten;
 pub use along::{Prepared, is_ours};
 pub use ear::{Ear, MARKS, channel_of, mark_of};
 pub use effects::{Circumstances, Effects, needs_nothing};
-pub use look::{ALL_LOCKS, Look, Seen};
+pub use look::{ALL_LOCKS, Look, Seen, lock_key};
 pub use numbers::{Asking, Counted, Counting, Habits};
 pub use overrides::Overrides;
 pub use patience::Patience;

@@ -149,7 +149,7 @@ impl Exchange {
             _ if self.is_skipping => {}
             frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
             frontend::QUERY => {
-                self.has_executed &= !self.owed.is_empty();
+                self.forgets_answered_batch();
                 self.has_mixed |= self.has_executed;
                 self.owed.push_back(Owed::Query);
             }
@@ -158,8 +158,7 @@ impl Exchange {
                 self.owed.push_back(Owed::Function);
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
-                // A COPY that has failed may have left its Sync to the server.
-                self.has_executed &= !self.owed.is_empty();
+                self.forgets_answered_batch();
                 self.has_executed |= kind == frontend::EXECUTE;
                 match self.owed.back_mut() {
                     Some(Owed::Batch { answers }) => *answers += 1,
@@ -276,13 +275,20 @@ impl Exchange {
 
     /// We send a Query of our own. Only between two exchanges of the client's, or after it has left.
     pub fn asks_ours(&mut self) {
+        self.forgets_answered_batch();
         self.owed.push_back(Owed::Ours);
     }
 
     /// We send messages of our own in the extended protocol, which are answered by so many, and behind them goes a request of the
     /// client. Only between two exchanges of the client's.
     pub fn asks_ours_along(&mut self, answers: u32) {
+        self.forgets_answered_batch();
         self.owed.push_back(Owed::OursAlong { answers });
+    }
+
+    /// Where everything is answered no batch is open: a COPY that has failed may have left its Sync to the server.
+    fn forgets_answered_batch(&mut self) {
+        self.has_executed &= !self.owed.is_empty();
     }
 
     /// The server says a message of this kind. `body` is looked at for a `ReadyForQuery` only.

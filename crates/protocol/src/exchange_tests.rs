@@ -193,6 +193,16 @@ fn a_copy_that_has_failed_leaves_no_batch_open() {
     }
 }
 
+/// World seed 7001692: the same where settings go along with the next client's Query.
+#[test]
+fn a_copy_that_has_failed_leaves_no_batch_open_for_what_goes_along() {
+    let mut exchange = play(">PBE <12G >dSd <E <ZI");
+    exchange.asks_ours_along(2);
+    assert_eq!(exchange.asked(b'Q'), Asked::Forward);
+    assert!(b"2CCZ".iter().all(|kind| exchange.answered(*kind, b"I").is_ok()));
+    assert!(exchange.may_end() && exchange.may_be_lent(), "{exchange:?}");
+}
+
 /// PostgreSQL 18 makes the next statement of its session fail then. `h` is a step of ours.
 #[test]
 fn a_server_that_was_told_a_query_or_function_call_in_a_batch_is_not_lent() {

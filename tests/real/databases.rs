@@ -81,12 +81,13 @@ pub(crate) fn servers_of_a_minimum_and_of_nobody_who_listens_leave_too(house: &H
     let mut boss = pooler.client("u", "postgres");
     let mut client = pooler.client("u", "databases_min");
     client.run("listen news");
+    // Servers that are opened for the minimum meanwhile do not bear the name of the session that listens.
+    house.postgres.await_servers("databases_min", 4);
     wait_until("one session listens for all", Duration::from_secs(20), || {
         let sql = "select count(*) from pg_stat_activity
                    where application_name = 'trunkline listens' and datname = 'databases_min'";
         house.postgres.value(sql) == "1" && pooler.console("show channels").rows.len() == 1
     });
-    house.postgres.await_servers("databases_min", 4);
     // Who listens uses the database.
     let since = Instant::now();
     assert_eq!(boss.query("drop database databases_min").error().code, "55006");

@@ -441,7 +441,8 @@ impl<I: Io> Worker<I> {
 
     /// Tells a client that it is let in, by what server it has a link to, and what it may know of its servers.
     pub(crate) fn let_in(&mut self, key: Key, pool: PoolKey, welcome: &Welcome, vars: Rc<Vars>, link: Link) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: Stage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
+        let is_own = *is_own;
         let (user_name, replication) = (login.request.user.clone(), login.request.replication);
         let given = login.request.settings.clone();
         let mut placeholders = 0;
@@ -449,7 +450,7 @@ impl<I: Io> Worker<I> {
             let learned = &mut self.places.databases[database as usize].learned;
             placeholders = learned.mention(given.iter().map(|(name, _)| name).filter(|name| name.contains('.')));
         }
-        if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows) {
+        if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows && !is_own) {
             place.latest = Some(vars.clone());
         }
         let user = self.places.user(&user_name, &self.force.settings);

@@ -25,6 +25,11 @@ pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> b
 }
 
 impl Server {
+    /// Whether the rows that it answers us are read.
+    pub(crate) fn is_told_rows(&self) -> bool {
+        self.look.is_some() || !self.collected.is_empty()
+    }
+
     /// The question that is answered next, if the client's request has been, at a `ReadyForQuery`. Where that answers something of ours, or nobody has the server any more,
     /// there is none.
     pub(crate) fn take_look_in_advance(&mut self, was_ours: bool) -> Option<Box<Look>> {

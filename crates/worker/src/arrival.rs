@@ -347,7 +347,7 @@ impl<I: Io> Worker<I> {
         server.scanner = packed.scanner;
         server.fate = packed.fate;
         server.collected = packed.collected.0;
-        (server.heard, server.asked) = (Time(packed.heard), Time(packed.asked));
+        (server.heard, server.answered, server.asked) = (Time(packed.heard), Time(packed.heard), Time(packed.asked));
         (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
         server.query_number = packed.query_number;
         server.reported_name = packed.reported_name;

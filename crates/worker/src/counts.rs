@@ -32,6 +32,7 @@ impl Server {
         }
         if let Some(since) = self.query_since.take() {
             totals.query_time += now.since(since).as_micros() as u64;
+            self.answered = now;
         }
         if self.exchange.status() == TxStatus::Idle
             && let Some(since) = self.xact_since.take()

@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         ear.has_moved();
         let pins = traces.leave();
         ready.link = Link::None;
-        *answered = self.now;
+        *answered = (*answered).max(server.answered);
         self.unlink_flow(client_key, server_key);
         self.tell_pools(Event::Left { pool, client: listener });
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {

@@ -312,7 +312,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) {
             ready.link = Link::None;
-            *answered = self.now;
+            *answered = (*answered).max(server.answered);
         }
         if !server.exchange.may_be_lent() {
             let why = unfit(&server.exchange);

@@ -426,7 +426,7 @@ impl<I: Io> Worker<I> {
             .map(|limit| (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() }));
         let is_idle = server.exchange.may_end();
         let idle = self.places.users[ready.user as usize].client_idle_timeout.filter(|_| is_idle);
-        let silent_since = client.silent_since().max(server.heard);
+        let silent_since = client.silent_since().max(server.answered);
         let idle = idle.map(|limit| (silent_since + limit, Fault::ClientIdleTimeout));
         too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
     }

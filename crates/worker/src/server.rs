@@ -113,6 +113,8 @@ pub(crate) struct Server {
     pub(crate) xact_since: Option<Time>,
     /// When it last said something.
     pub(crate) heard: Time,
+    /// When its client's last request had been answered.
+    pub(crate) answered: Time,
     /// When it was last asked something by somebody new.
     pub(crate) asked: Time,
     /// How many queries it was asked; names the one that a cancel request is meant for.
@@ -222,6 +224,7 @@ impl Server {
             query_since: None,
             xact_since: None,
             heard: now,
+            answered: now,
             asked: now,
             query_number: 0,
             cancels_sent: 0,
@@ -249,11 +252,6 @@ impl Server {
     /// The process that serves it, as its key for cancel requests has it; 0 before it is logged in.
     pub(crate) fn pid(&self) -> u32 {
         self.cancel_key.first_chunk().map_or(0, |pid| u32::from_be_bytes(*pid))
-    }
-
-    /// Whether the rows that it answers us are read.
-    fn is_told_rows(&self) -> bool {
-        self.look.is_some() || !self.collected.is_empty()
     }
 }
 

@@ -395,13 +395,13 @@ impl Pool {
         self.waiting.is_empty() && self.shelf.count(State::Idle) > 0
     }
 
-    /// Whether it has nothing, and its first client has waited for so long that another pool of its database has to give way.
+    /// Whether it has nothing (what is set aside serves no client in line), and its first client has waited for so long that another pool of its database has to give way.
     pub(crate) fn starves(&self, now: Time, tables: &Tables) -> bool {
         self.starves_from(tables).is_some_and(|from| from <= now)
     }
 
     fn starves_from(&self, tables: &Tables) -> Option<Time> {
-        let is_in_line = matches!(self.hunger, Hunger::Room { .. }) && self.shelf.staying() == 0;
+        let is_in_line = matches!(self.hunger, Hunger::Room { .. }) && self.shelf.staying() == self.aside();
         let since = first_since([&self.waiting, &self.greeting, &self.private], tables).filter(|_| is_in_line)?;
         Some(since + STARVING)
     }

@@ -191,7 +191,7 @@ impl Pools {
         let pools = || database.pools.iter().filter_map(|key| self.pools.get(*key));
         let is_full = pools().map(|pool| pool.shelf.staying()).sum::<u32>() >= database.servers_max;
         let is_needed = is_full && is_hungry;
-        let largest = pools().max_by_key(|pool| (pool.shelf.shared(), pool.key));
+        let largest = pools().max_by_key(|pool| (pool.shelf.shared() - pool.aside(), pool.key));
         let victim = largest.map(|pool| pool.key).filter(|_| is_needed);
         database.is_pressed = victim.is_some();
         let mut is_new = false;

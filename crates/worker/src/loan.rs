@@ -404,7 +404,7 @@ impl<I: Io> Worker<I> {
     /// A server is lost before its client's request was sent to it: the request is still held, and is served by another one.
     pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
         let Some(database) = self.servers.get(server).map(|server| server.database) else { return };
-        let is_missed = self.keeps_something(server, client);
+        let is_missed = self.keeps_something(client);
         self.lose_server(server, why);
         if is_missed {
             self.fail_client(client, &Fault::ServerCrashed);
@@ -414,15 +414,14 @@ impl<I: Io> Worker<I> {
         self.want_again(client, since);
     }
 
-    /// Whether a server that forgets its plans, in the middle of a loan, has what its client would miss on any other.
-    fn keeps_something(&self, server: ServerKey, client: ClientKey) -> bool {
-        let is_forgetting = self.servers.get(server).is_some_and(|server| server.again.is_forgetting());
-        match self.clients.get(client).map(|client| &client.stage) {
-            Some(ClientStage::Ready(ready)) if is_forgetting => {
-                ready.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
-            }
+    /// Whether the server of a client has what that would miss on any other: one that forgets its plans, or is told something anew, in the
+    /// middle of a loan. The session for all misses nothing that its clients are not told of (`lose_given_channels`).
+    fn keeps_something(&self, client: ClientKey) -> bool {
+        let client = self.clients.get(client).filter(|client| !client.is_listener);
+        client.is_some_and(|client| match &client.stage {
+            ClientStage::Ready(ready) => ready.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty()),
             _ => false,
-        }
+        })
     }
 
     /// What a server was told along with a request was cancelled, and the request with it: its client is told so in the server's words.

@@ -65,12 +65,6 @@ impl Again {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Whether the server was told to forget, and has not yet.
-    #[must_use]
-    pub fn is_forgetting(&self) -> bool {
-        self.step == Step::Forgetting
-    }
-
     /// Whether the server was told to forget, and now has.
     pub fn has_forgotten(&mut self) -> bool {
         let has_forgotten = self.step == Step::Forgetting;

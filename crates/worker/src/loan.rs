@@ -476,8 +476,8 @@ impl<I: Io> Worker<I> {
             Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {
                 self.cancelled_along(key, client, &notice.message);
             }
-            // The rest of its answer is waited for.
-            Stage::Lent { .. } | Stage::Introducing if server.look.is_some() => {
+            // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
+            Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_) if server.look.is_some() => {
                 if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
                     match notice.sqlstate == QUERY_CANCELED {
                         true => look.cancel(),

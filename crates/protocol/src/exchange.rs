@@ -126,6 +126,7 @@ impl Exchange {
         if self.is_copying_in {
             return self.asked_in_copy(kind);
         }
+        self.forgets_answered_batch();
         let is_skippable = !matches!(
             kind,
             frontend::SYNC | frontend::FLUSH | frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL
@@ -149,7 +150,6 @@ impl Exchange {
             _ if self.is_skipping => {}
             frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
             frontend::QUERY => {
-                self.forgets_answered_batch();
                 self.has_mixed |= self.has_executed;
                 self.owed.push_back(Owed::Query);
             }
@@ -158,7 +158,6 @@ impl Exchange {
                 self.owed.push_back(Owed::Function);
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
-                self.forgets_answered_batch();
                 self.has_executed |= kind == frontend::EXECUTE;
                 match self.owed.back_mut() {
                     Some(Owed::Batch { answers }) => *answers += 1,
@@ -195,6 +194,7 @@ impl Exchange {
     /// A message of the extended protocol that is a step. Only where steps may be taken, see [`Exchange::may_step`].
     pub fn asked_step(&mut self, step: Step) {
         debug_assert!(self.may_step(), "a step that nobody can follow");
+        self.forgets_answered_batch();
         self.owed.push_back(Owed::Step(step));
         self.give_due();
     }

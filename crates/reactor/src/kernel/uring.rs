@@ -7,6 +7,8 @@
 
 #[path = "uring_doors.rs"]
 mod doors;
+#[path = "uring_enter.rs"]
+mod enter;
 #[path = "uring_sends.rs"]
 mod sends;
 
@@ -59,6 +61,8 @@ pub struct Uring {
     /// The spare descriptor has been given up for somebody who is to be told that there are none left.
     is_spare_given: bool,
     waker: Waker,
+    /// When the log was told last that the kernel had no memory.
+    memory_missed: Option<Time>,
     /// Boxed, since the kernel is told their address.
     #[allow(clippy::vec_box)]
     spent_gathers: Vec<Box<Gather>>,
@@ -93,6 +97,7 @@ impl Uring {
             spare: common::spare(),
             is_spare_given: false,
             waker: equipment.waker,
+            memory_missed: None,
             spent_gathers: Vec::new(),
             desk: Desk::new(equipment.tuning, equipment.log),
         };
@@ -296,28 +301,6 @@ impl Uring {
         } else if self.given_wanted > GIVEN_AT_FIRST && now.since(self.given_changed) >= GIVEN_LESS_AFTER {
             self.given_wanted = (self.given_wanted / 2).max(GIVEN_AT_FIRST);
             self.given_changed = now;
-        }
-    }
-
-    fn enter(&mut self, until: Option<Time>) {
-        let own = [self.lingering.front().map(|(until, _)| *until), self.accept_again];
-        let until = own.into_iter().flatten().chain(until).min();
-        let starving = !self.starved.is_empty() && self.buffers.free() > 0;
-        let entered = match until {
-            _ if starving => self.ring.submit_and_wait(0),
-            None => self.ring.submit_and_wait(1),
-            Some(until) => {
-                // Read anew: the turn may have taken its time.
-                let wait = until - Clock::read().now;
-                let limit = types::Timespec::from(wait);
-                let args = types::SubmitArgs::new().timespec(&limit);
-                self.ring.submitter().submit_with_args(1, &args)
-            }
-        };
-        match entered.map_err(|error| error.raw_os_error()) {
-            // A full completion queue is emptied below, and an interrupted or timed-out wait is a short one.
-            Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
-            Err(error) => panic!("io_uring_enter failed, nothing can be served any more: {error:?}"),
         }
     }
 }

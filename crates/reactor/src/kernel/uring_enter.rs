@@ -1,0 +1,94 @@
+//! The one call of a turn: what was asked for goes down, and the worker waits for what happens.
+//!
+//! Always true: an error that passes keeps everything that was asked for in the queue; one that does not ends the process.
+//! Not here: what is asked for, and what becomes of what has happened (`uring`).
+
+use std::io;
+use std::time::Duration;
+
+use base::Time;
+use io_uring::types;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Uring;
+use crate::Level;
+use crate::kernel::common::Clock;
+
+impl Uring {
+    pub(super) fn enter(&mut self, until: Option<Time>) {
+        let own = [self.lingering.front().map(|(until, _)| *until), self.accept_again];
+        let until = own.into_iter().flatten().chain(until).min();
+        let starving = !self.starved.is_empty() && self.buffers.free() > 0;
+        let entered = match until {
+            _ if starving => self.ring.submit_and_wait(0),
+            None => self.ring.submit_and_wait(1),
+            Some(until) => {
+                // Read anew: the turn may have taken its time.
+                let wait = until - Clock::read().now;
+                let limit = types::Timespec::from(wait);
+                let args = types::SubmitArgs::new().timespec(&limit);
+                self.ring.submitter().submit_with_args(1, &args)
+            }
+        };
+        match entered.map_or_else(|error| Entered::after(&error), |_| Entered::Waited) {
+            Entered::Waited => {}
+            Entered::NoMemory => self.rest_for_memory(),
+            Entered::Broken(error) => panic!("io_uring_enter failed, nothing can be served any more: {error:?}"),
+        }
+    }
+
+    /// The kernel has no memory for what it is asked: that stays in the queue, and is asked for again in a moment, or when the worker is rung for. It is told once
+    /// a second.
+    fn rest_for_memory(&mut self) {
+        let clock = Clock::read();
+        if self.memory_missed.is_none_or(|before| clock.now.since(before) >= MEMORY_TOLD_AFTER) {
+            self.memory_missed = Some(clock.now);
+            let text = format_args!("io_uring_enter: the kernel is out of memory, trying again");
+            self.desk.log.write_one(clock.wall, Level::Warning, text);
+        }
+        // An error is a rest that was too short.
+        let _ = poll(&mut [PollFd::new(&self.waker, PollFlags::IN)], Some(&MEMORY_REST));
+    }
+}
+
+/// How the call has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Entered {
+    /// There may be something to look at.
+    Waited,
+    /// The kernel has no memory.
+    NoMemory,
+    /// It refuses, with this error.
+    Broken(Option<i32>),
+}
+
+impl Entered {
+    fn after(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            // A full completion queue is emptied by whoever looks at it, and an interrupted or timed-out wait is a short one.
+            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Self::Waited,
+            Some(libc::ENOMEM) => Self::NoMemory,
+            other => Self::Broken(other),
+        }
+    }
+}
+
+/// What the kernel had no memory for is asked for again after so long.
+const MEMORY_REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// The log is told of it so often.
+const MEMORY_TOLD_AFTER: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_does_not_pass_ends_the_process() {
+        let after = |error| Entered::after(&io::Error::from_raw_os_error(error));
+        assert!(
+            [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN].iter().all(|&error| after(error) == Entered::Waited)
+        );
+        assert_eq!(after(libc::ENOMEM), Entered::NoMemory);
+        assert_eq!(after(libc::EBADF), Entered::Broken(Some(libc::EBADF)));
+    }
+}

@@ -27,6 +27,8 @@ pub(crate) struct Greeting {
     pub(crate) has_spoken: bool,
     /// TLS is being agreed on.
     handshake: Option<Handshake>,
+    /// It has one of the descriptors that are kept, and may be an operator.
+    has_kept_descriptor: bool,
     pub(crate) since_wall: Wall,
 }
 
@@ -41,7 +43,7 @@ enum Handshake {
 
 impl Greeting {
     pub(crate) fn new(since_wall: Wall) -> Self {
-        Self { said: Vec::new(), has_spoken: false, handshake: None, since_wall }
+        Self { said: Vec::new(), has_spoken: false, handshake: None, has_kept_descriptor: false, since_wall }
     }
 
     /// Whether TLS is being agreed on, which nobody else can go on with.
@@ -61,9 +63,10 @@ impl<I: Io> Worker<I> {
         let peer = self.io.peer(&socket);
         let id = self.posts.ids.take();
         let (since, since_wall) = (self.now, self.io.wall());
-        let stage = Stage::Greeting(Box::new(Greeting::new(since_wall)));
-        let Some(key) = self.take_client(socket, peer, id, since, stage) else { return };
-        if is_last {
+        let is_operator = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid || uid == ROOT);
+        let greeting = Greeting { has_kept_descriptor: is_last && is_operator, ..Greeting::new(since_wall) };
+        let Some(key) = self.take_client(socket, peer, id, since, Stage::Greeting(Box::new(greeting))) else { return };
+        if is_last && !is_operator {
             self.fail_client(key, &Fault::DescriptorsFull);
             return;
         }
@@ -188,7 +191,7 @@ impl<I: Io> Worker<I> {
                     return;
                 }
                 let early = greeting.said.split_off(bytes);
-                let since_wall = greeting.since_wall;
+                let (since_wall, has_kept_descriptor) = (greeting.since_wall, greeting.has_kept_descriptor);
                 let ignored = &self.force.settings.ignore_startup_parameters;
                 let rules = StartupRules { tracked: &self.force.tracked, ignored };
                 match Request::read(minor, parameters, &rules) {
@@ -196,6 +199,9 @@ impl<I: Io> Worker<I> {
                         if replication.is_some() || !self.would_follow(database, user) =>
                     {
                         self.fail_client(key, &fault);
+                    }
+                    Ok(request) if has_kept_descriptor && *request.database != *CONSOLE => {
+                        self.fail_client(key, &Fault::DescriptorsFull);
                     }
                     Ok(request) => self.go_home(key, request, early, since_wall),
                     Err(fault) => self.fail_client(key, &fault),
@@ -324,3 +330,6 @@ impl<I: Io> Worker<I> {
         }
     }
 }
+
+/// The system user that may do everything.
+const ROOT: u32 = 0;

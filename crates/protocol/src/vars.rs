@@ -254,6 +254,12 @@ pub(crate) fn push_literal(sql: &mut String, text: &str) {
     sql.push('\'');
 }
 
+/// Whether servers tell by themselves what a setting of this name is set to, and their clients are followed in it.
+#[must_use]
+pub fn is_told(name: &str) -> bool {
+    ALWAYS.iter().any(|told| told.eq_ignore_ascii_case(name))
+}
+
 /// What PgBouncer always follows, in the order in which it tells it to a client. `application_name` is the last.
 const ALWAYS: [&str; 5] =
     ["DateStyle", "client_encoding", "TimeZone", "standard_conforming_strings", "application_name"];

@@ -14,6 +14,7 @@ use super::look::{Look, Seen};
 use super::overrides::Overrides;
 use super::pins::{Hold, Kind, Pin};
 use super::unlisten::Unlistens;
+use crate::vars::is_told;
 
 /// The traces of one client.
 #[derive(Clone, Debug, Default)]
@@ -132,7 +133,7 @@ impl Traces {
         let holds = |touches| self.holds(touches);
         let is_certain = |act: &Act| match act {
             Act::Transaction(_) | Act::ResetAll => true,
-            Act::Set(changes) => changes.iter().all(|change| change.certain().is_some()),
+            Act::Set(changes) => changes.iter().all(|change| change.certain().is_some() || is_told(&change.name)),
             Act::DiscardAll | Act::Unlisten { .. } => !holds(Touches::CHANNELS),
             Act::Prepare { sql, .. } => sql.is_some() && !holds(Touches::STATEMENTS),
             Act::Deallocate { .. } => !holds(Touches::STATEMENTS),

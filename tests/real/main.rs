@@ -293,6 +293,7 @@ fn list() -> Vec<Entry> {
         sessions::an_empty_server_reset_query_wipes_nothing,
         sessions::server_reset_query_always_wipes_after_each_transaction,
         sessions::the_mode_is_that_of_the_user_then_the_database_then_the_process,
+        sessions::a_setting_that_the_server_refuses_costs_nobody_a_server,
         sessions::application_name_add_host_tells_where_a_client_came_from,
         sessions::startup_parameters_are_refused_unless_ignored,
         sessions::connect_query_runs_once_for_each_server,

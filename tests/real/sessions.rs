@@ -76,6 +76,33 @@ pub(crate) fn a_setting_that_the_server_refuses_ends_the_client(house: &House) {
     assert_eq!(pooler.client("u", "session_refused").value("select 1"), "1");
 }
 
+pub(crate) fn a_setting_that_the_server_refuses_costs_nobody_a_server(house: &House) {
+    let pooler = house.pooler("session_refusals", &["default_pool_size = 1", "stats_users = u"]);
+    let pid = pooler.client("u", "session_refusals").server_pid();
+    let refused = [
+        [("TimeZone", "Nowhere/Land")],
+        [("options", "-c no_such_setting=1")],
+        [("options", "-c statement_timeout=soon")],
+        [("options", "-c role=nobody_of_this_name")],
+    ];
+    for more in refused.iter().cycle().take(12) {
+        let parameters = [&[("user", "u"), ("database", "session_refusals")][..], &more[..]].concat();
+        let mut client =
+            Client::try_login(pooler.address(), &parameters).expect("it is not known before a server is asked");
+        let error = client.query("select 1").errors.last().expect("an error").clone();
+        assert_eq!((&*error.code, &*error.text), ("08P01", "invalid server parameter"), "{more:?}");
+        let mut next = pooler.client("u", "session_refusals");
+        assert_eq!(next.value("select current_setting('TimeZone') = 'Nowhere/Land'"), "f");
+        assert_eq!(next.server_pid(), pid, "{more:?}");
+    }
+    // What is taken once goes along with the requests of those who come with the same.
+    for _ in 0..3 {
+        let parameters = [("user", "u"), ("database", "session_refusals"), ("options", "-c work_mem=7MB")];
+        let mut client = Client::try_login(pooler.address(), &parameters).expect("a client");
+        assert_eq!((client.value("show work_mem"), client.server_pid()), ("7MB".to_owned(), pid.clone()));
+    }
+}
+
 pub(crate) fn a_session_keeps_its_server_and_is_wiped_after(house: &House) {
     let pooler = house.pooler("session_session", &["pool_mode = session", "default_pool_size = 1"]);
     let mut client = pooler.client("u", "session_session");

@@ -130,6 +130,8 @@ pub(crate) struct Ready {
     pub(crate) counting: Counting,
     /// A text that it is saying, if that has to be read.
     pub(crate) torn_text: Option<Box<Torn>>,
+    /// Whether a server of its pool has taken what it began with.
+    pub(crate) is_taken: bool,
     pub(crate) is_paused: bool,
     pub(crate) is_notified: bool,
     /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
@@ -185,6 +187,7 @@ impl Ready {
             given: None,
             placeholders: 0,
             torn_text: None,
+            is_taken: false,
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,

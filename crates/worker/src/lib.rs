@@ -61,6 +61,7 @@ mod server;
 mod snapshot;
 mod statements;
 mod tags;
+mod taken;
 mod timers;
 mod turn;
 mod want;

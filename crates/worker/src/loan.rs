@@ -137,6 +137,7 @@ impl<I: Io> Worker<I> {
             self.lend_untold(server_key, client_key);
             return;
         }
+        let is_taken = self.is_taken(client_key);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let tracked = &self.force.tracked;
@@ -147,7 +148,7 @@ impl<I: Io> Worker<I> {
         if has_own {
             server.stock.close_own(&mut server.exchange, &mut closing);
         }
-        let may_go_along = !server.was_hasty && !forgets && closing.is_empty();
+        let may_go_along = is_taken && !server.was_hasty && !forgets && closing.is_empty();
         let goes_along = may_go_along && (overrides_differ || vars_differ) && ready.says_one_request();
         let answers = match goes_along {
             true => tell_along(server, ready, tracked, &mut out),
@@ -233,6 +234,7 @@ impl<I: Io> Worker<I> {
             if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
                 ready.vars = vars;
             }
+            self.takes_what_it_began_with(client_key);
         }
         self.forward_held(client_key);
         // Other limits hold for what went along.
@@ -492,13 +494,21 @@ impl<I: Io> Worker<I> {
                 self.uncount(key);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
-            Stage::Lent { client, catching_up: Some(_) } if !planted::is(Planted::FailedSetIgnored) => {
+            Stage::Lent { client, catching_up: Some(told) } if !planted::is(Planted::FailedSetIgnored) => {
                 self.uncount(key);
-                self.lose_server(key, NOT_TAKEN_OVER);
+                if matches!(told, CatchingUp::Before(_)) {
+                    self.unlink_from_client(key);
+                    self.mend_with(key, false, Some(DISCARD_ALL));
+                } else {
+                    // It skips what stands behind, up to a Sync that nobody sends.
+                    self.lose_server(key, NOT_TAKEN_OVER);
+                }
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
             // What would have told what its client has kept, if that had not left.
             Stage::Cleaning(_) if server.look_in_advance.is_some() => {}
+            // It discards what it was told anyway.
+            Stage::Cleaning(ref cleaning) if cleaning.will_discard_all() => {}
             Stage::Cleaning(ref cleaning) => {
                 let line = self.server_prefix(key);
                 self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));

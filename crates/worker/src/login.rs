@@ -30,6 +30,7 @@ use crate::look::shared;
 use crate::places::{Doubt, PoolPlace, Welcome};
 use crate::proof::{Demand, Entry};
 use crate::secrets::Again;
+use crate::taken::Taken;
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -394,6 +395,7 @@ impl<I: Io> Worker<I> {
                 welcome: None,
                 welcome_before: None,
                 latest: None,
+                taken: Taken::default(),
                 keys: None,
                 salted: None,
                 cancels: 0,

@@ -84,6 +84,11 @@ impl Cleaning {
         self.told.filter(|_| matches!(&self.kind, Kind::Mend(mend) if mend.is_draining()))
     }
 
+    /// Whether it still answers what it was asked before, and is told to discard all that its session has then.
+    pub(crate) fn will_discard_all(&self) -> bool {
+        matches!(&self.kind, Kind::Mend(mend) if mend.is_draining() && mend.will_run(DISCARD_ALL))
+    }
+
     /// Why it is closed when what we have asked fails, or `is_cancelled`.
     pub(crate) fn failure(&self, is_cancelled: bool) -> &'static str {
         match self.kind {

@@ -19,6 +19,7 @@ use crate::beside::Beside;
 use crate::learned::Learned;
 use crate::letters::Totals;
 use crate::listen::Listening;
+use crate::taken::Taken;
 
 /// Everything with a name.
 #[derive(Debug, Default)]
@@ -106,6 +107,8 @@ pub(crate) struct PoolPlace {
     pub(crate) welcome_before: Option<Rc<Welcome>>,
     /// The parameters of the client that has logged in last.
     pub(crate) latest: Option<Rc<Vars>>,
+    /// What servers have taken of what clients began with.
+    pub(crate) taken: Taken,
     /// The keys that a client's own login revealed.
     pub(crate) keys: Option<ScramKeys>,
     /// What spares the next login its work.

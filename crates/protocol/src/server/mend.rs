@@ -58,6 +58,12 @@ impl Mend {
         }
     }
 
+    /// Whether this query ends it, and has not been sent.
+    #[must_use]
+    pub fn will_run(&self, sql: &str) -> bool {
+        self.reset.as_deref() == Some(sql)
+    }
+
     /// Whether it still answers what it was asked before its client left it.
     #[must_use]
     pub fn is_draining(&self) -> bool {

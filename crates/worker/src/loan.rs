@@ -137,7 +137,7 @@ impl<I: Io> Worker<I> {
             self.lend_untold(server_key, client_key);
             return;
         }
-        let is_taken = self.is_taken(client_key);
+        let is_taken = (overrides_differ || vars_differ) && self.is_taken(client_key);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let tracked = &self.force.tracked;
@@ -149,7 +149,7 @@ impl<I: Io> Worker<I> {
             server.stock.close_own(&mut server.exchange, &mut closing);
         }
         let may_go_along = is_taken && !server.was_hasty && !forgets && closing.is_empty();
-        let goes_along = may_go_along && (overrides_differ || vars_differ) && ready.says_one_request();
+        let goes_along = may_go_along && ready.says_one_request();
         let answers = match goes_along {
             true => tell_along(server, ready, tracked, &mut out),
             false => None,

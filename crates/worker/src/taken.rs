@@ -7,9 +7,10 @@
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::rc::Rc;
 
 use pool::ClientKey;
-use protocol::vars::Tracked;
+use protocol::vars::{Tracked, Vars};
 use reactor::Io;
 
 use crate::client::{Client, Ready, Stage};
@@ -19,6 +20,8 @@ use crate::turn::Worker;
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     hashes: VecDeque<u64>,
+    /// The parameters of the last client that had begun with nothing else, which spare the next one its hash.
+    latest: Option<Rc<Vars>>,
 }
 
 impl Taken {
@@ -40,9 +43,13 @@ impl<I: Io> Worker<I> {
     /// Whether a server of its pool has taken what this client began with, from itself or from another one.
     pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
-        if !ready.is_taken {
-            let hash = hash(ready, &self.force.tracked);
-            ready.is_taken = self.places.pool(ready.pool).is_some_and(|place| place.taken.has(hash));
+        let Some(place) = self.places.pool_mut(ready.pool) else { return false };
+        let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.began) && ready.given.is_none();
+        if !ready.is_taken && place.taken.latest.as_ref().is_some_and(is_latest) {
+            ready.is_taken = true;
+        } else if !ready.is_taken && place.taken.has(hash(ready, &self.force.tracked)) {
+            ready.is_taken = true;
+            place.taken.latest = ready.given.is_none().then(|| ready.began.clone());
         }
         ready.is_taken
     }

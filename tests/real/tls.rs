@@ -358,15 +358,24 @@ pub(crate) fn a_query_on_a_secured_server_is_cancelled_in_secret(house: &House) 
     let (port, said) = tap(house.secure.postgres.address());
     house.secure.postgres.database("tls_cancel");
     let ini = Ini::new(&format!("d = host=127.0.0.1 port={port} dbname=tls_cancel"));
-    let pooler = house.start(&ini.set("server_tls_sslmode = require"));
+    let pooler = house.start(&ini.clone().set("server_tls_sslmode = require"));
     let mut client = pooler.client("u", "d");
-    client.ask("select pg_sleep(60)");
-    house.secure.postgres.await_running("tls_cancel", "pg_sleep");
-    client.cancel();
-    assert_eq!(client.answer().error().code, "57014");
+    let mut cancel_one = |is_switched_off: bool| {
+        client.ask("select pg_sleep(60)");
+        house.secure.postgres.await_running("tls_cancel", "pg_sleep");
+        if is_switched_off {
+            // For new servers. Those that are there stay as they are, and so do the requests for them.
+            pooler.rewrite(&ini.clone().set("server_tls_sslmode = disable"));
+            pooler.console("RELOAD");
+        }
+        client.cancel();
+        assert_eq!(client.answer().error().code, "57014");
+    };
+    cancel_one(false);
+    cancel_one(true);
     assert!(!pooler.log().contains("failed to send cancel request"), "{}", pooler.log());
     let said = said.lock().expect("nobody has panicked");
-    assert_eq!(said.len(), 2, "the server and the request");
+    assert_eq!(said.len(), 3, "the server and the requests");
     for first in said.iter() {
         // `SSLRequest`, and then a handshake.
         assert_eq!(first[..9], [0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f, 0x16]);

@@ -13,6 +13,7 @@ use base::{Key, Time, WorkerId};
 use pool::{Event, PoolKey, ServerKey};
 use protocol::cancel::{Aim, CancelKey};
 use protocol::fault::Fault;
+use reactor::tls::Demand;
 use reactor::{Close, Conn, End, Io, Level, Receive, TimerId};
 use wire::backend::TxStatus;
 use wire::{frontend, write};
@@ -32,8 +33,8 @@ pub(crate) struct Cancel {
     /// The query that it is meant for.
     query_number: u64,
     is_sent: bool,
-    /// The host to be named for TLS, if the server that it is for is secured: then the request is too.
-    host: Option<Arc<str>>,
+    /// What TLS begins with, and the host to be named, if the server that it is for is secured: then the request is too.
+    secret: Option<(Arc<Demand>, Arc<str>)>,
     timer: Option<TimerId>,
     since: Time,
     /// Who is told, by the end of their connection, that it is over.
@@ -140,7 +141,8 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return false };
         let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return false };
         let (pool, number) = (server.pool, server.query_number);
-        let host = server.security.is_some().then(|| server.host.clone());
+        let demand = server.demand.clone().filter(|_| server.security.is_some());
+        let secret = demand.map(|demand| (demand, server.host.clone()));
         let is_same = |cancel: &Cancel| cancel.server == key && cancel.query_number == number;
         if let Some((_, other)) = self.cancels.iter_mut().find(|(_, cancel)| is_same(cancel)) {
             other.requesters.extend(requester);
@@ -152,7 +154,7 @@ impl<I: Io> Worker<I> {
             pool: server.pool,
             query_number: server.query_number,
             is_sent: false,
-            host,
+            secret,
             timer: None,
             since: self.now,
             requesters: requester.into_iter().collect(),
@@ -190,7 +192,7 @@ impl<I: Io> Worker<I> {
     /// The second connection stands. To a server that is secured the request goes in secret too: it carries the server's secret.
     pub(crate) fn cancel_connected(&mut self, key: Key) {
         let Some(cancel) = self.cancels.get(key) else { return };
-        if cancel.host.is_some() && self.force.tls.demand.is_some() {
+        if cancel.secret.is_some() {
             self.send_tls_request(cancel.conn);
         } else {
             self.send_cancel(key);
@@ -201,14 +203,12 @@ impl<I: Io> Worker<I> {
     /// itself it says nothing.
     pub(crate) fn cancel_answered(&mut self, key: Key, bytes: &[u8]) {
         let Some(cancel) = self.cancels.get_mut(key).filter(|cancel| !cancel.is_sent) else { return };
-        let Some(host) = cancel.host.take() else { return };
+        let Some((demand, host)) = cancel.secret.take() else { return };
         let conn = cancel.conn;
         let done = match self.tls_answer(bytes) {
-            Answer::Yes => self.secure_server(conn, Owner::Cancel(key), host),
-            Answer::No => {
-                self.send_cancel(key);
-                return;
-            }
+            Answer::Yes => self.secure_server(conn, Owner::Cancel(key), demand, host),
+            // The server itself has spoken TLS: somebody in between wants to read the request.
+            Answer::No => Err("server refused SSL".to_owned()),
             answer => Err(answer.fault().unwrap_or_default().to_owned()),
         };
         if let Err(why) = done {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::planted::{self, Planted};
 use pool::{Failure, ServerKey};
-use reactor::tls::{Security, Side};
+use reactor::tls::{Demand, Security, Side};
 use reactor::{Address, Conn, Io, Level, Receive};
 use wire::write;
 
@@ -98,21 +98,34 @@ impl<I: Io> Worker<I> {
         let answer = self.tls_answer(bytes);
         if let Some(why) = answer.fault() {
             self.dial_failed(key, Failure::unreachable(why));
-        } else if answer == Answer::No {
+            return;
+        }
+        if answer == Answer::No {
             self.begin_server_login(key);
-        } else if let Err(why) = self.secure_server(conn, Owner::Server(key), host) {
+            return;
+        }
+        // A reload may have switched TLS off meanwhile.
+        let demand = self.force.tls.demand.clone();
+        let begun = demand.clone().ok_or_else(|| "it has just been switched off".to_owned());
+        let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
+        if let Err(why) = begun {
             let line = self.server_prefix(key);
             self.log.add(Level::Error, format_args!("{line}cannot begin TLS: {why}"));
             self.dial_failed(key, Failure::unreachable("sslreq processing failed"));
         } else if let Some(server) = self.servers.get_mut(key) {
             server.stage = Stage::Securing(Securing::Shaking);
+            server.demand = demand;
         }
     }
 
     /// Begins TLS with whoever has said yes.
-    pub(crate) fn secure_server(&mut self, conn: Conn, owner: Owner, host: Arc<str>) -> Result<(), String> {
-        // A reload may have switched TLS off meanwhile.
-        let demand = self.force.tls.demand.clone().ok_or("it has just been switched off")?;
+    pub(crate) fn secure_server(
+        &mut self,
+        conn: Conn,
+        owner: Owner,
+        demand: Arc<Demand>,
+        host: Arc<str>,
+    ) -> Result<(), String> {
         let side = Side::Calling { demand, host };
         self.io.secure(conn, owner.to_bits(), &side, &[]).map_err(|error| error.to_string())
     }

@@ -16,7 +16,7 @@ use protocol::prepared::{Again, Stock};
 use protocol::server::login::ServerLogin;
 use protocol::state::{Look, Overrides, Preparation, Prepared};
 use protocol::vars::Vars;
-use reactor::tls::Security;
+use reactor::tls::{Demand, Security};
 use reactor::{Address, Chunk, Conn, Io, Level, TimerId};
 use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
@@ -111,6 +111,8 @@ pub(crate) struct Server {
     /// When the present query and transaction began.
     pub(crate) query_since: Option<Time>,
     pub(crate) xact_since: Option<Time>,
+    /// What TLS with it was begun by: cancel requests for it are secured alike, whatever a reload has changed.
+    pub(crate) demand: Option<Arc<Demand>>,
     /// When it last said something.
     pub(crate) heard: Time,
     /// When its client's last request had been answered.
@@ -223,6 +225,7 @@ impl Server {
             timer: None,
             query_since: None,
             xact_since: None,
+            demand: None,
             heard: now,
             answered: now,
             asked: now,

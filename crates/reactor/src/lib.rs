@@ -4,6 +4,7 @@
 //! [`Completion`]; after it has closed a connection it hears nothing more of it.
 //! Not here: what the bytes mean.
 
+mod aside;
 mod buffer;
 mod chunk;
 mod hatch;
@@ -17,6 +18,7 @@ mod timer;
 pub mod tls;
 mod waker;
 
+pub use aside::step_back;
 pub use buffer::{BUFFER_BYTES, Blank, Buffers, Span};
 pub use chunk::Chunk;
 pub use hatch::{DESCRIPTORS_MAX, Hatch, peer_uid};

@@ -98,8 +98,7 @@ impl Shared {
     }
 
     fn work(&self) {
-        // What the system does not allow costs fairness and nothing else.
-        let _ = rustix::process::nice(NICE);
+        crate::step_back();
         loop {
             let mut queue = self.queue();
             let job = loop {
@@ -133,6 +132,3 @@ impl fmt::Debug for Crew {
         f.debug_struct("Crew").field("hands_max", &self.shared.hands_max).finish_non_exhaustive()
     }
 }
-
-/// How far the crew steps back behind the workers (`nice(2)`, which counts for the calling thread).
-const NICE: i32 = 10;

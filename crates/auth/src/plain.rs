@@ -1,7 +1,8 @@
 //! A password that came in the clear (AuthenticationCleartextPassword), compared with whatever is stored.
 //!
 //! Always true: the comparison takes the same time wherever the first difference is; nothing matches an empty password
-//! or a secret that is not there.
+//! or a secret that is not there. A SCRAM secret is held against what has come of the password's [`Derivation`], which is slow
+//! and therefore done elsewhere.
 //! Not here: the answer we give to a server that asks so (`Secret::text`).
 
 use std::hint::black_box;
@@ -9,15 +10,36 @@ use std::hint::black_box;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::{Secret, md5};
+use crate::{Derivation, Password, SaltedPassword, ScramSecret, Secret, md5};
+
+/// What comes of a password that a client sent.
+#[derive(Debug)]
+pub enum Check {
+    /// It is the user's, or not.
+    Done(bool),
+    /// It is to be hashed, and then held against the SCRAM secret by [`fits`].
+    Derive(Derivation),
+}
 
 /// Whether the text a client sent is the user's password; `secret` is `None` for an unknown user.
 ///
-/// An unknown user costs as much as one with a plain or md5 secret. A SCRAM secret costs its iterations on top (a
-/// millisecond or so for 4096): where the users have those, judge an unknown one by [`refuse`].
+/// An unknown user costs as much as one with a plain or md5 secret. A SCRAM secret costs its iterations on top: where the
+/// users have those, judge an unknown one as if by one of theirs, and refuse whatever comes of it.
 #[must_use]
-pub fn verify(secret: Option<&Secret>, user: &str, received: impl AsRef<[u8]>) -> bool {
-    let received = received.as_ref();
+pub fn check(secret: Option<&Secret>, user: &str, received: &[u8]) -> Check {
+    match (secret, Password::new(received)) {
+        (Some(Secret::Scram(scram)), Some(password)) => Check::Derive(scram.derivation(password)),
+        (secret, _) => Check::Done(verify(secret, user, received)),
+    }
+}
+
+/// Whether a password that has been hashed is that of the secret for which it was.
+#[must_use]
+pub fn fits(secret: &ScramSecret, salted: &SaltedPassword) -> bool {
+    secret.is_of(salted).into()
+}
+
+fn verify(secret: Option<&Secret>, user: &str, received: &[u8]) -> bool {
     // Both are computed for every kind of secret, also when they are not wanted: the time must not tell the kinds
     // apart.
     let clear_digest = black_box(digest(received));
@@ -28,17 +50,9 @@ pub fn verify(secret: Option<&Secret>, user: &str, received: impl AsRef<[u8]>) -
     };
     let is_match = match secret {
         Some(Secret::Md5(digits)) => md5_digits.ct_eq(digits),
-        Some(Secret::Scram(scram)) => scram.is_of(received),
         _ => clear_digest.ct_eq(&expected),
     };
-    bool::from(is_match) & matches!(secret, Some(secret) if *secret != Secret::None) & !received.is_empty()
-}
-
-/// Refuses an unknown user after the work that a user with a secret such as `like` would have cost. Never true.
-#[must_use]
-pub fn refuse(like: &Secret, user: &str, received: impl AsRef<[u8]>) -> bool {
-    black_box(verify(Some(like), user, received));
-    false
+    bool::from(is_match) & matches!(secret, Some(Secret::Plain(_) | Secret::Md5(_))) & !received.is_empty()
 }
 
 /// Passwords are compared by their digests, which are equally long and differ everywhere when they differ at all.
@@ -52,7 +66,15 @@ const DECOY: &[u8] = b"no password";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ScramSecret;
+
+    /// Goes the whole way.
+    fn is_right(secret: Option<&Secret>, user: &str, received: impl AsRef<[u8]>) -> bool {
+        match (check(secret, user, received.as_ref()), secret) {
+            (Check::Done(is_right), _) => is_right,
+            (Check::Derive(derivation), Some(Secret::Scram(scram))) => fits(scram, &derivation.run()),
+            (Check::Derive(_), _) => panic!("nothing to be hashed"),
+        }
+    }
 
     fn secrets() -> [Secret; 3] {
         [
@@ -65,7 +87,7 @@ mod tests {
     #[test]
     fn the_right_password_fits_every_kind_of_secret() {
         for secret in secrets() {
-            assert!(verify(Some(&secret), "user", "pencil"), "{secret:?}");
+            assert!(is_right(Some(&secret), "user", "pencil"), "{secret:?}");
         }
     }
 
@@ -73,35 +95,34 @@ mod tests {
     fn any_other_password_fits_none() {
         for secret in secrets() {
             for received in ["", "p", "penci", "pencil ", "Pencil", "no password", "md5"] {
-                assert!(!verify(Some(&secret), "user", received), "{secret:?} {received}");
+                assert!(!is_right(Some(&secret), "user", received), "{secret:?} {received}");
             }
-            assert!(!verify(Some(&secret), "user", secret.text()) || matches!(secret, Secret::Plain(_)));
+            assert!(!is_right(Some(&secret), "user", secret.text()) || matches!(secret, Secret::Plain(_)));
         }
     }
 
     #[test]
     fn an_md5_secret_belongs_to_its_user() {
-        assert!(!verify(Some(&secrets()[1]), "another", "pencil"));
+        assert!(!is_right(Some(&secrets()[1]), "another", "pencil"));
     }
 
     #[test]
     fn nothing_fits_a_secret_that_is_not_there() {
         for received in ["", "pencil", "no password", "md5"] {
-            assert!(!verify(None, "user", received));
-            assert!(!verify(Some(&Secret::None), "user", received));
+            assert!(!is_right(None, "user", received));
+            assert!(!is_right(Some(&Secret::None), "user", received));
         }
     }
 
     #[test]
     fn an_empty_password_fits_not_even_its_own_hash() {
-        assert!(!verify(Some(&Secret::Md5(md5::stored("user", ""))), "user", ""));
-        assert!(!verify(Some(&Secret::Scram(ScramSecret::derive("", b"salt", 1).into())), "user", ""));
+        assert!(!is_right(Some(&Secret::Md5(md5::stored("user", ""))), "user", ""));
+        assert!(!is_right(Some(&Secret::Scram(ScramSecret::derive("", b"salt", 1).into())), "user", ""));
     }
 
     #[test]
-    fn a_refusal_is_one_even_for_the_right_password() {
-        for secret in secrets() {
-            assert!(!refuse(&secret, "user", "pencil"));
-        }
+    fn what_is_slow_is_not_done_here() {
+        let is_slow = |secret| matches!(check(Some(&secret), "user", b"pencil"), Check::Derive(_));
+        assert_eq!(secrets().map(is_slow), [false, false, true]);
     }
 }

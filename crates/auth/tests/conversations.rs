@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use auth::scram::NONCE_BYTES;
+use auth::scram::client::Answer;
 use auth::{Credentials, Password, SaltedPassword, ScramClient, ScramFault, ScramKeys, ScramSecret, ScramServer};
 use auth::{Secret, ServerSecret};
 
@@ -14,7 +15,10 @@ fn log_in(
 ) -> Result<(Option<ScramKeys>, Option<Arc<SaltedPassword>>), ScramFault> {
     let (client, message) = ScramClient::new(credentials, &[1; NONCE_BYTES]).with_cached(cached).first();
     let (server, message) = ScramServer::new(secret, &[2; NONCE_BYTES]).first(&message)?;
-    let (client, message) = client.answer(&message)?;
+    let (client, message) = match client.answer(&message, 5)? {
+        Answer::Ready(client, message) => (client, message),
+        Answer::Derive(client, derivation) => client.salted(derivation.run().into()),
+    };
     let (message, keys) = server.last(&message)?;
     Ok((keys, client.check(&message)?))
 }

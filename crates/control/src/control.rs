@@ -15,8 +15,8 @@ use pool::ClientKey;
 use reactor::{Level, LogTarget};
 use wire::Request;
 use worker::letters::{
-    Force, Found, Ids, Inquirer, Judge, Parts, PasswordQuestion, Post, Right, SecretQuestion, Shutdown, Snapshot,
-    ToControl, ToWorker, Told, Verdict,
+    Force, Found, HashAsker, Hashed, Ids, Inquirer, Judge, Parts, PasswordQuestion, Post, Right, SecretQuestion,
+    Shutdown, Snapshot, ToControl, ToWorker, Told, Verdict,
 };
 
 use crate::console::show::{Subject, View};
@@ -24,6 +24,7 @@ use crate::console::{self, Answer, Command, Next, Refusal, Session};
 use crate::courier::{Courier, News};
 use crate::ending::Ending;
 use crate::handover::Handover;
+use crate::hashings::Hashings;
 use crate::history::{self, History};
 use crate::judges;
 use crate::listeners::{self, Errand};
@@ -124,6 +125,15 @@ pub enum Event {
         /// The answer.
         verdict: Verdict,
     },
+    /// A password has been hashed, or not.
+    Hashed {
+        /// Who asked.
+        from: WorkerId,
+        /// For whom.
+        asker: HashAsker,
+        /// What came of it.
+        hashed: Hashed,
+    },
     /// The courier of an online restart reports.
     News {
         /// Of which one.
@@ -153,6 +163,7 @@ pub struct Control<S> {
     pub(crate) name_servers: Option<Arc<NameServers>>,
     questions: Questions,
     judged: judges::Questions,
+    pub(crate) hashings: Hashings,
     /// What sessions that listen for all are to do.
     errands: listeners::Errands,
     /// The clients of the console that have said something.
@@ -235,6 +246,7 @@ impl<S> Control<S> {
             questions: Questions::default(),
             errands: listeners::Errands::new(),
             judged: judges::Questions::default(),
+            hashings: Hashings::default(),
             sessions: BTreeMap::new(),
             surveys: Surveys::default(),
             history: History::new(now.time),
@@ -275,6 +287,9 @@ impl<S> Control<S> {
                 self.judged.answered(&judge, from, client);
                 self.post(from, ToWorker::Judged { client, verdict });
             }
+            Event::Letter(ToControl::Hash(question)) => self.hash(question),
+            Event::Letter(ToControl::HashUnneeded { from, asker }) => self.hashings.forget(from, asker),
+            Event::Hashed { from, asker, hashed } => self.hashed(from, asker, hashed),
             Event::Letter(ToControl::Listen { database, user, channel, number }) => {
                 let order = listeners::Order::Listen(channel, number);
                 self.errands.push_back(Errand { database, user: Some(user), order });
@@ -430,12 +445,19 @@ impl<S> Control<S> {
     }
 
     fn show(&mut self, asker: Asker, subject: &Subject, snapshots: &[Snapshot]) {
-        let (settings, users) = (&self.force.settings, &self.force.users);
-        let (standing, history, now) = (&self.force.standing, &self.history, self.now.time);
-        let (is_suspended, log_lines_lost) = (self.is_suspended, self.force.log.lost());
-        let (zones, sweeper) = (&self.zones, &self.sweeper);
-        let view =
-            View { settings, users, standing, is_suspended, snapshots, history, zones, sweeper, log_lines_lost, now };
+        let view = View {
+            settings: &self.force.settings,
+            users: &self.force.users,
+            standing: &self.force.standing,
+            is_suspended: self.is_suspended,
+            snapshots,
+            history: &self.history,
+            zones: &self.zones,
+            sweeper: &self.sweeper,
+            hashings: &self.hashings,
+            log_lines_lost: self.force.log.lost(),
+            now: self.now.time,
+        };
         let table = subject.table(&view);
         self.answer(asker, Answer::Table(table));
     }

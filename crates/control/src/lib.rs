@@ -11,6 +11,7 @@ mod control;
 mod courier;
 mod ending;
 mod handover;
+mod hashings;
 mod history;
 mod judges;
 mod listeners;

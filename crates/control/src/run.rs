@@ -15,14 +15,14 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use worker::letters::{Found, ToControl, Told};
+use worker::letters::{Found, HashQuestion, ToControl, Told};
 
 use crate::control::{Control, Event, Moment, Signal};
 use crate::courier::News;
 use crate::listeners::Errand;
 use crate::resolver::{Desk, Resolver};
 use crate::zones::Serial;
-use crate::{asking, judges, listeners, names, secrets, source, sweeper};
+use crate::{asking, hashings, judges, listeners, names, secrets, source, sweeper};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -116,6 +116,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let (reporter, mut reports) = mpsc::unbounded_channel();
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
+    let (hashes, mut hashed) = mpsc::unbounded_channel();
     let (teller, mut told) = mpsc::unbounded_channel::<(Arc<str>, listeners::News)>();
     let mut listening = JoinSet::new();
     let mut sessions: BTreeMap<Arc<str>, mpsc::UnboundedSender<listeners::Order>> = BTreeMap::new();
@@ -129,6 +130,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some(letter) = letters.recv() => Event::Letter(letter),
             Some(Ok((name, found))) = lookups.join_next() => Event::Found { name, found },
             Some(Ok(told)) = questions.join_next() => told,
+            Some((from, asker, hashed)) = hashed.recv() => Event::Hashed { from, asker, hashed },
             Some((handover, news)) = reports.recv() => Event::News { handover, news },
             Some((database, news)) = told.recv() => match news {
                 listeners::News::Comes(far) => {
@@ -200,6 +202,12 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             let (from, client, judge) = (put.question.from, put.question.client, put.question.judge.clone());
             let asked = judges::put(put, pam.clone(), control.question_limit());
             questions.spawn(async move { Event::Judged { from, client, judge, verdict: asked.await } });
+        }
+        while let Some(HashQuestion { from, asker, derivation, .. }) = control.next_hashing() {
+            let hashes = hashes.clone();
+            if let Err(why) = hashings::put(derivation, move |hashed| drop(hashes.send((from, asker, hashed)))) {
+                control.handle(clock.now(), Event::Hashed { from, asker, hashed: Err(why) });
+            }
         }
         if let Some(courier) = control.next_courier() {
             let (number, reporter, stranded) = (courier.number, reporter.clone(), reporter.clone());

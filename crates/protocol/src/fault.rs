@@ -68,6 +68,10 @@ impl Fault {
                 verdict.hint =
                     Some("Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn.".into());
             }
+            Self::HashingFull => {
+                verdict.detail = Some("A SCRAM secret costs the iterations that it was made with.".to_owned());
+                verdict.hint = Some("Come again later, or have clients log in by scram-sha-256.".into());
+            }
             Self::QueryWaitTimeout { secs } => {
                 verdict.detail = Some(format!("No server connection became free within {secs} seconds."));
                 verdict.hint = Some(
@@ -231,7 +235,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 74] = [
+        let table: [(Fault, Blame, &str, &str); 75] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -345,6 +349,7 @@ mod tests {
                 "client connections exceeded (max_user_client_connections)",
             ),
             (Fault::DescriptorsFull, Operator, "53300", "no more connections allowed (out of file descriptors)"),
+            (Fault::HashingFull, Operator, "53300", "too many logins wait for their passwords to be hashed"),
             (Fault::QueryWaitTimeout { secs: 2 }, Operator, "08P01", "query_wait_timeout"),
             (Fault::QueryTimeoutWaiting, Operator, "08P01", "query_timeout"),
             (Fault::QueryTimeout, Operator, "08P01", "query timeout"),
@@ -402,7 +407,12 @@ mod tests {
         assert!(detail(down).ends_with("ended with: connect failed"));
         let refused = Fault::ReplicationRefused { sqlstate: *b"42501", text: "must be superuser".into() };
         assert_eq!(detail(refused), "The server said: must be superuser");
-        for fault in [Fault::DescriptorsFull, Fault::QueryWaitTimeout { secs: 7 }, Fault::TransactionInStatementMode] {
+        for fault in [
+            Fault::HashingFull,
+            Fault::DescriptorsFull,
+            Fault::QueryWaitTimeout { secs: 7 },
+            Fault::TransactionInStatementMode,
+        ] {
             assert!(fault.verdict().hint.is_some(), "{fault:?}");
         }
     }

@@ -12,6 +12,7 @@ use protocol::client::greeting::Request;
 use protocol::client::login::{Dice, Login, Method};
 use wire::Scanner;
 
+use crate::hashing::Hashing;
 use crate::letters::Judge;
 use crate::proof::Demand;
 use crate::secrets::Again;
@@ -48,6 +49,8 @@ pub(crate) enum Waits {
     SecretAgain(Box<Again>),
     /// For what this one says about its password.
     Verdict(Judge, Password),
+    /// For a password that is being hashed.
+    Hash(Box<Hashing>),
     /// For its name in the system, and whether this map lets it be who it says.
     SystemUser { map: Option<Arc<str>> },
     /// For the parameters that a first server tells, or one that is its alone.
@@ -147,6 +150,19 @@ impl LoggingIn {
     /// Whether its password is being judged.
     pub(crate) fn is_awaiting_verdict(&self) -> bool {
         matches!(self.waits, Waits::Verdict(..))
+    }
+
+    /// What it needs a hash for, if it waits for one.
+    pub(crate) fn take_awaiting_hash(&mut self) -> Option<Box<Hashing>> {
+        self.take(|waits| match waits {
+            Waits::Hash(hashing) => Ok(hashing),
+            waits => Err(waits),
+        })
+    }
+
+    /// Whether it waits for a hash.
+    pub(crate) fn is_awaiting_hash(&self) -> bool {
+        matches!(self.waits, Waits::Hash(_))
     }
 
     /// The map by which its name in the system is judged, while that name is awaited.

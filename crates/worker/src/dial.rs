@@ -201,6 +201,7 @@ impl<I: Io> Worker<I> {
             secret: self.secret_of_pool(place, entry).0,
             keys: place.keys.clone(),
             salted: place.salted.clone(),
+            iterations_max: self.force.settings.scram_iterations_max,
             channel: None,
             parameters,
         })
@@ -259,6 +260,7 @@ impl<I: Io> Worker<I> {
             match step {
                 Ok(LoginStep::Wait) => {}
                 Ok(LoginStep::Send(out)) => self.io.send(server.conn, out.into()),
+                Ok(LoginStep::Derive(derivation)) => self.hash_for_server(key, derivation),
                 Ok(LoginStep::Ready(arrival)) => self.arrived(key, arrival),
                 Err(fault) => {
                     self.login_failed(key, &fault);
@@ -347,6 +349,16 @@ impl<I: Io> Worker<I> {
                 Failure::unproved(text)
             }
             LoginFault::WrongSecret(text) => {
+                self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
+                Failure::unproved(format!("server login failed: {text}"))
+            }
+            LoginFault::IterationsRefused { iterations, allowed } => {
+                let text = match iterations {
+                    0 => "server asks for a SCRAM iteration count of 0".to_owned(),
+                    _ => format!(
+                        "server asks for {iterations} SCRAM iterations, more than {allowed} (scram_iterations_max)"
+                    ),
+                };
                 self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
                 Failure::unproved(format!("server login failed: {text}"))
             }

@@ -10,9 +10,10 @@ use protocol::fault::Fault;
 use reactor::{Address, Close, End, Io, Level, Peer};
 use wire::{frontend, write};
 
+use crate::applicant::Waits;
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
-use crate::letters::{ToControl, ToWorker};
+use crate::letters::{HashAsker, ToControl, ToWorker};
 use crate::private::CLIENT_GONE;
 use crate::server::{Server, Stage};
 use crate::turn::Worker;
@@ -138,6 +139,11 @@ impl<I: Io> Worker<I> {
         if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_verdict()) {
             (self.posts.control)(ToControl::JudgeUnneeded { from: self.id, client: key });
         }
+        if let ClientStage::Login(login) = &client.stage
+            && let Waits::Hash(hashing) = &login.waits
+        {
+            self.hash_unneeded(key, hashing.user());
+        }
         match &client.stage {
             ClientStage::Ready(ready) => {
                 self.cancel_keys.remove(&ready.cancel_key);
@@ -211,6 +217,9 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.remove(key) else { return };
         if let Some((timer, _)) = server.timer {
             self.timers.remove(timer);
+        }
+        if matches!(&server.stage, Stage::Login(login) if login.is_awaiting_salted()) {
+            (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Server(key) });
         }
         if matches!(server.stage, Stage::Securing(_)) {
             // What TLS has to say about its end is on its way.

@@ -25,6 +25,7 @@ use wire::Request;
 
 pub use crate::claims::{Phase, Sole};
 pub use crate::estate::Estate;
+pub use crate::hashing::{HashAsker, HashQuestion, Hashed, Origin};
 pub use crate::judge::{Judge, PasswordQuestion, Verdict};
 pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::orders::{Order, Standing, Whose};
@@ -224,6 +225,13 @@ pub enum ToWorker<S> {
         /// The answer.
         verdict: Verdict,
     },
+    /// What was asked with [`ToControl::Hash`].
+    Hashed {
+        /// For whom.
+        asker: HashAsker,
+        /// What came of it.
+        hashed: Hashed,
+    },
     /// What was asked with [`ToControl::AskSecret`].
     Told {
         /// For whom it was asked.
@@ -407,6 +415,15 @@ pub enum ToControl {
         from: WorkerId,
         /// For which client.
         client: ClientKey,
+    },
+    /// A password is to be hashed.
+    Hash(HashQuestion),
+    /// That for which a password was to be hashed is gone.
+    HashUnneeded {
+        /// Who asked.
+        from: WorkerId,
+        /// For whom.
+        asker: HashAsker,
     },
     /// Who is this user of the system?
     SystemUser {

@@ -27,6 +27,7 @@ mod farewell;
 mod flow;
 mod force;
 mod handover;
+mod hashing;
 mod held;
 mod introduction;
 mod join;

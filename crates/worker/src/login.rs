@@ -130,7 +130,13 @@ impl<I: Io> Worker<I> {
             Demand::Proof(method) => method,
         };
         let is_old = login.is_told_before;
-        let known = Known { channel, ..self.known(&user, method, told) };
+        let known = match self.known(&user, method, told.clone()) {
+            Ok(known) => Known { channel, ..known },
+            Err(secret) => {
+                self.hash_secret(key, method, told, secret);
+                return;
+            }
+        };
         let is_scram = method == Method::Scram || matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
         if known.secret.is_none() && judge.is_none() {
             let line = self.client_prefix(key);
@@ -145,7 +151,7 @@ impl<I: Io> Worker<I> {
                 self.send_to_client(key, out);
                 self.passed(key, keys);
             }
-            Ok(Step::Judge(_)) => unreachable!("nothing can be judged before it is asked for"),
+            Ok(Step::Judge(_) | Step::Derive(..)) => unreachable!("nothing can be judged before it is asked for"),
             Ok(Step::Ask(asked)) => {
                 self.send_to_client(key, out);
                 let Some(client) = self.clients.get_mut(key) else { return };
@@ -249,6 +255,11 @@ impl<I: Io> Worker<I> {
                 let Some(judge) = judge else { return self.fail_client(key, &Fault::Unservable) };
                 self.ask_judge(key, judge, password);
             }
+            Ok(Step::Derive(unproved, derivation)) => {
+                let fault = Fault::PasswordWrong;
+                let again = again.map(|(method, dice)| Again { method, dice, body, fault });
+                self.hash_proof(key, unproved, derivation, again);
+            }
             Ok(Step::Ask(next)) => {
                 let proof = Proof { login: next, judge, scanner, body: Vec::new(), again };
                 login.waits = Waits::Proof(Box::new(proof));
@@ -260,12 +271,16 @@ impl<I: Io> Worker<I> {
                     self.log.add(Level::Log, format_args!("{line}SCRAM authentication failed: {why}"));
                 }
                 let again = again.map(|(method, dice)| Again { method, dice, body, fault: fault.clone() });
-                if self.doubt_secret(key, again) {
-                    return;
-                }
-                self.login_failed_line(key);
-                self.fail_client(key, &fault);
+                self.disproved(key, &fault, again);
             }
+        }
+    }
+
+    /// What the client has shown does not fit. It may be judged by another secret, if there may be one.
+    pub(crate) fn disproved(&mut self, key: Key, fault: &Fault, again: Option<Again>) {
+        if !self.doubt_secret(key, again) {
+            self.login_failed_line(key);
+            self.fail_client(key, fault);
         }
     }
 

@@ -16,6 +16,7 @@ use protocol::state::Overrides;
 use protocol::vars::Vars;
 
 use crate::beside::Beside;
+use crate::hashing::SecretHashing;
 use crate::learned::Learned;
 use crate::letters::Totals;
 use crate::listen::Listening;
@@ -74,6 +75,8 @@ pub(crate) struct UserPlace {
     pub(crate) client_idle_timeout: Option<Duration>,
     /// What SCRAM checks a plaintext secret against, and the secret that it was derived from.
     pub(crate) derived: Option<(Arc<Secret>, Arc<ScramSecret>)>,
+    /// Such a secret while that is being derived.
+    pub(crate) hashing: Option<Box<SecretHashing>>,
 }
 
 /// What has become of a secret that a server has told and another one has refused.
@@ -205,6 +208,7 @@ impl Places {
             transaction_timeout: None,
             client_idle_timeout: None,
             derived: None,
+            hashing: None,
         });
         self.time_user(number, settings);
         self.user_numbers.insert(name, number);

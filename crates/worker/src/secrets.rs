@@ -79,7 +79,15 @@ impl RememberedSecrets {
 
 impl<I: Io> Worker<I> {
     /// What is known of a user, and what SCRAM is checked against.
-    pub(crate) fn known(&mut self, user: &str, method: Method, told: Option<Arc<Secret>>) -> Known {
+    ///
+    /// # Errors
+    /// This secret is to be hashed first.
+    pub(crate) fn known(
+        &mut self,
+        user: &str,
+        method: Method,
+        told: Option<Arc<Secret>>,
+    ) -> Result<Known, Arc<Secret>> {
         let settings = &self.force.settings;
         // Who stands in [users] only is nobody, as in PgBouncer.
         let is_told = told.is_some();
@@ -98,29 +106,24 @@ impl<I: Io> Worker<I> {
         let scram = match secret.as_deref() {
             Some(Secret::Scram(stored)) => Some(ServerSecret::Stored(stored.clone())),
             _ if !is_asked_by_scram => None,
-            Some(Secret::Plain(_)) => Some(ServerSecret::Derived(self.derived(user, &secret))),
+            Some(Secret::Plain(_)) => match (self.derived(user, secret.as_ref()), &secret) {
+                (None, Some(secret)) => return Err(secret.clone()),
+                (derived, _) => derived.map(ServerSecret::Derived),
+            },
             _ => Some(ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations)),
         };
         let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
-        Known { user: user.into(), secret, scram, like, channel: None }
+        Ok(Known { user: user.into(), secret, scram, like, channel: None })
     }
 
-    /// What a plaintext secret is checked against by SCRAM. Made once for each secret: it costs a millisecond.
-    fn derived(&mut self, user: &str, secret: &Option<Arc<Secret>>) -> Arc<ScramSecret> {
-        let iterations = self.force.settings.scram_iterations;
-        let number = self.places.user(user, &self.force.settings);
-        let Some(secret) = secret else { unreachable!("only a known secret is derived from") };
-        if let Some((of, derived)) = &self.places.users[number as usize].derived
-            && Arc::ptr_eq(of, secret)
-            && derived.iterations == iterations
-        {
-            return derived.clone();
-        }
-        let mut salt = [0; auth::scram::SALT_BYTES];
-        self.io.randomness(&mut salt);
-        let derived = Arc::new(ScramSecret::derive(&*secret.text(), &salt, iterations));
-        self.places.users[number as usize].derived = Some((secret.clone(), derived.clone()));
-        derived
+    /// What a plaintext secret is checked against by SCRAM, if that has been made of it: once for each secret, since it costs a
+    /// millisecond.
+    fn derived(&self, user: &str, secret: Option<&Arc<Secret>>) -> Option<Arc<ScramSecret>> {
+        let number = self.places.known_user(user)?;
+        let (of, derived) = self.places.users[number as usize].derived.as_ref()?;
+        let is_of_now = derived.iterations == self.force.settings.scram_iterations;
+        // A server tells the same secret at each login.
+        (is_of_now && Some(of) == secret).then(|| derived.clone())
     }
 
     /// What a server has told of a client's user not long ago, if that is believed.
@@ -166,13 +169,21 @@ impl<I: Io> Worker<I> {
             Told::User { name, secret } if *name == *user => {
                 login.told = Some(secret.clone());
                 self.remember_secret(key, &secret);
-                let known = self.known(&user, again.method, Some(secret));
                 // The same has been asked already; if the new secret asks otherwise, what has come does not answer it.
-                if let Ok(Step::Ask(asked)) = Login::begin(again.method, known, again.dice, &mut Vec::new())
-                    && let Ok(Step::Passed(keys)) = asked.answer(&again.body, &mut Vec::new())
+                if let Ok(known) = self.known(&user, again.method, Some(secret))
+                    && let Ok(Step::Ask(asked)) = Login::begin(again.method, known, again.dice, &mut Vec::new())
                 {
-                    self.passed(key, keys);
-                    return;
+                    match asked.answer(&again.body, &mut Vec::new()) {
+                        Ok(Step::Passed(keys)) => {
+                            self.passed(key, keys);
+                            return;
+                        }
+                        Ok(Step::Derive(unproved, derivation)) => {
+                            self.hash_proof(key, unproved, derivation, None);
+                            return;
+                        }
+                        Ok(Step::Ask(_) | Step::Judge(_)) | Err(_) => {}
+                    }
                 }
             }
             Told::Unanswered(why) => {

@@ -417,6 +417,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Told { inquirer: Inquirer::Client(client), told } => self.told(client, told),
             ToWorker::Told { inquirer: Inquirer::Pool(pool), told } => self.told_of_pool(pool, told),
             ToWorker::Judged { client, verdict } => self.judged(client, verdict),
+            ToWorker::Hashed { asker, hashed } => self.hashed(asker, hashed),
             ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
             ToWorker::Show { question, what } => {
                 let snapshot = Box::new(self.snapshot(what));

@@ -1,11 +1,13 @@
-//! The control thread's part in PAM and LDAP, and in who is whom to the system.
+//! The control thread's part in PAM and LDAP, in who is whom to the system, and in the hashing of passwords.
 //!
 //! Always true: a verdict is about the password that was shown, and a name about the number that was asked for.
 //! Not here: what is drawn of all this (`gate`).
 
+use std::sync::Arc;
+
 use base::WorkerId;
 use pool::ClientKey;
-use worker::letters::{PasswordQuestion, ToControl, ToWorker};
+use worker::letters::{HashAsker, HashQuestion, PasswordQuestion, ToControl, ToWorker};
 
 use crate::agenda::Event;
 use crate::gate::system_user;
@@ -15,6 +17,7 @@ use crate::world::World;
 #[derive(Debug)]
 pub(crate) enum Case {
     Password(PasswordQuestion),
+    Hash(HashQuestion),
     SystemUser {
         from: WorkerId,
         client: ClientKey,
@@ -52,7 +55,9 @@ impl World {
             ToControl::AskSecret(asked) => self.ask_secret(asked),
             ToControl::SecretUnneeded { from, client } => self.forget_secret(from, client),
             ToControl::AskJudge(asked) => self.bring(Case::Password(asked)),
-            ToControl::JudgeUnneeded { from, client } => self.drop_case(from, client),
+            ToControl::JudgeUnneeded { from, client } => self.drop_case(from, HashAsker::Client(client)),
+            ToControl::Hash(asked) => self.bring(Case::Hash(asked)),
+            ToControl::HashUnneeded { from, asker } => self.drop_case(from, asker),
             letter @ (ToControl::Listen { .. } | ToControl::Unlisten { .. }) => self.order_listener(letter),
             other => unreachable!("{other:?} is not a question about anybody"),
         }
@@ -66,10 +71,13 @@ impl World {
     }
 
     /// The client of a case has gone. What has begun may end all the same.
-    fn drop_case(&mut self, from: WorkerId, client: ClientKey) {
+    fn drop_case(&mut self, from: WorkerId, whose: HashAsker) {
         let has_begun = self.archive.dice.chance(500);
-        let is_its =
-            |case: &&mut Case| matches!(case, Case::Password(asked) if (asked.from, asked.client) == (from, client));
+        let is_its = |case: &&mut Case| match case {
+            Case::Password(asked) => (asked.from, HashAsker::Client(asked.client)) == (from, whose),
+            Case::Hash(asked) => (asked.from, asked.asker) == (from, whose),
+            Case::SystemUser { .. } | Case::Closed => false,
+        };
         for case in self.court.cases.iter_mut().filter(is_its) {
             if !has_begun {
                 *case = Case::Closed;
@@ -95,6 +103,16 @@ impl World {
                 };
                 self.post(self.place_of(asked.from), ToWorker::Judged { client: asked.client, verdict });
             }
+            Case::Hash(HashQuestion { from, asker, origin, derivation }) => {
+                self.witness.count("hashes");
+                let hashed = if self.court.is_away && !origin.is_of_servers() {
+                    *self.archive.excuses.entry(HASHING_FULL).or_default() += 1;
+                    Err("too many passwords wait to be hashed".into())
+                } else {
+                    Ok(Arc::new(derivation.run()))
+                };
+                self.post(self.place_of(from), ToWorker::Hashed { asker, hashed });
+            }
             Case::SystemUser { from, client, uid } => {
                 self.witness.count("users of the system");
                 self.post(self.place_of(from), ToWorker::SystemUser { client, name: system_user(uid).map(Into::into) });
@@ -103,3 +121,6 @@ impl World {
         }
     }
 }
+
+/// What a client reads whose password could not be hashed.
+const HASHING_FULL: &str = "too many logins wait for their passwords to be hashed";

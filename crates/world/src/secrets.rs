@@ -242,7 +242,7 @@ impl World {
                     question.stage = Stage::Asked { end };
                     net.say(end, words(&question.asked));
                 }
-                Ok(Step::Send(_)) => {
+                Ok(Step::Send(_) | Step::Derive(_)) => {
                     self.witness.accuse(Charge::NotServed, "a question of our own is asked who it is".to_owned());
                 }
                 Err(LoginFault::Refused(notice)) => question.answer.error = Some(notice),
@@ -463,6 +463,7 @@ pub(crate) fn own_identity(user: &str, database: &str, name: Option<&str>) -> Id
         secret: Arc::default(),
         keys: None,
         salted: None,
+        iterations_max: u32::MAX,
         channel: None,
         parameters: name.map(|name| ("application_name".into(), name.into())).into_iter().collect(),
     }

@@ -214,7 +214,7 @@ impl House {
                 Ok(self.welcome(transcript))
             }
             Step::Ask(login) => Ok(Stage::Login(Box::new(login), Scanner::default(), Vec::new())),
-            Step::Judge(_) => panic!("nothing was asked for that could be judged"),
+            Step::Judge(_) | Step::Derive(..) => panic!("nothing was asked for that could be judged"),
         }
     }
 
@@ -256,6 +256,13 @@ impl House {
                     if password.as_bytes() != PASSWORD.as_bytes() {
                         return Err(End::Told(Fault::PamWrong));
                     }
+                    let ready = self.welcome(transcript);
+                    return self.hear(ready, &bytes[at..], transcript);
+                }
+                Ok(Step::Derive(unproved, derivation)) => {
+                    assert_eq!(asked, "AwaitPassword");
+                    unproved.prove(&derivation.run()).map_err(End::Told)?;
+                    self.is_proved(&asked, &body);
                     let ready = self.welcome(transcript);
                     return self.hear(ready, &bytes[at..], transcript);
                 }

@@ -7,17 +7,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::NONCE_BYTES;
 use super::fault::ScramFault;
-use super::keys::{SaltedPassword, ScramKeys};
+use super::keys::{Derivation, SaltedPassword, ScramKeys};
 use super::maths::{self, Key};
 use super::message::{self, Binding, ServerFirst};
-use super::{ITERATIONS_MAX, NONCE_BYTES};
 use crate::Password;
 
 /// What we log in with.
 #[derive(Clone, Debug)]
 pub enum Credentials {
-    /// A password; costs a derivation, unless a [`SaltedPassword`] is at hand.
+    /// A password; costs a [`Derivation`], unless a [`SaltedPassword`] is at hand.
     Password(Password),
     /// The keys of a client of ours, for a server that stores the same secret as we do.
     Keys(ScramKeys),
@@ -83,35 +83,77 @@ pub struct AwaitServerFirst {
 }
 
 impl AwaitServerFirst {
-    /// Takes the server-first-message; gives the client-final-message (SASLResponse). Slow when a password must be
-    /// derived: a millisecond or so for PostgreSQL's 4096 iterations, some seconds for the most that are accepted.
+    /// Takes the server-first-message. Where the password is not to be hashed, there is an answer at once.
     ///
     /// # Errors
-    /// The message is malformed, its nonce does not begin with ours or adds nothing to it, or the iterations are none
-    /// or more than [`ITERATIONS_MAX`].
-    pub fn answer(self, server_first: &[u8]) -> Result<(AwaitServerFinal, Vec<u8>), ScramFault> {
+    /// The message is malformed, its nonce does not begin with ours or adds nothing to it, the iterations are none, or a
+    /// password would have to be hashed more often than `iterations_max`.
+    pub fn answer(self, server_first: &[u8], iterations_max: u32) -> Result<Answer, ScramFault> {
         let message = ServerFirst::parse(server_first)?;
         if !message.nonce.starts_with(self.nonce.as_bytes()) || message.nonce.len() == self.nonce.len() {
             return Err(ScramFault::NonceMismatch);
         }
-        let iterations = accepted(message.iterations)?;
-        let (keys, salted) = match (self.credentials, self.cached) {
-            (Credentials::Keys(keys), _) => (keys, None),
-            (Credentials::Password(password), Some(cached)) if cached.serves(&password, &message.salt, iterations) => {
-                (cached.keys().clone(), Some(cached))
-            }
-            (Credentials::Password(password), _) => {
-                let derived = SaltedPassword::derive(&password, &message.salt, iterations);
-                (derived.keys().clone(), Some(Arc::new(derived)))
-            }
-        };
+        let asked = message.iterations;
+        let refused = ScramFault::IterationsRefused { iterations: asked, allowed: iterations_max };
         let unproven = [b"c=", self.repeated.as_bytes(), b",r=", message.nonce].concat();
-        let signed: [&[u8]; 5] = [self.bare.as_bytes(), b",", server_first, b",", &unproven];
-        let client_signature = maths::hmac(&maths::hash(&keys.client_key), &signed);
-        let signature = maths::hmac(&keys.server_key, &signed);
+        let said = [self.bare.as_bytes(), b",", server_first, b",", &unproven].concat();
+        let next = AwaitSalted { said, unproven };
+        let password = match self.credentials {
+            _ if asked == 0 => return Err(refused),
+            // They are what comes of the iterations, which cost us nothing then.
+            Credentials::Keys(keys) => return Ok(Answer::ready(next.proven(&keys, None))),
+            Credentials::Password(password) => password,
+        };
+        let iterations = u32::try_from(asked).ok().filter(|asked| *asked <= iterations_max).ok_or(refused)?;
+        match self.cached {
+            Some(cached) if cached.serves(&password, &message.salt, iterations) => {
+                Ok(Answer::ready(next.salted(cached)))
+            }
+            _ => {
+                let derivation = Derivation { password, salt: message.salt.into(), iterations };
+                Ok(Answer::Derive(next, derivation))
+            }
+        }
+    }
+}
+
+/// What comes of the server-first-message.
+#[derive(Debug)]
+pub enum Answer {
+    /// The client-final-message (SASLResponse).
+    Ready(AwaitServerFinal, Vec<u8>),
+    /// The password is to be hashed first.
+    Derive(AwaitSalted, Derivation),
+}
+
+impl Answer {
+    fn ready((next, answer): (AwaitServerFinal, Vec<u8>)) -> Self {
+        Self::Ready(next, answer)
+    }
+}
+
+/// A login that awaits its password, hashed.
+pub struct AwaitSalted {
+    /// What both sign: the messages so far and the one that follows, without its proof.
+    said: Vec<u8>,
+    /// The client-final-message without its proof.
+    unproven: Vec<u8>,
+}
+
+impl AwaitSalted {
+    /// Takes what has come of the derivation; gives the client-final-message (SASLResponse).
+    #[must_use]
+    pub fn salted(self, salted: Arc<SaltedPassword>) -> (AwaitServerFinal, Vec<u8>) {
+        let keys = salted.keys().clone();
+        self.proven(&keys, Some(salted))
+    }
+
+    fn proven(self, keys: &ScramKeys, salted: Option<Arc<SaltedPassword>>) -> (AwaitServerFinal, Vec<u8>) {
+        let client_signature = maths::hmac(&maths::hash(&keys.client_key), &[&self.said]);
+        let signature = maths::hmac(&keys.server_key, &[&self.said]);
         let proof = maths::base64(&maths::xor(&keys.client_key, &client_signature));
-        let answer = [&*unproven, b",p=", proof.as_bytes()].concat();
-        Ok((AwaitServerFinal { signature, salted }, answer))
+        let answer = [&*self.unproven, b",p=", proof.as_bytes()].concat();
+        (AwaitServerFinal { signature, salted }, answer)
     }
 }
 
@@ -138,14 +180,6 @@ impl AwaitServerFinal {
     }
 }
 
-fn accepted(iterations: u64) -> Result<u32, ScramFault> {
-    if (1..=u64::from(ITERATIONS_MAX)).contains(&iterations) {
-        Ok(iterations as u32)
-    } else {
-        Err(ScramFault::IterationsRefused { iterations })
-    }
-}
-
 impl fmt::Debug for ScramClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScramClient").finish_non_exhaustive()
@@ -155,6 +189,12 @@ impl fmt::Debug for ScramClient {
 impl fmt::Debug for AwaitServerFirst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AwaitServerFirst").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AwaitSalted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwaitSalted").finish_non_exhaustive()
     }
 }
 

@@ -24,18 +24,27 @@ fn example(credentials: Credentials, cached: Option<Arc<SaltedPassword>>) -> Awa
 }
 
 fn salted(password: &str, salt: &[u8]) -> Arc<SaltedPassword> {
-    SaltedPassword::derive(&Password::new(password).expect("not empty"), salt, 4096).into()
+    let password = Password::new(password).expect("not empty");
+    Derivation { password, salt: salt.into(), iterations: 4096 }.run().into()
+}
+
+/// Answers the server's question of the example, and does what is to be done for that.
+fn answered(stage: AwaitServerFirst) -> (AwaitServerFinal, Vec<u8>) {
+    match stage.answer(SERVER_FIRST.as_bytes(), 4096).expect("well formed") {
+        Answer::Ready(stage, answer) => (stage, answer),
+        Answer::Derive(stage, derivation) => stage.salted(derivation.run().into()),
+    }
 }
 
 #[track_caller]
 fn expect_example(stage: AwaitServerFirst) -> Option<Arc<SaltedPassword>> {
-    let (stage, answer) = stage.answer(SERVER_FIRST.as_bytes()).expect("well formed");
+    let (stage, answer) = answered(stage);
     assert_eq!(String::from_utf8_lossy(&answer), CLIENT_FINAL);
     stage.check(SERVER_FINAL.as_bytes()).expect("the server's signature")
 }
 
 fn fault(server_first: &str) -> ScramFault {
-    example(pencil(), None).answer(server_first.as_bytes()).expect_err("refused")
+    example(pencil(), None).answer(server_first.as_bytes(), 4096).expect_err("refused")
 }
 
 #[test]
@@ -48,6 +57,8 @@ fn what_one_login_leaves_serves_the_next() {
     let first = expect_example(example(pencil(), None)).expect("something to keep");
     let second = expect_example(example(pencil(), Some(Arc::clone(&first)))).expect("something to keep");
     assert!(Arc::ptr_eq(&first, &second));
+    let third = example(pencil(), Some(second)).answer(SERVER_FIRST.as_bytes(), 4096).expect("well formed");
+    assert!(matches!(third, Answer::Ready(..)), "nothing is hashed");
 }
 
 #[test]
@@ -61,7 +72,10 @@ fn what_another_login_left_harms_nothing() {
 #[test]
 fn keys_do_what_their_password_does() {
     let keys = expect_example(example(pencil(), None)).expect("something to keep").keys().clone();
-    assert!(expect_example(example(Credentials::Keys(keys), None)).is_none());
+    assert!(expect_example(example(Credentials::Keys(keys.clone()), None)).is_none());
+    // They cost nothing, however many iterations they have come of.
+    let answer = example(Credentials::Keys(keys), None).answer(SERVER_FIRST.as_bytes(), 1).expect("well formed");
+    assert!(matches!(answer, Answer::Ready(..)));
 }
 
 #[test]
@@ -78,23 +92,33 @@ fn the_server_must_lengthen_our_nonce() {
 }
 
 #[test]
-fn no_iterations_and_absurdly_many_are_refused() {
+fn a_password_is_hashed_by_whoever_may_take_the_time() {
+    let answer = example(pencil(), None).answer(SERVER_FIRST.as_bytes(), 4096).expect("well formed");
+    let Answer::Derive(_, derivation) = answer else { panic!("nothing to be hashed") };
+    assert_eq!(
+        (derivation.password.as_bytes(), derivation.salt.len(), derivation.iterations),
+        (&b"pencil"[..], 16, 4096)
+    );
+}
+
+#[test]
+fn no_iterations_and_more_than_are_allowed_are_refused() {
     let refused = |asked: &str| match fault(&SERVER_FIRST.replace("4096", asked)) {
-        ScramFault::IterationsRefused { iterations } => iterations,
+        ScramFault::IterationsRefused { iterations, allowed: 4096 } => iterations,
         fault => panic!("{fault}"),
     };
     assert_eq!(refused("0"), 0);
-    assert_eq!(refused("10000001"), 10_000_001);
+    assert_eq!(refused("4097"), 4097);
     assert_eq!(refused("4294967297"), 4_294_967_297);
     assert_eq!(refused("99999999999999999999999"), u64::MAX);
-    assert_eq!(accepted(1), Ok(1));
-    assert_eq!(accepted(10_000_000), Ok(10_000_000));
+    let fault = ScramFault::IterationsRefused { iterations: 4097, allowed: 4096 };
+    assert_eq!(fault.to_string(), "server asks for 4097 SCRAM iterations, more than the 4096 allowed");
 }
 
 #[test]
 fn a_server_that_does_not_know_our_keys_is_refused() {
     let check = |server_final: &str| {
-        let (stage, _) = example(pencil(), None).answer(SERVER_FIRST.as_bytes()).expect("well formed");
+        let (stage, _) = answered(example(pencil(), None));
         stage.check(server_final.as_bytes()).expect_err("refused")
     };
     assert_eq!(check(&SERVER_FINAL.replace("v=6", "v=7")), ScramFault::ServerSignatureInvalid);
@@ -116,6 +140,8 @@ fn debug_of_a_login_shows_no_secret() {
     assert_eq!(format!("{:?}", Credentials::Keys(keys)), "Keys(ScramKeys(..))");
     assert_eq!(format!("{:?}", ScramClient::new(pencil(), &[0; NONCE_BYTES])), "ScramClient { .. }");
     assert_eq!(format!("{:?}", example(pencil(), None)), "AwaitServerFirst { .. }");
-    let (stage, _) = example(pencil(), None).answer(SERVER_FIRST.as_bytes()).expect("well formed");
+    let answer = example(pencil(), None).answer(SERVER_FIRST.as_bytes(), 4096).expect("well formed");
+    assert_eq!(format!("{answer:?}"), "Derive(AwaitSalted { .. }, Derivation { iterations: 4096, .. })");
+    let (stage, _) = answered(example(pencil(), None));
     assert_eq!(format!("{stage:?}"), "AwaitServerFinal { .. }");
 }

@@ -35,10 +35,12 @@ pub enum ScramFault {
     NonceMismatch,
     /// The client does not know the password, or there is no such user.
     ProofWrong,
-    /// The server asks for no iteration at all, or for more than [`ITERATIONS_MAX`](super::ITERATIONS_MAX).
+    /// The server asks for no iteration at all, or for more than are allowed.
     IterationsRefused {
         /// How many it asks for; `u64::MAX` for all that is beyond it.
         iterations: u64,
+        /// The most that are allowed.
+        allowed: u32,
     },
     /// The server does not know the password's keys: it is not who it claims to be.
     ServerSignatureInvalid,
@@ -99,13 +101,11 @@ impl fmt::Display for ScramFault {
             Self::MandatoryExtension => f.write_str("SCRAM message requires an extension that is not supported"),
             Self::NonceMismatch => f.write_str("invalid SCRAM response (nonce mismatch)"),
             Self::ProofWrong => f.write_str("wrong SCRAM proof"),
-            Self::IterationsRefused { iterations: 0 } => f.write_str("server asks for a SCRAM iteration count of 0"),
-            Self::IterationsRefused { iterations } => {
-                write!(
-                    f,
-                    "server asks for {iterations} SCRAM iterations, more than the {} allowed",
-                    super::ITERATIONS_MAX
-                )
+            Self::IterationsRefused { iterations: 0, .. } => {
+                f.write_str("server asks for a SCRAM iteration count of 0")
+            }
+            Self::IterationsRefused { iterations, allowed } => {
+                write!(f, "server asks for {iterations} SCRAM iterations, more than the {allowed} allowed")
             }
             Self::ServerSignatureInvalid => f.write_str("invalid server signature"),
             Self::ServerError(text) => write!(f, "error received from server in SCRAM exchange: {text}"),

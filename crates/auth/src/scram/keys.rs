@@ -52,11 +52,27 @@ impl ScramSecret {
         })
     }
 
-    /// Whether this is the secret of a password that was sent in the clear. As slow as [`ScramSecret::derive`].
-    pub(crate) fn is_of(&self, password: &[u8]) -> Choice {
-        let keys = ScramKeys::derive(password, &self.salt, self.iterations);
-        maths::equal(&keys.server_key, &self.server_key)
-            & maths::equal(&maths::hash(&keys.client_key), &self.stored_key)
+    /// The secret of a password that has been hashed.
+    #[must_use]
+    pub fn of(salted: &SaltedPassword) -> Self {
+        Self {
+            iterations: salted.iterations.max(1),
+            salt: salted.salt.clone(),
+            stored_key: maths::hash(&salted.keys.client_key),
+            server_key: salted.keys.server_key,
+        }
+    }
+
+    /// What is to be hashed to know whether this is the secret of a password that was sent in the clear.
+    pub(crate) fn derivation(&self, password: Password) -> Derivation {
+        Derivation { password, salt: self.salt.clone(), iterations: self.iterations }
+    }
+
+    /// Whether this is the secret of the password that has been hashed.
+    pub(crate) fn is_of(&self, salted: &SaltedPassword) -> Choice {
+        // Of another salt, or another number of iterations, the keys are others.
+        maths::equal(&salted.keys.server_key, &self.server_key)
+            & maths::equal(&maths::hash(&salted.keys.client_key), &self.stored_key)
     }
 }
 
@@ -96,6 +112,34 @@ impl fmt::Debug for ScramKeys {
     }
 }
 
+/// The slow part of a login with a password, to be done by whoever may take the time: a millisecond or so for PostgreSQL's 4096
+/// iterations.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Derivation {
+    /// What is hashed.
+    pub password: Password,
+    /// With what.
+    pub salt: Box<[u8]>,
+    /// How often; none counts as one.
+    pub iterations: u32,
+}
+
+impl Derivation {
+    /// Does it.
+    #[must_use]
+    pub fn run(self) -> SaltedPassword {
+        let Self { password, salt, iterations } = self;
+        let keys = ScramKeys::derive(password.as_bytes(), &salt, iterations);
+        SaltedPassword { password, salt, iterations, keys }
+    }
+}
+
+impl fmt::Debug for Derivation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Derivation").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
 /// The slow part of a login with a password, done: kept by the caller from one login to the next, so that a server
 /// which stores one secret for us costs one derivation. It serves its own password, salt and iterations only.
 #[derive(Clone)]
@@ -107,11 +151,6 @@ pub struct SaltedPassword {
 }
 
 impl SaltedPassword {
-    pub(super) fn derive(password: &Password, salt: &[u8], iterations: u32) -> Self {
-        let keys = ScramKeys::derive(password.as_bytes(), salt, iterations);
-        Self { password: password.clone(), salt: salt.into(), iterations, keys }
-    }
-
     pub(super) fn serves(&self, password: &Password, salt: &[u8], iterations: u32) -> bool {
         self.password == *password && *self.salt == *salt && self.iterations == iterations
     }
@@ -228,27 +267,44 @@ mod tests {
         }
     }
 
+    fn derivation(password: &str, salt: &[u8], iterations: u32) -> Derivation {
+        Derivation { password: Password::new(password).expect("not empty"), salt: salt.into(), iterations }
+    }
+
+    fn is_of(secret: &ScramSecret, password: &str) -> bool {
+        secret.is_of(&secret.derivation(Password::new(password).expect("not empty")).run()).into()
+    }
+
     #[test]
     fn a_secret_knows_its_password() {
         let secret = ScramSecret::derive("pencil", b"salt", 2);
-        assert!(bool::from(secret.is_of(b"pencil")));
-        assert!(!bool::from(secret.is_of(b"Pencil")));
+        assert!(is_of(&secret, "pencil"));
+        assert!(!is_of(&secret, "Pencil"));
+        assert!(!bool::from(secret.is_of(&derivation("pencil", b"salt", 3).run())));
+    }
+
+    #[test]
+    fn a_secret_of_a_hashed_password_is_the_one_that_is_derived_at_once() {
+        for iterations in [0, 1, 2] {
+            let hashed = ScramSecret::of(&derivation("pencil", b"salt", iterations).run());
+            assert!(hashed == ScramSecret::derive("pencil", b"salt", iterations));
+        }
     }
 
     #[test]
     fn one_wrong_key_spoils_a_secret() {
         let mut secret = ScramSecret::derive("pencil", b"salt", 2);
         secret.server_key[31] ^= 1;
-        assert!(!bool::from(secret.is_of(b"pencil")));
+        assert!(!is_of(&secret, "pencil"));
         let mut secret = ScramSecret::derive("pencil", b"salt", 2);
         secret.stored_key[0] ^= 1;
-        assert!(!bool::from(secret.is_of(b"pencil")));
+        assert!(!is_of(&secret, "pencil"));
     }
 
     #[test]
     fn a_salted_password_serves_what_it_was_made_of_only() {
         let password = |text| Password::new(text).expect("not empty");
-        let salted = SaltedPassword::derive(&password("pencil"), b"salt", 2);
+        let salted = derivation("pencil", b"salt", 2).run();
         assert!(salted.serves(&password("pencil"), b"salt", 2));
         assert!(!salted.serves(&password("pencils"), b"salt", 2));
         assert!(!salted.serves(&password("pencil"), b"salz", 2));
@@ -260,7 +316,8 @@ mod tests {
         let secret = ScramSecret::derive("pencil", b"salt", 7);
         assert_eq!(format!("{secret:?}"), "ScramSecret { iterations: 7, .. }");
         assert_eq!(format!("{:?}", ScramKeys::derive(b"pencil", b"salt", 7)), "ScramKeys(..)");
-        let salted = SaltedPassword::derive(&Password::new("pencil").expect("not empty"), b"salt", 7);
+        assert_eq!(format!("{:?}", derivation("pencil", b"salt", 7)), "Derivation { iterations: 7, .. }");
+        let salted = derivation("pencil", b"salt", 7).run();
         assert_eq!(format!("{salted:?}"), "SaltedPassword { iterations: 7, .. }");
     }
 }

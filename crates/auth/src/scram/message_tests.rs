@@ -199,10 +199,13 @@ fn faults_are_told_in_words() {
     );
     assert_eq!(told(ScramFault::ServerSignatureInvalid), "invalid server signature");
     assert_eq!(told(ScramFault::NonceMismatch), "invalid SCRAM response (nonce mismatch)");
-    assert_eq!(told(ScramFault::IterationsRefused { iterations: 0 }), "server asks for a SCRAM iteration count of 0");
     assert_eq!(
-        told(ScramFault::IterationsRefused { iterations: 20_000_000 }),
-        "server asks for 20000000 SCRAM iterations, more than the 10000000 allowed"
+        told(ScramFault::IterationsRefused { iterations: 0, allowed: 9 }),
+        "server asks for a SCRAM iteration count of 0"
+    );
+    assert_eq!(
+        told(ScramFault::IterationsRefused { iterations: 20_000_000, allowed: 9 }),
+        "server asks for 20000000 SCRAM iterations, more than the 9 allowed"
     );
     assert_eq!(
         told(ScramFault::ServerError("invalid-proof".into())),

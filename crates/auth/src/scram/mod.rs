@@ -13,7 +13,7 @@ mod maths;
 mod message;
 
 pub use fault::{Flaw, Message, ScramFault};
-pub use keys::{SaltedPassword, ScramKeys, ScramSecret};
+pub use keys::{Derivation, SaltedPassword, ScramKeys, ScramSecret};
 
 /// The mechanism that we offer and accept everywhere.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
@@ -27,7 +27,3 @@ pub const NONCE_BYTES: usize = 18;
 /// How many bytes of salt PostgreSQL gives a new secret (`SCRAM_DEFAULT_SALT_LEN`). Secrets we make up must have as
 /// many, or their users could be told from the others.
 pub const SALT_BYTES: usize = 16;
-
-/// The most iterations we compute because a server asks for them. PostgreSQL's default is 4096; ten million are some
-/// seconds of a processor, and a server that wants more wants to harm us.
-pub const ITERATIONS_MAX: u32 = 10_000_000;

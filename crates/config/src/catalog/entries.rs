@@ -259,4 +259,6 @@ catalog! {
     session_unseen: Word<Unseen> = Some("verify"), Live, Built;
     /// Whether servers are asked what their sessions keep also where that is known, and what they tell is compared with it; for finding faults, since it costs a query for each transaction.
     session_verify: Flag = Some("0"), Live, Built;
+    /// How often a password is hashed by SCRAM because somebody else says so: a server that is logged in to, or a SCRAM secret against which a password in clear text is checked. Who asks for more is refused.
+    scram_iterations_max: Count [1..=2147483647] = Some("1000000"), Live, Built;
 }

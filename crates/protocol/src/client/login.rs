@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
+use auth::plain::{self, Check};
 use auth::scram::server::AwaitFinal;
 use auth::scram::{MECHANISM, MECHANISM_PLUS, NONCE_BYTES};
-use auth::{Password, ScramFault, ScramKeys, ScramServer, Secret, ServerSecret, md5, plain};
+use auth::{
+    Derivation, Password, SaltedPassword, ScramFault, ScramKeys, ScramSecret, ScramServer, Secret, ServerSecret, md5,
+};
 use wire::{backend, write};
 
 use crate::fault::Fault;
@@ -78,6 +81,16 @@ pub enum Step {
     Ask(Login),
     /// Somebody else knows whether this is its password.
     Judge(Password),
+    /// Its password is to be hashed, which takes its time; then it is known.
+    Derive(Unproved, Derivation),
+}
+
+/// A client whose password is being hashed, to be held against a SCRAM secret.
+#[derive(Debug)]
+pub struct Unproved {
+    secret: Arc<ScramSecret>,
+    /// Whether it is that of the user. Somebody unknown is not let in, whatever the password.
+    is_its_own: bool,
 }
 
 impl Login {
@@ -130,11 +143,16 @@ impl Login {
         match self {
             Self::AwaitPassword(known) => {
                 let received = password(body)?;
-                let is_right = match (known.secret.as_deref(), &known.like) {
-                    (None | Some(Secret::None), Some(like)) => plain::refuse(like, &known.user, received),
-                    (secret, _) => plain::verify(secret, &known.user, received),
-                };
-                if is_right { Ok(Step::Passed(None)) } else { Err((Fault::PasswordWrong, None)) }
+                let own = known.secret.as_deref().filter(|secret| !secret.is_none());
+                let secret = own.or(known.like.as_deref());
+                let is_its_own = own.is_some();
+                match (plain::check(secret, &known.user, received), secret) {
+                    (Check::Derive(derivation), Some(Secret::Scram(secret))) => {
+                        Ok(Step::Derive(Unproved { secret: secret.clone(), is_its_own }, derivation))
+                    }
+                    (Check::Done(true), _) if is_its_own => Ok(Step::Passed(None)),
+                    _ => Err((Fault::PasswordWrong, None)),
+                }
             }
             Self::AwaitJudged => {
                 let received = Password::new(password(body)?).ok_or((Fault::PasswordEmpty, None))?;
@@ -162,6 +180,17 @@ impl Login {
                 Ok(Step::Passed(keys))
             }
         }
+    }
+}
+
+impl Unproved {
+    /// Takes what has come of the derivation.
+    ///
+    /// # Errors
+    /// The client has not proved itself.
+    pub fn prove(self, salted: &SaltedPassword) -> Result<(), Fault> {
+        let fits = plain::fits(&self.secret, salted);
+        if fits && self.is_its_own { Ok(()) } else { Err(Fault::PasswordWrong) }
     }
 }
 
@@ -200,7 +229,8 @@ pub const PASSWORD_MESSAGE_BYTES_MAX: u32 = 65_536 + 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use auth::{Credentials, ScramClient, ScramSecret};
+    use auth::scram::client::{Answer, AwaitServerFirst};
+    use auth::{Credentials, ScramClient};
 
     const DICE: Dice = Dice { salt: *b"salt", nonce: [7; NONCE_BYTES] };
 
@@ -266,9 +296,29 @@ mod tests {
     #[test]
     fn the_unknown_do_not_get_in_by_the_password_of_whom_they_are_judged_like() {
         let like = Some(Arc::new(Secret::parse(ScramSecret::derive("secret", &[9; 16], 2).to_string())));
-        let unknown = Known { like, ..known(None) };
-        let Ok(Step::Ask(login)) = Login::begin(Method::Plain, unknown, DICE, &mut Vec::new()) else { panic!("asked") };
-        assert!(matches!(login.answer(b"secret\0", &mut Vec::new()), Err((Fault::PasswordWrong, None))));
+        for secret in [None, Some("")] {
+            let unknown = Known { like: like.clone(), ..known(secret) };
+            let Ok(Step::Ask(login)) = Login::begin(Method::Plain, unknown, DICE, &mut Vec::new()) else {
+                panic!("asked")
+            };
+            let Ok(Step::Derive(unproved, derivation)) = login.answer(b"secret\0", &mut Vec::new()) else {
+                panic!("less work than for a known one")
+            };
+            assert_eq!(unproved.prove(&derivation.run()), Err(Fault::PasswordWrong));
+        }
+    }
+
+    #[test]
+    fn a_plain_password_is_hashed_elsewhere_and_then_held_against_a_scram_secret() {
+        let stored = ScramSecret::derive("secret", &[9; 16], 2).to_string();
+        let prove = |password: &[u8]| match ask(Method::Plain, Some(&stored)).0.answer(password, &mut Vec::new()) {
+            Ok(Step::Derive(unproved, derivation)) => unproved.prove(&derivation.run()),
+            other => panic!("to be hashed, not {other:?}"),
+        };
+        assert_eq!(prove(b"secret\0"), Ok(()));
+        assert_eq!(prove(b"Secret\0"), Err(Fault::PasswordWrong));
+        let empty = ask(Method::Plain, Some(&stored)).0.answer(b"\0", &mut Vec::new());
+        assert!(matches!(empty, Err((Fault::PasswordEmpty, None))));
     }
 
     #[test]
@@ -293,6 +343,14 @@ mod tests {
         assert!(matches!(login.answer(&body, &mut Vec::new()), Err((Fault::PasswordWrong, None))));
     }
 
+    /// What a client of ours answers to a question of ours.
+    fn answered(client: AwaitServerFirst, asked: &[u8]) -> Vec<u8> {
+        match client.answer(asked, 2).expect("a question of ours") {
+            Answer::Ready(_, answer) => answer,
+            Answer::Derive(client, derivation) => client.salted(derivation.run().into()).1,
+        }
+    }
+
     /// Plays a client that logs in by SCRAM with this password.
     fn scram(mut login: Login, password: &str) -> Result<Option<ScramKeys>, Fault> {
         let client = ScramClient::new(Credentials::Password(Password::new(password).expect("some")), &[3; 18]);
@@ -304,7 +362,7 @@ mod tests {
             Step::Ask(login) => login,
             step => panic!("{step:?} is too early"),
         };
-        let (_, last) = client.answer(&out[9..]).expect("a question of ours");
+        let last = answered(client, &out[9..]);
         match login.answer(&last, &mut Vec::new()).map_err(|(fault, _)| fault)? {
             Step::Passed(keys) => Ok(keys),
             step => panic!("{step:?} is too late"),
@@ -350,7 +408,7 @@ mod tests {
                 Step::Ask(login) => login,
                 step => panic!("{step:?} is too early"),
             };
-            let (_, last) = client.answer(&out[9..]).expect("a question of ours");
+            let last = answered(client, &out[9..]);
             login.answer(&last, &mut Vec::new()).map(|_| ()).map_err(|(_, why)| why)
         };
         assert_eq!(log_in("SCRAM-SHA-256-PLUS", |client| client.bound_to(b"hash"[..].into())), Ok(()));

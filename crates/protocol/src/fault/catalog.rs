@@ -137,6 +137,8 @@ faults! {
         "client connections exceeded (max_user_client_connections)";
     /// The descriptors that are left are kept for servers.
     DescriptorsFull = Operator, TOO_MANY_CONNECTIONS, "no more connections allowed (out of file descriptors)";
+    /// So many passwords wait to be hashed that this one has no place; who has fewer waiting takes the place of who has most.
+    HashingFull = Operator, TOO_MANY_CONNECTIONS, "too many logins wait for their passwords to be hashed";
     /// No server was free for `query_wait_timeout`.
     QueryWaitTimeout { secs: u64 } = Operator, PROTOCOL_VIOLATION, "query_wait_timeout";
     /// No server was free for `query_timeout`.

@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use auth::scram::client::{AwaitServerFinal, AwaitServerFirst};
+use auth::scram::client::{Answer, AwaitSalted, AwaitServerFinal, AwaitServerFirst};
 use auth::scram::{MECHANISM, MECHANISM_PLUS, NONCE_BYTES};
-use auth::{Credentials, SaltedPassword, ScramClient, ScramFault, ScramKeys, Secret, md5};
+use auth::{Credentials, Derivation, SaltedPassword, ScramClient, ScramFault, ScramKeys, Secret, md5};
 use wire::backend::{self, Authentication, TxStatus};
 use wire::notice::Notice;
 use wire::write;
@@ -27,6 +27,8 @@ pub struct Identity {
     pub keys: Option<ScramKeys>,
     /// A salted password of an earlier login, which spares this one its work.
     pub salted: Option<Arc<SaltedPassword>>,
+    /// How often a password is hashed because a server says so.
+    pub iterations_max: u32,
     /// The TLS channel that a login by SCRAM is bound to if the server offers it (`tls-server-end-point`).
     pub channel: Option<Box<[u8]>>,
     /// Parameters of the startup packet beside user and database.
@@ -47,6 +49,7 @@ pub struct ServerLogin {
 enum Stage {
     AwaitRequest,
     AwaitSaslContinue(AwaitServerFirst),
+    AwaitSalted(AwaitSalted),
     AwaitSaslFinal(AwaitServerFinal),
     /// It has been answered: `AuthenticationOk` or an error follows.
     AwaitVerdict,
@@ -71,6 +74,8 @@ pub enum Step {
     Wait,
     /// These bytes go to the server.
     Send(Vec<u8>),
+    /// This is to be done, which takes its time, and [`ServerLogin::salted`] to be told what has come of it.
+    Derive(Derivation),
     /// It is ready.
     Ready(Arrival),
 }
@@ -84,6 +89,13 @@ pub enum LoginFault {
     WrongSecret(&'static str),
     /// It asks for SCRAM, and what we hold is a SCRAM secret without the keys that only a client's own login reveals.
     KeysMissing,
+    /// It asks for a password hashed so often by SCRAM: not at all, or more often than is allowed.
+    IterationsRefused {
+        /// How often; `u64::MAX` for all that is beyond it.
+        iterations: u64,
+        /// The most that is allowed.
+        allowed: u32,
+    },
     /// It asks for something that is not spoken here, by its code.
     UnknownMethod(u32),
     /// It offers only mechanisms of SASL that are not spoken here, such as `OAUTHBEARER`: their names.
@@ -171,9 +183,19 @@ impl ServerLogin {
                 (Stage::AwaitSaslContinue(next), Step::Send(out))
             }
             (Stage::AwaitSaslContinue(scram), Authentication::SaslContinue(asked)) => {
-                let (next, answer) = scram.answer(asked).map_err(|_| nonsense)?;
-                write::sasl_response(&mut out, &answer);
-                (Stage::AwaitSaslFinal(next), Step::Send(out))
+                let answer = scram.answer(asked, self.identity.iterations_max).map_err(|why| match why {
+                    ScramFault::IterationsRefused { iterations, allowed } => {
+                        LoginFault::IterationsRefused { iterations, allowed }
+                    }
+                    _ => nonsense,
+                })?;
+                match answer {
+                    Answer::Ready(next, answer) => {
+                        write::sasl_response(&mut out, &answer);
+                        (Stage::AwaitSaslFinal(next), Step::Send(out))
+                    }
+                    Answer::Derive(next, derivation) => (Stage::AwaitSalted(next), Step::Derive(derivation)),
+                }
             }
             (Stage::AwaitSaslFinal(scram), Authentication::SaslFinal(last)) => {
                 self.arrival.salted = scram.check(last).map_err(|why| match why {
@@ -187,6 +209,29 @@ impl ServerLogin {
         };
         self.stage = next;
         Ok(step)
+    }
+
+    /// The password has been hashed: gives what goes to the server, if that is what was waited for.
+    pub fn salted(&mut self, salted: Arc<SaltedPassword>) -> Option<Vec<u8>> {
+        match std::mem::replace(&mut self.stage, Stage::AwaitVerdict) {
+            Stage::AwaitSalted(scram) => {
+                let (next, answer) = scram.salted(salted);
+                self.stage = Stage::AwaitSaslFinal(next);
+                let mut out = Vec::new();
+                write::sasl_response(&mut out, &answer);
+                Some(out)
+            }
+            stage => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
+    /// Whether it waits for its password to be hashed.
+    #[must_use]
+    pub fn is_awaiting_salted(&self) -> bool {
+        matches!(self.stage, Stage::AwaitSalted(_))
     }
 
     fn credentials(&self) -> Result<Credentials, LoginFault> {
@@ -211,6 +256,7 @@ impl std::fmt::Debug for Stage {
         f.write_str(match self {
             Self::AwaitRequest => "AwaitRequest",
             Self::AwaitSaslContinue(_) => "AwaitSaslContinue",
+            Self::AwaitSalted(_) => "AwaitSalted",
             Self::AwaitSaslFinal(_) => "AwaitSaslFinal",
             Self::AwaitVerdict => "AwaitVerdict",
             Self::AwaitReady => "AwaitReady",

@@ -1,6 +1,7 @@
 //! Logins as a server leads them.
 
 use super::*;
+use auth::scram::server::AwaitFinal;
 use auth::{Password, ScramSecret, ScramServer, ServerSecret};
 
 fn identity(secret: &str) -> Identity {
@@ -10,6 +11,7 @@ fn identity(secret: &str) -> Identity {
         secret: Arc::new(Secret::parse(secret)),
         keys: None,
         salted: None,
+        iterations_max: 4,
         channel: None,
         parameters: vec![("application_name".into(), "till".into())],
     }
@@ -62,12 +64,27 @@ fn a_password_is_sent_as_it_is_asked_for() {
     arrives(&mut login);
 }
 
-/// Plays a server that asks for SCRAM and stores this secret.
-fn scram(mut login: ServerLogin, stored: ScramSecret) -> Result<Arrival, LoginFault> {
+/// Plays a server that asks for SCRAM and stores this secret: how it goes on, and its question.
+fn asks(login: &mut ServerLogin, stored: ScramSecret) -> (AwaitFinal, Vec<u8>) {
     let initial = sent(login.hear(b'R', &request(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0")));
     let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored)), &[8; NONCE_BYTES]);
     let (server, asked) = server.first(&initial[5 + MECHANISM.len() + 1 + 4..]).expect("our own message");
-    let answer = sent(login.hear(b'R', &request(11, &asked)));
+    (server, request(11, &asked))
+}
+
+/// What is sent in the end, once a password has been hashed.
+fn hashed(login: &mut ServerLogin, step: Result<Step, LoginFault>) -> Vec<u8> {
+    match step {
+        Ok(Step::Derive(derivation)) => login.salted(derivation.run().into()).expect("it was waited for"),
+        other => panic!("a password to be hashed, not {other:?}"),
+    }
+}
+
+/// Plays such a server to the end.
+fn scram(mut login: ServerLogin, stored: ScramSecret, is_hashed: bool) -> Result<Arrival, LoginFault> {
+    let (server, asked) = asks(&mut login, stored);
+    let step = login.hear(b'R', &asked);
+    let answer = if is_hashed { hashed(&mut login, step) } else { sent(step) };
     let Ok((last, _)) = server.last(&answer[5..]) else {
         return Err(login.hear(b'E', b"VFATAL\0C28P01\0Mno\0\0").expect_err("refused"));
     };
@@ -78,11 +95,38 @@ fn scram(mut login: ServerLogin, stored: ScramSecret) -> Result<Arrival, LoginFa
 #[test]
 fn scram_by_password_spares_the_next_login_its_work() {
     let stored = ScramSecret::derive("secret", &[9; 16], 2);
-    let arrival = scram(begin(identity("secret")), stored.clone()).expect("let in");
+    let arrival = scram(begin(identity("secret")), stored.clone(), true).expect("let in");
     let mut again = identity("secret");
     again.salted = arrival.salted;
     assert!(again.salted.is_some());
-    assert!(scram(begin(again), stored).is_ok());
+    assert!(scram(begin(again), stored, false).is_ok());
+}
+
+#[test]
+fn a_server_is_answered_once_the_password_is_hashed_and_not_before() {
+    let mut login = begin(identity("secret"));
+    assert!(!login.is_awaiting_salted());
+    let (_, asked) = asks(&mut login, ScramSecret::derive("secret", &[9; 16], 2));
+    let step = login.hear(b'R', &asked);
+    assert!(login.is_awaiting_salted() && format!("{login:?}").contains("AwaitSalted"));
+    let Ok(Step::Derive(derivation)) = &step else { panic!("to be hashed, not {step:?}") };
+    let salted = Arc::new(derivation.clone().run());
+    assert!(matches!(login.hear(b'N', b"\0"), Ok(Step::Wait)));
+    hashed(&mut login, step);
+    assert!(!login.is_awaiting_salted() && login.salted(salted).is_none());
+    // Nor does a server come further meanwhile.
+    let mut login = begin(identity("secret"));
+    let (_, asked) = asks(&mut login, ScramSecret::derive("secret", &[9; 16], 2));
+    assert!(matches!(login.hear(b'R', &asked), Ok(Step::Derive(_))));
+    assert_eq!(login.hear(b'R', &request(0, b"")).expect_err("unproven"), LoginFault::Nonsense(b'R'));
+}
+
+#[test]
+fn a_server_that_asks_for_more_iterations_than_are_allowed_is_refused() {
+    let mut login = begin(identity("secret"));
+    let (_, asked) = asks(&mut login, ScramSecret::derive("secret", &[9; 16], 5));
+    let refused = LoginFault::IterationsRefused { iterations: 5, allowed: 4 };
+    assert_eq!(login.hear(b'R', &asked).expect_err("too many"), refused);
 }
 
 #[test]
@@ -93,11 +137,15 @@ fn scram_by_the_keys_of_the_client() {
     let (client, first) = client.first();
     let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored.clone())), &[4; 18]);
     let (server, asked) = server.first(&first).expect("well made");
-    let (_, answer) = client.answer(&asked).expect("well made");
+    let (client, derivation) = match client.answer(&asked, 2).expect("well made") {
+        Answer::Derive(client, derivation) => (client, derivation),
+        other => panic!("a password to be hashed, not {other:?}"),
+    };
+    let (_, answer) = client.salted(derivation.run().into());
     let keys = server.last(&answer).expect("right").1;
     let mut identity = identity(&stored.to_string());
     identity.keys = keys;
-    assert!(scram(begin(identity), stored).is_ok());
+    assert!(scram(begin(identity), stored, false).is_ok());
 }
 
 #[test]
@@ -142,19 +190,15 @@ fn a_server_cannot_skip_its_own_proof() {
 #[test]
 fn a_server_that_proves_the_wrong_thing_is_not_believed() {
     let stored = ScramSecret::derive("secret", &[9; 16], 2);
-    let asked = |login: &mut ServerLogin| {
-        let initial = sent(login.hear(b'R', &request(10, b"SCRAM-SHA-256\0\0")));
-        let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored.clone())), &[8; NONCE_BYTES]);
-        let (_, asked) = server.first(&initial[5 + MECHANISM.len() + 1 + 4..]).expect("our own message");
-        sent(login.hear(b'R', &request(11, &asked)));
-    };
     for (words, text) in [
         (&b"v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="[..], "invalid server signature"),
         (b"v=AAAA", "failed to verify server signature"),
         (b"e=unknown-user", "failed to verify server signature"),
     ] {
         let mut login = begin(identity("secret"));
-        asked(&mut login);
+        let (_, asked) = asks(&mut login, stored.clone());
+        let step = login.hear(b'R', &asked);
+        hashed(&mut login, step);
         assert_eq!(login.hear(b'R', &request(12, words)).expect_err("a lie"), LoginFault::WrongSecret(text));
     }
 }

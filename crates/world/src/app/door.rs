@@ -74,6 +74,7 @@ impl App {
             secret: self.secret.clone(),
             keys: None,
             salted: None,
+            iterations_max: u32::MAX,
             channel: is_veiled.then(|| CHANNEL.into()),
             parameters,
         };
@@ -198,8 +199,12 @@ impl App {
     /// Something has come while it is logging in.
     pub(super) fn hear_at_the_door(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
         let Stage::Login(login) = &mut self.stage else { return };
-        match login.hear(kind, body) {
-            Ok(Step::Wait) => {}
+        let step = match login.hear(kind, body) {
+            Ok(Step::Derive(derivation)) => Ok(Step::Send(login.salted(derivation.run().into()).unwrap_or_default())),
+            step => step,
+        };
+        match step {
+            Ok(Step::Wait | Step::Derive(_)) => {}
             Ok(Step::Send(mut out)) => {
                 // The last word of a proof, with which the first request may go along.
                 let is_last = !body.starts_with(&[0, 0, 0, SASL]);

@@ -1,8 +1,9 @@
-//! What a session says at the door, before there is a login or instead of it: TLS, refusals, nonsense.
+//! What a session says at the door, before a login, in it or instead of it: TLS, questions, refusals, nonsense.
 //!
 //! Always true: in a handshake it says nothing else until that is done; after a refusal it says nothing more.
 //! Not here: the words of the handshake (`veil`), who speaks TLS and who is refused (`postgres`).
 
+use protocol::client::login::Step;
 use wire::write;
 
 use super::{Life, Session, Wish};
@@ -28,6 +29,24 @@ impl Session {
             self.input.clear();
         }
         Some(!self.is_shaking)
+    }
+
+    /// Goes on with a login whose last answer has led to this.
+    pub(crate) fn login_goes_on(&mut self, step: Option<Step>) -> Wish {
+        match step {
+            Some(Step::Ask(login)) => {
+                self.life = Life::Login(Box::new(login));
+                self.is_flushed = true;
+                Wish::Nothing
+            }
+            Some(Step::Passed(_)) => self.welcome(),
+            Some(Step::Derive(unproved, derivation)) => match unproved.prove(&derivation.run()) {
+                Ok(()) => self.welcome(),
+                Err(_) => self.login_goes_on(None),
+            },
+            // Nobody else judges passwords here.
+            Some(Step::Judge(_)) | None => self.refuse("28P01", "password authentication failed"),
+        }
     }
 
     /// Refuses whoever wants in.

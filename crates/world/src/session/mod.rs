@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use auth::{ScramSecret, Secret, ServerSecret};
 use base::Time;
-use protocol::client::login::{Dice as LoginDice, Known, Login, Method, Step};
+use protocol::client::login::{Dice as LoginDice, Known, Login, Method};
 use wire::backend::TxStatus;
 use wire::startup::Startup;
 use wire::{backend, frontend, write};
@@ -276,20 +276,7 @@ impl Session {
         self.login_goes_on(step.ok())
     }
 
-    fn login_goes_on(&mut self, step: Option<Step>) -> Wish {
-        match step {
-            Some(Step::Ask(login)) => {
-                self.life = Life::Login(Box::new(login));
-                self.is_flushed = true;
-                Wish::Nothing
-            }
-            Some(Step::Passed(_)) => self.welcome(),
-            // Nobody else judges passwords here.
-            Some(Step::Judge(_)) | None => self.refuse("28P01", "password authentication failed"),
-        }
-    }
-
-    fn welcome(&mut self) -> Wish {
+    pub(crate) fn welcome(&mut self) -> Wish {
         let out = &mut self.out;
         write::authentication(out, 0, &[]);
         for (name, value) in [

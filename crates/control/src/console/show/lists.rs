@@ -22,7 +22,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         let sum: u64 = view.snapshots.iter().map(|snapshot| part(&snapshot.verified)).sum();
         usize::try_from(sum).unwrap_or(usize::MAX)
     };
-    let lists: [(&str, usize); 18] = [
+    let lists: [(&str, usize); 20] = [
         // The console is one more.
         ("databases", databases::all(view).len() + 1),
         ("users", users::all(view).len()),
@@ -45,6 +45,9 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         // Ours: how often servers were asked what was known of their sessions (`session_verify`), and told something else.
         ("sessions_verified", verified(|verified| verified.sessions)),
         ("sessions_mistaken", verified(|verified| verified.mistaken)),
+        // Ours: passwords that are being hashed for SCRAM, and those that wait for that.
+        ("passwords_hashing", view.hashings.under_way()),
+        ("passwords_waiting", view.hashings.waiting()),
     ];
     lists.into_iter().map(|(name, items)| vec![text(name), number(items)]).collect()
 }
@@ -108,6 +111,8 @@ mod tests {
                 "log_lines_lost|0",
                 "sessions_verified|7",
                 "sessions_mistaken|1",
+                "passwords_hashing|0",
+                "passwords_waiting|0",
             ]
         );
     }

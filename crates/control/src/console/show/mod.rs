@@ -27,6 +27,7 @@ use pool::Mode;
 use worker::letters::{Parts, Snapshot, Standing};
 
 use super::table::{Cell, Column, Table, text};
+use crate::hashings::Hashings;
 use crate::history::History;
 use crate::sweeper::Sweeper;
 use crate::zones::Zones;
@@ -63,6 +64,8 @@ pub(crate) struct View<'v> {
     pub(crate) zones: &'v Zones,
     /// Locks that nobody is known to hold.
     pub(crate) sweeper: &'v Sweeper,
+    /// Passwords that are hashed.
+    pub(crate) hashings: &'v Hashings,
     /// Lines that a log has not taken.
     pub(crate) log_lines_lost: u64,
     /// The time.
@@ -280,6 +283,7 @@ pub(crate) mod tests {
             history: &history,
             zones: &zones,
             sweeper: &Sweeper::default(),
+            hashings: &Hashings::default(),
             log_lines_lost: 0,
             now,
         };

@@ -1,0 +1,300 @@
+//! Passwords that are to be hashed: whose turn it is.
+//!
+//! Always true: a few are hashed at a time, by threads that step back behind the workers. Servers and clients take turns, and
+//! among each the addresses that they come from do: who comes from elsewhere waits for one hash of every other address, and not
+//! for all of them. So many wait and no more; the place of one more is taken from the address that has most waiting.
+//! Not here: what is hashed and why (`worker::hashing`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use auth::Derivation;
+use base::WorkerId;
+use worker::letters::{HashAsker, HashQuestion, Hashed, Origin, ToWorker};
+
+use crate::control::Control;
+
+/// The passwords that wait to be hashed, and those that are.
+#[derive(Debug, Default)]
+pub(crate) struct Hashings {
+    clients: Lane,
+    /// They have places of their own: whoever may log in here chooses how many clients there are, and the operator how many
+    /// servers.
+    servers: Lane,
+    /// Whether it was a client's last, so that it is a server's turn.
+    was_client: bool,
+    under_way: Vec<(WorkerId, HashAsker)>,
+}
+
+/// Those of one kind: the address whose turn it is comes first.
+#[derive(Debug, Default)]
+struct Lane {
+    origins: VecDeque<(Origin, VecDeque<HashQuestion>)>,
+}
+
+impl Hashings {
+    /// A password is to be hashed. Gives one back that has no place: this one, or one of an address that has more waiting.
+    pub(crate) fn ask(&mut self, question: HashQuestion) -> Option<HashQuestion> {
+        let lane = if question.origin.is_of_servers() { &mut self.servers } else { &mut self.clients };
+        lane.ask(question)
+    }
+
+    /// Whoever needed it is gone. What has begun is done to its end: that is bounded by `scram_iterations_max`.
+    pub(crate) fn forget(&mut self, from: WorkerId, asker: HashAsker) {
+        let lane = match asker {
+            HashAsker::Client(_) => &mut self.clients,
+            HashAsker::Server(_) => &mut self.servers,
+        };
+        lane.forget(from, asker);
+    }
+
+    /// The next one, if one more may be hashed.
+    pub(crate) fn start(&mut self) -> Option<HashQuestion> {
+        if self.under_way.len() >= AT_ONCE_MAX {
+            return None;
+        }
+        let next = match self.was_client {
+            true => self.servers.next().or_else(|| self.clients.next()),
+            false => self.clients.next().or_else(|| self.servers.next()),
+        };
+        let next = next?;
+        self.was_client = !next.origin.is_of_servers();
+        self.under_way.push((next.from, next.asker));
+        Some(next)
+    }
+
+    /// One has been hashed.
+    pub(crate) fn done(&mut self, from: WorkerId, asker: HashAsker) {
+        if let Some(place) = self.under_way.iter().position(|one| *one == (from, asker)) {
+            self.under_way.swap_remove(place);
+        }
+    }
+
+    /// How many are being hashed.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// How many wait for that.
+    pub(crate) fn waiting(&self) -> usize {
+        self.clients.waiting() + self.servers.waiting()
+    }
+}
+
+impl Lane {
+    fn ask(&mut self, question: HashQuestion) -> Option<HashQuestion> {
+        let waiting = self.waiting();
+        let own = self.origins.iter().position(|(origin, _)| *origin == question.origin);
+        let mut refused = None;
+        if waiting >= WAITING_MAX {
+            let own = own.map_or(0, |own| self.origins[own].1.len());
+            let most = self.origins.iter_mut().map(|(_, waiting)| waiting).max_by_key(|waiting| waiting.len());
+            match most.filter(|most| most.len() > own + 1) {
+                // The youngest: who has waited for long is nearly there.
+                Some(most) => refused = most.pop_back(),
+                None => return Some(question),
+            }
+        }
+        match own {
+            Some(own) => self.origins[own].1.push_back(question),
+            None => self.origins.push_back((question.origin.clone(), VecDeque::from([question]))),
+        }
+        refused
+    }
+
+    fn waiting(&self) -> usize {
+        self.origins.iter().map(|(_, waiting)| waiting.len()).sum()
+    }
+
+    fn next(&mut self) -> Option<HashQuestion> {
+        let (origin, mut waiting) = self.origins.pop_front()?;
+        let next = waiting.pop_front();
+        if !waiting.is_empty() {
+            self.origins.push_back((origin, waiting));
+        }
+        next
+    }
+
+    fn forget(&mut self, from: WorkerId, asker: HashAsker) {
+        for (_, waiting) in &mut self.origins {
+            waiting.retain(|question| (question.from, question.asker) != (from, asker));
+        }
+        self.origins.retain(|(_, waiting)| !waiting.is_empty());
+    }
+}
+
+impl<S> Control<S> {
+    /// A worker has a password hashed.
+    pub(crate) fn hash(&mut self, question: HashQuestion) {
+        if let Some(HashQuestion { from, asker, .. }) = self.hashings.ask(question) {
+            let why = format!("too many passwords wait to be hashed: {WAITING_MAX}");
+            self.post(from, ToWorker::Hashed { asker, hashed: Err(why.into()) });
+        }
+    }
+
+    /// A password has been hashed, or cannot be.
+    pub(crate) fn hashed(&mut self, from: WorkerId, asker: HashAsker, hashed: Hashed) {
+        self.hashings.done(from, asker);
+        self.post(from, ToWorker::Hashed { asker, hashed });
+    }
+
+    /// The next password to be hashed; [`Event::Hashed`](crate::control::Event::Hashed) must follow.
+    pub(crate) fn next_hashing(&mut self) -> Option<HashQuestion> {
+        self.hashings.start()
+    }
+}
+
+/// Hashes a password on a thread of its own, which then tells what has come of it.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn put(derivation: Derivation, tell: impl FnOnce(Hashed) + Send + 'static) -> Result<(), Arc<str>> {
+    let work = || {
+        reactor::step_back();
+        tell(Ok(Arc::new(derivation.run())));
+    };
+    // To begin one costs a hundredth of the least that is hashed.
+    let begun = std::thread::Builder::new().name("hashing".to_owned()).spawn(work);
+    begun.map(drop).map_err(|error| format!("cannot start a thread that hashes passwords: {error}").into())
+}
+
+/// Passwords that are hashed at a time. More would take processors from the workers and from PostgreSQL.
+const AT_ONCE_MAX: usize = 2;
+/// Passwords of clients that wait to be hashed, and passwords for servers: at 4096 iterations the last of them waits for less than
+/// a second.
+const WAITING_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use auth::Password;
+    use base::Key;
+
+    /// The client of this number, from the address of that one.
+    fn client(number: u32, address: u8) -> HashQuestion {
+        HashQuestion {
+            from: WorkerId(0),
+            asker: HashAsker::Client(Key { index: number, generation: 1 }),
+            origin: Origin::Clients([10, 0, 0, address].into()),
+            derivation: Derivation {
+                password: Password::new("secret").expect("some"),
+                salt: [7; 16].into(),
+                iterations: 4096,
+            },
+        }
+    }
+
+    fn server(number: u32) -> HashQuestion {
+        let asker = HashAsker::Server(Key { index: number, generation: 1 });
+        HashQuestion { asker, origin: Origin::LocalServers, ..client(number, 0) }
+    }
+
+    fn number(question: &HashQuestion) -> u32 {
+        match question.asker {
+            HashAsker::Client(key) | HashAsker::Server(key) => key.index,
+        }
+    }
+
+    /// Asks for clients of one address, by their numbers.
+    fn ask(hashings: &mut Hashings, numbers: std::ops::Range<u32>, address: u8) {
+        for number in numbers {
+            assert_eq!(hashings.ask(client(number, address)), None);
+        }
+    }
+
+    /// The next ones, each of which is done at once.
+    fn next(hashings: &mut Hashings, count: usize) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        while let Some(question) = hashings.start().filter(|_| numbers.len() < count) {
+            hashings.done(question.from, question.asker);
+            numbers.push(number(&question));
+        }
+        numbers
+    }
+
+    #[test]
+    fn a_few_are_hashed_at_a_time() {
+        let mut hashings = Hashings::default();
+        ask(&mut hashings, 0..AT_ONCE_MAX as u32 + 1, 1);
+        let begun: Vec<_> = std::iter::from_fn(|| hashings.start()).collect();
+        assert_eq!(begun.iter().map(number).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!((hashings.under_way(), hashings.waiting()), (2, 1));
+        hashings.done(begun[1].from, begun[1].asker);
+        assert_eq!(hashings.start().as_ref().map(number), Some(2));
+        assert_eq!(hashings.start(), None);
+    }
+
+    #[test]
+    fn addresses_take_turns_however_many_come_from_one() {
+        let mut hashings = Hashings::default();
+        ask(&mut hashings, 0..500, 1);
+        ask(&mut hashings, 600..602, 2);
+        ask(&mut hashings, 700..701, 3);
+        assert_eq!(next(&mut hashings, 7), [0, 600, 700, 1, 601, 2, 3]);
+    }
+
+    #[test]
+    fn servers_and_clients_take_turns() {
+        let mut hashings = Hashings::default();
+        ask(&mut hashings, 0..3, 1);
+        ask(&mut hashings, 10..11, 2);
+        for number in 100..103 {
+            assert_eq!(hashings.ask(server(number)), None);
+        }
+        assert_eq!(next(&mut hashings, 100), [0, 100, 10, 101, 1, 102, 2]);
+    }
+
+    #[test]
+    fn an_address_may_have_all_places_and_gives_them_to_others_who_come() {
+        let mut hashings = Hashings::default();
+        ask(&mut hashings, 0..WAITING_MAX as u32, 1);
+        assert_eq!(hashings.ask(client(2000, 1)).as_ref().map(number), Some(2000));
+        let refused: Vec<_> =
+            (3000..3003).filter_map(|one| hashings.ask(client(one, 2))).map(|one| number(&one)).collect();
+        assert_eq!(refused, [1023, 1022, 1021]);
+        // Servers have places of their own.
+        assert_eq!(hashings.ask(server(9)), None);
+        assert_eq!(next(&mut hashings, 4), [0, 9, 3000, 1]);
+    }
+
+    #[test]
+    fn two_addresses_that_want_everything_have_half_of_it_each() {
+        let mut hashings = Hashings::default();
+        ask(&mut hashings, 0..WAITING_MAX as u32, 1);
+        let refused = |hashings: &mut Hashings, address| {
+            let questions = (0..WAITING_MAX as u32).map(|number| client(10_000 + number, address));
+            questions.filter_map(|one| hashings.ask(one)).filter(|one| one.origin == client(0, address).origin).count()
+        };
+        assert_eq!(refused(&mut hashings, 2), WAITING_MAX / 2);
+        assert_eq!(refused(&mut hashings, 1), WAITING_MAX);
+        // A third one has its share.
+        assert_eq!(refused(&mut hashings, 3), WAITING_MAX - WAITING_MAX / 3);
+    }
+
+    #[test]
+    fn who_has_gone_has_no_place() {
+        let mut hashings = Hashings::default();
+        ask(&mut hashings, 0..WAITING_MAX as u32, 1);
+        hashings.forget(WorkerId(0), client(0, 1).asker);
+        hashings.forget(WorkerId(1), client(1, 1).asker);
+        assert_eq!(hashings.ask(client(5000, 1)), None);
+        assert_eq!(hashings.ask(client(5001, 1)).as_ref().map(number), Some(5001));
+        assert_eq!(next(&mut hashings, 2), [1, 2]);
+        let mut hashings = Hashings::default();
+        assert_eq!(hashings.ask(server(1)), None);
+        hashings.forget(WorkerId(0), server(1).asker);
+        assert!(hashings.servers.origins.is_empty() && hashings.start().is_none());
+    }
+
+    #[test]
+    fn what_is_hashed_for_somebody_who_has_gone_keeps_its_place_until_it_is_done() {
+        let mut hashings = Hashings::default();
+        ask(&mut hashings, 0..3, 1);
+        let begun: Vec<_> = std::iter::from_fn(|| hashings.start()).collect();
+        hashings.forget(WorkerId(0), begun[0].asker);
+        assert_eq!(hashings.start(), None);
+        hashings.done(begun[0].from, begun[0].asker);
+        assert_eq!(hashings.start().as_ref().map(number), Some(2));
+    }
+}

@@ -5,7 +5,7 @@
 
 use super::scene::Scene;
 use super::told::Told;
-use super::{deep, directories, doors, lists, messages, owners, wide};
+use super::{deep, directories, doors, hashes, lists, messages, owners, wide};
 
 /// One attack.
 #[derive(Clone, Copy)]
@@ -172,5 +172,10 @@ pub(crate) fn attacks() -> Vec<Attack> {
         directories::entries_without_end,
         directories::references_without_end,
         directories::answers_to_nothing,
+        hashes::a_server_of_many_iterations,
+        hashes::a_server_of_too_many_iterations,
+        hashes::passwords_in_clear_text,
+        hashes::more_passwords_in_clear_text_than_are_hashed,
+        hashes::passwords_of_the_file,
     ]
 }

@@ -18,6 +18,7 @@ mod told;
 mod deep;
 mod directories;
 mod doors;
+mod hashes;
 mod lists;
 mod messages;
 mod owners;

@@ -53,6 +53,16 @@ impl<'a> Scene<'a> {
         self.line = format!("{} {words}", self.line);
     }
 
+    /// The stranger's database is at this port, and nowhere else.
+    pub(crate) fn lead_to(&mut self, port: u16, words: &str) {
+        self.line = format!("{} = host=127.0.0.1 port={port} {words}", self.database);
+    }
+
+    /// A line of the file of users.
+    pub(crate) fn secret(&mut self, user: &str, secret: &str) {
+        self.ini = std::mem::take(&mut self.ini).secret(user, secret);
+    }
+
     /// Where the pooler listens, which starts when this is first asked.
     pub(crate) fn address(&mut self) -> SocketAddr {
         self.begin().pooler.address()

@@ -15,6 +15,7 @@ mod differential;
 mod drivers;
 mod files;
 mod habits;
+mod hashing;
 mod holes;
 mod hostile_quick;
 mod house;
@@ -210,6 +211,9 @@ fn list() -> Vec<Entry> {
         traffic::copy_in_the_extended_protocol_may_bring_its_sync_early,
         traffic::ten_thousand_queries_in_one_write_are_answered_in_order,
         traffic::python_works_through_it,
+        hashing::a_server_that_asks_for_too_many_iterations_is_refused_by_their_number,
+        hashing::a_stored_secret_of_too_many_iterations_is_not_tried_in_clear_text,
+        hashing::who_leaves_gives_the_place_up_to_others_of_the_same_user,
         logins::any_lets_everybody_in_as_the_forced_user,
         logins::trust_wants_a_known_user,
         logins::plain_takes_each_kind_of_secret,

@@ -469,6 +469,11 @@ pub(crate) fn who_listens_to_what_all_listen_to_needs_no_server(house: &House) {
     let mut first = pooler.client("u", "listen_joined");
     first.run("listen news; listen \"Other\"");
     await_moved(house, &pooler, "listen_joined");
+    // A server that is given to that session listens already, and is told to all the same: until then nobody joins.
+    wait_until("both channels are listened to for all", Duration::from_secs(20), || {
+        let channels = pooler.console("show channels");
+        channels.rows.len() == 2 && (0..2).all(|row| channels.named(row)["state"] == "shared")
+    });
     let mut direct = house.postgres.client("listen_joined");
     let mut busy = pooler.client("u", "listen_joined");
     busy.run("begin");

@@ -205,10 +205,13 @@ impl<I: Io> Worker<I> {
         let Some(cancel) = self.cancels.get_mut(key).filter(|cancel| !cancel.is_sent) else { return };
         let Some((demand, host)) = cancel.secret.take() else { return };
         let conn = cancel.conn;
-        let done = match self.tls_answer(bytes) {
-            Answer::Yes => self.secure_server(conn, Owner::Cancel(key), demand, host),
+        let answer = match self.tls_answer(bytes) {
             // The server itself has spoken TLS: somebody in between wants to read the request.
-            Answer::No => Err("server refused SSL".to_owned()),
+            Answer::No => Answer::Refused,
+            answer => answer,
+        };
+        let done = match answer {
+            Answer::Yes => self.secure_server(conn, Owner::Cancel(key), demand, host),
             answer => Err(answer.fault().unwrap_or_default().to_owned()),
         };
         if let Err(why) = done {

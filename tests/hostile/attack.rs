@@ -154,6 +154,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         doors::cancel_requests,
         doors::messages_before_the_login,
         doors::logins_and_departures,
+        doors::logins_and_a_log_that_stands_still,
         doors::bad_options,
         owners::rows_without_end,
         owners::the_same_row_without_end,

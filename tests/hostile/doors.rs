@@ -3,6 +3,8 @@
 //! Always true: what is opened is held until the attack ends.
 //! Not here: what is done once one is logged in (`messages`, `lists`).
 
+use std::fs::File;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tests::message::{CANCEL_CODE, SSL_CODE, cancel_request, frame, packet, startup};
@@ -74,6 +76,18 @@ pub(super) fn messages_before_the_login(scene: &mut Scene<'_>) -> Told {
 
 pub(super) fn logins_and_departures(scene: &mut Scene<'_>) -> Told {
     scene.logins(3_000, |_, database| vec![("user", STRANGER.to_owned()), ("database", database.to_owned())])
+}
+
+/// The log file is a pipe that nobody reads, as standard error may be: each login wants a line of it.
+pub(super) fn logins_and_a_log_that_stands_still(scene: &mut Scene<'_>) -> Told {
+    let path = scene.place.directory().join("log");
+    let made = Command::new("mkfifo").args(["-m", "666"]).arg(&path).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of every system");
+    // Held open for reading, or the pooler would wait for somebody who reads before it came up.
+    let _held = File::options().read(true).write(true).open(&path).expect("a pipe");
+    scene.set(&format!("logfile = {}", path.display()));
+    scene.set("log_connections = 1");
+    logins_and_departures(scene)
 }
 
 pub(super) fn bad_options(scene: &mut Scene<'_>) -> Told {

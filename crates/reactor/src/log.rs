@@ -1,20 +1,25 @@
 //! Log lines, in PgBouncer's shape: `2026-01-31 12:00:00.123 UTC [4711] LOG message`.
 //!
 //! Always true: a batch of lines is written with one call per file, and one per line to a log of the system, before the call
-//! returns; a log that cannot be written stops nobody: its lines are counted, and it is told how many it has missed when it can be
-//! written again.
-//! Not here: what is worth a line; how the system's logs are spoken to (`syslog`).
+//! returns, where the log keeps up; a log that does not, or cannot be written, stops nobody: its lines are counted, and it is told
+//! how many it has missed when it can be written again.
+//! Not here: what is worth a line; who writes to standard error and to the file (`writer`); how the system's logs are spoken to
+//! (`syslog`).
+
+mod writer;
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Wall;
 use jiff::tz::TimeZone;
 
 use crate::syslog::SystemLog;
+
+use writer::Writer;
 
 /// How much a line matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -84,67 +89,14 @@ impl Lines {
 #[derive(Debug)]
 pub struct LogTarget {
     to_stderr: bool,
-    stderr: Output,
-    file: Option<File>,
-    file_output: Output,
+    stderr: Arc<Writer>,
+    file: Option<Writer>,
     systems: Vec<System>,
     pid: u32,
     zone: TimeZone,
     quietest: Level,
+    /// Lines that a log of the system has not taken.
     lost: Arc<AtomicU64>,
-}
-
-/// What standard error or the file has not taken since it took something last. Its clones count together.
-#[derive(Clone, Debug, Default)]
-struct Output {
-    missing: Arc<AtomicU64>,
-    /// It has taken the beginning of a line.
-    is_torn: Arc<AtomicBool>,
-}
-
-impl Output {
-    /// Writes lines, and ahead of them how many were lost before. Whether it took them.
-    fn put(&self, mut to: impl io::Write, name: &str, begin: impl Fn(&mut String), lines: &str, count: u64) -> bool {
-        let missing = self.missing.load(Ordering::Relaxed);
-        let mut text = String::new();
-        if missing > 0 {
-            if self.is_torn.load(Ordering::Relaxed) {
-                text.push('\n');
-            }
-            begin(&mut text);
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name} takes lines again, {missing} were lost");
-            text.push_str(lines);
-        }
-        let bytes = if missing > 0 { text.as_bytes() } else { lines.as_bytes() };
-        let written = write_most(&mut to, bytes);
-        if written == bytes.len() {
-            if missing > 0 {
-                self.missing.store(0, Ordering::Relaxed);
-                self.is_torn.store(false, Ordering::Relaxed);
-            }
-            return true;
-        }
-        self.missing.fetch_add(count, Ordering::Relaxed);
-        if written > 0 {
-            self.is_torn.store(bytes[written - 1] != b'\n', Ordering::Relaxed);
-        }
-        false
-    }
-}
-
-/// Writes until that fails; how many bytes were taken.
-fn write_most(to: &mut impl io::Write, bytes: &[u8]) -> usize {
-    let mut written = 0;
-    while written < bytes.len() {
-        match to.write(&bytes[written..]) {
-            Ok(0) => break,
-            Ok(count) => written += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
-    written
 }
 
 /// A log of the system, and how many lines it has not taken since the last one that it took.
@@ -162,9 +114,8 @@ impl LogTarget {
     pub fn new(to_stderr: bool, file: Option<File>) -> Self {
         Self {
             to_stderr,
-            stderr: Output::default(),
-            file,
-            file_output: Output::default(),
+            stderr: Arc::new(Writer::to_stderr()),
+            file: file.map(Writer::to_file),
             systems: Vec::new(),
             pid: std::process::id(),
             zone: TimeZone::system(),
@@ -199,7 +150,12 @@ impl LogTarget {
     #[must_use]
     pub fn in_place_of(mut self, old: &Self) -> Self {
         self.lost = Arc::clone(&old.lost);
-        (self.stderr, self.file_output) = (old.stderr.clone(), old.file_output.clone());
+        self.stderr = Arc::clone(&old.stderr);
+        match (&mut self.file, &old.file) {
+            (Some(file), Some(old)) => file.in_place_of(old),
+            (None, Some(old)) => _ = self.lost.fetch_add(old.lost(), Ordering::Relaxed),
+            (_, None) => {}
+        }
         for system in &mut self.systems {
             if let Some(old) = old.systems.iter().find(|old| old.log.is_same_place(&system.log)) {
                 system.missing = Arc::clone(&old.missing);
@@ -227,15 +183,15 @@ impl LogTarget {
             return;
         }
         let count = lines.ends.len() as u64;
-        let begin = |text: &mut String| _ = begin_line(text, &stamp, Level::Warning);
-        if let Some(file) = &self.file
-            && !self.file_output.put(file, "the log file", begin, &out, count)
-        {
-            self.lost.fetch_add(count, Ordering::Relaxed);
-        }
-        if to_stderr && !self.stderr.put(io::stderr(), "standard error", begin, &out, count) {
-            self.lost.fetch_add(count, Ordering::Relaxed);
-        }
+        let outputs = [self.file.as_ref(), to_stderr.then_some(&*self.stderr)];
+        let receipts = outputs.map(|output| output.map(|output| (output, output.put(&out, count, &stamp))));
+        receipts.into_iter().flatten().for_each(|(output, receipt)| output.wait(receipt));
+    }
+
+    /// Waits until what was written is where it should be, for a process that ends: a second at most, if a log stands still.
+    pub fn finish(&self) {
+        self.file.iter().for_each(Writer::finish);
+        self.stderr.finish();
     }
 
     /// Tells a log of the system the message that stands at `message` of `out`. The first of several that it does not take,
@@ -287,7 +243,7 @@ impl LogTarget {
     /// Lines that could not be written, such as on a full disk.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.lost.load(Ordering::Relaxed) + self.stderr.lost() + self.file.as_ref().map_or(0, Writer::lost)
     }
 }
 
@@ -388,45 +344,5 @@ mod tests {
         let target = LogTarget::new(false, Some(full));
         target.write_one(Wall(0), Level::Log, format_args!("lost"));
         assert_eq!(target.lost(), 1);
-    }
-
-    /// Takes so many bytes, and then no more until it is given room.
-    struct Disk {
-        taken: Vec<u8>,
-        room: usize,
-    }
-
-    impl io::Write for Disk {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let count = bytes.len().min(self.room);
-            if count == 0 {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            self.taken.extend_from_slice(&bytes[..count]);
-            self.room -= count;
-            Ok(count)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_log_that_can_be_written_again_is_told_what_it_has_missed() {
-        let (output, mut disk) = (Output::default(), Disk { taken: Vec::new(), room: 8 });
-        let mut put = |room: usize, lines: &str, count| {
-            disk.room += room;
-            let taken = output.put(&mut disk, "the log file", |text| text.push_str("now "), lines, count);
-            (taken, String::from_utf8(std::mem::take(&mut disk.taken)).expect("text"))
-        };
-        assert_eq!(put(0, "one\n", 1), (true, "one\n".to_owned()));
-        assert_eq!(put(0, "torn by this\n", 1), (false, "torn".to_owned()));
-        assert_eq!(put(0, "two\nthree\n", 2), (false, String::new()));
-        assert_eq!(
-            put(99, "four\n", 1),
-            (true, "\nnow the log file takes lines again, 3 were lost\nfour\n".to_owned())
-        );
-        assert_eq!(put(0, "five\n", 1), (true, "five\n".to_owned()));
     }
 }

@@ -31,14 +31,16 @@ use crate::threads::{self, Start};
 pub(crate) fn serve(call: &Serve) -> ExitCode {
     let speaker = last_words::first_speaker(call.overrides.quiet);
     last_words::hear_panics(&speaker);
-    match come_up(call, &speaker) {
+    let code = match come_up(call, &speaker) {
         Ok(Ending::Well | Ending::HandedOver) => ExitCode::SUCCESS,
         Ok(Ending::Badly) => ExitCode::FAILURE,
         Err(Fatal(text)) => {
             say(&speaker, Level::Fatal, format_args!("{text}"));
             ExitCode::FAILURE
         }
-    }
+    };
+    last_words::finish(&speaker);
+    code
 }
 
 fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {

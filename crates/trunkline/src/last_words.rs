@@ -29,6 +29,12 @@ pub(crate) fn say(speaker: &Speaker, level: Level, line: fmt::Arguments<'_>) {
     log.write_one(wall_now(), level, line);
 }
 
+/// Waits for the last lines: their threads end with the process.
+pub(crate) fn finish(speaker: &Speaker) {
+    let log = Arc::clone(&speaker.read().unwrap_or_else(PoisonError::into_inner));
+    log.finish();
+}
+
 /// A panic anywhere is a broken invariant: it is logged, and the process ends at once, whoever it happened to. A thread that
 /// is missing would leave its clients without an answer for ever.
 pub(crate) fn hear_panics(speaker: &Speaker) {
@@ -38,7 +44,10 @@ pub(crate) fn hear_panics(speaker: &Speaker) {
         let name = thread.name().unwrap_or("a thread without a name");
         // Whoever holds the lock for writing would be waited for, and may be the one that panics.
         match speaker.try_read() {
-            Ok(log) => log.write_one(wall_now(), Level::Fatal, format_args!("in {name}: {panic}")),
+            Ok(log) => {
+                log.write_one(wall_now(), Level::Fatal, format_args!("in {name}: {panic}"));
+                log.finish();
+            }
             Err(_) => eprintln!("in {name}: {panic}"),
         }
         std::process::abort();

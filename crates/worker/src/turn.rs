@@ -1,7 +1,7 @@
 //! What a worker does all day: wait, apply, settle, flush.
 //!
 //! Always true: the time is read once a turn and is the same for everybody; what a machine wants done is queued and done
-//! after the event that caused it, never inside; log lines are written before the answers that they explain leave.
+//! after the event that caused it, never inside; log lines are handed over before the answers that they explain leave.
 //! Not here: what an event means to a client (`client`), to a server (`server`) or to a pool (crate `pool`).
 
 use std::collections::{HashMap, VecDeque};

@@ -1,0 +1,486 @@
+//! The thread that writes the lines of one output, which is standard error or the log file: either may stand still, as a pipe that
+//! nobody reads does, or a disk that does not answer.
+//!
+//! Always true: lines are written in the order in which they were put. Whoever puts lines waits until they are written, where the
+//! output keeps up, so that a line stands before the answer that it explains; but never longer than [`LATE_AFTER`], not at all while
+//! the output stands still, and all threads together for a hundredth of the time. What does not fit into the queue, and what the
+//! output refuses, is lost and counted; the output is told how many lines it has missed when it takes some again.
+//! Not here: how a line looks (`log`).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where lines go, and the thread that writes them there; it begins with the first line, and ends when this is dropped and all lines
+/// are written.
+#[derive(Debug)]
+pub(super) struct Writer {
+    desk: Arc<Desk>,
+    output: Output,
+}
+
+/// Which of the lines that were put are meant: those up to the ones that this was given for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receipt(u64);
+
+impl Writer {
+    /// Writes to standard error.
+    pub(super) fn to_stderr() -> Self {
+        Self::new(Sink::Stderr)
+    }
+
+    /// Writes to a file that was opened for appending.
+    pub(super) fn to_file(file: File) -> Self {
+        Self::new(Sink::File(file))
+    }
+
+    fn new(sink: Sink) -> Self {
+        let desk = Desk {
+            sink,
+            queue: Mutex::new(Queue::new(Instant::now())),
+            filled: Condvar::new(),
+            written: Condvar::new(),
+        };
+        Self { desk: Arc::new(desk), output: Output::default() }
+    }
+
+    /// Counts on from the output that this one takes the place of. Nothing was put to this one yet.
+    pub(super) fn in_place_of(&mut self, old: &Self) {
+        self.output = old.output.clone();
+    }
+
+    /// Queues whole lines. `stamp` is how a line of this moment begins.
+    pub(super) fn put(&self, lines: &str, count: u64, stamp: &str) -> Receipt {
+        let mut queue = self.desk.queue();
+        if queue.lines.len() + lines.len() > QUEUE_BYTES_MAX {
+            queue.overflowed += count;
+            self.output.lost.fetch_add(count, Ordering::Relaxed);
+            return Receipt(queue.put);
+        }
+        queue.lines.push_str(lines);
+        queue.count += count;
+        queue.put += 1;
+        queue.stamp.clear();
+        queue.stamp.push_str(stamp);
+        let receipt = Receipt(queue.put);
+        match queue.thread {
+            Thread::None => self.employ(queue),
+            Thread::Asleep => self.desk.wake(&mut queue),
+            Thread::Napping | Thread::Awake => {}
+        }
+        receipt
+    }
+
+    /// Waits until lines are written, as long as the output deserves it.
+    pub(super) fn wait(&self, receipt: Receipt) {
+        let mut queue = self.desk.queue();
+        let now = Instant::now();
+        if queue.is_written(receipt) || queue.is_late || !queue.credit.allows(LATE_AFTER, now) {
+            return;
+        }
+        self.desk.wake(&mut queue);
+        let (mut queue, wait) = self.desk.wait_for(queue, receipt, LATE_AFTER);
+        queue.is_late = wait.timed_out();
+        queue.credit.spend(now.elapsed());
+    }
+
+    /// Waits until all lines are written, for a process that ends.
+    pub(super) fn finish(&self) {
+        let mut queue = self.desk.queue();
+        let receipt = Receipt(queue.put);
+        if queue.is_written(receipt) {
+            return;
+        }
+        self.desk.wake(&mut queue);
+        drop(self.desk.wait_for(queue, receipt, FAREWELL_MAX));
+    }
+
+    /// Lines that were lost.
+    pub(super) fn lost(&self) -> u64 {
+        self.output.lost.load(Ordering::Relaxed)
+    }
+
+    /// Starts the thread. A system that has none left has the caller write.
+    fn employ(&self, mut queue: MutexGuard<'_, Queue>) {
+        let (desk, output) = (Arc::clone(&self.desk), self.output.clone());
+        let thread = std::thread::Builder::new().name(desk.sink.name().to_owned()).stack_size(STACK_BYTES);
+        match thread.spawn(move || desk.serve(&output)) {
+            Ok(_) => queue.thread = Thread::Awake,
+            Err(_) => drop(self.desk.write(queue, &self.output)),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut queue = self.desk.queue();
+        queue.is_over = true;
+        self.desk.wake(&mut queue);
+    }
+}
+
+/// What the thread shares with those who put lines.
+#[derive(Debug)]
+struct Desk {
+    sink: Sink,
+    queue: Mutex<Queue>,
+    /// There are lines to write, or there will be no more.
+    filled: Condvar,
+    written: Condvar,
+}
+
+impl Desk {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nobody can have panicked while holding the lock: a panic ends the process.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, queue: &mut Queue) {
+        if matches!(queue.thread, Thread::Napping | Thread::Asleep) {
+            queue.thread = Thread::Awake;
+            self.filled.notify_one();
+        }
+    }
+
+    fn wait_for<'a>(
+        &self,
+        queue: MutexGuard<'a, Queue>,
+        receipt: Receipt,
+        longest: Duration,
+    ) -> (MutexGuard<'a, Queue>, std::sync::WaitTimeoutResult) {
+        let waited = self.written.wait_timeout_while(queue, longest, |queue| !queue.is_written(receipt));
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the thread does.
+    fn serve(&self, output: &Output) {
+        let mut queue = self.queue();
+        loop {
+            if !queue.lines.is_empty() {
+                queue = self.write(queue, output);
+            } else if queue.is_over {
+                return;
+            } else {
+                queue = self.rest(queue);
+            }
+        }
+    }
+
+    /// Waits for lines. The thread takes a nap before it goes to sleep: while lines come one after another, whoever does not wait for
+    /// them wakes nobody, and several are written with one call.
+    fn rest<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        queue.thread = Thread::Napping;
+        let nap = self.filled.wait_timeout(queue, NAP);
+        (queue, _) = nap.unwrap_or_else(PoisonError::into_inner);
+        if queue.lines.is_empty() && !queue.is_over {
+            queue.thread = Thread::Asleep;
+            queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.thread = Thread::Awake;
+        queue
+    }
+
+    /// Writes all lines of the queue with one call.
+    fn write<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, output: &Output) -> MutexGuard<'a, Queue> {
+        let lines = std::mem::take(&mut queue.lines);
+        let count = std::mem::take(&mut queue.count);
+        let overflowed = std::mem::take(&mut queue.overflowed);
+        let (number, stamp) = (queue.put, queue.stamp.clone());
+        drop(queue);
+        let begin = |text: &mut String| _ = super::begin_line(text, &stamp, super::Level::Warning);
+        output.put(&self.sink, self.sink.name(), begin, &lines, count);
+        // They would have come behind the lines that were just written.
+        output.missing.fetch_add(overflowed, Ordering::Relaxed);
+        let mut queue = self.queue();
+        queue.written = number;
+        queue.is_late &= !queue.lines.is_empty();
+        self.written.notify_all();
+        queue
+    }
+}
+
+/// The lines that wait to be written.
+#[derive(Debug)]
+struct Queue {
+    lines: String,
+    count: u64,
+    /// How a line begins that tells the output of others.
+    stamp: String,
+    /// How often lines were put, and how many of these times are done with.
+    put: u64,
+    written: u64,
+    /// Lines that found no room since the thread has taken some.
+    overflowed: u64,
+    thread: Thread,
+    /// Somebody has waited in vain, and the thread has not caught up since.
+    is_late: bool,
+    credit: Credit,
+    is_over: bool,
+}
+
+impl Queue {
+    fn new(now: Instant) -> Self {
+        Self {
+            lines: String::new(),
+            count: 0,
+            stamp: String::new(),
+            put: 0,
+            written: 0,
+            overflowed: 0,
+            thread: Thread::None,
+            is_late: false,
+            credit: Credit { left: CREDIT_MAX, at: now },
+            is_over: false,
+        }
+    }
+
+    fn is_written(&self, receipt: Receipt) -> bool {
+        self.written >= receipt.0
+    }
+}
+
+/// What the thread is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Thread {
+    /// There is none.
+    None,
+    /// It will look at the queue before it rests.
+    Awake,
+    /// It looks at the queue in a moment by itself.
+    Napping,
+    /// It has to be woken.
+    Asleep,
+}
+
+/// How long threads may wait for the output: a hundredth of the time that passes, gathered up to [`CREDIT_MAX`].
+#[derive(Clone, Copy, Debug)]
+struct Credit {
+    left: Duration,
+    at: Instant,
+}
+
+impl Credit {
+    /// Whether somebody may wait for so long.
+    fn allows(&mut self, longest: Duration, now: Instant) -> bool {
+        let gained = now.saturating_duration_since(self.at) / 100;
+        (self.left, self.at) = ((self.left + gained).min(CREDIT_MAX), now);
+        self.left >= longest
+    }
+
+    fn spend(&mut self, waited: Duration) {
+        self.left = self.left.saturating_sub(waited);
+    }
+}
+
+/// What can be written to.
+#[derive(Debug)]
+enum Sink {
+    Stderr,
+    File(File),
+}
+
+impl Sink {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Stderr => "standard error",
+            Self::File(_) => "the log file",
+        }
+    }
+}
+
+impl io::Write for &Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            // Not by the library's handle, whose lock would be held while the pipe stands still.
+            Sink::Stderr => Ok(rustix::io::write(io::stderr().as_fd(), bytes)?),
+            Sink::File(file) => Ok(rustix::io::write(file, bytes)?),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What an output has not taken. Its clones count together.
+#[derive(Clone, Debug, Default)]
+struct Output {
+    /// Lines lost since the process has started.
+    lost: Arc<AtomicU64>,
+    /// Lines lost that the output was not told of.
+    missing: Arc<AtomicU64>,
+    /// It has taken the beginning of a line.
+    is_torn: Arc<AtomicBool>,
+}
+
+impl Output {
+    /// Writes lines, and ahead of them how many were lost before. Whether it took them.
+    fn put(&self, mut to: impl io::Write, name: &str, begin: impl Fn(&mut String), lines: &str, count: u64) -> bool {
+        let missing = self.missing.load(Ordering::Relaxed);
+        let mut text = String::new();
+        if missing > 0 {
+            if self.is_torn.load(Ordering::Relaxed) {
+                text.push('\n');
+            }
+            begin(&mut text);
+            text.push_str(&format!("{name} takes lines again, {missing} were lost\n"));
+            text.push_str(lines);
+        }
+        let bytes = if missing > 0 { text.as_bytes() } else { lines.as_bytes() };
+        let written = write_most(&mut to, bytes);
+        if written == bytes.len() {
+            if missing > 0 {
+                self.missing.store(0, Ordering::Relaxed);
+                self.is_torn.store(false, Ordering::Relaxed);
+            }
+            return true;
+        }
+        self.lost.fetch_add(count, Ordering::Relaxed);
+        self.missing.fetch_add(count, Ordering::Relaxed);
+        if written > 0 {
+            self.is_torn.store(bytes[written - 1] != b'\n', Ordering::Relaxed);
+        }
+        false
+    }
+}
+
+/// Writes until that fails; how many bytes were taken.
+fn write_most(to: &mut impl io::Write, bytes: &[u8]) -> usize {
+    let mut written = 0;
+    while written < bytes.len() {
+        match to.write(&bytes[written..]) {
+            Ok(0) => break,
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    written
+}
+
+/// The longest that somebody waits for lines to be written.
+const LATE_AFTER: Duration = Duration::from_millis(10);
+/// What of the time for waiting can be gathered.
+const CREDIT_MAX: Duration = Duration::from_millis(100);
+/// The longest that a process waits for its last lines.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
+/// How long the thread waits for further lines before it has to be woken for them.
+const NAP: Duration = Duration::from_millis(1);
+/// Bytes of lines that wait for an output.
+const QUEUE_BYTES_MAX: usize = 1 << 20;
+const STACK_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::io::Read as _;
+    use std::os::fd::OwnedFd;
+
+    /// A pipe, and who writes to it.
+    fn pipe() -> (io::PipeReader, Writer) {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        (reader, Writer::to_file(File::from(OwnedFd::from(writer))))
+    }
+
+    fn put(writer: &Writer, line: &str) {
+        let receipt = writer.put(&format!("{line}\n"), 1, "now ");
+        writer.wait(receipt);
+    }
+
+    #[test]
+    fn lines_are_written_when_whoever_put_them_goes_on() {
+        let (mut reader, writer) = pipe();
+        for line in ["one", "two", "three"] {
+            put(&writer, line);
+            let mut text = vec![0; line.len() + 1];
+            // The pipe would block if the line was not there, and the test would not end.
+            assert!(writer.desk.queue().is_written(Receipt(1)), "{line}");
+            reader.read_exact(&mut text).expect("a line");
+            assert_eq!(String::from_utf8(text).expect("text"), format!("{line}\n"));
+        }
+    }
+
+    #[test]
+    fn an_output_that_stands_still_is_waited_for_once_and_told_what_it_has_missed() {
+        let (mut reader, writer) = pipe();
+        let line = "x".repeat(999);
+        while !writer.desk.queue().is_late {
+            put(&writer, &line);
+        }
+        let credit = writer.desk.queue().credit.left;
+        while writer.lost() < 10 {
+            put(&writer, &line);
+        }
+        assert_eq!(writer.desk.queue().credit.left, credit, "nobody waited again");
+        let put_before = writer.desk.queue().put;
+        let mut text = vec![0; 1000];
+        for _ in 0..put_before {
+            reader.read_exact(&mut text).expect("all lines that found room are written");
+            assert!(text.starts_with(b"xxx") && text.ends_with(b"x\n"));
+        }
+        writer.finish();
+        put(&writer, "again");
+        drop(writer);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).expect("the end, since the thread has ended");
+        assert_eq!(rest, "now WARNING the log file takes lines again, 10 were lost\nagain\n");
+    }
+
+    #[test]
+    fn a_hundredth_of_the_time_is_spent_with_waiting() {
+        let start = Instant::now();
+        let mut credit = Credit { left: CREDIT_MAX, at: start };
+        let mut waited = Duration::ZERO;
+        for milliseconds in 0..10_000 {
+            if credit.allows(LATE_AFTER, start + Duration::from_millis(milliseconds)) {
+                credit.spend(LATE_AFTER);
+                waited += LATE_AFTER;
+            }
+        }
+        assert_eq!(waited, CREDIT_MAX + Duration::from_millis(90));
+    }
+
+    /// Takes so many bytes, and then no more until it is given room.
+    struct Disk {
+        taken: Vec<u8>,
+        room: usize,
+    }
+
+    impl io::Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.room);
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.taken.extend_from_slice(&bytes[..count]);
+            self.room -= count;
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_log_that_can_be_written_again_is_told_what_it_has_missed() {
+        let (output, mut disk) = (Output::default(), Disk { taken: Vec::new(), room: 8 });
+        let mut put = |room: usize, lines: &str, count| {
+            disk.room += room;
+            let taken = output.put(&mut disk, "the log file", |text| text.push_str("now "), lines, count);
+            (taken, String::from_utf8(std::mem::take(&mut disk.taken)).expect("text"))
+        };
+        assert_eq!(put(0, "one\n", 1), (true, "one\n".to_owned()));
+        assert_eq!(put(0, "torn by this\n", 1), (false, "torn".to_owned()));
+        assert_eq!(put(0, "two\nthree\n", 2), (false, String::new()));
+        assert_eq!(
+            put(99, "four\n", 1),
+            (true, "\nnow the log file takes lines again, 3 were lost\nfour\n".to_owned())
+        );
+        assert_eq!(put(0, "five\n", 1), (true, "five\n".to_owned()));
+    }
+}

@@ -2,6 +2,7 @@
 
 use tests::client::Client;
 use tests::pooler::Pooler;
+use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
@@ -134,6 +135,27 @@ pub(crate) fn show_clients_and_servers_have_their_columns(house: &House) {
     let idle = rows.iter().find(|row| row["user"] == "v").expect("the other client is listed");
     assert_eq!((idle["state"].as_str(), idle["link"].as_str()), ("idle", ""));
     assert!(rows.iter().any(|row| row["database"] == "pgbouncer"), "the console's own client is listed");
+}
+
+pub(crate) fn a_turn_that_one_client_makes_slow_is_counted_and_told_of(house: &House) {
+    let database = "console_slow";
+    let pooler = house.pooler(database, &[]);
+    let mut client = pooler.client("u", database);
+    let begin = |line: &str| line.contains(&format!(": {database}/u@")) && line.contains("slow turn: worker 0 served");
+    let is_told = |log: String| log.lines().any(|line| begin(line) && line.contains(" ms of it for what it sent"));
+    let mut values = 100_000;
+    wait_until("a text is long enough for a slow turn", LIMIT, || {
+        // PostgreSQL refuses so many columns, which costs it little.
+        let answer = client.query(&format!("select {} 1", "set_config('a.b','1',false),".repeat(values)));
+        assert_eq!(answer.errors.len(), 1, "{:?}", answer.errors);
+        values = (values * 2).min(1_000_000);
+        is_told(pooler.log())
+    });
+    let answer = pooler.console("SHOW STATS");
+    let row = answer.rows.iter().find(|row| row[0].as_deref() == Some(database)).expect("it was used");
+    let number = |at: usize| row[at].as_deref().and_then(|text| text.parse::<u64>().ok()).expect("a number");
+    assert_eq!((answer.columns[25].0.as_str(), answer.columns[26].0.as_str()), ("slow_turn_count", "turn_time_max"));
+    assert!(number(25) >= 1 && number(26) >= 5000, "{row:?}");
 }
 
 pub(crate) fn show_stats_has_its_columns_and_counts(house: &House) {

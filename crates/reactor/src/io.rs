@@ -29,6 +29,12 @@ pub trait Io {
     /// The calendar at this turn.
     fn wall(&self) -> Wall;
 
+    /// What a counter says that grows evenly with time, at a rate of its own, and is read in some nanoseconds. It may stand
+    /// elsewhere after the machine was moved.
+    fn ticks(&self) -> u64 {
+        crate::ticks::ticks()
+    }
+
     /// Fills `bytes` with randomness fit for secrets.
     fn randomness(&mut self, bytes: &mut [u8]);
 

@@ -14,6 +14,7 @@ mod listen;
 mod log;
 mod pam;
 mod syslog;
+mod ticks;
 mod timer;
 pub mod tls;
 mod waker;

@@ -807,6 +807,10 @@ pub struct Totals {
     pub bind_count: u64,
     /// Logins of clients.
     pub client_login_count: u64,
+    /// Turns of workers that were slow for somebody of this database.
+    pub slow_turn_count: u64,
+    /// The longest of them.
+    pub turn_time_max: u64,
 }
 
 impl Totals {

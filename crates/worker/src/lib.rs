@@ -59,6 +59,7 @@ mod rest;
 mod secrets;
 mod secure;
 mod server;
+mod slow;
 mod snapshot;
 mod statements;
 mod tags;

@@ -30,6 +30,7 @@ use crate::reading::Texts;
 use crate::rest::Rest;
 use crate::secrets::RememberedSecrets;
 use crate::server::Server;
+use crate::slow::{Stopwatch, Work};
 use crate::timers::Timer;
 
 /// One thread of the data plane.
@@ -86,6 +87,7 @@ pub struct Worker<I: Io> {
     pub(crate) moved_keys: HashMap<CancelKey, WorkerId>,
     /// Another process goes on with what was here.
     pub(crate) is_handed_over: bool,
+    pub(crate) stopwatch: Stopwatch,
 }
 
 /// Whom a completion concerns: said to the reactor with each connection.
@@ -155,6 +157,7 @@ impl<I: Io> Worker<I> {
             rest: None,
             moved_keys: HashMap::new(),
             is_handed_over: false,
+            stopwatch: Stopwatch::default(),
             force,
         };
         worker.io.accept(Doors::Open);
@@ -212,6 +215,7 @@ impl<I: Io> Worker<I> {
         let until = self.next_deadline();
         self.io.turn(until, done);
         self.now = self.io.now();
+        self.stopwatch.begin(self.now, self.io.ticks());
         let has_post = done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && self.rest.is_none() {
             self.read_what_is_in_force();
@@ -222,17 +226,25 @@ impl<I: Io> Worker<I> {
                 Some(_) => self.keep(completion),
             };
             if let Some(completion) = completion {
+                let work = completion.owner().map_or(Work::Accept, Work::Connection);
                 self.apply(completion);
                 self.settle();
+                self.stopwatch.lap(self.io.ticks(), work);
             }
         }
         // Last, so that whoever is told to go on does not ask again for what has come already.
         if has_post {
             self.read_letters();
+            self.stopwatch.lap(self.io.ticks(), Work::Letters);
         }
         match self.rest {
             None => self.expire(),
             Some(_) => self.come_to_rest(),
+        }
+        let ticks = self.io.ticks();
+        if self.stopwatch.is_slow(ticks) {
+            self.stopwatch.lap(ticks, Work::Timers);
+            self.slow_turn(ticks);
         }
         if !self.log.is_empty() {
             self.io.write_log(&self.log);

@@ -386,6 +386,10 @@ impl Io for Hands {
         Wall(CALENDAR + now as i64)
     }
 
+    fn ticks(&self) -> u64 {
+        self.now().0
+    }
+
     fn randomness(&mut self, bytes: &mut [u8]) {
         self.desk(|desk| bytes.iter_mut().for_each(|byte| *byte = desk.dice.any() as u8));
     }

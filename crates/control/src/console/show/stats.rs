@@ -2,9 +2,11 @@
 //!
 //! The order of counters is that of [`Counts`]; PgBouncer names them differently in each table.
 
+use std::collections::BTreeMap;
 use std::iter::once;
+use std::sync::Arc;
 
-use worker::letters::Parts;
+use worker::letters::{Parts, Snapshot};
 
 use super::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, number, text};
@@ -12,7 +14,7 @@ use crate::history::{COUNTERS, Counts, gather};
 
 pub(super) const STATS: Subject = Subject {
     name: "STATS",
-    doc: "What each database has done since the start, and per second in the last period; times are in microseconds.",
+    doc: "What each database has done since the start, and per second in the last period; times are in microseconds. `slow_turn_count` says how often a worker was kept from everybody else for 5 ms or more by one of this database, `turn_time_max` the longest; what cannot be laid to a database counts for the console.",
     parts: PARTS,
     columns: &[
         Column::text("database"),
@@ -40,8 +42,10 @@ pub(super) const STATS: Subject = Subject {
         Column::numeric("avg_server_parse_count"),
         Column::numeric("avg_bind_count"),
         Column::numeric("avg_client_login_count"),
+        Column::numeric("slow_turn_count"),
+        Column::numeric("turn_time_max"),
     ],
-    rows: |view: &View<'_>| by_database(view, |totals, averages| totals.0.into_iter().chain(averages.0).collect()),
+    rows: stats,
 };
 
 pub(super) const STATS_TOTALS: Subject = Subject {
@@ -98,8 +102,28 @@ pub(super) const TOTALS: Subject = Subject {
 
 const PARTS: Parts = Parts { stats: true, ..NOTHING };
 
+fn stats(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let slow = slow_turns(view.snapshots);
+    let mut rows = by_database(view, |totals, averages| totals.0.into_iter().chain(averages.0).collect());
+    for (row, name) in rows.iter_mut().zip(gather(view.snapshots).keys()) {
+        row.extend(slow.get(name).copied().unwrap_or_default().map(number));
+    }
+    rows
+}
+
+/// How many turns of workers were slow for each database, and how long the longest was.
+fn slow_turns(snapshots: &[Snapshot]) -> BTreeMap<Arc<str>, [u64; 2]> {
+    let mut slow: BTreeMap<Arc<str>, [u64; 2]> = BTreeMap::new();
+    for (name, totals) in snapshots.iter().flat_map(|snapshot| &snapshot.stats) {
+        let [count, longest] = slow.entry(Arc::clone(name)).or_default();
+        *count += totals.slow_turn_count;
+        *longest = totals.turn_time_max.max(*longest);
+    }
+    slow
+}
+
 fn by_database(view: &View<'_>, pick: fn(Counts, Counts) -> Vec<u64>) -> Vec<Vec<Cell>> {
-    let row = |(name, counts): (&std::sync::Arc<str>, &Counts)| {
+    let row = |(name, counts): (&Arc<str>, &Counts)| {
         let numbers = pick(*counts, view.history.averages(view.now, name, counts));
         once(text(&**name)).chain(numbers.into_iter().map(number)).collect()
     };
@@ -114,7 +138,13 @@ fn totals(view: &View<'_>) -> Vec<Vec<Cell>> {
         let row = move |(name, count)| vec![text(format!("{prefix}_{name}")), number(count)];
         NAMES_IN_TOTALS.into_iter().zip(counts.0).map(row)
     };
-    rows("total", totals).chain(rows("avg", averages)).collect()
+    let slow = slow_turns(view.snapshots);
+    let slow = [
+        ("slow_turn_count", slow.values().map(|[count, _]| count).sum()),
+        ("turn_time_max", slow.values().map(|[_, longest]| *longest).max().unwrap_or(0)),
+    ];
+    let slow = slow.map(|(name, count)| vec![text(name), number(count)]);
+    rows("total", totals).chain(rows("avg", averages)).chain(slow).collect()
 }
 
 const NAMES_IN_TOTALS: [&str; COUNTERS] = [
@@ -150,6 +180,8 @@ mod tests {
         server_parse_count: 100,
         bind_count: 110,
         client_login_count: 120,
+        slow_turn_count: 2,
+        turn_time_max: 6000,
     };
 
     fn snapshots() -> [Snapshot; 2] {
@@ -158,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_are_pgbouncers() {
+    fn the_columns_are_pgbouncers_and_ours_behind_them() {
         assert_eq!(
             heads("STATS"),
             "database s, total_server_assignment_count N, total_xact_count N, total_query_count N, total_received N, \
@@ -166,7 +198,7 @@ mod tests {
              total_server_parse_count N, total_bind_count N, total_client_login_count N, \
              avg_server_assignment_count N, avg_xact_count N, avg_query_count N, avg_recv N, avg_sent N, \
              avg_xact_time N, avg_query_time N, avg_wait_time N, avg_client_parse_count N, avg_server_parse_count N, \
-             avg_bind_count N, avg_client_login_count N"
+             avg_bind_count N, avg_client_login_count N, slow_turn_count N, turn_time_max N"
         );
         assert_eq!(
             heads("STATS_TOTALS"),
@@ -191,7 +223,7 @@ mod tests {
         let zeros = |count| vec!["0"; count].join("|");
         let rows = |row: &str, zeros: String| [format!("a|{row}"), format!("pgbouncer|{zeros}"), format!("z|{row}")];
         let shown = |name| lines(&table_of(name, &settings, "", &snapshots()));
-        assert_eq!(shown("STATS"), rows(&format!("{totals}|{averages}"), zeros(24)));
+        assert_eq!(shown("STATS"), rows(&format!("{totals}|{averages}|2|6000"), zeros(26)));
         assert_eq!(shown("STATS_TOTALS"), rows(totals, zeros(12)));
         assert_eq!(shown("STATS_AVERAGES"), rows(averages, zeros(12)));
     }
@@ -200,11 +232,12 @@ mod tests {
     fn the_totals_sum_all_databases() {
         let settings = settings("[pgbouncer]\nauth_type=any\n");
         let shown = lines(&table_of("TOTALS", &settings, "", &snapshots()));
-        assert_eq!(shown.len(), 24);
+        assert_eq!(shown.len(), 26);
         assert_eq!(shown[..2], ["total_server_assignment_count|20", "total_xact_count|40"]);
         assert_eq!(shown[3..5], ["total_client_bytes|8000", "total_server_bytes|100000"]);
         assert_eq!(shown[8..10], ["total_ps_client_parse_count|180", "total_ps_server_parse_count|200"]);
         assert_eq!(shown[12..14], ["avg_server_assignment_count|1", "avg_xact_count|3"]);
         assert_eq!((shown[17].as_str(), shown[23].as_str()), ("avg_xact_time|30", "avg_client_login_count|21"));
+        assert_eq!(shown[24..], ["slow_turn_count|4", "turn_time_max|6000"]);
     }
 }

@@ -36,6 +36,7 @@ mod pins;
 mod postgres17;
 mod postgres18;
 mod prepared;
+mod remembered;
 mod replication;
 mod rules;
 mod secrets;
@@ -226,6 +227,7 @@ fn list() -> Vec<Entry> {
         logins::an_md5_secret_serves_an_md5_server_but_no_scram_server,
         logins::scram_keys_of_the_client_open_the_server,
         logins::a_wrong_password_for_the_server_is_told_in_its_words,
+        remembered::users_who_were_seen_once_are_forgotten,
         limits::max_client_conn_refuses_the_next_with_words,
         limits::a_place_is_free_again_when_a_client_has_gone,
         limits::max_db_client_connections_counts_by_database,

@@ -154,6 +154,16 @@ impl Bank {
         self.user(user).pools.remove(&pool);
     }
 
+    /// Forgets a user, if nothing refers to it; whether it is forgotten.
+    pub(crate) fn forget_user(&mut self, number: u32) -> bool {
+        let Some(user) = self.users.get_mut(number as usize) else { return true };
+        let is_unused = user.pools.is_empty() && user.asked == 0 && !user.is_minimum_asked;
+        if is_unused {
+            *user = User::default();
+        }
+        is_unused
+    }
+
     /// Takes a pool into the line of its user.
     pub(crate) fn queue_for_grant(&mut self, pool: PoolKey, user: u32, need: Need) -> Place {
         let ticket = self.ticket();
@@ -197,6 +207,23 @@ mod tests {
 
     fn pool(index: u32) -> PoolKey {
         Key { index, generation: 1 }
+    }
+
+    #[test]
+    fn a_user_is_forgotten_when_it_has_no_pool_and_nothing_is_asked_for_it() {
+        let mut bank = Bank::default();
+        assert!(bank.forget_user(7), "nobody has heard of it");
+        bank.open(pool(1), 0, 7);
+        bank.user(7).is_limited = true;
+        assert!(!bank.forget_user(7));
+        bank.forget(pool(1), 0, 7);
+        bank.user(7).asked = 1;
+        assert!(!bank.forget_user(7));
+        bank.user(7).asked = 0;
+        bank.user(7).is_minimum_asked = true;
+        assert!(!bank.forget_user(7));
+        bank.user(7).is_minimum_asked = false;
+        assert!(bank.forget_user(7) && !bank.user(7).is_limited, "the next of this number is another one");
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl Pools {
         self.change_user_limit(user, is_limited);
     }
 
+    /// Forgets a user whose number is to be given to another. Whether nothing refers to it: no pool that is there still, and no
+    /// question to the ledger.
+    pub fn forget_user(&mut self, user: u32) -> bool {
+        self.bank.forget_user(user)
+    }
+
     /// The database is gone: every server is closed, everybody who waits is refused. The pool is forgotten with its last
     /// server.
     pub fn close(&mut self, now: Time, pool: PoolKey, out: &mut Vec<Command>) {

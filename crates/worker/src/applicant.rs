@@ -165,6 +165,14 @@ impl LoggingIn {
         matches!(self.waits, Waits::Hash(_))
     }
 
+    /// The number of the user whose secret is hashed for it.
+    pub(crate) fn hashed_user(&self) -> Option<u32> {
+        match &self.waits {
+            Waits::Hash(hashing) => hashing.user(),
+            _ => None,
+        }
+    }
+
     /// The map by which its name in the system is judged, while that name is awaited.
     pub(crate) fn awaited_map(&self) -> Option<Option<Arc<str>>> {
         match &self.waits {

@@ -107,7 +107,8 @@ impl<I: Io> Worker<I> {
         self.limit_process();
         self.places.has_idle_timeouts = false;
         let force = self.force.clone();
-        for number in 0..self.places.users.len() as u32 {
+        let users: Vec<u32> = self.places.users().map(|(number, _)| number).collect();
+        for number in users {
             self.places.time_user(number, &force.settings);
             self.limit_user(number);
         }

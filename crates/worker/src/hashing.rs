@@ -150,8 +150,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn hash_secret(&mut self, key: Key, method: Method, told: Option<Arc<Secret>>, secret: Arc<Secret>) {
         let Secret::Plain(password) = &*secret else { unreachable!("only a password is hashed") };
         let derivation = self.derivation_of(password.clone());
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let user = self.user(&login.request.user.clone());
         let Some(Client { stage: ClientStage::Login(login), conn, .. }) = self.clients.get_mut(key) else { return };
-        let user = self.places.user(&login.request.user, &self.force.settings);
         login.waits = Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, told }));
         // So that it is seen if it goes.
         self.io.receive(*conn, Receive::Stream);

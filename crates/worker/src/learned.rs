@@ -120,6 +120,11 @@ impl Learned {
         self.askers.contains(&user)
     }
 
+    /// Users are forgotten, and their numbers given to others.
+    pub(crate) fn forget_users(&mut self, users: &BTreeSet<u32>) {
+        self.askers.retain(|user| !users.contains(user));
+    }
+
     /// Something of this kind begins to be held.
     pub(crate) fn count_pin(&mut self, kind: Kind) {
         self.pins[kind as usize] += 1;

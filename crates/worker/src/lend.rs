@@ -241,7 +241,7 @@ impl<I: Io> Worker<I> {
 
     fn count_in(&mut self, key: Key, database: u32) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
-        let user = self.places.user(&login.request.user.clone(), &self.force.settings);
+        let user = self.user(&login.request.user.clone());
         self.count_as(key, database, user);
     }
 

@@ -66,6 +66,7 @@ mod tags;
 mod taken;
 mod timers;
 mod turn;
+mod users;
 mod want;
 
 pub use turn::Worker;

@@ -3,7 +3,7 @@
 //! Always true: a number stays valid as long as anybody uses what it names; nothing is found by walking a hash.
 //! Not here: who gets a server (crate `pool`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,10 @@ pub(crate) struct Places {
     free_databases: Vec<u32>,
     pub(crate) users: Vec<UserPlace>,
     user_numbers: BTreeMap<Arc<str>, u32>,
+    /// Numbers of users that have been forgotten.
+    free_users: Vec<u32>,
+    /// So many are known before those are forgotten that are not in use.
+    pub(crate) users_known_max: usize,
     pools: Beside<PoolPlace>,
     pool_keys: BTreeMap<(u32, u32), PoolKey>,
     /// How many scopes of texts there have been.
@@ -148,6 +152,21 @@ impl PoolPlace {
     }
 }
 
+impl UserPlace {
+    fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            clients: 0,
+            query_timeout: None,
+            idle_transaction_timeout: None,
+            transaction_timeout: None,
+            client_idle_timeout: None,
+            derived: None,
+            hashing: None,
+        }
+    }
+}
+
 impl Places {
     /// The number of a database; a new one is taken in with this entry.
     pub(crate) fn database(&mut self, name: &Arc<str>, entry: Option<Arc<Database>>) -> u32 {
@@ -198,21 +217,44 @@ impl Places {
         if let Some(&number) = self.user_numbers.get(name) {
             return number;
         }
-        let number = self.users.len() as u32;
         let name: Arc<str> = name.into();
-        self.users.push(UserPlace {
-            name: name.clone(),
-            clients: 0,
-            query_timeout: None,
-            idle_transaction_timeout: None,
-            transaction_timeout: None,
-            client_idle_timeout: None,
-            derived: None,
-            hashing: None,
-        });
+        let place = UserPlace::new(name.clone());
+        let number = match self.free_users.pop() {
+            Some(number) => {
+                self.users[number as usize] = place;
+                number
+            }
+            None => {
+                self.users.push(place);
+                self.users.len() as u32 - 1
+            }
+        };
         self.time_user(number, settings);
         self.user_numbers.insert(name, number);
         number
+    }
+
+    /// Forgets the users of these numbers, which may be given out again.
+    pub(crate) fn forget_users(&mut self, mut is_unused: impl FnMut(u32) -> bool) {
+        let unused: BTreeSet<u32> = self.user_numbers.values().copied().filter(|number| is_unused(*number)).collect();
+        self.user_numbers.retain(|_, number| !unused.contains(number));
+        for &number in &unused {
+            self.users[number as usize] = UserPlace::new("".into());
+        }
+        for database in &mut self.databases {
+            database.learned.forget_users(&unused);
+        }
+        self.free_users.extend(unused);
+    }
+
+    /// How many users are known.
+    pub(crate) fn users_known(&self) -> usize {
+        self.user_numbers.len()
+    }
+
+    /// The users that are known, and their numbers.
+    pub(crate) fn users(&self) -> impl Iterator<Item = (u32, &UserPlace)> {
+        self.user_numbers.values().map(|&number| (number, &self.users[number as usize]))
     }
 
     /// Looks the time limits of a user up.

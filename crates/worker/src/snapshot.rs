@@ -286,23 +286,28 @@ impl<I: Io> Worker<I> {
     fn user_rows(&self) -> Vec<UserRow> {
         let users = self.servers.iter().filter_map(|(_, server)| self.places.pool(server.pool)).map(|place| place.user);
         let servers = tally(users);
-        let row = |(place, number): (&crate::places::UserPlace, u32)| {
+        let row = |(number, place): (u32, &crate::places::UserPlace)| {
             let servers = servers.get(&number).copied().unwrap_or(0);
             UserRow { name: place.name.clone(), servers, clients: place.clients }
         };
-        self.places.users.iter().zip(0_u32..).map(row).collect()
+        self.places.users().map(row).collect()
     }
 
     fn table_rows(&self) -> Vec<TableRow> {
         let (all, unused) = self.io.buffers();
         let used = all - unused;
-        let prepared = &self.library;
+        let (prepared, users_known) = (&self.library, self.places.users_known());
         let row = |name, size, used, free| TableRow { name, size, used, free };
         vec![
             row("client_cache", size_of::<Client>(), self.clients.len(), 0),
             row("server_cache", size_of::<Option<Server>>(), self.servers.len(), self.servers.free()),
             row("db_cache", size_of::<crate::places::DatabasePlace>(), self.places.databases.len(), 0),
-            row("user_cache", size_of::<crate::places::UserPlace>(), self.places.users.len(), 0),
+            row(
+                "user_cache",
+                size_of::<crate::places::UserPlace>(),
+                users_known,
+                self.places.users.len() - users_known,
+            ),
             row("pool_cache", size_of::<crate::places::PoolPlace>(), self.places.pools().count(), 0),
             row("prepared_statement_cache", size_of::<Statement>(), prepared.count(), 0),
             row("prepared_text_cache", 1, prepared.bytes(), 0),

@@ -329,6 +329,14 @@ impl<I: Io> Worker<I> {
         self.commands.extend(commands);
     }
 
+    /// The users for whom the pools want something done.
+    pub(crate) fn users_in_commands(&self) -> impl Iterator<Item = u32> {
+        self.commands.iter().filter_map(|command| match command {
+            Command::Ask { user, .. } | Command::Withdraw { user } | Command::GiveBack { user } => Some(*user),
+            _ => None,
+        })
+    }
+
     /// Does what the pools want done, until they want nothing more.
     pub(crate) fn settle(&mut self) {
         while let Some(command) = self.commands.pop_front() {

@@ -1,0 +1,32 @@
+//! What clients make the pooler remember: it is bounded, and somebody pays for it.
+//!
+//! Always true: what is counted is what the console tells.
+//! Not here: what it costs others (`hostile`).
+
+use tests::pooler::{Ini, Pooler};
+
+use crate::house::House;
+
+/// Whoever comes may call itself what it likes, and every name was remembered for ever.
+pub(crate) fn users_who_were_seen_once_are_forgotten(house: &House) {
+    let line = format!("{} user=u password=secret", house.line("postgres"));
+    let pooler = house.start(&Ini::new(&line).set("auth_type = any"));
+    let mut stays = pooler.client("stays", "postgres");
+    for number in 0..2_500 {
+        pooler.client(&format!("seen_once_{number}"), "postgres");
+    }
+    let known = table(&pooler, "user_cache");
+    assert!(known <= 1_100, "{known} users are known");
+    assert_eq!(stays.value("select current_user"), "u");
+    let users = pooler.console("SHOW USERS");
+    let stays = (0..users.rows.len()).map(|at| users.named(at)).find(|row| row["name"] == "stays");
+    assert_eq!(stays.expect("it is connected")["current_client_connections"], "1");
+}
+
+/// How many rows of a table are in use.
+fn table(pooler: &Pooler, name: &str) -> u64 {
+    let tables = pooler.console("SHOW MEM");
+    let rows = (0..tables.rows.len()).map(|at| tables.named(at));
+    let used = rows.filter(|row| row["name"] == name).map(|row| row["used"].parse::<u64>());
+    used.map(|used| used.expect("a number")).sum()
+}

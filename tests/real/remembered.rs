@@ -30,3 +30,28 @@ fn table(pooler: &Pooler, name: &str) -> u64 {
     let used = rows.filter(|row| row["name"] == name).map(|row| row["used"].parse::<u64>());
     used.map(|used| used.expect("a number")).sum()
 }
+
+/// A thousand settings with a dot that one user mentioned had everybody in the database keep its server who might have set one.
+pub(crate) fn settings_that_one_user_mentions_keep_no_server_of_another(house: &House) {
+    let pooler = house.pooler("remembered_settings", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut floods = pooler.client("u", "remembered_settings");
+    floods.run(
+        "create function sets(name text, value text) returns void language plpgsql as
+            $$ begin perform set_config(name, value, false); end $$",
+    );
+    for number in 0..2_100 {
+        floods.run(&format!("set a.b{number} = 'x'"));
+    }
+    let (mut one, mut two) = (pooler.client("v", "remembered_settings"), pooler.client("v", "remembered_settings"));
+    let sets = "select sets('app.tenant', 'one')";
+    one.run(sets);
+    assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "");
+    assert_eq!(one.value("select current_setting('app.tenant')"), "one");
+    assert_eq!(pooler.console("SHOW PINS").rows.len(), 0);
+    // Nor of one who comes later, of the same user.
+    drop(floods);
+    let (mut three, mut four) = (pooler.client("u", "remembered_settings"), pooler.client("u", "remembered_settings"));
+    three.run(sets);
+    assert_eq!(four.value("select coalesce(current_setting('app.tenant', true), '')"), "");
+    assert_eq!(three.value("select current_setting('app.tenant')"), "one");
+}

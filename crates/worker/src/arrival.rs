@@ -87,7 +87,10 @@ impl<I: Io> Worker<I> {
         let welcome = welcome.filter(|_| place.follows == packed.follows);
         let (database, user) = (place.database as usize, place.user);
         let learned = &mut self.places.databases[database].learned;
-        learned.mention(packed.custom.iter().map(String::as_str));
+        learned.custom.mention(user, packed.custom.iter().map(String::as_str), self.now);
+        if packed.is_custom_incomplete {
+            learned.custom.miss_some(user, self.now);
+        }
         if packed.asks_for_numbers {
             learned.note_asker(user);
         }

@@ -318,11 +318,12 @@ impl<I: Io> Worker<I> {
         let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
         let (tally, reuses) = (Tally::default(), self.force.settings.reuse_unnamed_statements);
         let mut following = Following { max, follows, reuses, library, moment, tracked, tally, unbound: None };
-        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        let place = self.places.pool(server.pool);
+        let (rules, user) = (place.map(|place| &place.pin_rules), place.map_or(u32::MAX, |place| place.user));
         let unseen = rules.map_or(Unseen::Verify, |rules| rules.unseen);
         let rules = rules.filter(|rules| follows && rules.has_refusals()).cloned();
         let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];
-        let learned = (learned, unseen, &mut self.places.scopes);
+        let learned = (learned, user, unseen, &mut self.places.scopes);
         let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked, self.now));
         let bytes = chunk.bytes();
         let kept = match (max, reuses) {

@@ -160,7 +160,8 @@ impl<I: Io> Worker<I> {
             is_welcome_old: place.welcome.is_none(),
             keys: place.keys.as_ref().map(|keys| ((&keys.client_key[..]).into(), (&keys.server_key[..]).into())),
             follows: place.follows,
-            custom: learned.custom().map(str::to_owned).collect(),
+            custom: learned.custom.of(place.user).map(str::to_owned).collect(),
+            is_custom_incomplete: !learned.custom.is_complete(place.user, base::Time(0)),
             asks_for_numbers: learned.asks_for_numbers(place.user),
             told: place.judged.as_ref().or(place.told.as_ref()).map(|secret| (&*secret.text()).into()),
         })

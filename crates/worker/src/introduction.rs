@@ -40,13 +40,14 @@ impl<I: Io> Worker<I> {
     fn question_at_first(&mut self, key: ServerKey) -> Option<Look> {
         let server = self.servers.get_mut(key).filter(|server| server.private.is_none())?;
         let place = self.places.pool(server.pool).filter(|place| place.follows)?;
-        let (login, is_first) = (place.user_name.clone(), place.welcome.is_none());
+        let (login, user, is_first) = (place.user_name.clone(), place.user, place.welcome.is_none());
         let has_begun = place.welcome.as_ref().is_some_and(|welcome| welcome.begun.is_some());
         let DatabasePlace { entry, learned, .. } = &mut self.places.databases[server.database as usize];
         let query = entry.as_ref().and_then(|entry| entry.connect_query.as_deref());
         if let Some(query) = query {
             let class = classify(query.as_bytes(), Dialect::default(), learned.knowledge());
-            server.placeholders |= learned.mention(class.mentions.iter().map(|name| &**name));
+            let names = class.mentions.iter().map(|name| &**name);
+            server.placeholders |= learned.custom.mention(user, names, self.now);
         }
         let knowledge = learned.knowledge();
         // Triggers at login are taken to be what they were when the first server of the pool has told.
@@ -58,7 +59,7 @@ impl<I: Io> Worker<I> {
             if begins { Touches::ANY_SETTING | Touches::STATEMENTS } else { Touches::NOTHING },
             std::iter::empty(),
         );
-        look.add_custom(learned.custom().chain(knowledge.into_iter().flat_map(Knowledge::settings)), true);
+        look.add_custom(learned.custom.of(user).chain(knowledge.into_iter().flat_map(Knowledge::settings)), true);
         look.ask_as(&login);
         look.carry_statements();
         if knowledge.is_none() {

@@ -3,13 +3,15 @@
 //! Always true: what is known has been told by a server no longer ago than [`KNOWLEDGE_AGE_MAX`]; what is not known is not assumed.
 //! Not here: what it means for a text (crate `route`), who asks (`look`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
 use protocol::state::{Habits, Kind};
 use route::Knowledge;
+
+use crate::mentioned::Mentioned;
 
 /// What is known of a database's texts and functions.
 #[derive(Debug)]
@@ -20,8 +22,8 @@ pub(crate) struct Learned {
     again_at: Time,
     /// What tells its texts from those of others, and from those read with older knowledge.
     scope: u32,
-    /// Settings with a dot in their names that anybody has set: there is no list of them to be had.
-    custom: BTreeMap<Box<str>, u8>,
+    /// Settings with a dot in their names that anybody has mentioned.
+    pub(crate) custom: Mentioned,
     /// Users whose programs ask for numbers of sequences that they have drawn in an earlier transaction.
     askers: BTreeSet<u32>,
     /// For which statements of theirs it is worth to keep a server.
@@ -39,7 +41,7 @@ impl Learned {
             knowledge: None,
             again_at: Time(0),
             scope,
-            custom: BTreeMap::new(),
+            custom: Mentioned::default(),
             askers: BTreeSet::new(),
             numbers: Habits::default(),
             told: BTreeSet::new(),
@@ -123,6 +125,7 @@ impl Learned {
     /// Users are forgotten, and their numbers given to others.
     pub(crate) fn forget_users(&mut self, users: &BTreeSet<u32>) {
         self.askers.retain(|user| !users.contains(user));
+        self.custom.forget_users(users);
     }
 
     /// Something of this kind begins to be held.
@@ -142,39 +145,8 @@ impl Learned {
         }
         self.told.insert((kind, statement.into()))
     }
-
-    /// Whether there are more settings with a dot than are known.
-    pub(crate) fn is_overfull(&self) -> bool {
-        self.custom.len() >= CUSTOM_MAX
-    }
-
-    /// The settings with a dot that somebody has mentioned.
-    pub(crate) fn custom(&self) -> impl Iterator<Item = &str> {
-        self.custom.keys().map(|name| &**name)
-    }
-
-    /// Somebody mentions settings. Each of the first has a bit of its own, the others have one together.
-    pub(crate) fn mention<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> u64 {
-        names.fold(0, |bits, name| {
-            let place = match self.custom.get(name) {
-                Some(place) => *place,
-                None => {
-                    let place = self.custom.len().min(LAST_BIT) as u8;
-                    if self.custom.len() < CUSTOM_MAX {
-                        self.custom.insert(name.into(), place);
-                    }
-                    place
-                }
-            };
-            bits | 1 << place
-        })
-    }
 }
 
-/// So many settings with a dot are known of a database. If there are more, who touches any setting keeps its server.
-const CUSTOM_MAX: usize = 1000;
-/// The place of the bit that names share which come later.
-const LAST_BIT: usize = 63;
 /// So many statements that keep servers are remembered as told.
 const TOLD_MAX: usize = 1000;
 /// Knowledge of a database's functions that is older is renewed by who comes next,
@@ -215,18 +187,6 @@ mod tests {
         assert!(learned.knowledge().is_some_and(|knowledge| !knowledge.is_hidden()));
         learned.trust(false, &mut scopes);
         assert!(learned.knowledge().is_none() && learned.scope() == 3);
-    }
-
-    #[test]
-    fn settings_are_counted_once_and_not_without_end() {
-        let mut learned = Learned::new(1);
-        let names: Vec<String> = (0..CUSTOM_MAX - 1).map(|number| format!("a.b{number}")).collect();
-        for _ in 0..2 {
-            learned.mention(names.iter().map(String::as_str));
-            assert!(!learned.is_overfull());
-        }
-        learned.mention(["x.y", "x.z"].into_iter());
-        assert!(learned.is_overfull() && learned.custom().count() == CUSTOM_MAX);
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod look;
 mod loss;
 mod luggage;
 mod mend;
+mod mentioned;
 mod names;
 mod numbers;
 mod orders;

@@ -463,9 +463,10 @@ impl<I: Io> Worker<I> {
         let (user_name, replication) = (login.request.user.clone(), login.request.replication);
         let given = login.request.settings.clone();
         let mut placeholders = 0;
-        if let Some(database) = self.places.pool(pool).map(|place| place.database) {
+        if let Some((database, user)) = self.places.pool(pool).map(|place| (place.database, place.user)) {
             let learned = &mut self.places.databases[database as usize].learned;
-            placeholders = learned.mention(given.iter().map(|(name, _)| name).filter(|name| name.contains('.')));
+            let names = given.iter().map(|(name, _)| name).filter(|name| name.contains('.'));
+            placeholders = learned.custom.mention(user, names, self.now);
         }
         if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows && !is_own) {
             place.latest = Some(vars.clone());

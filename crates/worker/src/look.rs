@@ -220,18 +220,22 @@ impl<I: Io> Worker<I> {
     /// The question that tells what a session has that was touched.
     pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Look> {
         let server = self.servers.get(server_key)?;
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return None };
+        let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
+            return None;
+        };
         let mut look = ready.traces.as_ref()?.question()?;
+        let place = self.places.pool(server.pool);
         let learned = &self.places.databases[server.database as usize].learned;
         let own = ready.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
         let of_functions = learned.knowledge().into_iter().flat_map(Knowledge::settings);
         let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
-        look.add_custom(learned.custom().chain(own).chain(of_functions), !learned.is_overfull() && !misses_some);
+        let user = place.map_or(u32::MAX, |place| place.user);
+        let is_complete = learned.custom.is_complete(user, *since);
+        look.add_custom(learned.custom.of(user).chain(own).chain(of_functions), is_complete && !misses_some);
         if learned.knowledge().is_none() {
             look.add_functions();
         }
         let may_be_another = ready.traces.as_ref().is_some_and(|traces| traces.may_be_another());
-        let place = self.places.pool(server.pool);
         if let Some(place) = place
             && (may_be_another || ready.overrides.as_ref().is_some_and(|overrides| overrides.has_identity()))
         {

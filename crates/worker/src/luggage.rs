@@ -118,6 +118,9 @@ pub struct PackedPool {
     /// Settings with a dot in their names that somebody has mentioned.
     #[serde(default)]
     pub(crate) custom: Vec<String>,
+    /// There have been more than were remembered.
+    #[serde(default)]
+    pub(crate) is_custom_incomplete: bool,
     /// Programs of its user ask for numbers of sequences that they have drawn in an earlier transaction.
     #[serde(default)]
     pub(crate) asks_for_numbers: bool,

@@ -102,6 +102,8 @@ impl Texts {
 pub(crate) struct Reading<'a> {
     texts: &'a mut Cache,
     learned: &'a mut Learned,
+    /// The user of the servers.
+    user: u32,
     dialect: Dialect,
     now: Time,
     /// What says names of prepared statements, if the last message does, or what it binds.
@@ -111,10 +113,10 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Of the texts of one database, of which `learned` is known, and `unseen` what is done about the rest; `scopes` is the last number of a scope.
+    /// Of the texts of one database, of which `learned` is known, that servers of a user are to read, and `unseen` what is done about the rest; `scopes` is the last number of a scope.
     pub(crate) fn new(
         texts: &'a mut Texts,
-        (learned, unseen, scopes): (&'a mut Learned, Unseen, &mut u32),
+        (learned, user, unseen, scopes): (&'a mut Learned, u32, Unseen, &mut u32),
         ready: &Ready,
         tracked: &Tracked,
         now: Time,
@@ -122,7 +124,7 @@ impl<'a> Reading<'a> {
         learned.trust(unseen == Unseen::Ignore, scopes);
         learned.forget_old(now, scopes);
         let dialect = texts.dialect(&ready.vars, tracked);
-        Self { texts: &mut texts.cache, learned, dialect, now, says_names: None, placeholders: 0 }
+        Self { texts: &mut texts.cache, learned, user, dialect, now, says_names: None, placeholders: 0 }
     }
 
     /// What says names of prepared statements, if the message that has been read does.
@@ -332,7 +334,8 @@ impl<'a> Reading<'a> {
         let is_in_doubt = is_in_doubt && !is_read_alike(text);
         let class = self.texts.class(text, self.dialect, self.learned.scope(), self.learned.knowledge());
         if !class.mentions.is_empty() {
-            let placeholders = self.learned.mention(class.mentions.iter().map(|name| &**name));
+            let names = class.mentions.iter().map(|name| &**name);
+            let placeholders = self.learned.custom.mention(self.user, names, self.now);
             ready.placeholders |= placeholders;
             self.placeholders |= placeholders;
         }

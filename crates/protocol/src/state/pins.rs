@@ -267,7 +267,7 @@ impl Hold {
     pub(super) fn uncounted() -> Self {
         Self::new(
             Kind::Setting,
-            "its database has more settings with a dot than are followed, or a function that goes too deep",
+            "there are more settings with a dot than are followed, or a function that goes too deep",
         )
     }
 

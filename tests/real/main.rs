@@ -229,6 +229,7 @@ fn list() -> Vec<Entry> {
         logins::a_wrong_password_for_the_server_is_told_in_its_words,
         remembered::users_who_were_seen_once_are_forgotten,
         remembered::settings_that_one_user_mentions_keep_no_server_of_another,
+        remembered::who_listens_to_too_many_channels_keeps_a_server,
         limits::max_client_conn_refuses_the_next_with_words,
         limits::a_place_is_free_again_when_a_client_has_gone,
         limits::max_db_client_connections_counts_by_database,

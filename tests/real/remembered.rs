@@ -4,6 +4,7 @@
 //! Not here: what it costs others (`hostile`).
 
 use tests::pooler::{Ini, Pooler};
+use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
@@ -54,4 +55,50 @@ pub(crate) fn settings_that_one_user_mentions_keep_no_server_of_another(house: &
     three.run(sets);
     assert_eq!(four.value("select coalesce(current_setting('app.tenant', true), '')"), "");
     assert_eq!(three.value("select current_setting('app.tenant')"), "one");
+}
+
+/// Who listened to a million channels had one session listen to them, and the pooler remember them in three places.
+pub(crate) fn who_listens_to_too_many_channels_keeps_a_server(house: &House) {
+    let database = "remembered_channels";
+    let settings =
+        ["pool_mode = transaction", "default_pool_size = 3", "max_client_channels = 3", "max_db_channels = 6"];
+    let pooler = house.pooler(database, &settings);
+    let (mut one, mut two) = (pooler.client("u", database), pooler.client("v", database));
+    one.run("listen a; listen b; listen c");
+    await_kept(&pooler, 0);
+    one.run("listen a; listen d");
+    await_kept(&pooler, 2);
+    let mut direct = house.postgres.client(database);
+    direct.run("notify a, '1'; notify d, '2'; notify c, '3'");
+    let mut heard = one.heard(3);
+    heard.sort();
+    assert_eq!(heard, ["a 1", "c 3", "d 2"], "whoever listens");
+    // There is room for the channels of others, up to that of the database.
+    two.run("listen d; listen e; listen f");
+    await_kept(&pooler, 2);
+    one.run("unlisten b; unlisten d");
+    await_kept(&pooler, 0);
+    direct.run("notify a, '4'; notify d, '5'; notify f, '6'");
+    assert_eq!((one.heard(1), two.heard(2)), (vec!["a 4".to_owned()], vec!["d 5".to_owned(), "f 6".to_owned()]));
+    let mut three = pooler.client("v", database);
+    three.run("listen a; listen e; listen g; listen h");
+    await_kept(&pooler, 4);
+    // Where nothing new is listened to there is room for anybody.
+    three.run("unlisten g; unlisten h");
+    await_kept(&pooler, 0);
+    direct.run("notify e, '7'");
+    assert_eq!((two.heard(1), three.heard(1)), (vec!["e 7".to_owned()], vec!["e 7".to_owned()]));
+}
+
+/// Waits until so many reasons are left for which clients keep servers.
+fn await_kept(pooler: &Pooler, count: usize) {
+    wait_until("so many pins are left", LIMIT, || {
+        let active = pooler.console("SHOW SERVERS");
+        let active = (0..active.rows.len()).filter(|row| active.named(*row)["state"] == "active").count();
+        let kept = pooler.console("SHOW PINS");
+        let mut servers: Vec<String> = (0..kept.rows.len()).map(|row| kept.named(row)["server"].clone()).collect();
+        servers.dedup();
+        // One listens for all.
+        kept.rows.len() == count && active == servers.len() + 1
+    });
 }

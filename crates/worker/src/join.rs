@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
         let listening = &self.places.databases[database].listening;
         if !listens.channels.iter().all(|channel| listening.is_heard(channel))
             || self.server_for_all(database as u32).is_none()
-            || !self.may_listen_through_all(pool, key)
+            || !self.may_listen_through_all(pool, key, listens.channels.iter().map(|channel| &**channel))
         {
             return false;
         }

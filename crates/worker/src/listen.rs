@@ -151,21 +151,44 @@ impl<I: Io> Worker<I> {
         self.catch_up(server_key, client_key, self.now);
     }
 
-    /// Whether LISTEN of this client is done for all (`session_policy`): it must read the encoding that they are told in.
+    /// Whether what this client listens to on its server is listened to for all (`session_policy`).
     pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
         let Some(server) = self.servers.get(server).filter(|server| server.private.is_none()) else { return false };
-        self.may_listen_through_all(server.pool, client)
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return false };
+        let channels = ready.traces.iter().flat_map(|traces| traces.channels()).filter(|name| *name != MARKS);
+        self.may_listen_through_all(server.pool, client, channels)
     }
 
-    /// The same where a client has no server.
-    pub(crate) fn may_listen_through_all(&self, pool: PoolKey, client: ClientKey) -> bool {
+    /// Whether these channels of a client may be listened to for all: it must read the encoding that they are told in, and there must be room.
+    pub(crate) fn may_listen_through_all<'a>(
+        &self,
+        pool: PoolKey,
+        client: ClientKey,
+        channels: impl Iterator<Item = &'a str>,
+    ) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return false;
         };
         let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
         let Some(place) = self.places.pool(pool) else { return false };
-        is_read && self.may_listen_beside(pool) && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
+        is_read
+            && self.may_listen_beside(pool)
+            && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
+            && self.has_room_for(ready, place.database, channels)
+    }
+
+    /// Whether so many channels more may be listened to for a client and its database.
+    fn has_room_for<'a>(&self, ready: &Ready, database: u32, channels: impl Iterator<Item = &'a str>) -> bool {
+        let (of_client, of_database) = (self.force.settings.max_client_channels, self.force.settings.max_db_channels);
+        let known = &self.places.databases[database as usize].listening.channels;
+        let has = |name: &str| ready.ear.as_ref().is_some_and(|ear| ear.has(name));
+        let news: Vec<&str> = channels.filter(|name| !has(name)).collect();
+        let all = news.len() + ready.ear.as_ref().map_or(0, |ear| ear.channels().len());
+        let unknown = news.iter().filter(|name| !known.contains_key(**name)).count();
+        let is_within = |count: usize, limit: u32| limit == 0 || count <= limit as usize;
+        // Who listens to nothing new is not made to keep a server by a limit that has been lowered.
+        news.is_empty() || is_within(all, of_client) && (unknown == 0 || is_within(known.len() + unknown, of_database))
     }
 
     /// Whether a pool may have a server that does nothing but listen, beside one that works: the limit of its own size does not count.

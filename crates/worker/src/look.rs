@@ -397,8 +397,9 @@ impl<I: Io> Worker<I> {
             return Some(Fault::HoldRefused { kind });
         }
         // Who listens keeps its server only until somebody else does that for all, and numbers are kept for a moment.
+        let listens_for_all = self.listens_for_all(server, client);
         let passes = |pin: &Pin| match pin.hold.kind {
-            Kind::Channel => self.listens_for_all(server, client),
+            Kind::Channel => listens_for_all,
             kind => kind == Kind::Sequence,
         };
         let is_passing = pins.iter().all(passes);

@@ -249,6 +249,10 @@ catalog! {
     notify_lost_channel: Text = Some("trunkline_lost"), Live, Built;
     /// Bytes of notifications that wait for one client, which is in a transaction or does not read; more are lost, and it is told so. 0 is any number.
     notify_queue_size: Count = Some("1048576"), Live, Built;
+    /// Channels to which one session listens for one client, in place of its server. Who listens to more keeps a server. 0 is any number.
+    max_client_channels: Count = Some("1000"), Live, Built;
+    /// Channels to which one session listens for all clients of a database together. Who listens to others then keeps a server. 0 is any number.
+    max_db_channels: Count = Some("20000"), Live, Built;
     /// How often idle servers are searched for advisory locks that no client is known to hold; 0 is never.
     lock_sweep_interval: Timeout = Some("60"), Live, Built;
     /// Whether a statement without a name whose text comes again is prepared once and keeps its plan, like one with a name.

@@ -303,8 +303,14 @@ impl Ear {
         self.channels.is_empty() && self.kept_count() == 0
     }
 
+    /// Whether it listens to a channel.
+    #[must_use]
+    pub fn has(&self, channel: &str) -> bool {
+        self.channels.contains_key(channel)
+    }
+
     /// The channels that it listens to.
-    pub fn channels(&self) -> impl Iterator<Item = &str> {
+    pub fn channels(&self) -> impl ExactSizeIterator<Item = &str> {
         self.channels.keys().map(|name| &**name)
     }
 }

@@ -276,9 +276,9 @@ pub(crate) fn the_owner_of_a_database_is_nobody_in_the_question(house: &House) {
         "create function evil.now() returns timestamptz language sql as \
          $$ select case when evil.catch('now') then pg_catalog.now() end $$",
         "create function evil.is(name, text) returns boolean language sql as $$ select evil.catch('=') $$",
-        "create operator evil.= (leftarg = name, rightarg = text, function = evil.is)",
+        "create operator evil.= (leftarg = name, rightarg = text, procedure = evil.is)",
         "create function evil.is(timestamptz, timestamptz) returns boolean language sql as $$ select evil.catch('<') $$",
-        "create operator evil.< (leftarg = timestamptz, rightarg = timestamptz, function = evil.is)",
+        "create operator evil.< (leftarg = timestamptz, rightarg = timestamptz, procedure = evil.is)",
         "create function evil.set_config(text, text, boolean) returns text language sql as \
          $$ select case when evil.catch('set_config') then '' end $$",
         // It is the owner's to set.

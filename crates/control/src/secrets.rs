@@ -75,7 +75,7 @@ async fn asked(question: &SecretQuestion, near: UnixStream) -> Result<Told, Fail
         first.get_or_insert_with(|| row.iter().map(|value| value.map(<[u8]>::to_vec)).collect());
         if differ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    asker.ask(CATALOG_FIRST, &question.sql, (&question.user, TEXT), ANSWER_BYTES_MAX, row).await?;
+    asker.ask(CATALOG_FIRST, &question.sql, (&question.user, UNSPECIFIED), ANSWER_BYTES_MAX, row).await?;
     Ok(match first.as_deref() {
         _ if differ => Told::Unanswered("expected 1 row from auth_query, not several that differ".to_owned()),
         None => Told::Nobody,
@@ -125,8 +125,9 @@ fn failed(failure: Failure) -> Told {
 const CATALOG_FIRST: &str = "SELECT WHERE pg_catalog.set_config('search_path',pg_catalog.concat('pg_catalog',\
     CASE WHEN pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) '' \
     THEN pg_catalog.concat(',',pg_catalog.current_setting('search_path')) END),true) IS NULL";
-/// The OID of `text` (`catalog/pg_type.dat`).
-const TEXT: u32 = 25;
+/// PostgreSQL finds the type of `$1`, as for PgBouncer. Told that it is `text`, versions before 12, which have no `name = text` of their own,
+/// take an operator of the database's owner for it, wherever that stands in the path.
+const UNSPECIFIED: u32 = 0;
 /// What an answer may have, which is to be one row. Queries that join the groups of a user have the same row for each.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Questions to one database at a time; each takes two descriptors. The pool that they go through may allow fewer.

@@ -100,6 +100,9 @@ fn pooled_is_elsewhere(other: &mut Client) {
 
 /// sqlx asks so for what `describe` and `query!` tell of a statement.
 pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(house: &House) {
+    if house.is_older_than(12, "plan_cache_mode") {
+        return;
+    }
     let stage = Stage::open(house, "names");
     let explain = "EXPLAIN (VERBOSE, FORMAT JSON, COSTS off) EXECUTE s1(NULL)";
     stage.compare(&[

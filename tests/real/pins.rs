@@ -45,7 +45,7 @@ pub(crate) fn the_statement_that_says_so_is_named(house: &House) {
         "create function audits() returns trigger language plpgsql as
             $$ begin perform set_config('audit.who', 'x', false); return new; end $$",
     );
-    client.run("create trigger audit before insert on audited for each row execute function audits()");
+    client.run("create trigger audit before insert on audited for each row execute procedure audits()");
     client.run("begin");
     client.run("insert into audited values (1)");
     client.run("select pg_advisory_lock(-1, 2)");

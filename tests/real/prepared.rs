@@ -112,8 +112,10 @@ pub(crate) fn statements_without_a_name_keep_their_plan_if_that_is_wanted(house:
         assert_eq!(client.answer().value(), "1");
     }
     // Without parameters each plan may be kept. The first time it had no name.
-    let counts = "select generic_plans + custom_plans from pg_prepared_statements where statement like '%1259%'";
-    assert_eq!(clients[0].value(counts), "9");
+    if house.postgres.major() >= 14 {
+        let counts = "select generic_plans + custom_plans from pg_prepared_statements where statement like '%1259%'";
+        assert_eq!(clients[0].value(counts), "9");
+    }
     // A table that is made anew while a transaction is open is seen: what was prepared before is prepared again.
     let ask = |client: &mut Client| -> Answer {
         say(client, &[parse("", "select * from t"), bind("", "", &[]), execute("", 0), sync()]);

@@ -96,6 +96,9 @@ pub(crate) fn changes_are_decoded(house: &House) {
 }
 
 pub(crate) fn a_subscription_is_fed_also_with_a_transaction_in_progress(house: &House) {
+    if house.is_older_than(14, "streaming of transactions in progress") {
+        return;
+    }
     let pooler = house.pooler("rep_source", &["default_pool_size = 6"]);
     let mut source = house.postgres.client("rep_source");
     source.run("create table t (a int primary key, b text)");
@@ -161,7 +164,7 @@ pub(crate) fn whoever_may_not_replicate_is_told_why(house: &House) {
     let mut client = replica(&pooler, "rep_refused", "true");
     assert_eq!(client.query("START_REPLICATION SLOT nowhere PHYSICAL 0/0").error().code, "42704");
     assert_eq!(client.query("select 1").error().code, "0A000");
-    assert_eq!(client.query("IDENTIFY_SYSTEM").tags, ["IDENTIFY_SYSTEM"]);
+    assert_eq!(client.query("IDENTIFY_SYSTEM").rows.len(), 1);
 }
 
 pub(crate) fn streams_count_in_their_pool_or_apart_from_it(house: &House) {
@@ -251,7 +254,7 @@ pub(crate) fn a_cancel_request_ends_a_stream_and_not_its_connection(house: &Hous
     client.cancel();
     let answer = client.answer();
     assert_eq!(answer.error().code, "57014");
-    assert_eq!(client.query("IDENTIFY_SYSTEM").tags, ["IDENTIFY_SYSTEM"]);
+    assert_eq!(client.query("IDENTIFY_SYSTEM").rows.len(), 1);
     await_inactive(house, "rep_cancel_slot");
 }
 

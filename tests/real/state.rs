@@ -137,15 +137,20 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         bob.run("set application_name = 'bob'");
     }
     // Nobody hears of what it has set already, be it a name or another setting that servers report, not even behind an error.
-    let read_only = |client: &Client| client.parameters.get("default_transaction_read_only").cloned();
+    // PostgreSQL reports that one since version 14.
+    let is_reported = house.postgres.major() >= 14;
+    let read_only = |client: &Client, value: &str| {
+        let told = client.parameters.get("default_transaction_read_only").map(String::as_str);
+        assert_eq!(told, is_reported.then_some(value));
+    };
     ann.run("set default_transaction_read_only = on");
-    assert_eq!(read_only(&ann).as_deref(), Some("on"));
+    read_only(&ann, "on");
     bob.run("set default_transaction_read_only = off");
     bob.run("begin");
     bob.run("set default_transaction_read_only = on");
-    assert_eq!(read_only(&bob).as_deref(), Some("on"));
+    read_only(&bob, "on");
     bob.run("rollback");
-    assert_eq!(read_only(&bob).as_deref(), Some("off"));
+    read_only(&bob, "off");
     for sql in ["select 1", "select 1/0"] {
         for client in [&mut ann, &mut bob] {
             client.parameters.clear();
@@ -353,6 +358,9 @@ pub(crate) fn sessions_begin_to_follow_with_a_reload_and_stop_with_another(house
 }
 
 pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(house: &House) {
+    if house.is_older_than(11, "LOCK of a view") {
+        return;
+    }
     let settings = ["pool_mode = transaction", "server_mend_timeout = 1"];
     let pooler = house.pooler("state_late", &settings);
     let mut direct = house.postgres.client("state_late");

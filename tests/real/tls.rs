@@ -312,7 +312,9 @@ pub(crate) fn servers_see_our_certificate(house: &House) {
         &format!("server_tls_key_file = {}", own.key.display()),
     ];
     let stage = Stage::new(house, "tls_own", &settings);
-    let sql = "select client_dn from pg_stat_ssl where pid = pg_backend_pid()";
+    // Before PostgreSQL 12 the column was called otherwise.
+    let column = if house.secure.postgres.major() < 12 { "clientdn" } else { "client_dn" };
+    let sql = &format!("select {column} from pg_stat_ssl where pid = pg_backend_pid()");
     assert_eq!(stage.ask("tls_own", sql).success(), "/CN=by_certificate\n");
 }
 

@@ -247,10 +247,12 @@ fn configure(place: &Place, files: &Path, sockets: &Path, port: u16, major: u32)
     // Abstract sockets came with PostgreSQL 14; before, the name would be that of a directory that is not there.
     let also_abstract = if major >= 14 { format!(",@{}", abstract_name(port)) } else { String::new() };
     let also_ipv6 = if has_ipv6() { ",::1" } else { "" };
+    // Others may use up WAL while a test reads it.
+    let keeps_wal = if major >= 13 { "wal_keep_size = '1GB'" } else { "wal_keep_segments = 64" };
     let settings = format!(
         "listen_addresses = '127.0.0.1,127.0.0.2{also_ipv6}'\nport = {port}\nunix_socket_directories = '{}{also_abstract}'\n\
          max_connections = 200\nfsync = off\nfull_page_writes = off\nsynchronous_commit = off\n\
-         max_prepared_transactions = 4\nwal_level = logical\nmax_replication_slots = 30\nmax_wal_senders = 30\nlog_min_messages = warning\nmax_wal_size = 2GB\n",
+         max_prepared_transactions = 4\nwal_level = logical\npassword_encryption = 'scram-sha-256'\nmax_replication_slots = 30\nmax_wal_senders = 30\nlog_min_messages = warning\nmax_wal_size = 2GB\n{keeps_wal}\n",
         sockets.display()
     );
     place.write(&files.join("postgresql.auto.conf"), &settings);

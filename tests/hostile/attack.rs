@@ -5,7 +5,7 @@
 
 use super::scene::Scene;
 use super::told::Told;
-use super::{deep, directories, doors, hashes, lists, messages, owners, wide};
+use super::{deep, directories, doors, hashes, lists, messages, objects, owners, servers, wide};
 
 /// One attack.
 #[derive(Clone, Copy)]
@@ -159,6 +159,34 @@ pub(crate) fn attacks() -> Vec<Attack> {
         owners::rows_without_end,
         owners::the_same_row_without_end,
         owners::a_secret_of_a_gigabyte,
+        objects::ten_thousand_functions,
+        objects::ten_thousand_functions_that_set,
+        objects::a_chain_of_functions,
+        objects::functions_that_all_call_each_other,
+        objects::a_function_that_names_many_settings,
+        objects::views_upon_views,
+        objects::rules_that_set,
+        objects::policies_that_set,
+        objects::triggers_that_set,
+        objects::defaults_that_set,
+        objects::checks_that_set,
+        objects::operators_that_set,
+        objects::casts_that_set,
+        objects::triggers_that_notify,
+        servers::notices_at_the_login,
+        servers::a_notice_of_a_gigabyte,
+        servers::parameters_without_end,
+        servers::long_parameters_that_follow_the_client,
+        servers::demands_for_passwords_without_end,
+        servers::keys_without_end,
+        servers::silence_at_the_login,
+        servers::a_message_below_zero,
+        servers::an_error_of_many_fields,
+        servers::rows_for_everything,
+        servers::notifications_without_end,
+        servers::readiness_without_end,
+        servers::completions_that_nobody_asked_for,
+        servers::servers_that_vanish,
         directories::an_empty_sequence,
         directories::an_empty_sequence_to_a_search,
         directories::an_empty_sequence_before_tls,

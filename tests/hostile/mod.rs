@@ -21,5 +21,7 @@ mod doors;
 mod hashes;
 mod lists;
 mod messages;
+mod objects;
 mod owners;
+mod servers;
 mod wide;

@@ -11,7 +11,9 @@ mod agenda;
 mod arrival;
 mod aside;
 mod bank;
+mod bucket;
 mod command;
+mod delayed;
 mod dial;
 mod event;
 mod failure;
@@ -26,6 +28,7 @@ mod pools;
 mod private;
 mod purse;
 mod queue;
+mod rates;
 mod share;
 mod shelf;
 mod slot;
@@ -33,7 +36,9 @@ mod snapshot;
 mod vacate;
 
 pub use arrival::Arrival;
+pub use bucket::{Period, Rate, millis};
 pub use command::{CloseReason, Command, Need, Note, Refusal};
+pub use delayed::{Delayed, Ticket};
 pub use event::{Event, Likeness, Return};
 pub use failure::{Failure, FailureKind};
 pub use ledger::{Answer, Ledger, LedgerKey, LedgerKind, Letter, Patience};
@@ -41,6 +46,10 @@ pub use limits::{Limits, Mode, Reuse};
 pub use linger::{Haste, Linger};
 pub use pools::Pools;
 pub use purse::{Claimant, Outcome, Purse, Taken};
+pub use rates::{
+    Admission, BucketKey, Counted, Excess, Moment, RateFilter, RateKeys, RateRow, RateRule, RateTally, Rates, Relief,
+    Shortage, Subject,
+};
 pub use slot::{State, Work};
 pub use snapshot::Snapshot;
 

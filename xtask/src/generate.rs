@@ -55,7 +55,7 @@ const PAGES: [Page; 4] = [
 ];
 
 fn settings(_: &Path) -> Result<String, String> {
-    Ok(format!("{SETTINGS_HEAD}{}", config::reference()))
+    Ok(format!("{SETTINGS_HEAD}{}{RATE_LIMITS_HEAD}{}", config::reference(), config::rate_limits_reference()))
 }
 
 fn errors(_: &Path) -> Result<String, String> {
@@ -139,6 +139,24 @@ The settings of section `[pgbouncer]`, or `[trunkline]`, which is the same. Firs
 `SHOW CONFIG`; then ours. The keys of `[databases]`, `[users]` and `[peers]` are PgBouncer's, but for ours: `replication_pool_size`,
 `session_state`, `session_policy`, `session_unseen`, `max_pinned_servers` and `pinned_server_timeout` of a database,
 `session_policy` of a user.
+
+";
+
+const RATE_LIMITS_HEAD: &str = "
+## `[rate_limits]`
+
+How many logins and transactions are admitted: one rule on each line, up to 32, as in
+
+```ini
+[rate_limits]
+storm = events=logins by=address rate=20 burst=100
+api = events=transactions by=user,database rate=500 burst=1000 action=reject
+reports = events=transactions user=reports rate=10
+```
+
+Whoever is counted by several rules needs a token of each. `SHOW RATE_LIMITS` tells what they have done; `SET rate_limits.api =
+'events=transactions by=user rate=900'` on the console makes or replaces one until the next reload, and `SET rate_limits.api = ''`
+removes it. What is counted when, and what clients read, is told in [decision 0016](../decisions/0016-rate-limits.md).
 
 ";
 

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use pool::RateRule;
+
 use crate::catalog::{CATALOG, Reload, Settings, find, unknown};
 use crate::check;
 use crate::database::{DATABASE_KEYS, Database, FALLBACK, Texts, check_auth_dbname};
@@ -15,6 +17,7 @@ use crate::diff::restart_needed;
 use crate::host::Host;
 use crate::mistake::{Mistake, Place, Warning, Wrong, did_you_mean};
 use crate::peer::Peer;
+use crate::rate_limit;
 use crate::text::{Item, Items};
 use crate::user::UserSettings;
 
@@ -76,8 +79,8 @@ pub fn load_over(
     reading.finish(path, overrides, Some(previous))
 }
 
-/// Changes one setting of a process that runs with `previous`, by the same rules as a line of the file; no file is read. The
-/// second part says whether the setting stays as it is because only a restart changes it.
+/// Changes one setting of a process that runs with `previous`, by the same rules as a line of the file; no file is read. `rate_limits.NAME` is
+/// the rate limit of that name, which goes when its value is empty. The second part says whether the setting stays as it is because only a restart changes it.
 ///
 /// # Errors
 /// The setting is unknown, the value does not fit, or this version cannot do what it asks for; in words for an operator.
@@ -89,6 +92,19 @@ pub fn set(previous: &Settings, key: &str, value: &str) -> Result<(Settings, boo
         None => text,
     };
     let mut reading = Reading::new(&no_file, previous.clone());
+    if let Some(name) = rate_limit::name_of(key) {
+        if !value.is_empty() {
+            let wrongs = reading.rate_limit(name, value).err().unwrap_or_default();
+            return match wrongs.into_iter().next() {
+                Some(wrong) => Err(words(wrong.text, wrong.advice)),
+                None => Ok((reading.settings, false)),
+            };
+        }
+        return match reading.settings.rate_limits.remove(name) {
+            Some(_) => Ok((reading.settings, false)),
+            None => Err(format!("there is no rate limit \"{name}\"")),
+        };
+    }
     reading.setting(key, value, &place).map_err(|wrong| words(wrong.text, wrong.advice))?;
     let is_kept = !reading.keep_started(&place.file, previous).is_empty();
     check::refuse(&reading.settings, &place.file, &mut reading.found);
@@ -106,6 +122,7 @@ enum Section {
     Databases,
     Users,
     Peers,
+    RateLimits,
     /// Its name was a mistake already; its keys are not called mistakes, too.
     Unknown,
 }
@@ -235,6 +252,7 @@ impl<'r> Reading<'r> {
             "databases" => Section::Databases,
             "users" => Section::Users,
             "peers" => Section::Peers,
+            "rate_limits" => Section::RateLimits,
             _ => Section::Unknown,
         };
         self.is_main_seen |= self.section == Section::Main;
@@ -242,7 +260,8 @@ impl<'r> Reading<'r> {
             Section::Main => self.warn_of_forgetting(name, place),
             Section::Peers => drop(self.found.peers_at.get_or_insert(place)),
             Section::Unknown => {
-                let advice = did_you_mean(name, ["pgbouncer", "trunkline", "databases", "users", "peers"]);
+                let advice =
+                    did_you_mean(name, ["pgbouncer", "trunkline", "databases", "users", "peers", "rate_limits"]);
                 let wrong = Wrong::new(format!("unknown section [{name}] in configuration")).advise(advice);
                 self.found.mistakes.push(wrong.at(place));
             }
@@ -272,6 +291,7 @@ impl<'r> Reading<'r> {
             Section::Peers => Peer::parse(key, value).map(|peer| {
                 self.settings.peers.insert(peer.id, peer);
             }),
+            Section::RateLimits => self.rate_limit(key, value),
             Section::None => {
                 let text = format!("syntax error in configuration ({place}): \"{key}\" stands before any section");
                 Err(vec![Wrong::new(text)])
@@ -300,6 +320,16 @@ impl<'r> Reading<'r> {
     fn database(&mut self, key: &str, value: &str, place: &Place) -> Result<(), Vec<Wrong>> {
         let database = Database::parse(key, value, &mut self.texts)?;
         self.databases.insert(Arc::clone(&database.name), (place.clone(), database));
+        Ok(())
+    }
+
+    fn rate_limit(&mut self, name: &str, value: &str) -> Result<(), Vec<Wrong>> {
+        let rule = rate_limit::parse(name, value)?;
+        let rules = &mut self.settings.rate_limits;
+        if rules.len() >= RateRule::RULES_MAX && !rules.contains_key(&rule.name) {
+            return Err(vec![rate_limit::too_many()]);
+        }
+        rules.insert(Arc::clone(&rule.name), Arc::new(rule));
         Ok(())
     }
 

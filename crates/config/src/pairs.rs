@@ -1,4 +1,4 @@
-//! Connection strings: the values of `[databases]`, `[users]` and `[peers]`, such as `host=db port=5433 dbname='my db'`.
+//! Connection strings: the values of `[databases]`, `[users]`, `[peers]` and `[rate_limits]`, such as `host=db port=5433 dbname='my db'`.
 //!
 //! Always true: the rules are PgBouncer's. Pairs are separated by spaces (not tabs), a quoted value doubles its quotes,
 //! nothing else is an escape, an empty value is an error. A message never repeats a value, which may be a password.

@@ -78,6 +78,8 @@ macro_rules! catalog {
             pub users: std::collections::BTreeMap<std::sync::Arc<str>, std::sync::Arc<crate::UserSettings>>,
             /// The members of the group of peers, by their number.
             pub peers: std::collections::BTreeMap<u16, crate::Peer>,
+            /// The rules of `[rate_limits]`, by their names.
+            pub rate_limits: std::collections::BTreeMap<std::sync::Arc<str>, std::sync::Arc<pool::RateRule>>,
             /// Nothing is written to standard error (from the command line).
             pub quiet: bool,
         }
@@ -92,6 +94,7 @@ macro_rules! catalog {
                     fallback: None,
                     users: std::collections::BTreeMap::new(),
                     peers: std::collections::BTreeMap::new(),
+                    rate_limits: std::collections::BTreeMap::new(),
                     quiet: false,
                 }
             }

@@ -5,7 +5,7 @@ use crate::told;
 #[test]
 fn every_mistake_is_told_at_once_with_its_place() {
     let text = "[pgbouncer]\npool_mod = session\nlisten_port = many\nauth_type = mdf5\n[databases]\napp = hots=db\n\
-                pgbouncer =\n[users]\njoe = pool_siz=1\nnonsense\n[peers]\n0 = host=a\n[database]\nx = y\n";
+                pgbouncer =\n[users]\njoe = pool_siz=1\nnonsense\n[peers]\n0 = host=a\n[database]\nx = y\n[rate_limits]\nr = events=logins rate=0\n[rate_limit]\n";
     assert_eq!(
         told(text),
         [
@@ -18,6 +18,8 @@ fn every_mistake_is_told_at_once_with_its_place() {
             "t.ini:10: syntax error in configuration (t.ini:10): expected \"key = value\"",
             "t.ini:12: invalid peer id: 0 (expected a whole number from 1 to 65535)",
             "t.ini:13: unknown section [database] in configuration; did you mean \"databases\"?",
+            "t.ini:16: invalid rate: 0 (expected a whole number from 1 to 1000000)",
+            "t.ini:17: unknown section [rate_limit] in configuration; did you mean \"rate_limits\"?",
         ]
     );
 }

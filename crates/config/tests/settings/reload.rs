@@ -40,10 +40,17 @@ fn the_difference_to_another_start_is_what_needs_a_restart() {
 
 #[test]
 fn databases_that_are_gone_from_the_file_are_gone() {
-    let first = settings("[pgbouncer]\n[databases]\na =\nb =\n* =\n[users]\nu =\n[peers]\n1 = host=h\n");
+    let first = settings(
+        "[pgbouncer]\n[databases]\na =\nb =\n* =\n[users]\nu =\n[peers]\n1 = host=h\n[rate_limits]\nr = events=logins rate=1\n",
+    );
     let second = Files::one("[pgbouncer]\n[databases]\nb =\n").load_over(&first).settings;
     assert_eq!(second.databases.keys().map(|name| &**name).collect::<Vec<_>>(), ["b"]);
-    assert!(second.fallback.is_none() && second.users.is_empty() && second.peers.is_empty());
+    assert!(
+        second.fallback.is_none()
+            && second.users.is_empty()
+            && second.peers.is_empty()
+            && second.rate_limits.is_empty()
+    );
 }
 
 #[test]
@@ -107,4 +114,25 @@ fn settings_can_be_changed_field_by_field_for_a_test() {
     assert!(
         settings.show().iter().any(|shown| shown.key == "default_pool_size" && shown.value.as_deref() == Some("3"))
     );
+}
+
+#[test]
+fn a_rate_limit_is_set_on_the_console_as_a_whole() {
+    let first = settings("[pgbouncer]\n[rate_limits]\nr = events=logins rate=1\n");
+    let set = |key: &str, value: &str| config::set(&first, key, value).map(|(settings, _)| settings.rate_limits);
+    let more = set("rate_limits.more", "events=transactions rate=5").expect("a good rule");
+    assert_eq!(more.keys().map(|name| &**name).collect::<Vec<_>>(), ["more", "r"]);
+    assert!(set("rate_limits.r", "").expect("it goes").is_empty());
+    assert_eq!(set("rate_limits.s", ""), Err("there is no rate limit \"s\"".to_owned()));
+    assert_eq!(
+        set("rate_limits.r", "rate=2"),
+        Err("rate limit \"r\" has no events; write events=transactions, or logins".to_owned())
+    );
+    // One more than there may be.
+    let mut full = first.clone();
+    for number in 0..pool::RateRule::RULES_MAX - 1 {
+        full = config::set(&full, &format!("rate_limits.n{number}"), "events=logins rate=1").expect("a good rule").0;
+    }
+    assert_eq!(config::set(&full, "rate_limits.n", "events=logins rate=1"), Err("more than 32 rate limits".to_owned()));
+    assert!(config::set(&full, "rate_limits.r", "events=logins rate=2").is_ok());
 }

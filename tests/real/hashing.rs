@@ -13,7 +13,7 @@ use tests::wait::{LIMIT, wait_for};
 use crate::house::House;
 
 /// A login by a password in clear text, which must be asked for.
-fn enter(pooler: &Pooler, user: &str, password: &str, database: &str) -> Result<Client, Complaint> {
+pub(crate) fn enter(pooler: &Pooler, user: &str, password: &str, database: &str) -> Result<Client, Complaint> {
     let mut peer = pooler.knock();
     peer.send(&message::startup(0, &[("user", user), ("database", database)]));
     let asked = peer.frame().expect("an answer");

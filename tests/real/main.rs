@@ -36,6 +36,7 @@ mod pins;
 mod postgres17;
 mod postgres18;
 mod prepared;
+mod rates;
 mod remembered;
 mod replication;
 mod rules;
@@ -230,6 +231,16 @@ fn list() -> Vec<Entry> {
         remembered::users_who_were_seen_once_are_forgotten,
         remembered::settings_that_one_user_mentions_keep_no_server_of_another,
         remembered::who_listens_to_too_many_channels_keeps_a_server,
+        rates::transactions_go_on_at_their_rate,
+        rates::transactions_beyond_the_rate_are_rejected_and_sessions_go_on,
+        rates::requests_in_one_packet_are_counted_one_by_one,
+        rates::copies_pass_though_requests_go_one_by_one,
+        rates::logins_are_counted_by_address_before_and_by_user_after_the_proof,
+        rates::logins_that_are_delayed_come_in_at_their_rate,
+        rates::whoever_is_delayed_may_leave_in_any_way,
+        rates::whoever_is_delayed_goes_on_after_anything,
+        rates::whoever_is_delayed_is_delayed_in_the_new_process,
+        rates::rules_are_made_and_removed_on_the_console,
         limits::max_client_conn_refuses_the_next_with_words,
         limits::a_place_is_free_again_when_a_client_has_gone,
         limits::max_db_client_connections_counts_by_database,

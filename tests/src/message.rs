@@ -147,6 +147,8 @@ pub struct Complaint {
     pub text: String,
     /// The field `D`, or nothing.
     pub detail: String,
+    /// The field `H`, or nothing.
+    pub hint: String,
 }
 
 impl Complaint {
@@ -161,6 +163,7 @@ impl Complaint {
                 b'C' => found.code = text,
                 b'M' => found.text = text,
                 b'D' => found.detail = text,
+                b'H' => found.hint = text,
                 _ => {}
             }
         }

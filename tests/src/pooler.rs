@@ -27,6 +27,7 @@ pub struct Ini {
     databases: Vec<String>,
     users: Vec<String>,
     peers: Vec<String>,
+    rate_limits: Vec<String>,
     settings: Vec<String>,
     secrets: Vec<(String, String)>,
     descriptors: Option<u32>,
@@ -55,6 +56,12 @@ impl Ini {
     /// A line of `[peers]`.
     pub fn peer(mut self, line: &str) -> Self {
         self.peers.push(line.to_string());
+        self
+    }
+
+    /// A line of `[rate_limits]`.
+    pub fn rate_limit(mut self, line: &str) -> Self {
+        self.rate_limits.push(line.to_string());
         self
     }
 
@@ -98,6 +105,9 @@ impl Ini {
         }
         if !self.peers.is_empty() {
             text.push_str(&format!("[peers]\n{}", lines(&self.peers)));
+        }
+        if !self.rate_limits.is_empty() {
+            text.push_str(&format!("[rate_limits]\n{}", lines(&self.rate_limits)));
         }
         text.push_str(&format!(
             "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir = {directory}\n\

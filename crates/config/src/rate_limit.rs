@@ -136,7 +136,9 @@ fn rate(value: &str) -> Result<(u32, Period), Wrong> {
         "m" => Period::Minute,
         "h" => Period::Hour,
         _ => {
-            return Err(Wrong::new(format!("invalid rate: {value} (expected a whole number and perhaps /s, /m or /h)")));
+            return Err(Wrong::new(format!(
+                "invalid rate: {value} (expected a whole number and perhaps /s, /m or /h)"
+            )));
         }
     };
     Ok((count("rate", number)?, period))

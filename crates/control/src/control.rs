@@ -456,10 +456,10 @@ impl<S> Control<S> {
             sweeper: &self.sweeper,
             hashings: &self.hashings,
             log_lines_lost: self.force.log.lost(),
+            rates: self.force.rates.snapshot(self.now.time, self.now.wall),
             now: self.now.time,
         };
-        let table = subject.table(&view);
-        self.answer(asker, Answer::Table(table));
+        self.answer(asker, Answer::Table(subject.table(&view)));
     }
 
     /// All workers have answered.

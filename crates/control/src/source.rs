@@ -14,7 +14,7 @@ use auth::{Hba, IdentMaps, LineProblem, UserFile};
 use config::{AuthType, Homes, Loaded, Mistake, NameServers, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, SystemLog, TcpTuning};
-use worker::letters::{Force, Standing, TlsTerms};
+use worker::letters::{Force, RateLimits, Standing, TlsTerms};
 
 /// The configuration file and what the command line says on top of it.
 #[derive(Clone, Debug)]
@@ -197,7 +197,8 @@ pub fn first_force(
     let tuning = tuning(&settings);
     let Files { users, rules: (hba, idents), tls } = files;
     let (hba, idents, standing) = (Arc::new(hba), Arc::new(idents), Standing::default());
-    Force { settings, homes, users, hba, idents, tracked, mock_key, tls, tuning, log, own_uid, standing }
+    let rates = Arc::new(RateLimits::new(&settings, mock_key));
+    Force { settings, homes, users, hba, idents, tracked, mock_key, tls, tuning, log, own_uid, standing, rates }
 }
 
 /// What replaces `old` after a reload.
@@ -214,6 +215,7 @@ pub(crate) fn next_force(
     let mut standing = old.standing.clone();
     standing.keep(|name| settings.database(name).is_some());
     let (hba, idents) = (Arc::new(hba), Arc::new(idents));
+    old.rates.put_in_force(&settings);
     Force { settings, homes, users, hba, idents, tls, tuning, log, standing, ..old.clone() }
 }
 

@@ -356,7 +356,9 @@ impl RateRule {
 }
 
 impl RateFilter {
-    fn is_about(&self, subject: &Subject<'_>) -> bool {
+    /// Whether a rule with it is about somebody.
+    #[must_use]
+    pub fn is_about(&self, subject: &Subject<'_>) -> bool {
         let is = |wanted: &Option<Arc<str>>, name: &str| wanted.as_ref().is_none_or(|wanted| **wanted == *name);
         let is_in = |(network, bits): (IpAddr, u8)| {
             subject.address.is_some_and(|address| network_of(address, bits) == network_of(network, bits))
@@ -386,17 +388,7 @@ fn network_of(address: IpAddr, bits: u8) -> IpAddr {
 /// As the log says it: `"api" (100 transactions a second by user, burst 200)`.
 impl fmt::Display for RateRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rate { count, period, burst } = self.rate;
-        let period = match period {
-            Period::Second => "a second",
-            Period::Minute => "a minute",
-            Period::Hour => "an hour",
-        };
-        write!(f, "\"{}\" ({count} {} {period}", self.name, self.counts)?;
-        if self.by != RateKeys::default() {
-            write!(f, " by {}", self.by)?;
-        }
-        write!(f, ", burst {burst})")
+        write!(f, "\"{}\" ({})", self.name, self.limit())
     }
 }
 
@@ -433,6 +425,21 @@ impl fmt::Display for RateKeys {
 }
 
 impl RateRule {
+    /// What it admits, in words: `100 transactions a second by user, burst 200`.
+    #[must_use]
+    pub fn limit(&self) -> String {
+        let Rate { count, period, burst } = self.rate;
+        let period = match period {
+            Period::Second => "a second",
+            Period::Minute => "a minute",
+            Period::Hour => "an hour",
+        };
+        let by = if self.by == RateKeys::default() { String::new() } else { format!(" by {}", self.by) };
+        let counted = self.counts.to_string();
+        let counted = if count == 1 { counted.trim_end_matches('s') } else { &counted };
+        format!("{count} {counted} {period}{by}, burst {burst}")
+    }
+
     /// More rules than anybody keeps apart: each one costs each transaction.
     pub const RULES_MAX: usize = RULES_MAX;
 }

@@ -210,6 +210,7 @@ fn a_rule_is_told_in_words() {
     );
     let logins = RateRule { counts: Counted::Logins, ..rule("l", 5, 1).counting(RateKeys::default()) };
     assert_eq!(logins.to_string(), "\"l\" (5 logins a second, burst 1)");
+    assert_eq!(RateRule { rate: rule("l", 1, 1).rate, ..logins }.to_string(), "\"l\" (1 login a second, burst 1)");
 }
 
 trait Counting {

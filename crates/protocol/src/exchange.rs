@@ -644,6 +644,14 @@ impl Exchange {
         self.owed.iter().filter(is_ready).count()
     }
 
+    /// Whether the last that was sent is a whole request, so that its `ReadyForQuery` comes next but for that of what is before it. A Sync that a
+    /// COPY has ignored is none.
+    #[must_use]
+    pub fn awaits_ready(&self) -> bool {
+        let last = self.owed.iter().rev().find(|owed| **owed != Owed::CopyEnd);
+        !self.is_copying_in && matches!(last, Some(Owed::Query | Owed::Function | Owed::Sync))
+    }
+
     /// The transaction status that the server told last.
     #[must_use]
     pub fn status(&self) -> TxStatus {

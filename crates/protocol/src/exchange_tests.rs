@@ -52,6 +52,19 @@ fn a_simple_query_ends_with_its_ready() {
     ends(">Q <TDC <TDC <E <ZI");
 }
 
+/// A client whose transactions are counted says nothing more before it is answered: whoever waited for the answer to a Sync that a COPY has
+/// ignored would wait for ever.
+#[test]
+fn a_whole_request_awaits_its_ready_and_a_sync_that_a_copy_ignores_none() {
+    for story in [">Q", ">PBES", ">F", ">Q <G >dc", ">Q >dc", ">PBE <12G >dcS", ">PBES >dc"] {
+        assert!(play(story).awaits_ready(), "{story}");
+    }
+    for story in ["", ">PBE", ">Q <C <ZI", ">Q <G", ">PBES <12G", ">PBES <12G >dc", ">PBES >dc <12G", ">PBES <12E <ZI"]
+    {
+        assert!(!play(story).awaits_ready(), "{story}");
+    }
+}
+
 #[test]
 fn an_open_transaction_keeps_the_loan() {
     goes_on(">Q <C <ZT");

@@ -72,6 +72,10 @@ impl Fault {
                 verdict.detail = Some("A SCRAM secret costs the iterations that it was made with.".to_owned());
                 verdict.hint = Some("Come again later, or have clients log in by scram-sha-256.".into());
             }
+            Self::LoginRateExceeded { limit, millis, .. } | Self::TransactionRateExceeded { limit, millis, .. } => {
+                verdict.detail = Some(format!("The limit is {limit}."));
+                verdict.hint = Some(format!("Come again in {millis} ms.").into());
+            }
             Self::QueryWaitTimeout { secs } => {
                 verdict.detail = Some(format!("No server connection became free within {secs} seconds."));
                 verdict.hint = Some(
@@ -139,11 +143,20 @@ impl Fault {
 
     /// Appends the `ErrorResponse` that tells the client.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_as("FATAL", out);
+    }
+
+    /// The same for a client that is not let go.
+    pub fn write_and_go_on(&self, out: &mut Vec<u8>) {
+        self.write_as("ERROR", out);
+    }
+
+    fn write_as(&self, severity: &str, out: &mut Vec<u8>) {
         let verdict = self.verdict();
         write::error(
             out,
             Says {
-                severity: "FATAL",
+                severity,
                 sqlstate: &verdict.sqlstate,
                 message: &verdict.text,
                 detail: verdict.detail.as_deref(),
@@ -184,6 +197,7 @@ const FEATURE_NOT_SUPPORTED: &str = "0A000";
 const IDLE_SESSION_TIMEOUT: &str = "57P05";
 const OUT_OF_MEMORY: &str = "53200";
 const TOO_MANY_CONNECTIONS: &str = "53300";
+const CONFIGURATION_LIMIT_EXCEEDED: &str = "53400";
 const INVALID_PARAMETER_VALUE: &str = "22023";
 
 #[cfg(test)]

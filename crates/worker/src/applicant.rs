@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use auth::{Password, Secret};
+use auth::{Password, ScramKeys, Secret};
 use base::{Time, Wall};
 use pool::{PoolKey, ServerKey};
 use protocol::client::greeting::Request;
@@ -51,6 +51,10 @@ pub(crate) enum Waits {
     Verdict(Judge, Password),
     /// For a password that is being hashed.
     Hash(Box<Hashing>),
+    /// For a rate limit to let it show who it is.
+    Knock,
+    /// For a rate limit to let it in; it has shown these keys.
+    Rate(Option<ScramKeys>),
     /// For its name in the system, and whether this map lets it be who it says.
     SystemUser { map: Option<Arc<str>> },
     /// For the parameters that a first server tells, or one that is its alone.
@@ -171,6 +175,19 @@ impl LoggingIn {
             Waits::Hash(hashing) => hashing.user(),
             _ => None,
         }
+    }
+
+    /// What it has shown, if it waits for a rate limit.
+    pub(crate) fn take_awaiting_rate(&mut self) -> Option<Option<ScramKeys>> {
+        self.take(|waits| match waits {
+            Waits::Rate(keys) => Ok(keys),
+            waits => Err(waits),
+        })
+    }
+
+    /// Whether it waits for a rate limit.
+    pub(crate) fn is_awaiting_rate(&self) -> bool {
+        matches!(self.waits, Waits::Knock | Waits::Rate(_))
     }
 
     /// The map by which its name in the system is judged, while that name is awaited.

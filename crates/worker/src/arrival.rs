@@ -22,7 +22,7 @@ use reactor::{Address, Io};
 
 use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
-use crate::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::client::{Client, Link, Ready, Skips, Stage as ClientStage};
 use crate::held::Held;
 use crate::look::shared;
 use crate::luggage::{
@@ -233,6 +233,8 @@ impl<I: Io> Worker<I> {
         }
         ready.fate = packed.fate;
         ready.is_notified = packed.is_notified;
+        ready.skips = packed.skips;
+        self.rating.has_rejected |= ready.skips != Skips::Nothing;
         ready.is_answer_torn = packed.is_answer_torn;
         if !packed.held.0.is_empty() && !planted::is(Planted::RequestLeftBehind) {
             let mut held = Held::default();
@@ -268,7 +270,7 @@ impl<I: Io> Worker<I> {
         // It may have been sent away, since nobody has listened for it for a while.
         self.clients.get(key)?;
         if let Some(waits_since) = packed.waits_since {
-            self.want_again(key, Time(waits_since));
+            self.begin_here(key, Time(waits_since));
         }
         Some(key)
     }

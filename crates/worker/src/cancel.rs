@@ -121,7 +121,7 @@ impl<I: Io> Worker<I> {
                         return;
                     }
                 }
-                Link::Waiting(_) => self.cancel_waiting(client),
+                Link::Waiting(_) | Link::Delayed(_) => self.cancel_waiting(client),
                 Link::Loan(_) | Link::None => {
                     let line = self.client_prefix(client);
                     self.log.add(Level::Debug, format_args!("{line}cancel request for idle client"));
@@ -320,15 +320,20 @@ impl<I: Io> Worker<I> {
             return;
         };
         let Some(syncs) = ready.drop_first_request() else { return };
+        let is_delayed = matches!(ready.link, Link::Delayed(_));
         ready.link = Link::None;
         *answered = self.now;
         let (conn, pool, rest) = (*conn, ready.pool, ready.held.take());
         let mut out = Vec::new();
         // A Sync alone, such as the rest of a COPY that has failed, is nothing to cancel: it has its answer.
         (0..syncs).for_each(|_| write::ready_for_query(&mut out, TxStatus::Idle));
-        let detail = "The request was waiting for a server connection.";
+        let detail = match is_delayed {
+            true => "The request was delayed by a rate limit.",
+            false => "The request was waiting for a server connection.",
+        };
         write_cancelled(&mut out, "canceling statement due to user request", detail);
         self.io.send(conn, out.into());
+        self.rating.forget(key);
         self.tell_pools(Event::Left { pool, client: key });
         // What it has said beyond that is looked at as if it had just come.
         self.hold_again(key, rest);

@@ -12,7 +12,7 @@ use base::{Key, Time};
 use config::Unseen;
 use pool::{Haste, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
-use protocol::exchange::Asked;
+use protocol::exchange::{Asked, Exchange};
 use protocol::fault::Fault;
 use protocol::prepared::{Kept, Moment, Names, Tally, Unnamed, may_be_refused};
 use protocol::replication::Replication;
@@ -140,8 +140,29 @@ pub(crate) struct Ready {
     pub(crate) claimed: Option<Box<Claimed>>,
     /// It has said LISTEN, first of what is held, and needs no server for that.
     pub(crate) joins: Option<Box<Joining>>,
+    /// What becomes of what it says, after an error of ours.
+    pub(crate) skips: Skips,
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
+}
+
+/// What is skipped of what a client without a server says: the rest of a request that a rate limit has rejected, as PostgreSQL skips it after
+/// an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Skips {
+    #[default]
+    Nothing,
+    /// One message, which is a whole request.
+    Message,
+    /// All up to a Sync.
+    UpToSync,
+}
+
+impl Skips {
+    /// Whether a message of this kind is the last that is skipped.
+    pub(crate) fn end_with(self, kind: u8) -> bool {
+        self == Self::Message || self == Self::UpToSync && kind == frontend::SYNC
+    }
 }
 
 /// Where a client stands with its pool.
@@ -149,6 +170,8 @@ pub(crate) struct Ready {
 pub(crate) enum Link {
     /// It wants nothing.
     None,
+    /// A rate limit delays it, since then.
+    Delayed(Time),
     /// It waits for a server, since then.
     Waiting(Time),
     /// It has one.
@@ -193,6 +216,7 @@ impl Ready {
             is_answer_torn: false,
             claimed: None,
             joins: None,
+            skips: Skips::Nothing,
             held: None,
         }
     }
@@ -205,6 +229,14 @@ impl Ready {
     /// Whether a message is half forwarded, so that its server cannot be taken away.
     pub(crate) fn is_torn(&self) -> bool {
         self.scanner.is_in_body() && self.fate == Fate::Forward && !planted::is(Planted::HalfMessageLeftBehind)
+    }
+
+    /// Whether the message that begins with this byte begins a request, or goes on with one, and has to wait until another one is answered.
+    fn next_waits(&self, exchange: &Exchange, first: u8) -> bool {
+        let kind = self.scanner.torn_header().first().copied().unwrap_or(first);
+        let is_of_copy = matches!(kind, frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL);
+        let is_of_request = !is_of_copy && !matches!(kind, frontend::FLUSH | frontend::TERMINATE);
+        is_of_request && !self.scanner.is_in_body() && exchange.awaits_ready()
     }
 
     /// Whether a message has begun of which its server has heard nothing yet.
@@ -255,6 +287,9 @@ impl<I: Io> Worker<I> {
                 let is_full = held.len() > HELD_BYTES_MAX;
                 if ready.link == Link::None && ready.joins.is_none() {
                     self.want_when_whole(key);
+                    if self.rating.has_rejected {
+                        self.skip_rejected(key);
+                    }
                 } else if is_full {
                     self.pause_client(key);
                 }
@@ -272,7 +307,7 @@ impl<I: Io> Worker<I> {
             let server = match link {
                 Link::Loan(server) if may_forward => server,
                 Link::Loan(_) => return,
-                Link::None | Link::Waiting(_) => {
+                Link::None | Link::Waiting(_) | Link::Delayed(_) => {
                     // The loan has ended with less than all that was held: the rest is looked at anew.
                     let rest = ready.held.take();
                     self.hold_again(key, rest);
@@ -308,6 +343,7 @@ impl<I: Io> Worker<I> {
         }
         let length_max = self.message_bytes_max();
         let is_query_refused = self.force.settings.disable_pqexec;
+        let one_by_one = self.rating.counts_transactions && self.goes_one_by_one(key);
         let shared = self.servers.get(server_key).filter(|server| server.private.is_none());
         let max = shared.map_or(0, |server| self.statements_max(server.pool));
         let client = self.clients.get_mut(key)?;
@@ -346,9 +382,13 @@ impl<I: Io> Worker<I> {
         }
         let (mut start, mut at) = (0, 0);
         let mut fault = None;
-        let mut leaves = false;
+        let (mut leaves, mut waits) = (false, false);
         let mut instead: Option<Vec<u8>> = None;
         while at < bytes.len() && (ready.scanner.is_in_body() || !server.exchange.is_full()) {
+            waits = one_by_one && ready.next_waits(&server.exchange, bytes[at]);
+            if waits {
+                break;
+            }
             let piece = match ready.scanner.next(bytes, at, length_max) {
                 Step::Piece(piece) => piece,
                 Step::More => {
@@ -447,7 +487,7 @@ impl<I: Io> Worker<I> {
             }
             at = piece.range.end;
         }
-        let is_full = server.exchange.is_full();
+        let is_full = server.exchange.is_full() || waits;
         let is_over = fault.is_some() || leaves || instead.is_some();
         let rest = (is_full && !is_over && at < bytes.len()).then(|| chunk.part(at..bytes.len()));
         let end = if is_over || rest.is_some() { at } else { bytes.len() };

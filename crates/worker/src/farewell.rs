@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
         let ClientStage::Ready(ready) = &client.stage else { return false };
         match ready.link {
             Link::Loan(server) => self.servers.get(server).is_some_and(Server::is_in_message),
-            Link::None | Link::Waiting(_) => ready.is_answer_torn,
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => ready.is_answer_torn,
         }
     }
 
@@ -112,7 +112,7 @@ impl<I: Io> Worker<I> {
                     let pool = ready.pool;
                     self.tell_pools(Event::Left { pool, client: key });
                 }
-                Link::None => {}
+                Link::None | Link::Delayed(_) => {}
             },
             ClientStage::Login(login) => {
                 let pledged = login.pledged;
@@ -158,6 +158,7 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}
         }
+        self.rating.forget(key);
         if self.rest.is_some() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
         }

@@ -177,7 +177,7 @@ impl<I: Io> Worker<I> {
                 // What it had asked meanwhile.
                 self.forward_held(key);
             }
-            Link::Waiting(_) => {}
+            Link::Waiting(_) | Link::Delayed(_) => {}
         }
     }
 

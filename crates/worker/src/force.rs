@@ -43,6 +43,7 @@ impl<I: Io> Worker<I> {
             (0..self.places.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
         self.remove_databases(&removed);
         self.apply_limits();
+        self.renew_rates();
         self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
         self.close_obsolete_sessions();
         self.end_lonely_listening();

@@ -226,10 +226,11 @@ impl<I: Io> Worker<I> {
                     .as_ref()
                     .map(|collected| (collected.bytes.as_slice().into(), collected.body_bytes)),
                 is_notified: ready.is_notified,
+                skips: ready.skips,
                 is_answer_torn: ready.is_answer_torn,
                 held: ready.held.iter().flat_map(|held| held.bytes()).collect::<Vec<_>>().as_slice().into(),
                 waits_since: match ready.link {
-                    Link::Waiting(since) => Some(since.0),
+                    Link::Waiting(since) | Link::Delayed(since) => Some(since.0),
                     Link::None | Link::Loan(_) => None,
                 },
             })),
@@ -293,7 +294,7 @@ fn linked(client: &Client) -> Option<ServerKey> {
     match &client.stage {
         ClientStage::Ready(ready) => match ready.link {
             Link::Loan(server) => Some(server),
-            Link::None | Link::Waiting(_) => None,
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => None,
         },
         _ => None,
     }

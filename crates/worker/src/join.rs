@@ -88,6 +88,7 @@ impl<I: Io> Worker<I> {
         let listening = &self.places.databases[database as usize].listening;
         if !is_level || !joining.channels.iter().all(|channel| listening.is_heard(channel)) {
             self.want_first(key);
+            self.skip_rejected(key);
             return;
         }
         ready.ear().listens(joining.channels.iter().map(|channel| &**channel));

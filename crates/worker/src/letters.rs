@@ -29,6 +29,7 @@ pub use crate::hashing::{HashAsker, HashQuestion, Hashed, Origin};
 pub use crate::judge::{Judge, PasswordQuestion, Verdict};
 pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::orders::{Order, Standing, Whose};
+pub use crate::rates::RateLimits;
 
 /// Everything that is in force: replaced as a whole, between two turns.
 #[derive(Clone, Debug)]
@@ -57,6 +58,8 @@ pub struct Force {
     pub own_uid: u32,
     /// What operators have ordered and not undone.
     pub standing: Standing,
+    /// Rate limits, and what they have counted: the same for as long as the process lives.
+    pub rates: Arc<RateLimits>,
 }
 
 /// What TLS needs on both legs: certificates, keys and authorities, as read last.

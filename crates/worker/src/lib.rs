@@ -55,6 +55,7 @@ mod peers;
 mod places;
 mod private;
 mod proof;
+mod rates;
 mod reading;
 mod rest;
 mod secrets;

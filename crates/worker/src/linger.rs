@@ -33,6 +33,10 @@ impl Lingering {
 impl<I: Io> Worker<I> {
     /// A loan could end. Whether it does not, since its client may come back at once.
     pub(crate) fn lingers(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        if self.rating.counts_transactions && self.goes_one_by_one(client_key) {
+            // Its next transaction is to be counted.
+            return false;
+        }
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), is_listener, .. }) = self.clients.get_mut(client_key)
         else {

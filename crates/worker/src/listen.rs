@@ -414,7 +414,7 @@ impl<I: Io> Worker<I> {
         let conn = client.conn;
         let ClientStage::Ready(ready) = &mut client.stage else { return };
         let is_outside = match ready.link {
-            Link::None | Link::Waiting(_) => true,
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => true,
             Link::Loan(server) => self.servers.get(server).is_some_and(|server| {
                 let exchange = &server.exchange;
                 server.withheld.is_some()

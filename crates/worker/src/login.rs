@@ -34,11 +34,19 @@ use crate::taken::Taken;
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The client is at its home: first it needs a place.
+    /// The client is at its home.
     pub(crate) fn begin_login(&mut self, key: Key, early: &[u8]) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Login(login) = &mut client.stage else { return };
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         login.said.extend_from_slice(early);
+        if self.may_knock(key) {
+            self.take_place(key);
+        }
+    }
+
+    /// First it needs a place.
+    pub(crate) fn take_place(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        let Stage::Login(login) = &client.stage else { return };
         let (is_own, is_at_console) = (client.is_own, *login.request.database == *CONSOLE);
         let user = login.request.user.clone();
         if is_own {
@@ -286,6 +294,16 @@ impl<I: Io> Worker<I> {
 
     /// The client is who it says it is.
     pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        if *login.request.database == *CONSOLE {
+            self.come_in(key, keys);
+        } else if let Some(keys) = self.may_come_in(key, keys) {
+            self.come_in(key, keys);
+        }
+    }
+
+    /// The client comes in, if there is what it wants, and room for it.
+    pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
         let Some(client) = self.clients.get(key) else { return };
         let Stage::Login(login) = &client.stage else { return };
         let (peer, user, name) = (client.peer, login.request.user.clone(), login.request.database.clone());

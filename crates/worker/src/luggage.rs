@@ -192,6 +192,8 @@ pub(crate) struct PackedReady {
     #[serde(default)]
     pub(crate) collected: Option<(Packed, usize)>,
     pub(crate) is_notified: bool,
+    #[serde(default)]
+    pub(crate) skips: crate::client::Skips,
     pub(crate) is_answer_torn: bool,
     pub(crate) held: Packed,
     /// Since when it waits for a server.

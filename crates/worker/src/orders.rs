@@ -254,7 +254,7 @@ impl<I: Io> Worker<I> {
     /// The clients that wait for a server.
     fn waiting_clients(&self) -> Vec<Key> {
         let waits = |stage: &ClientStage| match stage {
-            ClientStage::Ready(ready) => matches!(ready.link, Link::Waiting(_)),
+            ClientStage::Ready(ready) => matches!(ready.link, Link::Waiting(_) | Link::Delayed(_)),
             ClientStage::Login(login) => login.waits_for().is_some(),
             _ => false,
         };

@@ -128,7 +128,7 @@ impl<I: Io> Worker<I> {
                 ClientStage::Greeting(greeting) if !greeting.is_shaking() => {
                     self.io.receive(client.conn, Receive::Once);
                 }
-                ClientStage::Login(login) if login.waits_for().is_some() => {
+                ClientStage::Login(login) if login.waits_for().is_some() || login.is_awaiting_rate() => {
                     self.io.receive(client.conn, Receive::Stream);
                 }
                 ClientStage::Ready(ready) if !ready.is_paused => self.io.receive(client.conn, Receive::Stream),
@@ -305,12 +305,13 @@ impl<I: Io> Worker<I> {
             _ if client.is_own => Repose::Exempt,
             ClientStage::Greeting(greeting) if greeting.is_shaking() => Repose::Awaited,
             ClientStage::Greeting(_) => Repose::Rests,
+            ClientStage::Login(login) if login.is_awaiting_rate() => Repose::Rests,
             // Its proof, its slot, or what a server says of its user.
             ClientStage::Login(login) if login.waits_for().is_none() => Repose::Awaited,
             ClientStage::Login(_) => Repose::Rests,
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(server) => self.repose_of_server(server),
-                Link::None | Link::Waiting(_) => Repose::Rests,
+                Link::None | Link::Waiting(_) | Link::Delayed(_) => Repose::Rests,
             },
             ClientStage::Cancelling(_) => Repose::Awaited,
             ClientStage::Console(_) => Repose::Exempt,

@@ -104,7 +104,7 @@ impl<I: Io> Worker<I> {
                 let name: Box<str> = ready.vars.get(self.force.tracked.application_name()).unwrap_or("").into();
                 let (state, link, since) = match ready.link {
                     Link::None => ("idle", None, None),
-                    Link::Waiting(since) => ("waiting", None, Some(since)),
+                    Link::Waiting(since) | Link::Delayed(since) => ("waiting", None, Some(since)),
                     Link::Loan(server) => {
                         let server = self.servers.get(server);
                         ("active", server.map(|server| server.id), server.and_then(|server| server.query_since))
@@ -222,7 +222,7 @@ impl<I: Io> Worker<I> {
             self.places.pools().map(|(key, place)| (key, self.empty_row(key, place))).collect();
         for (_, client) in self.clients.iter().filter(|(_, client)| !client.is_own) {
             let (pool, is_waiting) = match &client.stage {
-                ClientStage::Ready(ready) => (ready.pool, matches!(ready.link, Link::Waiting(_))),
+                ClientStage::Ready(ready) => (ready.pool, matches!(ready.link, Link::Waiting(_) | Link::Delayed(_))),
                 ClientStage::Login(login) => match login.waits_for() {
                     Some(pool) => (pool, true),
                     None => continue,

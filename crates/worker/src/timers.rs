@@ -34,6 +34,8 @@ pub(crate) enum Timer {
     Forward(Key),
     /// A client's statement that needs a database to itself has not been answered promptly.
     Claim(Key),
+    /// Somebody whom a rate limit delays, or the end of one that held somebody back.
+    Rates(Time),
     /// A look at the pools that nobody uses, and at the databases that were made from `*`.
     Sweep,
 }
@@ -58,6 +60,7 @@ impl<I: Io> Worker<I> {
             Timer::Cancel(key) => self.cancel_too_late(key),
             Timer::Forward(key) => self.forward_too_late(key),
             Timer::Claim(key) => self.claim_due(key),
+            Timer::Rates(at) => self.rates_due(at),
             Timer::Sweep => {
                 self.places.is_sweep_armed = false;
                 self.sweep_pools();
@@ -155,6 +158,19 @@ impl<I: Io> Worker<I> {
                     let notify = settings.query_wait_notify.filter(|_| !ready.is_notified);
                     let notify = notify.map(|after| (since + after, ClientDue::Notice));
                     query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
+                }
+                // As long as it waits in all it may, whatever it waits for.
+                Link::Delayed(since) => {
+                    let query = settings.query_timeout;
+                    let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                    let place = self.places.pool(ready.pool)?;
+                    let entry = self.places.databases[place.database as usize].entry.as_ref();
+                    let user = &place.user_name;
+                    let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, user));
+                    let wait = wait.map(|limit| {
+                        (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs() }))
+                    });
+                    query.into_iter().chain(wait).min_by_key(|(at, _)| *at)
                 }
             },
             // The request itself has the same patience; this is for one that got lost with its worker's server.

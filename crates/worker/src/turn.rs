@@ -26,6 +26,7 @@ use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorke
 use crate::linger::Lingering;
 use crate::peers::Forwards;
 use crate::places::Places;
+use crate::rates::Rating;
 use crate::reading::Texts;
 use crate::rest::Rest;
 use crate::secrets::RememberedSecrets;
@@ -57,6 +58,7 @@ pub struct Worker<I: Io> {
     /// What servers have told of users' secrets.
     pub(crate) remembered: RememberedSecrets,
     pub(crate) lending: Lending,
+    pub(crate) rating: Rating,
     pub(crate) timers: Wheel<Timer>,
     /// What the pools want done and has not been done yet.
     commands: VecDeque<Command>,
@@ -139,6 +141,7 @@ impl<I: Io> Worker<I> {
             places: Places::default(),
             remembered: RememberedSecrets::default(),
             lending: Lending::new(id, workers),
+            rating: Rating::default(),
             timers: Wheel::new(now),
             commands: VecDeque::new(),
             commands_spare: Vec::new(),
@@ -162,6 +165,7 @@ impl<I: Io> Worker<I> {
         };
         worker.io.accept(Doors::Open);
         worker.apply_limits();
+        worker.renew_rates();
         worker.open_forced_pools();
         worker
     }

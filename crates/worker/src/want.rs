@@ -9,13 +9,22 @@ use protocol::fault::Fault;
 use reactor::{Chunk, Io};
 use wire::{Step, frontend};
 
-use crate::client::{Client, Fate, Link, Stage};
+use crate::client::{Client, Fate, Link, Skips, Stage};
 use crate::look::likeness;
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
     /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
     pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
+        self.take_in_some(key, chunk);
+        if self.rating.has_rejected {
+            self.skip_rejected(key);
+        }
+    }
+
+    /// The same, up to the end of a request that was rejected, if there is one in it.
+    #[inline]
+    pub(crate) fn take_in_some(&mut self, key: Key, chunk: Chunk) {
         let length_max = self.message_bytes_max();
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let bytes = chunk.bytes();
@@ -31,8 +40,12 @@ impl<I: Io> Worker<I> {
                         | frontend::COPY_DONE
                         | frontend::COPY_FAIL
                 );
-                if !needs_none {
+                if !needs_none && ready.skips == Skips::Nothing {
                     break;
+                }
+                if !needs_none && !is_request(kind) {
+                    self.fail_client(key, &Fault::UnknownMessage);
+                    return;
                 }
                 ready.fate = Fate::Drop;
             }
@@ -41,7 +54,13 @@ impl<I: Io> Worker<I> {
                     self.part_from_client(key, "client close request");
                     return;
                 }
-                Step::Piece(piece) => at = piece.range.end,
+                Step::Piece(piece) => {
+                    at = piece.range.end;
+                    if piece.is_last() && ready.skips.end_with(piece.kind) {
+                        self.end_skipping(key);
+                        break;
+                    }
+                }
                 Step::More => return,
                 Step::Bad { .. } => {
                     let header = *ready.scanner.header();
@@ -54,7 +73,7 @@ impl<I: Io> Worker<I> {
             let rest = if at == 0 { chunk } else { chunk.part(at..bytes.len()) };
             let rest = self.unpinned(rest);
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-            ready.held.get_or_insert_default().push(rest);
+            ready.held.get_or_insert_default().push_front(rest);
             self.want_when_whole(key);
         }
     }
@@ -66,20 +85,16 @@ impl<I: Io> Worker<I> {
         let is_query_refused = self.force.settings.disable_pqexec;
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let (Some(held), Some((kind, length))) = (&ready.held, ready.next_header()) else { return };
+        if ready.skips != Skips::Nothing {
+            return;
+        }
         let fault = match kind {
             _ if length < 4 || length > length_max => {
                 let [a, b, c, d] = length.to_be_bytes();
                 Some(Fault::BadHeader { header: [kind, a, b, c, d] })
             }
             frontend::QUERY if is_query_refused => Some(Fault::QueryDisallowed),
-            frontend::QUERY
-            | frontend::PARSE
-            | frontend::BIND
-            | frontend::DESCRIBE
-            | frontend::EXECUTE
-            | frontend::CLOSE
-            | frontend::SYNC
-            | frontend::FUNCTION_CALL => None,
+            kind if is_request(kind) => None,
             _ => Some(Fault::UnknownMessage),
         };
         if let Some(fault) = fault {
@@ -95,8 +110,11 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks for a server for what is held.
+    /// Asks for a server for what is held, if it may begin.
     pub(crate) fn want_first(&mut self, key: Key) {
+        if self.rating.counts_transactions && !self.may_begin(key) {
+            return;
+        }
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         ready.is_notified = false;
         let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
@@ -127,6 +145,21 @@ impl<I: Io> Worker<I> {
         }
         self.arm_client(key);
     }
+}
+
+/// Whether a message of this kind is a request, or a part of one.
+fn is_request(kind: u8) -> bool {
+    matches!(
+        kind,
+        frontend::QUERY
+            | frontend::PARSE
+            | frontend::BIND
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::CLOSE
+            | frontend::SYNC
+            | frontend::FUNCTION_CALL
+    )
 }
 
 /// A message of up to so many bytes is collected before a server is asked for.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use config::{Homes, Loaded, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, TcpTuning};
-use worker::letters::{Force, Standing};
+use worker::letters::{Force, RateLimits, Standing};
 
 use crate::lengths;
 use crate::net::OWN_UID;
@@ -54,6 +54,7 @@ pub(crate) fn first_force(plan: &Plan) -> Force {
         log: Arc::new(LogTarget::new(false, None)),
         own_uid: OWN_UID,
         standing: Standing::default(),
+        rates: Arc::new(RateLimits::new(&settings, [9; 32])),
         settings,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use config::Homes;
 use protocol::vars::Tracked;
-use worker::letters::{Cursor, Estate, Force, Luggage, Order, Parcel, ToWorker};
+use worker::letters::{Cursor, Estate, Force, Luggage, Order, Parcel, RateLimits, ToWorker};
 
 use crate::dice::Dice;
 use crate::hands::Plug;
@@ -204,6 +204,7 @@ impl World {
         force.tracked = Tracked::new(force.settings.track_extra_parameters.iter().map(|name| &**name));
         force.homes = Homes::assign(&force.settings, workers, Some(&self.force.homes));
         force.standing.keep(|name| force.settings.database(name).is_some());
+        force.rates = Arc::new(RateLimits::new(&force.settings, [9; 32]));
         force
     }
 }

@@ -488,6 +488,7 @@ impl World {
         };
         let homes = Homes::assign(&settings, self.crew.len() as u8, Some(&self.force.homes));
         let mut force = Force { settings, homes, ..Force::clone(&self.force) };
+        force.rates.put_in_force(&force.settings);
         force.standing.keep(|name| force.settings.database(name).is_some());
         self.enforce(force);
     }

@@ -186,6 +186,11 @@ fn command(text: &str) -> Result<Command, Misread> {
     if matches!(tokens.last(), Some((_, Sign(';')))) {
         tokens.pop();
     }
+    // A rule of a section has a name of two words, with nothing beside the dot.
+    if let [_, (_, Word(section)), (false, Sign('.')), (false, Word(name)), _, _] = &tokens[..] {
+        let key = (true, Word(format!("{section}.{name}")));
+        tokens.splice(1..4, [key]);
+    }
     let is = |word: &str, wanted: &str| word.eq_ignore_ascii_case(wanted);
     let (command, fits) = match &tokens[..] {
         [(_, Word(verb))] => (Command::Words(vec![verb.clone()]), verb.len() < 16),
@@ -213,7 +218,7 @@ fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
         }
         let Some(first) = characters.next() else { return Some(found) };
         let token = match first {
-            ';' | '=' => Token::Sign(first),
+            ';' | '=' | '.' => Token::Sign(first),
             '"' | '\'' => {
                 let mut inner = String::new();
                 loop {

@@ -155,7 +155,7 @@ pub(crate) struct Entry {
 pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         usage: "SET key = arg",
-        doc: "Changes a setting until the next reload. A notice says when only a restart would change it. `SET` of what drivers \
+        doc: "Changes a setting until the next reload; of `rate_limits.NAME`, makes, replaces or (with `''`) removes the rate limit of that name. A notice says when only a restart would change it. `SET` of what drivers \
               set in every session by themselves, such as `client_encoding`, `timezone`, `extra_float_digits` or \
               `application_name`, is for everybody and ignored. So is, from who may only look, `SET` of any key that is no \
               setting of ours.",

@@ -1,4 +1,4 @@
-//! The grammar of console commands: `WORD [WORD] [;]` and `SET key =|TO value [;]`.
+//! The grammar of console commands: `WORD [WORD] [;]` and `SET key[.key] =|TO value [;]`.
 //!
 //! Always true: what is not exactly of this shape is no command. Words are compared without regard to case by whoever
 //! reads the tree; here they keep their writing, without their quotes.
@@ -69,7 +69,10 @@ impl Reader<'_> {
         if !verb.eq_ignore_ascii_case("set") || !self.blanks() {
             return None;
         }
-        let key = self.word()?;
+        let mut key = self.word()?;
+        if self.takes(".") {
+            key = format!("{key}.{}", self.word()?);
+        }
         self.blanks();
         if !self.takes("=") {
             let to = self.word()?;
@@ -179,6 +182,7 @@ mod tests {
         }
         assert_eq!(parse("SET a = 'it''s'"), set("a", "it's"));
         assert_eq!(parse("SET a = ''"), set("a", ""));
+        assert_eq!(parse("SET a.b = c"), set("a.b", "c"));
     }
 
     #[test]
@@ -188,7 +192,18 @@ mod tests {
         {
             assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
         }
-        for text in ["SET a", "SET = b", "SET a b", "SET a = b c", "SET a = 0.5", "SELECT 1+1", "a\"b\"", "SHÖW x"] {
+        for text in [
+            "SET a",
+            "SET = b",
+            "SET a b",
+            "SET a = b c",
+            "SET a = 0.5",
+            "SET a. = b",
+            "SET a.b.c = d",
+            "SELECT 1+1",
+            "a\"b\"",
+            "SHÖW x",
+        ] {
             let is_words = text == "SET a";
             assert_eq!(parse(text).is_ok(), is_words, "{text:?}");
         }

@@ -129,7 +129,9 @@ fn is_show(verb: &str) -> bool {
 fn is_of_a_session(key: &str, right: Right) -> bool {
     parameter(key).is_some()
         || SET_BY_DRIVERS.iter().any(|name| name.eq_ignore_ascii_case(key))
-        || (right != Right::Admin && !CATALOG.iter().any(|entry| entry.name.eq_ignore_ascii_case(key)))
+        || (right != Right::Admin
+            && !CATALOG.iter().any(|entry| entry.name.eq_ignore_ascii_case(key))
+            && !key.starts_with("rate_limits."))
 }
 
 fn parameter(name: &str) -> Option<&'static Parameter> {

@@ -10,8 +10,8 @@ use wire::Request;
 
 use super::shape::faults;
 use super::{
-    ADMIN_SHUTDOWN, CONNECTION_FAILURE, FEATURE_NOT_SUPPORTED, IDLE_SESSION_TIMEOUT, INVALID_PARAMETER_VALUE,
-    OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
+    ADMIN_SHUTDOWN, CONFIGURATION_LIMIT_EXCEEDED, CONNECTION_FAILURE, FEATURE_NOT_SUPPORTED, IDLE_SESSION_TIMEOUT,
+    INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
 };
 use crate::state::Kind as Holding;
 
@@ -139,6 +139,12 @@ faults! {
     DescriptorsFull = Operator, TOO_MANY_CONNECTIONS, "no more connections allowed (out of file descriptors)";
     /// So many passwords wait to be hashed that this one has no place; who has fewer waiting takes the place of who has most.
     HashingFull = Operator, TOO_MANY_CONNECTIONS, "too many logins wait for their passwords to be hashed";
+    /// A rate limit for logins has nothing left, with `action=reject`.
+    LoginRateExceeded { rule: Box<str>, limit: Box<str>, millis: u64 } = Operator, TOO_MANY_CONNECTIONS,
+        "login rate exceeded (rate limit \"{rule}\")";
+    /// A rate limit for transactions has nothing left, with `action=reject`. It is an ERROR, and the session goes on.
+    TransactionRateExceeded { rule: Box<str>, limit: Box<str>, millis: u64 } = Operator, CONFIGURATION_LIMIT_EXCEEDED,
+        "transaction rate exceeded (rate limit \"{rule}\")";
     /// No server was free for `query_wait_timeout`.
     QueryWaitTimeout { secs: u64 } = Operator, PROTOCOL_VIOLATION, "query_wait_timeout";
     /// No server was free for `query_timeout`.

@@ -14,6 +14,7 @@ mod memory;
 mod peers;
 mod pins;
 mod pools;
+mod rates;
 mod settings;
 mod sockets;
 mod state;
@@ -23,7 +24,7 @@ mod users;
 use auth::UserFile;
 use base::{Time, Wall};
 use config::{LoadBalance, Settings};
-use pool::Mode;
+use pool::{Mode, RateRow};
 use worker::letters::{Parts, Snapshot, Standing};
 
 use super::table::{Cell, Column, Table, text};
@@ -68,6 +69,8 @@ pub(crate) struct View<'v> {
     pub(crate) hashings: &'v Hashings,
     /// Lines that a log has not taken.
     pub(crate) log_lines_lost: u64,
+    /// Rate limits, and the moment since when each holds somebody back.
+    pub(crate) rates: Vec<(RateRow, Option<Wall>)>,
     /// The time.
     pub(crate) now: Time,
 }
@@ -95,6 +98,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &pins::LOCKS,
     &hosts::DNS_HOSTS,
     &hosts::DNS_ZONES,
+    &rates::RATE_LIMITS,
     &stats::STATS,
     &stats::STATS_TOTALS,
     &stats::STATS_AVERAGES,
@@ -171,7 +175,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use config::{Database, Overrides};
-    use worker::letters::{DatabaseRow, PoolRow, Row, UserRow};
+    use worker::letters::{DatabaseRow, PoolRow, RateLimits, Row, UserRow};
 
     /// Settings from the text of a file.
     pub(crate) fn settings(text: &str) -> Settings {
@@ -285,6 +289,7 @@ pub(crate) mod tests {
             sweeper: &Sweeper::default(),
             hashings: &Hashings::default(),
             log_lines_lost: 0,
+            rates: RateLimits::new(settings, [0; 32]).snapshot(now, Wall(0)),
             now,
         };
         find(name).expect("a subject").table(&view)
@@ -311,7 +316,9 @@ pub(crate) mod tests {
 
     #[test]
     fn every_row_of_every_subject_has_its_columns() {
-        let settings = settings("[databases]\nd = host=a,b\n[peers]\n1 = host=a\n[pgbouncer]\nauth_type=any\n");
+        let settings = settings(
+            "[databases]\nd = host=a,b\n[peers]\n1 = host=a\n[rate_limits]\nr = events=logins rate=1\n[pgbouncer]\nauth_type=any\n",
+        );
         let entry = database(&settings, "d");
         let snapshot = Snapshot {
             clients: vec![Row { held: 1, ..row(1) }],

@@ -156,6 +156,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         doors::logins_and_departures,
         doors::logins_and_a_log_that_stands_still,
         doors::bad_options,
+        doors::claims_to_be_somebody_else,
         owners::rows_without_end,
         owners::the_same_row_without_end,
         owners::a_secret_of_a_gigabyte,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tests::message::{CANCEL_CODE, SSL_CODE, cancel_request, frame, packet, startup};
 use tests::peer::Peer;
 
-use super::scene::{STRANGER, Scene, pour};
+use super::scene::{EVERYBODY, PATIENCE, STRANGER, Scene, pour};
 use super::told::Told;
 
 /// Opens so many connections, each of which says this and no more; what the last is told.
@@ -97,3 +97,32 @@ pub(super) fn bad_options(scene: &mut Scene<'_>) -> Told {
     };
     scene.logins(300, bad)
 }
+
+/// Many name a user who may have few places, and show no password; the user itself still comes in.
+pub(super) fn claims_to_be_somebody_else(scene: &mut Scene<'_>) -> Told {
+    let path = scene.place.directory().join(format!("{}_hba", scene.database));
+    scene.place.write(&path, &format!("host all {OWNER} all password\n{EVERYBODY}"));
+    scene.set("auth_type = hba");
+    scene.set(&format!("auth_hba_file = {}", path.display()));
+    scene.set("max_user_client_connections = 5");
+    scene.secret(OWNER, "secret");
+    scene.set_own("user=stranger");
+    let packet = startup(0, &[("user", OWNER), ("database", &scene.database)]);
+    let mut claimants = Vec::new();
+    for _ in 0..500 {
+        let Some(mut peer) = scene.knock() else { return Told::Closed };
+        if peer.try_send(&packet).is_err() {
+            return Told::Closed;
+        }
+        claimants.push(peer);
+    }
+    let Some(mut owner) = scene.knock() else { return Told::Closed };
+    let _ = owner.try_send(&[packet, frame(b'p', b"secret\0")].concat());
+    match Told::read(&mut owner, Instant::now() + PATIENCE) {
+        Told::Answered => Told::Answered,
+        told => Told::Failed(format!("its user was kept out: {told}")),
+    }
+}
+
+/// A user of whom others know the name.
+const OWNER: &str = "owner";

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tests::client::Client;
-use tests::message::Complaint;
+use tests::message::{self, Complaint};
+use tests::peer::Peer;
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, wait_for, wait_until};
 
@@ -55,6 +56,33 @@ pub(crate) fn max_user_client_connections_counts_by_user(house: &House) {
     assert_eq!(refused(&pooler, "u", "postgres").text, text);
     let _one = pooler.client("v", "postgres");
     assert_eq!(refused(&pooler, "v", "postgres").text, text);
+}
+
+/// Whoever named a user took one of that user's places, without having shown a password.
+pub(crate) fn who_only_claims_to_be_a_user_takes_none_of_that_users_places(house: &House) {
+    let settings = ["auth_type = plain", "max_user_client_connections = 1", "max_db_client_connections = 1"];
+    let ini = house.ini("limit_claim", &settings).secret("owner", "right").secret("watcher", "right");
+    let ini = ini.database(&format!("{} user=v", house.line_as("limit_claimed", "limit_claim")));
+    let pooler = house.start(&ini.set("stats_users = watcher"));
+    let ask = |user: &str, database: &str| {
+        let mut peer = pooler.knock();
+        peer.send(&message::startup(0, &[("user", user), ("database", database)]));
+        assert_eq!(peer.frame().expect("an answer").tag, b'R', "a claimant is asked for a password");
+        peer
+    };
+    let answer = |mut peer: Peer, password: &str| {
+        peer.send(&message::frame(b'p', &message::strings(&[password])));
+        Client::finish_login(peer, LIMIT)
+    };
+    for (user, database) in [("owner", "limit_claimed"), ("watcher", "pgbouncer")] {
+        let claimants: Vec<_> = (0..20).map(|_| ask(user, database)).collect();
+        let _owner = answer(ask(user, database), "right").expect("the one place is free");
+        let mut told: Vec<_> = claimants.into_iter().map(|peer| answer(peer, "wrong")).collect();
+        assert_eq!(told.pop().expect("some").map(drop).expect_err("wrong").text, "password authentication failed");
+        // In another database, which is not full.
+        let error = answer(ask(user, "limit_claim"), "right").map(drop).expect_err("one too many");
+        assert_eq!(error.text, "client connections exceeded (max_user_client_connections)");
+    }
 }
 
 /// The limit of a line that had been taken out of `[users]` held until the next start.

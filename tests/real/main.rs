@@ -246,6 +246,7 @@ fn list() -> Vec<Entry> {
         limits::max_db_client_connections_counts_by_database,
         limits::of_two_full_limits_the_one_of_the_database_is_told,
         limits::max_user_client_connections_counts_by_user,
+        limits::who_only_claims_to_be_a_user_takes_none_of_that_users_places,
         limits::a_user_without_a_line_of_its_own_has_the_limit_of_all,
         limits::a_limit_of_users_that_a_reload_brings_counts_who_is_there,
         limits::default_pool_size_is_never_exceeded,

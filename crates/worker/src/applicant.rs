@@ -57,6 +57,8 @@ pub(crate) enum Waits {
     Rate(Option<ScramKeys>),
     /// For its name in the system, and whether this map lets it be who it says.
     SystemUser { map: Option<Arc<str>> },
+    /// For one of its user's places, since it has proved who it is; with the keys that its proof has shown.
+    Admission { keys: Option<ScramKeys> },
     /// For the parameters that a first server tells, or one that is its alone.
     Welcome { pool: PoolKey, since: Time },
 }
@@ -129,6 +131,14 @@ impl LoggingIn {
     pub(crate) fn take_awaiting_again(&mut self) -> Option<Box<Again>> {
         self.take(|waits| match waits {
             Waits::SecretAgain(again) => Ok(again),
+            waits => Err(waits),
+        })
+    }
+
+    /// The keys that its proof has shown, if it has proved who it is and is not let in yet.
+    pub(crate) fn take_admission(&mut self) -> Option<Option<ScramKeys>> {
+        self.take(|waits| match waits {
+            Waits::Admission { keys } => Ok(keys),
             waits => Err(waits),
         })
     }

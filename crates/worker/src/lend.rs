@@ -111,9 +111,9 @@ impl<I: Io> Worker<I> {
                 Some((user, self.places.pool(ready.pool)?.database_name.clone()))
             }
             Stage::Login(login) => {
-                let (user, database) = (&*login.request.user, &*login.request.database);
-                let has_passed = client.seat.has_client_slot || (database == CONSOLE && !self.is_admin(user));
-                has_passed.then(|| (user.into(), database.into()))
+                // Who has not proved who it is, or waits for the ledger, has not passed.
+                let has_passed = login.waits_for().is_some();
+                has_passed.then(|| (Arc::from(&*login.request.user), Arc::from(&*login.request.database)))
             }
             Stage::Console(console) => {
                 (!self.is_admin(&console.user)).then(|| (Arc::from(&*console.user), CONSOLE.into()))
@@ -133,7 +133,7 @@ impl<I: Io> Worker<I> {
         self.pools.set_user_limit(number, is_limited);
     }
 
-    /// A client needs a place among all clients; then one among its user's.
+    /// A client needs a place among all clients; one among its user's is for who has proved to be that user.
     pub(crate) fn take_client_slot(&mut self, key: Key) {
         if self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took {
             self.client_slot_taken(key);
@@ -151,34 +151,39 @@ impl<I: Io> Worker<I> {
             Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
             _ => None,
         };
+        let is_newcomer = newcomer.is_some();
         let full = newcomer.and_then(|name| self.places.known_database(name)).and_then(|database| {
             let entry = self.places.databases[database as usize].entry.as_deref()?;
             self.room_in(database, entry).err()
         });
         match full {
             Some(fault) => self.fail_client(key, &fault),
-            None => self.take_user_slot(key),
+            None if is_newcomer => self.prove(key),
+            // It comes from another process, where it has shown who it is.
+            None => {
+                if let Some(user) = self.user_slot(key) {
+                    self.take_user_slot(key, &user);
+                }
+            }
         }
     }
 
-    /// Takes one of what its user may have of clients, if that is limited.
-    pub(crate) fn take_user_slot(&mut self, key: Key) {
-        let slot = match self.clients.get(key).map(|client| &client.stage) {
-            Some(Stage::Login(login)) => self.user_key(&login.request.user, &login.request.database),
-            // It comes from another process.
-            Some(Stage::Ready(ready)) => self
-                .places
-                .pool(ready.pool)
-                .and_then(|pool| self.user_key(&self.places.users[ready.user as usize].name, &pool.database_name)),
-            _ => return,
-        };
-        match slot {
-            Some(user) => {
-                if self.take(&user, key.to_bits(), Patience::Now) == Taken::Took {
-                    self.user_slot_taken(key, &user);
-                }
+    /// What a client takes of its user's places, if that is limited.
+    pub(crate) fn user_slot(&self, key: Key) -> Option<LedgerKey> {
+        match &self.clients.get(key)?.stage {
+            Stage::Login(login) => self.user_key(&login.request.user, &login.request.database),
+            Stage::Ready(ready) => {
+                let database = &self.places.pool(ready.pool)?.database_name;
+                self.user_key(&self.places.users[ready.user as usize].name, database)
             }
-            None => self.prove(key),
+            _ => None,
+        }
+    }
+
+    /// Takes it.
+    pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) {
+        if self.take(user, key.to_bits(), Patience::Now) == Taken::Took {
+            self.user_slot_taken(key, user);
         }
     }
 
@@ -188,7 +193,7 @@ impl<I: Io> Worker<I> {
             return;
         };
         client.seat.has_user_slot = true;
-        self.prove(key);
+        self.take_seat(key);
     }
 
     /// The key by which a client's user is counted, if its clients are limited and it is known at all.
@@ -201,18 +206,17 @@ impl<I: Io> Worker<I> {
         (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(user)))
     }
 
-    /// Counts a client among those of its database and user.
-    ///
-    /// # Errors
-    /// The database has as many as it may.
-    pub(crate) fn seat(&mut self, key: Key, database: u32, entry: &Database) -> Result<(), Fault> {
-        self.room_in(database, entry)?;
+    /// Counts a client among those of its database and user; there is room for it.
+    pub(crate) fn seat(&mut self, key: Key, database: u32) {
         self.places.databases[database as usize].unused_since = None;
         self.count_in(key, database);
-        Ok(())
     }
 
-    fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
+    /// Whether the database may have one more.
+    ///
+    /// # Errors
+    /// It has as many as it may.
+    pub(crate) fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
         match self.force.settings.max_db_client_connections(entry) {
             Some(limit)
                 if self.places.databases[database as usize].clients

@@ -7,6 +7,7 @@
 //! Not here: signals, files, names, the console's commands (`control`).
 
 mod accept;
+mod admission;
 mod advance;
 mod again;
 mod ahead;

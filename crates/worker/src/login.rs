@@ -48,27 +48,20 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key) else { return };
         let Stage::Login(login) = &client.stage else { return };
         let (is_own, is_at_console) = (client.is_own, *login.request.database == *CONSOLE);
-        let user = login.request.user.clone();
         if is_own {
             self.admit_own(key);
-        } else if !is_at_console {
-            self.take_client_slot(key);
-        } else if self.is_admin(&user) {
+        } else if is_at_console {
             // Whoever has to mend what is full must come in.
             self.prove(key);
         } else {
-            self.take_user_slot(key);
+            self.take_client_slot(key);
         }
     }
 
-    /// The client has its places: now who is it?
+    /// The client has its place: now who is it?
     pub(crate) fn prove(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         let Stage::Login(login) = &client.stage else { return };
-        if login.waits_for().is_some() {
-            // It comes from another process, where it has shown that.
-            return;
-        }
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
         let peer = client.peer;
         let mut out = Vec::new();
@@ -292,62 +285,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The client is who it says it is.
-    pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
-        if *login.request.database == *CONSOLE {
-            self.come_in(key, keys);
-        } else if let Some(keys) = self.may_come_in(key, keys) {
-            self.come_in(key, keys);
-        }
-    }
-
-    /// The client comes in, if there is what it wants, and room for it.
-    pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
-        let Some(client) = self.clients.get(key) else { return };
-        let Stage::Login(login) = &client.stage else { return };
-        let (peer, user, name) = (client.peer, login.request.user.clone(), login.request.database.clone());
-        if *name == *CONSOLE {
-            match self.console_right(&user, peer) {
-                Some(Entry::Open(right) | Entry::ByProof(right)) => self.enter_console(key, right),
-                None => self.fail_client(key, &Fault::ConsoleForbidden),
-            }
-            return;
-        }
-        let entry = match self.places.known_database(&name) {
-            Some(number) => self.places.databases[number as usize].entry.clone(),
-            None => None,
-        };
-        // A database that has come, or come back, during the login may have another home: here there is none of that name.
-        let is_here = self.force.homes.home_of(&name) == self.id;
-        let entry = entry.or_else(|| self.force.settings.database(&name));
-        let Some(entry) = entry.filter(|_| is_here) else {
-            self.login_failed_line(key);
-            self.fail_client(key, &Fault::NoSuchDatabase { name });
-            return;
-        };
-        if self.is_shut_out(key) {
-            self.fail_client(key, &Fault::ShuttingDown);
-            return;
-        }
-        if self.force.standing.disabled.contains(&*name) {
-            self.fail_client(key, &Fault::DatabaseDisabled { name });
-            return;
-        }
-        let is_new = self.places.known_database(&name).is_none();
-        let database = self.places.database(&entry.name, Some(entry.clone()));
-        if entry.automatic && is_new {
-            self.log.add(Level::Log, format_args!("registered new auto-database: {name}"));
-            self.arm_sweep();
-        }
-        if let Err(fault) = self.seat(key, database, &entry) {
-            self.fail_client(key, &fault);
-            return;
-        }
-        self.places.databases[database as usize].totals.client_login_count += 1;
-        self.enter_pool(key, database, &entry, entry.user.as_deref().unwrap_or(&user), keys);
-    }
-
     /// The control thread comes with a question of its own.
     fn admit_own(&mut self, key: Key) {
         let Some(Client { stage: Stage::Login(login), is_listener, .. }) = self.clients.get_mut(key) else { return };
@@ -373,7 +310,14 @@ impl<I: Io> Worker<I> {
     }
 
     /// The client belongs to the pool of this user on the server: it is greeted as soon as the pool knows how.
-    fn enter_pool(&mut self, key: Key, database: u32, entry: &Database, on_server: &str, keys: Option<ScramKeys>) {
+    pub(crate) fn enter_pool(
+        &mut self,
+        key: Key,
+        database: u32,
+        entry: &Database,
+        on_server: &str,
+        keys: Option<ScramKeys>,
+    ) {
         let pool = self.pool_for(database, entry, on_server);
         if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.places.pool_mut(pool)) {
             place.keys = Some(keys);

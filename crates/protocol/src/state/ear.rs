@@ -78,9 +78,18 @@ impl Ear {
         }
     }
 
-    /// The one for all cannot listen to a channel: its own server goes on. Whether nobody listens to it then.
+    /// The one for all cannot listen to a channel, or no longer: the client's own server goes on with it. Whether that cannot be, because the
+    /// channel has been left to the one for all. It stays so then: what the own server still tells of it the client may have been told already.
     pub fn is_unheard(&mut self, channel: &str) -> bool {
-        matches!(self.channels.remove(channel), Some(Hearing::Shared | Hearing::Awaited(_)))
+        let is_relied_on = match self.channels.get(channel) {
+            Some(Hearing::Shared | Hearing::Awaited(_)) => true,
+            Some(Hearing::Both) => self.may_leave(),
+            Some(Hearing::Own) | None => false,
+        };
+        if !is_relied_on && self.channels.remove(channel) == Some(Hearing::Both) {
+            self.is_unmarked();
+        }
+        is_relied_on
     }
 
     /// Whether the one for all listens to these.
@@ -484,7 +493,41 @@ mod tests {
         let mut ear = Ear::default();
         ear.comes_with([Box::from("a")].into_iter());
         ear.listens(["b"].into_iter());
-        assert!(ear.is_unheard("a") && !ear.is_unheard("b") && ear.is_idle());
+        assert!(ear.is_unheard("a") && !ear.is_unheard("b"));
+        assert_eq!(ear.channels().collect::<Vec<_>>(), ["a"], "until it is disconnected");
+    }
+
+    /// World seed 40155190: a client that had said LISTEN again had been told a notification by the one for all. Then a reload left no room for
+    /// that one, and what the client's own server had told behind a withheld ReadyForQuery was told before the client was disconnected.
+    #[test]
+    fn who_loses_the_one_for_all_is_not_told_again_by_its_own_server() {
+        let mut ear = moved(&["a"]);
+        ear.listens(["a"].into_iter());
+        ear.shared(&news("a", "1"));
+        assert_eq!(told(&mut ear), ["1"]);
+        assert!(ear.is_unheard("a"));
+        assert!(!ear.own(&news("a", "1")));
+    }
+
+    #[test]
+    fn who_loses_the_one_for_all_behind_the_mark_has_nobody_else() {
+        let mut ear = Ear::default();
+        ear.listens(["a"].into_iter());
+        ear.is_heard("a");
+        ear.is_marked(1);
+        ear.own(&news(MARKS, "1"));
+        assert!(ear.is_unheard("a"), "its own server is told to leave the channel");
+    }
+
+    #[test]
+    fn who_loses_the_one_for_all_before_the_mark_keeps_its_server() {
+        let mut ear = Ear::default();
+        ear.listens(["a"].into_iter());
+        ear.is_heard("a");
+        ear.is_marked(1);
+        assert!(!ear.is_unheard("a"));
+        ear.own(&news(MARKS, "1"));
+        assert!(!ear.may_leave() && ear.own(&news("a", "1")));
     }
 
     /// World seeds 176897 and 301486: a client was not told that something was lost while its own server listened to another channel, and was

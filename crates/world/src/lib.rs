@@ -32,6 +32,7 @@ mod peers;
 mod phases;
 mod plan;
 mod postgres;
+mod rates;
 mod replicas;
 mod seats;
 mod secrets;

@@ -66,6 +66,8 @@ pub(crate) struct Shape {
     pub(crate) autodb: Option<usize>,
     /// Other lines of `[databases]`.
     pub(crate) more: String,
+    /// Lines of `[rate_limits]`.
+    pub(crate) rate_limits: String,
 }
 
 /// A line of `[databases]`.
@@ -196,6 +198,7 @@ impl Shape {
         }
         text.push_str(&self.more);
         self.text_of_peers(&mut text);
+        let _ = write!(text, "[rate_limits]\n{}", self.rate_limits);
         text.push_str(
             "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n",
         );
@@ -303,7 +306,8 @@ fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
         });
     }
     let autodb = if dice.chance(150) { Some(dice.among(0..=hosts as u64 - 1) as usize) } else { None };
-    let mut shape = Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb, more: String::new() };
+    let (more, rate_limits) = (String::new(), String::new());
+    let mut shape = Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb, more, rate_limits };
     if autodb.is_some() {
         shape.set("autodb_idle_timeout", dice.among(1..=5));
     }
@@ -541,6 +545,7 @@ impl Plan {
         plan.draw_evictions();
         plan.draw_console();
         plan.draw_lengths();
+        plan.draw_rates();
         plan
     }
 }

@@ -65,6 +65,7 @@ pub(crate) fn who_listens_to_too_many_channels_keeps_a_server(house: &House) {
     let pooler = house.pooler(database, &settings);
     let (mut one, mut two) = (pooler.client("u", database), pooler.client("v", database));
     one.run("listen a; listen b; listen c");
+    await_shared(&pooler, 3);
     await_kept(&pooler, 0);
     one.run("listen a; listen d");
     await_kept(&pooler, 2);
@@ -75,6 +76,7 @@ pub(crate) fn who_listens_to_too_many_channels_keeps_a_server(house: &House) {
     assert_eq!(heard, ["a 1", "c 3", "d 2"], "whoever listens");
     // There is room for the channels of others, up to that of the database.
     two.run("listen d; listen e; listen f");
+    await_shared(&pooler, 6);
     await_kept(&pooler, 2);
     one.run("unlisten b; unlisten d");
     await_kept(&pooler, 0);
@@ -88,6 +90,14 @@ pub(crate) fn who_listens_to_too_many_channels_keeps_a_server(house: &House) {
     await_kept(&pooler, 0);
     direct.run("notify e, '7'");
     assert_eq!((two.heard(1), three.heard(1)), (vec!["e 7".to_owned()], vec!["e 7".to_owned()]));
+}
+
+/// Waits until so many channels are listened to for all: before, nobody keeps a server for a pin that is told of.
+fn await_shared(pooler: &Pooler, count: usize) {
+    wait_until("so many channels are shared", LIMIT, || {
+        let channels = pooler.console("SHOW CHANNELS");
+        (0..channels.rows.len()).filter(|row| channels.named(*row)["state"] == "shared").count() == count
+    });
 }
 
 /// Waits until so many reasons are left for which clients keep servers.

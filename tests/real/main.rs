@@ -25,6 +25,7 @@ mod judges;
 mod limits;
 mod linger;
 mod listen;
+mod lock_calls;
 mod logins;
 mod lookups;
 mod losses;
@@ -216,6 +217,11 @@ fn list() -> Vec<Entry> {
         hashing::a_server_that_asks_for_too_many_iterations_is_refused_by_their_number,
         hashing::a_stored_secret_of_too_many_iterations_is_not_tried_in_clear_text,
         hashing::who_leaves_gives_the_place_up_to_others_of_the_same_user,
+        lock_calls::a_lock_taken_and_released_alone_is_not_asked_about,
+        lock_calls::a_lock_is_held_until_it_is_released_as_often_as_it_was_taken,
+        lock_calls::what_becomes_of_a_lock_otherwise_is_asked,
+        lock_calls::a_function_that_only_says_that_it_unlocks_is_not_believed,
+        lock_calls::what_is_known_of_locks_is_what_the_server_tells,
         logins::any_lets_everybody_in_as_the_forced_user,
         logins::trust_wants_a_known_user,
         logins::plain_takes_each_kind_of_secret,

@@ -12,6 +12,7 @@ use crate::builtin::{known_name, matters, may_matter, unlocks};
 use crate::class::{ACTS_BYTES_MAX, Class, names_bytes};
 use crate::configured::{Configured, LocalCalls};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
+use crate::lock::{LockCall, locks_alone};
 use crate::meaning;
 use crate::notify::{PG_NOTIFY, may_notify};
 use crate::numbers::{self, Numbers};
@@ -57,6 +58,8 @@ pub enum Act {
         /// Of which channel; `None` for all.
         channel: Option<Box<str>>,
     },
+    /// `SELECT pg_advisory_lock(1)` and the like, alone.
+    Lock(LockCall),
     /// Anything else.
     Other {
         /// What it may touch.
@@ -219,6 +222,7 @@ impl Act {
             // What the statement does is known to who has seen it prepared.
             Self::Execute { .. } | Self::Deallocate { .. } => Touches::STATEMENTS,
             Self::Unlisten { .. } => Touches::CHANNELS,
+            Self::Lock(_) => Touches::LOCKS,
             Self::Other { touches, releases, .. } => *touches | *releases,
         }
     }
@@ -235,7 +239,7 @@ impl Act {
                 name.len()
             }
             Self::Other { names, .. } => names_bytes(names),
-            Self::Transaction(_) | Self::ResetAll | Self::DiscardAll => 0,
+            Self::Transaction(_) | Self::ResetAll | Self::DiscardAll | Self::Lock(_) => 0,
             Self::Deallocate { name: None } | Self::Unlisten { channel: None } => 0,
         };
         size_of::<Self>() + more
@@ -330,6 +334,7 @@ impl Reader<'_> {
             b"explain" => self.explain(words),
             b"create" | b"alter" | b"drop" | b"import" => self.define(words),
             b"select" if let Some(act) = calls_alone(&words, self.knowledge) => act,
+            b"select" if let Some(call) = locks_alone(&words, self.knowledge) => Act::Lock(call),
             b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"with" | b"values" | b"table" | b"copy"
             | b"call" | b"refresh" | b"lock" | b"truncate" | b"vacuum" | b"analyze" | b"analyse" | b"cluster"
             | b"reindex" => self.query(words),

@@ -9,6 +9,7 @@ use std::ops::{BitOr, BitOrAssign};
 use crate::body;
 use crate::callers::{Mentioned, Names};
 use crate::lexer::{Dialect, Lexer};
+use crate::lock;
 use crate::mentions::Mentions;
 use crate::words::Words;
 
@@ -200,7 +201,7 @@ pub struct Knowledge {
     silent_notifiers: Silent,
     /// Settings with a dot in their names that their texts mention.
     settings: BTreeSet<Box<str>>,
-    /// Whether one has the name of a function of PostgreSQL's own whose calls are read ([`NAMESAKES`]).
+    /// Whether one has the name of a function of PostgreSQL's own whose calls are read ([`is_namesake`]).
     has_namesakes: bool,
     /// Whether one of their texts may mention more of them.
     misses_settings: bool,
@@ -281,7 +282,7 @@ impl Knowledge {
         Self {
             silent_notifiers: silent(&notifiers),
             is_hidden: sources.iter().any(|source| source.is_hidden && suspects[place(source)]),
-            has_namesakes: sources.iter().any(|source| NAMESAKES.contains(&source.name)),
+            has_namesakes: sources.iter().any(|source| is_namesake(source.name)),
             misses_settings: mentions.are_incomplete(),
             settings: mentions.into_names(),
             suspects: Functions::new(names.marked(&suspects)),
@@ -295,7 +296,7 @@ impl Knowledge {
         self.settings.iter().map(|name| &**name)
     }
 
-    /// Whether a function of the database may be called by an unqualified `set_config` or `pg_advisory_unlock_all`, instead of PostgreSQL's own.
+    /// Whether a function of the database may be called by an unqualified `set_config`, `pg_advisory_lock` or the like, instead of PostgreSQL's own.
     #[must_use]
     pub fn has_namesakes(&self) -> bool {
         self.has_namesakes
@@ -352,6 +353,11 @@ impl Knowledge {
     pub fn is_hidden(&self) -> bool {
         self.is_hidden
     }
+}
+
+/// Whether a function of this name could be called in the place of one whose calls are read.
+fn is_namesake(name: &str) -> bool {
+    NAMESAKES.contains(&name) || lock::CALLS.iter().any(|(known, ..)| *known == name)
 }
 
 /// Whether one of these keywords or names stands in a text.

@@ -42,6 +42,9 @@ impl Server {
 impl<I: Io> Worker<I> {
     /// Sends the question behind such a request.
     pub(crate) fn ask_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        if self.awaits_lock_row(server_key, client_key) {
+            return;
+        }
         let Some(look) = self.question_of(server_key, client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();

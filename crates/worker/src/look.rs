@@ -82,6 +82,15 @@ impl<I: Io> Worker<I> {
 
     /// A loan could end, but its client may have something on the server: that is known, or is asked.
     pub(crate) fn keep_or_look(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        if self.settle_lock(server_key, client_key) {
+            self.tell_of_pins(server_key, client_key);
+            if let Some(fault) = self.refuses_pins(server_key, client_key) {
+                self.fail_client(client_key, &fault);
+                return;
+            }
+            self.end_or_keep(server_key, client_key);
+            return;
+        }
         if self.apply_effects(server_key, client_key) {
             self.end_or_keep(server_key, client_key);
             return;

@@ -17,15 +17,13 @@ use protocol::server::login::ServerLogin;
 use protocol::state::{Look, Overrides, Preparation, Prepared};
 use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
-use reactor::{Address, Chunk, Conn, Io, Level, TimerId};
+use reactor::{Address, Chunk, Conn, Io, TimerId};
 use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
 use wire::frame::Part;
-use wire::notice::Notice;
 use wire::{MESSAGE_BYTES_MAX, Scanner, Step, write};
 
 use crate::catalog::changes_catalog;
-use crate::client::Client;
 use crate::listen::{ear_and_traces, has_ear};
 use crate::mend::Cleaning;
 use crate::numbers::Drawers;
@@ -86,6 +84,8 @@ pub(crate) struct Server {
     pub(crate) look: Option<Box<Look>>,
     /// The same behind what its client has said last, which it has not answered yet; or behind what a client has said that has left.
     pub(crate) look_in_advance: Option<Box<Look>>,
+    /// A row of its answer may tell what has become of an advisory lock.
+    pub(crate) tells_lock: bool,
     /// Since its client has said something to it, it has been asked what its session has, though that is known.
     pub(crate) is_verified: bool,
     /// What its login and `connect_query` have told, until it is ready for its first client.
@@ -210,6 +210,7 @@ impl Server {
             numbers_until: None,
             look: None,
             look_in_advance: None,
+            tells_lock: false,
             is_verified: false,
             welcome: None,
             cancel_key: Box::default(),
@@ -395,6 +396,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             let Some(server) = self.servers.get_mut(key) else { return };
+            let tells_lock = server.tells_lock;
             if server.fate == Fate::Swallow {
                 let mine = start..piece.range.start;
                 start = piece.range.end;
@@ -407,6 +409,9 @@ impl<I: Io> Worker<I> {
                 && changes_catalog(&chunk.bytes()[piece.body.clone()])
             {
                 self.catalog_changes(key);
+            }
+            if tells_lock && !was_ours && piece.kind == backend::READY_FOR_QUERY && piece.is_last() {
+                self.end_lock_row(key);
             }
             match piece.kind {
                 // It is what it was before, as soon as the server has read what it was changed for.
@@ -456,6 +461,9 @@ impl<I: Io> Worker<I> {
                 backend::DATA_ROW if was_ours && self.servers.get(key).is_some_and(Server::is_told_rows) => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
+                backend::DATA_ROW if tells_lock && !was_ours => {
+                    self.lock_row(key, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
+                }
                 backend::NOTIFICATION_RESPONSE
                     if self.servers.get(key).is_some_and(|server| server.fate == Fate::Swallow) =>
                 {
@@ -481,89 +489,6 @@ impl<I: Io> Worker<I> {
             self.give_client_whole(key, chunk);
         } else {
             self.give_client(key, &chunk, start..end);
-        }
-    }
-
-    /// Reads the small messages that concern us whole, whatever way they came.
-    fn collect(&mut self, key: ServerKey, kind: u8, body: &[u8], is_last: bool) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        if is_last && server.collected.is_empty() {
-            self.read_small(key, kind, body);
-            return;
-        }
-        // What is longer than any parameter or error is looked at as far as it goes.
-        let most = if kind == backend::DATA_ROW { ROW_BYTES_MAX } else { COLLECTED_BYTES_MAX };
-        let room = most.saturating_sub(server.collected.len());
-        server.collected.extend_from_slice(&body[..body.len().min(room)]);
-        if is_last {
-            let whole = std::mem::take(&mut server.collected);
-            self.read_small(key, kind, &whole);
-        }
-    }
-
-    fn read_small(&mut self, key: ServerKey, kind: u8, body: &[u8]) {
-        if kind == backend::PARAMETER_STATUS {
-            self.parameter_told(key, body);
-            return;
-        }
-        if kind == backend::NOTIFICATION_RESPONSE {
-            self.notified(key, body);
-            return;
-        }
-        if kind == backend::DATA_ROW {
-            if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
-                look.row(body);
-            }
-            return;
-        }
-        if kind == backend::COMMAND_COMPLETE {
-            self.completed(key, body);
-            return;
-        }
-        if let Some(server) = self.servers.get_mut(key) {
-            server.stock.refused(body);
-        }
-        let Some(server) = self.servers.get(key) else { return };
-        // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
-        let is_ours = server.exchange.is_ours();
-        let is_last_owed = server.exchange.count_ready() == 1;
-        if let Some(client) = server.client().filter(|_| !is_ours) {
-            if let Some(Client { stage: crate::client::Stage::Ready(ready), .. }) = self.clients.get_mut(client)
-                && let Some(traces) = &mut ready.traces
-            {
-                traces.effects_in_doubt();
-                traces.unlistens.fails(is_last_owed);
-            }
-            let is_last = Notice::parse(body).is_fatal();
-            if let Some(server) = self.servers.get_mut(key).filter(|_| is_last) {
-                server.has_taken_leave = true;
-            }
-            return;
-        }
-        let notice = Notice::parse(body);
-        if is_ours && self.cannot_prepare(key, &notice) {
-            return;
-        }
-        if let Some(server) = self.servers.get_mut(key).filter(|server| is_ours && server.stock.has_own()) {
-            server.stock.doubt_own();
-        }
-        let Some(server) = self.servers.get(key) else { return };
-        let line = self.server_prefix(key);
-        let what = match (&server.stage, is_ours) {
-            (Stage::Introducing, true) if server.look.is_none() => "error while executing exec_on_query",
-            (_, true) => "error in a query of our own",
-            (_, false) => "server said",
-        };
-        // That a query we have cancelled ends with an error is what we wanted.
-        let is_wanted = !is_ours && matches!(server.stage, Stage::Cleaning(_));
-        let level = if is_wanted { Level::Debug } else { Level::Warning };
-        let (severity, message) = (&notice.severity, &notice.message);
-        self.log.add(level, format_args!("{line}{what}: {severity}: {message}"));
-        if is_ours && notice.is_fatal() {
-            // Not our query failed, but the server.
-            self.server_gone(key);
-        } else if is_ours {
-            self.ours_failed(key, &notice);
         }
     }
 
@@ -599,8 +524,3 @@ impl<I: Io> Worker<I> {
         }
     }
 }
-
-/// The longest row that is read: a function's text may be long.
-const ROW_BYTES_MAX: usize = 1 << 20;
-/// The longest parameter or error that is read; the rest of a longer one passes unread.
-const COLLECTED_BYTES_MAX: usize = 65_536;

@@ -131,7 +131,7 @@ fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -
         }
         Act::Deallocate { name: Some(name) } => session.statements_mut().remove(name),
         Act::Deallocate { name: None } => *session.statements_mut() = Default::default(),
-        Act::Transaction(_) | Act::Execute { .. } | Act::Unlisten { .. } | Act::Other { .. } => {}
+        Act::Transaction(_) | Act::Execute { .. } | Act::Unlisten { .. } | Act::Lock(_) | Act::Other { .. } => {}
     }
     Some(())
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use base::planted::{self, Planted};
-use route::{Knowledge, Touches};
+use route::{Knowledge, LockKey, Touches};
 
 use super::ear::MARKS;
 use super::effects::INDEPENDENT;
@@ -343,10 +343,11 @@ pub fn lock_key(parts: &str) -> Option<String> {
     let mut parts = parts.split(' ');
     let mut part = || parts.next()?.parse::<u32>().ok();
     let (kind, high, low) = (part()?, part()?, part()?);
-    match kind {
-        1 => Some((u64::from(high) << 32 | u64::from(low)).cast_signed().to_string()),
-        _ => Some(format!("{}, {}", high.cast_signed(), low.cast_signed())),
-    }
+    let key = match kind {
+        1 => LockKey::One((u64::from(high) << 32 | u64::from(low)).cast_signed()),
+        _ => LockKey::Two(high.cast_signed(), low.cast_signed()),
+    };
+    Some(key.to_string())
 }
 
 impl Seen {

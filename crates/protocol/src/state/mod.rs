@@ -7,6 +7,7 @@
 mod along;
 mod ear;
 mod effects;
+mod locks;
 mod look;
 mod numbers;
 mod overrides;

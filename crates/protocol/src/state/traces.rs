@@ -10,6 +10,7 @@ use base::Time;
 use route::{Act, Class, Touches};
 
 use super::effects::Effects;
+use super::locks::{Done, Locks};
 use super::look::{Look, Seen};
 use super::overrides::Overrides;
 use super::pins::{Hold, Kind, Pin};
@@ -51,6 +52,8 @@ pub struct Traces {
     drawn_by: Box<str>,
     /// What its session has, where its server is asked all the same.
     known: Option<Box<Overrides>>,
+    /// Its advisory locks, as far as they are known without asking.
+    locks: Locks,
 }
 
 impl Traces {
@@ -138,6 +141,7 @@ impl Traces {
             Act::Prepare { sql, .. } => sql.is_some() && !holds(Touches::STATEMENTS),
             Act::Deallocate { .. } => !holds(Touches::STATEMENTS),
             Act::Execute { .. } => self.prepared.is_nothing(),
+            Act::Lock(call) => call.releases && !holds(Touches::LOCKS),
             Act::Other { touches, releases, .. } => touches.is_nothing() && !holds(*releases),
         };
         self.touched.is_nothing() && self.certain.0.len() < CERTAIN_MAX && class.acts.iter().all(is_certain)
@@ -258,10 +262,12 @@ impl Traces {
 
     /// A text may touch the session in a way that only its server can tell.
     fn touch(&mut self, class: &Class) {
+        let is_first = self.touched.is_nothing();
         for act in &class.acts {
             self.touched |= match act {
                 Act::Execute { .. } => self.prepared,
                 Act::Unlisten { .. } if !self.holds(Touches::CHANNELS) => Touches::NOTHING,
+                Act::Lock(call) if call.releases && !self.holds(Touches::LOCKS) => Touches::NOTHING,
                 Act::Other { touches, releases, .. } if !self.holds(*releases) => *touches,
                 act => act.touches(),
             };
@@ -269,11 +275,54 @@ impl Traces {
         if !self.touched.is_nothing() {
             self.effects_in_doubt();
         }
+        match &*class.acts {
+            [Act::Lock(call)] if is_first => self.locks.called(*call),
+            _ => self.locks.doubt_call(),
+        }
+    }
+
+    /// The statement that it has said alone takes or releases an advisory lock, and its server owes nothing before the answer, whose row will tell
+    /// what has become of that: whether it is such a statement.
+    pub fn awaits_lock_row(&mut self) -> bool {
+        self.has_only_called_for_lock() && self.locks.await_row()
+    }
+
+    fn has_only_called_for_lock(&self) -> bool {
+        let is_all = self.certain.0.is_empty() && self.bound.is_none() && self.known.is_none();
+        self.touched == Touches::LOCKS && is_all && self.names.is_empty()
+    }
+
+    /// A row has come that may answer that.
+    pub fn lock_row(&mut self, body: &[u8]) {
+        self.locks.row(body);
+    }
+
+    /// The answer has come to its end.
+    pub fn end_of_lock_answer(&mut self) {
+        self.locks.end_of_answer();
+    }
+
+    /// Takes into account what the answer has told. False if its server has to be asked.
+    pub fn settle_lock(&mut self, now: Time) -> bool {
+        if !self.has_only_called_for_lock() {
+            return false;
+        }
+        let held = self.pins.iter().map(|pin| &pin.hold);
+        match self.locks.settle(held) {
+            None => return false,
+            Some(Done::Nothing) => {}
+            Some(Done::Taken(hold)) => self.pin(hold, Touches::LOCKS, now),
+            Some(Done::Released(hold)) => self.pins.retain(|pin| pin.hold != hold),
+        }
+        self.note_keeping(now);
+        self.forget();
+        true
     }
 
     /// What is known of this may not be so.
     pub fn doubt(&mut self, what: Touches) {
         self.touched |= what;
+        self.locks.doubt_call();
     }
 
     /// It begins a request outside of transactions. Whether nothing has to be asked for on account of earlier ones: then what will have to be
@@ -353,6 +402,7 @@ impl Traces {
             None if !self.prepared.is_nothing() && !statement.is_empty() && !is_own() => {
                 self.touched |= self.prepared;
                 self.effects_in_doubt();
+                self.locks.doubt_call();
             }
             None => {}
         }
@@ -453,8 +503,18 @@ impl Traces {
 
     /// The server has told. Who has called what may have changed its session keeps it all the same where that `is_pinned`.
     pub fn seen(&mut self, seen: &Seen, is_pinned: bool, now: Time) {
-        self.pins.retain(|Pin { hold, .. }| !seen.asked.meets(hold.kind.touches()) || seen.holds.contains(hold));
-        seen.holds.iter().for_each(|hold| self.pin(hold.clone(), hold.kind.touches(), now));
+        // A session may hold thousands of locks.
+        let told: BTreeSet<&Hold> = seen.holds.iter().collect();
+        self.pins.retain(|Pin { hold, .. }| !seen.asked.meets(hold.kind.touches()) || told.contains(hold));
+        let mut kept: BTreeSet<&Hold> = self.pins.iter().map(|pin| &pin.hold).collect();
+        let news: Vec<Hold> = seen.holds.iter().filter(|hold| kept.insert(hold)).cloned().collect();
+        for hold in news {
+            let by = hold.kind.touches();
+            self.pin_new(hold, by, now);
+        }
+        if seen.asked.has(Touches::LOCKS) {
+            self.locks.forget_counts();
+        }
         // A library cannot be unloaded.
         if self.touched.has(Touches::LIBRARIES) {
             self.pin(Hold::library(), Touches::LIBRARIES, now);
@@ -490,15 +550,20 @@ impl Traces {
     /// The server could not tell: it stays this client's.
     pub fn unseen(&mut self, now: Time) {
         self.pin(Hold::unknown(), Touches::NOTHING, now);
+        self.locks.forget_counts();
         self.note_keeping(now);
         self.forget();
     }
 
     /// Something is held, by whatever touched that.
     fn pin(&mut self, hold: Hold, by: Touches, now: Time) {
-        if self.pins.iter().any(|pin| pin.hold == hold) {
-            return;
+        if !self.pins.iter().any(|pin| pin.hold == hold) {
+            self.pin_new(hold, by, now);
         }
+    }
+
+    /// The same of what has not been held before.
+    fn pin_new(&mut self, hold: Hold, by: Touches, now: Time) {
         // Who says so plainly goes before who has called something that may have done it, and the last before the others.
         let causes = || self.causes.iter().rev();
         let plainly = causes().find(|class| class.takes.meets(by));
@@ -545,11 +610,13 @@ impl Traces {
         self.names.clear();
         self.causes.clear();
         self.known = None;
+        self.locks.doubt_call();
     }
 
     /// The server has said that everything has been discarded. What else is touched in the same loan is asked for at its end.
     pub fn discarded(&mut self) {
         self.pins.retain(|pin| !pin.hold.kind.is_discarded());
+        self.locks.forget_counts();
         if self.pins.is_empty() {
             self.kept_since = None;
         }
@@ -559,6 +626,7 @@ impl Traces {
     pub fn leave(&mut self) -> Vec<Pin> {
         self.forget();
         self.kept_since = None;
+        self.locks.forget_counts();
         std::mem::take(&mut self.pins)
     }
 

@@ -30,6 +30,7 @@ mod logins;
 mod lookups;
 mod losses;
 mod meaning;
+mod memory;
 mod names;
 mod orders;
 mod peers;
@@ -180,6 +181,9 @@ fn list() -> Vec<Entry> {
         state::who_has_never_set_something_prefers_a_server_that_never_had_it,
         state::what_cannot_follow_keeps_the_server_as_long_as_it_is_there,
         state::what_is_known_wrongly_is_told_where_that_is_wanted,
+        memory::who_prepares_too_much_is_closed_with_words,
+        memory::a_text_that_is_shared_counts_for_each,
+        memory::who_sets_very_much_keeps_its_server,
         meaning::what_a_transaction_reads_otherwise_is_not_shared,
         meaning::tenants_by_a_local_path_have_statements_of_their_own,
         meaning::a_literal_means_what_it_meant_when_it_was_prepared,

@@ -105,6 +105,10 @@ impl Fault {
                 verdict.detail = Some(format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."));
                 verdict.hint = Some("Close statements that are not needed, or prepare fewer different texts.".into());
             }
+            Self::ClientMemoryFull { limit, held } => {
+                verdict.detail = Some(format!("It holds {held} bytes, and may hold {limit}."));
+                verdict.hint = Some("Close prepared statements that are not needed, or prepare shorter texts.".into());
+            }
             Self::ShutdownTimeout { secs } => {
                 verdict.detail = Some(format!("It has waited for {secs} seconds."));
                 verdict.hint = Some("Connect again.".into());
@@ -249,7 +253,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 75] = [
+        let table: [(Fault, Blame, &str, &str); 76] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -349,6 +353,12 @@ mod tests {
             ),
             (Fault::StatementsLost, Client, "08P01", "prepared statements cannot be followed through a failed COPY"),
             (Fault::StatementsFull, Operator, "53200", "prepared statements take too much memory"),
+            (
+                Fault::ClientMemoryFull { limit: 2, held: 1 },
+                Client,
+                "53200",
+                "client holds too much memory (max_client_memory)",
+            ),
             (Fault::ClientsFull { limit: 1 }, Operator, "08P01", "no more connections allowed (max_client_conn)"),
             (
                 Fault::DatabaseClientsFull { limit: 1 },

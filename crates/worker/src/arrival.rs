@@ -15,7 +15,7 @@ use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
-use protocol::prepared::{Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
+use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
 use reactor::{Address, Io};
@@ -243,13 +243,13 @@ impl<I: Io> Worker<I> {
         }
         let mut is_whole = true;
         if let Some(names) = packed.names {
-            ready.names = self.unpacked(shelves, |from| Names::unpack(names, from)).map(Box::new);
+            ready.names = self.unpacked(shelves, &ready.account, |from| Names::unpack(names, from)).map(Box::new);
             is_whole &= ready.names.is_some();
         }
-        ready.unnamed = Unnamed::unpack(packed.unnamed, &mut self.library);
+        ready.unnamed = Unnamed::unpack(packed.unnamed, &ready.account, &mut self.library);
         if let Some((bytes, body_bytes)) = packed.collected {
-            let charge = self.library.charge(bytes.0.len());
-            ready.collected = charge.map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
+            let charge = self.library.charge(&ready.account, bytes.0.len());
+            ready.collected = charge.ok().map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
             is_whole &= ready.collected.is_some();
         }
         let key = self.take_client(socket, peer, id, since, ClientStage::Ready(ready))?;
@@ -278,10 +278,11 @@ impl<I: Io> Worker<I> {
     fn unpacked<T>(
         &mut self,
         shelves: &mut Shelves,
+        account: &Account,
         unpack: impl FnOnce(&mut Unpacking<'_>) -> Option<T>,
     ) -> Option<T> {
         let Shelves { packed, found } = shelves;
-        unpack(&mut Unpacking { packed, found, library: &mut self.library })
+        unpack(&mut Unpacking { packed, found, library: &mut self.library, account })
     }
 
     fn count_arrival(&mut self, key: Key, pool: PoolKey) {
@@ -322,7 +323,7 @@ impl<I: Io> Worker<I> {
             let welcome = self.places.pool(pool).and_then(|place| place.welcome.as_ref());
             vars = welcome.map_or(vars, |welcome| welcome.vars.clone());
         }
-        let stock = self.unpacked(shelves, |from| Stock::unpack(packed.stock, from))?;
+        let stock = self.unpacked(shelves, &Account::default(), |from| Stock::unpack(packed.stock, from))?;
         let database = self.places.pool(pool)?.database;
         let (born, since) = packed.times;
         let arrival = Arrival { born: Time(born), since: Time(since), is_lent: client.is_some(), is_obsolete };

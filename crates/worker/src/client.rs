@@ -14,7 +14,7 @@ use pool::{Haste, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::exchange::{Asked, Exchange};
 use protocol::fault::Fault;
-use protocol::prepared::{Kept, Moment, Names, Tally, Unnamed, may_be_refused};
+use protocol::prepared::{Account, Kept, Moment, Names, Tally, Unnamed, may_be_refused};
 use protocol::replication::Replication;
 use protocol::state::{Asking, Counting, Ear, Overrides, Traces};
 use protocol::vars::Vars;
@@ -112,6 +112,8 @@ pub(crate) struct Ready {
     pub(crate) names: Option<Box<Names>>,
     /// The one without a name.
     pub(crate) unnamed: Unnamed,
+    /// What it holds of these, and of messages that are being received.
+    pub(crate) account: Account,
     /// The beginning of a message that cannot be understood yet.
     pub(crate) collected: Option<Box<Collected>>,
     /// What its session began with, where that follows it: what RESET goes back to.
@@ -187,6 +189,13 @@ pub(crate) enum Fate {
 }
 
 impl Ready {
+    /// The bytes that are remembered for it: its prepared statements, what it has said and no server has had, what its session has set and keeps.
+    pub(crate) fn memory(&self) -> usize {
+        let held = self.held.as_ref().map_or(0, |held| held.len());
+        let set = self.overrides.as_ref().map_or(0, |overrides| overrides.bytes());
+        self.account.held() + held + set + self.traces.as_ref().map_or(0, |traces| traces.bytes())
+    }
+
     pub(crate) fn new(pool: PoolKey, user: u32, vars: Rc<Vars>, cancel_key: CancelKey) -> Self {
         Self {
             pool,
@@ -201,6 +210,7 @@ impl Ready {
             fate: Fate::Forward,
             names: None,
             unnamed: Unnamed::default(),
+            account: Account::default(),
             collected: None,
             overrides: None,
             traces: None,

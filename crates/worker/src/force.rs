@@ -106,6 +106,7 @@ impl<I: Io> Worker<I> {
     /// Tells all machines the limits that are in force.
     pub(crate) fn apply_limits(&mut self) {
         self.limit_process();
+        self.library.limit_clients(self.force.settings.max_client_memory as usize);
         self.places.has_idle_timeouts = false;
         let force = self.force.clone();
         let users: Vec<u32> = self.places.users().map(|(number, _)| number).collect();

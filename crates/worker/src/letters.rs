@@ -645,6 +645,8 @@ pub struct Row {
     pub unsent: usize,
     /// Its prepared statements.
     pub prepared_statements: usize,
+    /// Bytes that are remembered for a client.
+    pub memory: usize,
     /// When a server was last asked for something, if it does nothing now and is in no transaction.
     pub at_rest_since: Option<Time>,
 }

@@ -318,13 +318,18 @@ impl<I: Io> Worker<I> {
                     // What has been prepared meanwhile may have been read before or after that.
                     server.stock.doubt_this_loan();
                 }
+                traces.seen(&seen, &overrides, is_pinned, self.now);
+                let is_too_much = overrides.is_too_much();
+                if is_too_much {
+                    overrides.forget_long();
+                }
                 let overrides = shared(overrides);
-                traces.seen(&seen, is_pinned, self.now);
                 if seen.asked.has(Touches::STATEMENTS) {
                     server.told_by.doubt();
                 }
                 ready.overrides = with_given(&overrides, ready.given.as_deref());
-                let mut overrides = overrides;
+                // Where not all of it is remembered, the server is its client's alone, and is told nothing of it.
+                let mut overrides = if is_too_much { ready.overrides.clone() } else { overrides };
                 if let Some(overrides) =
                     overrides.as_mut().filter(|overrides| overrides.get("session_authorization").is_some())
                 {
@@ -495,7 +500,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn looked_behind(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let seen = server.look.take().and_then(|look| look.end());
-        let is_clean = seen.as_ref().is_some_and(|seen| {
+        let mut is_clean = seen.as_ref().is_some_and(|seen| {
             let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
             is_known && seen.holds.is_empty()
         });
@@ -503,7 +508,9 @@ impl<I: Io> Worker<I> {
             server.told_by.doubt();
             let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
             let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
-            server.overrides = shared(seen.overrides(&before, &self.force.tracked, login));
+            let overrides = seen.overrides(&before, &self.force.tracked, login);
+            is_clean &= !overrides.is_too_much();
+            server.overrides = shared(overrides);
             self.learn(key, seen.knowledge);
         }
         self.end_look(key, is_clean);

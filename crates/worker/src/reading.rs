@@ -9,7 +9,7 @@ use std::rc::Rc;
 use base::Time;
 use base::planted::{self, Planted};
 use config::{PinRules, Policy, Unseen};
-use protocol::prepared::{Charge, Library};
+use protocol::prepared::{Account, Charge, Library};
 use protocol::state::{Counting, Kind, Traces, is_ours};
 use protocol::vars::{Tracked, Vars};
 use route::{Cache, Class, Dialect, Encoding, Touches, condense};
@@ -31,14 +31,14 @@ pub(crate) struct Torn {
 }
 
 impl Torn {
-    fn new(library: &mut Library, body: &[u8]) -> Option<Box<Self>> {
-        let charge = library.charge(body.len())?;
+    fn new(account: &Account, library: &mut Library, body: &[u8]) -> Option<Box<Self>> {
+        let charge = library.charge(account, body.len()).ok()?;
         Some(Box::new(Self { bytes: body.into(), charge, condense_at: TORN_BYTES_FEW, is_condensed: false }))
     }
 
     /// More of it has come. False if it cannot be kept.
     fn push(&mut self, kind: u8, body: &[u8], dialect: Dialect) -> bool {
-        if !self.charge.grow(body.len()) {
+        if self.charge.grow(body.len()).is_err() {
             return false;
         }
         self.bytes.extend_from_slice(body);
@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
             if is_enough(piece.kind, body) {
                 self.message(ready, piece.kind, body);
             } else if !planted::is(Planted::TornTextUnread) {
-                ready.torn_text = Torn::new(library, body);
+                ready.torn_text = Torn::new(&ready.account, library, body);
                 if ready.torn_text.is_none() {
                     traces(ready).unheard();
                 }

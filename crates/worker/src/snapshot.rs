@@ -113,12 +113,12 @@ impl<I: Io> Worker<I> {
                 (user, database, state, link, name, since)
             }
         };
-        let (held, names) = match &client.stage {
+        let (held, names, memory) = match &client.stage {
             ClientStage::Ready(ready) => {
                 let names = ready.names.as_ref().map_or(0, |names| names.count());
-                (ready.held.as_ref().map_or(0, |held| held.len()), names)
+                (ready.held.as_ref().map_or(0, |held| held.len()), names, ready.memory())
             }
-            _ => (0, 0),
+            _ => (0, 0, 0),
         };
         let ours = self.io.near_end(client.conn);
         let (addr, port, remote_pid) = match client.peer {
@@ -146,6 +146,7 @@ impl<I: Io> Worker<I> {
             held,
             unsent: self.io.unsent(client.conn),
             prepared_statements: names,
+            memory,
             at_rest_since: None,
         })
     }
@@ -207,6 +208,7 @@ impl<I: Io> Worker<I> {
             held: 0,
             unsent: self.io.unsent(server.conn),
             prepared_statements: server.stock.count(),
+            memory: 0,
             at_rest_since: is_at_rest.then_some(server.asked),
         }
     }

@@ -255,7 +255,10 @@ impl Following<'_> {
                 self.unbound = None;
                 match extent {
                     Extent::Here(place) => self.unbound = Some(place),
-                    Extent::Whole => ready.unnamed.keep(&[ready.scanner.header(), body].concat(), self.library),
+                    Extent::Whole => {
+                        let parse = [ready.scanner.header(), body].concat();
+                        ready.unnamed.keep(&parse, &ready.account, self.library);
+                    }
                     Extent::Part => {}
                 }
                 return Ok(Way::AsItIs);
@@ -312,7 +315,7 @@ impl Following<'_> {
     /// What has been given without a name and not been bound is kept, in case that its batch ends without that.
     pub(crate) fn end_of_chunk(&mut self, ready: &mut Ready, bytes: &[u8]) {
         if let Some(parse) = self.unbound.take() {
-            ready.unnamed.keep(&bytes[parse], self.library);
+            ready.unnamed.keep(&bytes[parse], &ready.account, self.library);
         }
     }
 
@@ -325,9 +328,13 @@ impl Following<'_> {
 
     fn collect(&mut self, ready: &mut Ready, piece: &Piece, body: &[u8], body_bytes: usize) -> Taken {
         // What is claimed and has not come takes no room from others; what can never have room is not waited for.
-        let may_fit = piece.kind != frontend::PARSE || body_bytes <= HELD_BYTES_MAX;
-        let charge = self.library.charge(body.len()).filter(|_| may_fit);
-        let Some(charge) = charge else { return wrong(ready, Fault::StatementsFull) };
+        if piece.kind == frontend::PARSE && body_bytes > HELD_BYTES_MAX {
+            return wrong(ready, Fault::StatementsFull);
+        }
+        let charge = match self.library.charge(&ready.account, body.len()) {
+            Ok(charge) => charge,
+            Err(full) => return wrong(ready, full),
+        };
         ready.collected = Some(Box::new(Collected { bytes: body.to_vec(), body_bytes, charge }));
         ready.fate = Fate::Collect;
         Taken::UpTo(piece.range.end)
@@ -344,8 +351,8 @@ impl Following<'_> {
     ) -> Taken {
         let Some(mut collected) = ready.collected.take() else { return Taken::Not };
         let before = collected.bytes.len();
-        if !collected.charge.grow(piece.body.len()) {
-            return wrong(ready, Fault::StatementsFull);
+        if let Err(full) = collected.charge.grow(piece.body.len()) {
+            return wrong(ready, full);
         }
         collected.bytes.extend_from_slice(&chunk.bytes()[piece.body.clone()]);
         let is_query = piece.kind == frontend::QUERY;
@@ -420,6 +427,7 @@ impl Following<'_> {
         let dialect = names.dialect(&ready.vars, self.tracked, ready.overrides.as_ref());
         let mut sides = Sides {
             names,
+            account: &ready.account,
             library: self.library,
             exchange: &mut server.exchange,
             dialect,

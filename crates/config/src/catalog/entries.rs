@@ -249,6 +249,8 @@ catalog! {
     notify_lost_channel: Text = Some("trunkline_lost"), Live, Built;
     /// Bytes of notifications that wait for one client, which is in a transaction or does not read; more are lost, and it is told so. 0 is any number.
     notify_queue_size: Count = Some("1048576"), Live, Built;
+    /// Bytes that are remembered for one client: its prepared statements with their names, and messages that have to be received whole. A client that needs more is closed. 0 is any number.
+    max_client_memory: Count = Some("33554432"), Live, Built;
     /// Channels to which one session listens for one client, in place of its server. Who listens to more keeps a server. 0 is any number.
     max_client_channels: Count = Some("1000"), Live, Built;
     /// Channels to which one session listens for all clients of a database together. Who listens to others then keeps a server. 0 is any number.

@@ -127,6 +127,8 @@ faults! {
         "session has kept its server for too long (pinned_server_timeout)";
     /// All clients of a worker have prepared more than it keeps.
     StatementsFull = Operator, OUT_OF_MEMORY, "prepared statements take too much memory";
+    /// One client has us remember more than it may.
+    ClientMemoryFull { limit: usize, held: usize } = Client, OUT_OF_MEMORY, "client holds too much memory (max_client_memory)";
     /// The process has `max_client_conn` clients.
     ClientsFull { limit: u32 } = Operator, PROTOCOL_VIOLATION, "no more connections allowed (max_client_conn)";
     /// The database has `max_db_client_connections` clients.

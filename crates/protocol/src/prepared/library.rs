@@ -2,15 +2,16 @@
 //!
 //! Always true: two clients share a statement only if it means the same to both: the same text and types, read under the same
 //! parameters (`'1/2/2026'::date` is another day where another DateStyle holds, and is read when it is prepared); a number is
-//! never used twice; what nobody holds any more is gone; what is held stays under [`HELD_BYTES_MAX`].
-//! Not here: who holds it (`names`, `stock`).
+//! never used twice; what nobody holds any more is gone; what is held stays under [`super::HELD_BYTES_MAX`].
+//! Not here: who holds it (`names`, `stock`), and for how much of it (`account`).
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::{Rc, Weak};
 
-use super::{HELD_BYTES_MAX, PREFIX};
+use super::PREFIX;
+use super::account::{Account, Charge, Room};
+use crate::fault::Fault;
 
 /// A statement as servers know it.
 #[derive(Debug)]
@@ -62,43 +63,10 @@ pub struct Library {
     known: BTreeMap<(u64, u64), Weak<Statement>>,
     next: u64,
     step: u64,
-    held: Rc<Cell<usize>>,
+    room: Rc<Room>,
     sweep_at: usize,
     /// The hashes of texts that came without a name, each at its own place; empty until one comes.
     came: Vec<u64>,
-}
-
-/// Bytes that somebody makes us remember; given back when it goes.
-#[derive(Debug)]
-pub struct Charge {
-    bytes: usize,
-    held: Rc<Cell<usize>>,
-}
-
-impl Charge {
-    /// Takes so many bytes more, if there are as many.
-    #[must_use]
-    pub fn grow(&mut self, bytes: usize) -> bool {
-        let Some(held) = self.held.get().checked_add(bytes).filter(|&held| held <= HELD_BYTES_MAX) else {
-            return false;
-        };
-        self.held.set(held);
-        self.bytes += bytes;
-        true
-    }
-
-    /// Gives back all but so many bytes.
-    pub fn shrink_to(&mut self, bytes: usize) {
-        let given = self.bytes.saturating_sub(bytes);
-        self.held.set(self.held.get() - given);
-        self.bytes -= given;
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.held.set(self.held.get() - self.bytes);
-    }
 }
 
 impl Library {
@@ -110,7 +78,7 @@ impl Library {
             known: BTreeMap::new(),
             next: first,
             step,
-            held: Rc::default(),
+            room: Rc::default(),
             sweep_at: SWEEP_AT_MIN,
             came: Vec::new(),
         }
@@ -142,7 +110,7 @@ impl Library {
 
     /// A statement of this text that nobody else will share, if there is room for it.
     pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
-        let charge = self.charge(text.len() + STATEMENT_BYTES)?;
+        let charge = self.charge_all(text.len() + STATEMENT_BYTES)?;
         let id = self.next;
         self.next += self.step;
         let name = format!("{PREFIX}{id}").into_bytes().into();
@@ -160,7 +128,7 @@ impl Library {
     /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
     /// above it.
     pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Rc<Statement>> {
-        let charge = self.charge(text.len() + STATEMENT_BYTES)?;
+        let charge = self.charge_all(text.len() + STATEMENT_BYTES)?;
         let name = format!("{PREFIX}{id}").into_bytes().into();
         let has_literals = has_literals(text);
         let statement = Rc::new(Statement { id, name, text: text.into(), dialect, has_literals, _charge: charge });
@@ -174,16 +142,33 @@ impl Library {
         self.next += missing.div_ceil(self.step) * self.step;
     }
 
-    /// Takes so many bytes of what may be held, if there are as many.
-    pub fn charge(&self, bytes: usize) -> Option<Charge> {
-        let mut charge = Charge { bytes: 0, held: self.held.clone() };
-        charge.grow(bytes).then_some(charge)
+    /// Takes so many bytes on nobody's account.
+    pub(super) fn charge_all(&self, bytes: usize) -> Option<Charge> {
+        Charge::of_all(&self.room, bytes)
+    }
+
+    /// From now on one client may hold so many bytes; 0 is any number.
+    pub fn limit_clients(&self, bytes_max: usize) {
+        self.room.limit_clients(bytes_max);
+    }
+
+    /// Takes so many bytes on a client's account.
+    ///
+    /// # Errors
+    /// The client holds as much as it may, or all clients together do.
+    pub fn charge(&self, account: &Account, bytes: usize) -> Result<Charge, Fault> {
+        self.charge_more(account, bytes, 0)
+    }
+
+    /// The same, and `shared` bytes that others may hold as well, which are there once for all of them.
+    pub(super) fn charge_more(&self, account: &Account, bytes: usize, shared: usize) -> Result<Charge, Fault> {
+        Charge::new(&self.room, account, bytes, shared)
     }
 
     /// Bytes that are held: texts, names, and what is being received.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.held.get()
+        self.room.held()
     }
 
     /// Statements that somebody holds.

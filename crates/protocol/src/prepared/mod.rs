@@ -10,6 +10,7 @@
 //! The statement without a name is its client's, too ([`Unnamed`]).
 //! Not here: portals, which nobody looks at; what SQL has prepared (`state`); who owes whom how many answers (`exchange`); where the bytes come from and go (`worker::statements`).
 
+mod account;
 mod again;
 mod library;
 mod look;
@@ -23,8 +24,9 @@ mod unnamed;
 
 use std::rc::Rc;
 
+pub use account::{Account, Charge};
 pub use again::{Again, Kept, may_be_refused};
-pub use library::{Charge, Library, Statement};
+pub use library::{Library, Statement};
 pub use look::{Ask, Head, concerns, given_name, look, look_at_unnamed};
 pub use names::Names;
 pub use own::Said;

@@ -144,6 +144,7 @@ impl Stage {
         let (mut tally, dialect) = (Tally::default(), [][..].into());
         let tracked = Tracked::new([]);
         let mut sides = Sides {
+            account: &Account::default(),
             moment: Moment::default(),
             names: &mut client.names,
             library: &mut self.library,

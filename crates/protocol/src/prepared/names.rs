@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use super::library::{Charge, Library, Statement};
+use super::account::Charge;
+use super::library::{Library, Statement};
 use super::stock::unsettled;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars, spelled_like, split_dialect};

@@ -199,7 +199,7 @@ impl Stock {
 
     /// A client gives a name that it may have given by SQL: the server is to say whether that is so.
     pub(super) fn parse_own(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
-        let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
+        let charge = sides.library.charge_more(sides.account, name.len() + NAME_BYTES, text.len())?;
         let statement = match sides.is_settled {
             true => sides.library.find_or_add(text, &sides.dialect),
             false => sides.library.add(text, &unsettled(&sides.dialect)),
@@ -273,7 +273,7 @@ mod tests {
     use wire::backend::{self, TxStatus};
     use wire::frame::{Scanner, Step as Next};
 
-    use super::super::{Library, Moment, Tally};
+    use super::super::{Account, Library, Moment, Tally};
     use super::*;
     use crate::vars::Tracked;
 
@@ -293,7 +293,7 @@ mod tests {
         fn has(&mut self, name: &str, text: &str) {
             let text = [text.as_bytes(), &[0, 0, 0]].concat();
             let statement = self.library.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
-            let charge = self.library.charge(1).expect("room");
+            let charge = self.library.charge_all(1).expect("room");
             self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, _charge: charge });
         }
 
@@ -310,6 +310,7 @@ mod tests {
         fn asks(&mut self, ask: Ask<'_>) -> String {
             let mut out = Vec::new();
             let mut sides = Sides {
+                account: &Account::default(),
                 names: &mut self.names,
                 library: &mut self.library,
                 exchange: &mut self.exchange,

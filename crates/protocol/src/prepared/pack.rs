@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
+use super::account::Account;
 use super::library::{Library, Statement};
 use super::names::{Named, Names};
 use super::own::Held as Own;
@@ -54,6 +55,8 @@ pub struct Unpacking<'a> {
     pub found: &'a mut BTreeMap<u64, Rc<Statement>>,
     /// Where they are kept.
     pub library: &'a mut Library,
+    /// Of the client whose they are.
+    pub account: &'a Account,
 }
 
 impl Unpacking<'_> {
@@ -89,8 +92,10 @@ impl PackedNamed {
 
     fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
         let Self { statement, step, is_reused } = self;
-        let charge = from.library.charge(name.len() + super::stock::NAME_BYTES)?;
-        Some(Named { statement: from.statement(statement)?, step, is_reused, _charge: charge })
+        let statement = from.statement(statement)?;
+        let (bytes, shared) = (name.len() + super::stock::NAME_BYTES, statement.text().len());
+        let charge = from.library.charge_more(from.account, bytes, shared).ok()?;
+        Some(Named { statement, step, is_reused, _charge: charge })
     }
 }
 
@@ -236,6 +241,7 @@ mod tests {
             |names: &mut Names, library: &mut Library, stock: &mut Stock, exchange: &mut Exchange, ask, bytes| {
                 let dialect = dialect.clone();
                 let mut sides = Sides {
+                    account: &Account::default(),
                     names,
                     library,
                     exchange,
@@ -278,7 +284,7 @@ mod tests {
         let mut other = Library::new(2, 3);
         other.begin_above(3);
         let (mut found, library) = (BTreeMap::new(), &mut other);
-        let mut from = Unpacking { packed: &packed, found: &mut found, library };
+        let mut from = Unpacking { packed: &packed, found: &mut found, library, account: &Account::default() };
         let mut names = Names::unpack(packed_names.clone(), &mut from).expect("there is room");
         let mut stock = Stock::unpack(packed_stock, &mut from).expect("there is room");
         let again = (names.pack(&mut Gathered::default()), stock.pack(&mut Gathered::default()));
@@ -292,6 +298,7 @@ mod tests {
         out.clear();
         let bind = Ask::Bind { portal: b"", name: b"a", end: 3 };
         let mut sides = Sides {
+            account: &Account::default(),
             names: &mut names,
             library: &mut other,
             exchange: &mut exchange,

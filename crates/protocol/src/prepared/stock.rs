@@ -18,7 +18,7 @@ use super::library::{Library, Statement};
 use super::look::Ask;
 use super::names::{Named, Names};
 use super::own::Own;
-use super::{Bytes, Tally, is_ours};
+use super::{Account, Bytes, Tally, is_ours};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
 use crate::vars::Tracked;
@@ -123,6 +123,8 @@ impl Pending {
 pub struct Sides<'a> {
     /// The client's names.
     pub names: &'a mut Names,
+    /// What the client holds.
+    pub account: &'a Account,
     /// What all clients have prepared.
     pub library: &'a mut Library,
     /// What the server owes.
@@ -230,7 +232,7 @@ impl Stock {
             return self.parse_own(name, text, sides);
         }
         let may_step = sides.exchange.may_step();
-        let charge = sides.library.charge(name.len() + NAME_BYTES).ok_or(Fault::StatementsFull)?;
+        let charge = sides.library.charge_more(sides.account, name.len() + NAME_BYTES, text.len())?;
         let statement = match (sides.is_settled, may_step) {
             (true, true) => sides.library.find_or_add(text, &sides.dialect),
             (true, false) => sides.library.add(text, &sides.dialect),

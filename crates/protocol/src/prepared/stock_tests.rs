@@ -50,6 +50,7 @@ impl Stage {
         let Lent { exchange, stock } = &mut self.server;
         let dialect = self.dialect.clone();
         let mut sides = Sides {
+            account: &Account::default(),
             moment: self.moment,
             names,
             library: &mut self.library,
@@ -695,11 +696,7 @@ fn what_nobody_holds_any_more_is_gone() {
 #[test]
 fn what_may_be_held_has_an_end() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
-    let _other = t.library.charge(HELD_BYTES_MAX - 1000).expect("room");
-    assert!(t.library.charge(1001).is_none());
-    let mut charge = t.library.charge(1).expect("room");
-    assert!(!charge.grow(1000) && charge.grow(999));
-    drop(charge);
+    let _others = t.library.charge_all(HELD_BYTES_MAX - 1000).expect("room");
     t.parse(&mut ann, "a", "select 1");
     let text = [b'x'; 1000];
     assert_eq!(t.try_ask(&mut ann, Ask::Parse { name: b"b", text: &text }), Err(Fault::StatementsFull));

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use wire::backend::TxStatus;
 use wire::frontend;
 
-use super::library::{Charge, Library};
+use super::account::{Account, Charge};
+use super::library::Library;
 use super::stock::Stock;
 use super::{Bytes, Tally};
 use crate::exchange::Exchange;
@@ -50,10 +51,10 @@ impl Unnamed {
     }
 
     /// A batch ends that has not bound what it has given with this message.
-    pub fn keep(&mut self, parse: &[u8], library: &mut Library) {
+    pub fn keep(&mut self, parse: &[u8], account: &Account, library: &mut Library) {
         // Who gives more than can be kept is told that there is none when it is bound.
-        let charge = library.charge(parse.len());
-        self.kept = charge.map(|charge| Box::new(Kept { parse: parse.into(), _charge: charge }));
+        let charge = library.charge(account, parse.len());
+        self.kept = charge.ok().map(|charge| Box::new(Kept { parse: parse.into(), _charge: charge }));
     }
 
     /// Whether something is kept.
@@ -105,10 +106,10 @@ impl Unnamed {
 
     /// From another process.
     #[must_use]
-    pub fn unpack(packed: PackedUnnamed, library: &mut Library) -> Self {
+    pub fn unpack(packed: PackedUnnamed, account: &Account, library: &mut Library) -> Self {
         let mut unnamed = Self { given: packed.given, kept: None };
         if let Some(parse) = packed.kept {
-            unnamed.keep(&parse.0, library);
+            unnamed.keep(&parse.0, account, library);
         }
         unnamed
     }
@@ -149,7 +150,7 @@ mod tests {
         let mut library = Library::new(1, 1);
         let mut unnamed = Unnamed::default();
         unnamed.given(&exchange);
-        unnamed.keep(b"P....\0select 1\0\0\0", &mut library);
+        unnamed.keep(b"P....\0select 1\0\0\0", &Account::default(), &mut library);
         unnamed.begin_loan();
         let again = [Bytes::Own(b"P....\0select 1\0\0\0".to_vec())];
         assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), again);
@@ -163,7 +164,7 @@ mod tests {
     fn a_query_gives_it_up() {
         let (mut stock, mut exchange) = (Stock::default(), Exchange::default());
         let mut unnamed = Unnamed::default();
-        unnamed.keep(b"P", &mut Library::new(1, 1));
+        unnamed.keep(b"P", &Account::default(), &mut Library::new(1, 1));
         unnamed.forget();
         assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
     }

@@ -36,8 +36,8 @@ impl Effects {
         for act in self.acts() {
             apply(act, &mut after, circumstances)?;
         }
-        let statements = after.statements().iter().map(|(name, statement)| name.len() + statement.sql.len());
-        (statements.sum::<usize>() <= STATEMENT_BYTES_MAX).then_some(after)
+        let is_small = after.statements().bytes() <= STATEMENT_BYTES_MAX && !after.is_too_much();
+        is_small.then_some(after)
     }
 
     /// Whether a setting was left at what its session began with.

@@ -158,7 +158,7 @@ fn a_function_that_goes_deeper_than_it_is_read_may_have_set_anything() {
         let seen = look.end().expect("an answer");
         assert_eq!(seen.misses_settings(), is_kept, "{touched:?}");
         let mut traces = crate::state::Traces::default();
-        traces.seen(&seen, false, base::Time(0));
+        traces.seen(&seen, &Overrides::default(), false, base::Time(0));
         assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
     }
 }
@@ -174,7 +174,7 @@ fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
         let mut look = Look::new(touched, std::iter::empty());
         look.add_custom(["a.b"].into_iter(), is_complete);
         let mut traces = crate::state::Traces::default();
-        traces.seen(&look.end().expect("an answer"), false, base::Time(0));
+        traces.seen(&look.end().expect("an answer"), &Overrides::default(), false, base::Time(0));
         assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
     }
 }

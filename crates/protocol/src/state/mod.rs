@@ -9,6 +9,7 @@ mod ear;
 mod effects;
 mod locks;
 mod look;
+mod noted;
 mod numbers;
 mod overrides;
 mod patience;

@@ -113,6 +113,29 @@ impl Overrides {
         sql
     }
 
+    /// How many bytes names, values and statements have.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.settings_bytes() + self.statements.bytes()
+    }
+
+    fn settings_bytes(&self) -> usize {
+        self.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    /// Whether its settings are more than follow a client.
+    #[must_use]
+    pub fn is_too_much(&self) -> bool {
+        self.settings_bytes() > SETTINGS_BYTES_MAX
+    }
+
+    /// Forgets settings with long values.
+    pub fn forget_long(&mut self) {
+        let long: Vec<Box<str>> =
+            self.iter().filter(|(_, value)| value.len() > LONG_BYTES).map(|(name, _)| name.into()).collect();
+        long.iter().for_each(|name| self.reset(name));
+    }
+
     /// Its statements.
     #[must_use]
     pub fn statements(&self) -> &Statements {
@@ -240,6 +263,10 @@ impl Overrides {
     }
 }
 
+/// Names and values of so many bytes follow a client. Who has set more keeps its server.
+const SETTINGS_BYTES_MAX: usize = 64 * 1024;
+/// Longer values are not remembered of who has set too much.
+const LONG_BYTES: usize = 64;
 const DEFERRABLE: &str = "default_transaction_deferrable";
 /// A transaction of our own, also on a standby.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY NOT DEFERRABLE";

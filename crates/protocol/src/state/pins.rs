@@ -271,6 +271,10 @@ impl Hold {
         )
     }
 
+    pub(super) fn too_much() -> Self {
+        Self::new(Kind::Setting, "more than 64 kB of settings")
+    }
+
     pub(super) fn temp_buffers() -> Self {
         Self::new(Kind::Setting, "temp_buffers, which no server takes that has had temporary tables")
     }

@@ -49,6 +49,12 @@ impl Statements {
         self.0.iter().map(|(name, statement)| (&**name, statement))
     }
 
+    /// How many bytes their names and texts have.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.iter().map(|(name, statement)| name.len() + statement.sql.len()).sum()
+    }
+
     /// One of them.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Statement> {

@@ -3,7 +3,7 @@
 //! Always true: what a client has sent counts as done, whether or not the server has come to it; but for the channels that it leaves.
 //! Not here: what the server says when it is asked (`look`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use base::Time;
@@ -12,7 +12,8 @@ use route::{Act, Class, Touches};
 use super::effects::Effects;
 use super::locks::{Done, Locks};
 use super::look::{Look, Seen};
-use super::overrides::Overrides;
+use super::noted::Noted;
+use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind, Pin};
 use super::unlisten::Unlistens;
 use crate::vars::is_told;
@@ -30,8 +31,8 @@ pub struct Traces {
     certain: Effects,
     /// The same of a statement that has been bound to this portal, and is not yet executed.
     bound: Option<(Box<[u8]>, Rc<Class>)>,
-    /// Statements of the extended protocol that touch something when they are executed, by their names.
-    noted: BTreeMap<Box<[u8]>, Rc<Class>>,
+    /// Statements of the extended protocol that touch something when they are executed.
+    noted: Noted,
     /// It may have changed what texts mean, until its transaction ends.
     is_local: bool,
     /// What the statements touch that it has prepared by SQL.
@@ -233,13 +234,13 @@ impl Traces {
         if !is_last && !class.touches.is_nothing() && self.causes.len() < CAUSES_MAX {
             self.causes.push(class.clone());
         }
-        if class.is_unread && self.prepared_names.len() < NOTED_MAX {
+        if class.is_unread && self.prepared_names.len() < PREPARED_NAMES_MAX {
             self.prepared_names.extend(class.statements.iter().cloned());
         }
         for act in &class.acts {
             if let Act::Prepare { touches, name, .. } = act {
                 self.prepared |= *touches;
-                if self.prepared_names.len() < NOTED_MAX {
+                if self.prepared_names.len() < PREPARED_NAMES_MAX {
                     self.prepared_names.insert(name.clone());
                 }
             }
@@ -249,13 +250,25 @@ impl Traces {
                 _ => {}
             }
             match act {
-                Act::Set(changes) => self.names.extend(changes.iter().map(|change| change.name.clone())),
-                Act::Other { names, .. } => self.names.extend(names.iter().cloned()),
+                Act::Set(changes) => self.name_settings(changes.iter().map(|change| &change.name)),
+                Act::Other { names, .. } => self.name_settings(names.iter()),
                 _ => {}
             }
             // Who becomes somebody else has no role any more (`SetSessionAuthorization` in PostgreSQL's `utils/init/miscinit.c`).
-            if !self.names.contains(ROLE) && self.names.contains(SESSION_AUTHORIZATION) {
-                self.names.insert(ROLE.into());
+            let [session_authorization, role] = IDENTITY;
+            if self.names.contains(session_authorization) && !self.names.contains(role) {
+                self.names.insert(role.into());
+            }
+        }
+    }
+
+    /// It changes settings of these names. Of too many, the server is asked for all that it has.
+    fn name_settings<'a>(&mut self, names: impl Iterator<Item = &'a Box<str>>) {
+        for name in names {
+            if self.names.len() < NAMES_MAX {
+                self.names.insert(name.clone());
+            } else if !self.names.contains(name) {
+                self.touched |= Touches::ANY_SETTING;
             }
         }
     }
@@ -368,21 +381,15 @@ impl Traces {
     pub fn given(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
         let counts = counts && !class.numbers.is_nothing();
         let is_harmless = class.touches.is_nothing() && !class.sets_locally && !class.takes_back();
-        if is_harmless && !counts {
-            if !self.noted.is_empty() {
-                self.noted.remove(statement);
-            }
-        } else if self.noted.len() < NOTED_MAX || self.noted.contains_key(statement) {
-            self.noted.insert(statement.into(), class.clone());
-        } else if !is_harmless {
-            self.is_unread = true;
-        }
+        let class = if is_harmless && !counts { None } else { Some(class) };
+        let is_noted = self.noted.note(statement, class);
+        self.is_unread |= !is_noted && !is_harmless;
     }
 
     /// It gives a name that it has given already: nobody knows which of both it means then, if either touches anything.
     pub fn given_twice(&mut self, statement: &[u8], class: &Class) {
-        if !class.is_harmless() || class.sets_locally || self.noted.contains_key(statement) {
-            let before = self.noted.remove(statement);
+        if !class.is_harmless() || class.sets_locally || self.noted.get(statement).is_some() {
+            let before = self.noted.forget(statement);
             let both = before.iter().flat_map(|before| &before.statements).chain(&class.statements);
             let statements = both.cloned().collect();
             self.given(statement, &Rc::new(Class { statements, ..Class::unread() }), false);
@@ -450,9 +457,7 @@ impl Traces {
     /// Whether it may have become somebody else.
     #[must_use]
     pub fn may_be_another(&self) -> bool {
-        self.touched.has(Touches::ANY_SETTING)
-            || self.names.contains(ROLE)
-            || self.names.contains(SESSION_AUTHORIZATION)
+        self.touched.has(Touches::ANY_SETTING) || IDENTITY.iter().any(|name| self.names.contains(*name))
     }
 
     /// Whether it has said itself, since that was last known, that it changes what texts mean.
@@ -501,8 +506,9 @@ impl Traces {
         Some(look)
     }
 
-    /// The server has told. Who has called what may have changed its session keeps it all the same where that `is_pinned`.
-    pub fn seen(&mut self, seen: &Seen, is_pinned: bool, now: Time) {
+    /// The server has told, and by that the session has these `overrides`. Who has called what may have changed its session keeps it all the same where
+    /// that `is_pinned`.
+    pub fn seen(&mut self, seen: &Seen, overrides: &Overrides, is_pinned: bool, now: Time) {
         // A session may hold thousands of locks.
         let told: BTreeSet<&Hold> = seen.holds.iter().collect();
         self.pins.retain(|Pin { hold, .. }| !seen.asked.meets(hold.kind.touches()) || told.contains(hold));
@@ -536,6 +542,9 @@ impl Traces {
         }
         if seen.misses_settings() {
             self.pin(Hold::uncounted(), Touches::ANY_SETTING, now);
+        }
+        if overrides.is_too_much() {
+            self.pin(Hold::too_much(), Touches::SETTINGS, now);
         }
         if seen.sets_temp_buffers() {
             self.pin(Hold::temp_buffers(), Touches::SETTINGS, now);
@@ -630,6 +639,13 @@ impl Traces {
         std::mem::take(&mut self.pins)
     }
 
+    /// How many bytes are remembered of statements that touch something, and of what keeps its server.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let pins = self.pins.iter().map(|pin| size_of::<Pin>() + pin.hold.what.len() + pin.statement.len());
+        pins.sum::<usize>() + self.noted.bytes()
+    }
+
     /// What keeps its server.
     #[must_use]
     pub fn pins(&self) -> &[Pin] {
@@ -644,16 +660,16 @@ impl Traces {
 }
 
 const COPY: &str = "copy";
-const ROLE: &str = "role";
-const SESSION_AUTHORIZATION: &str = "session_authorization";
 /// So many texts are remembered until the server is asked; the first of a transaction, which is where programs set things.
 const CAUSES_MAX: usize = 16;
 /// So many texts of a loan have a certain effect; more, and the server is asked.
 const CERTAIN_MAX: usize = 32;
 /// A statement that executes another that executes another is followed so far. PostgreSQL goes on until its stack is full.
 const EXECUTED_MAX: usize = 8;
-/// So many statements of one client are noted; beyond, any may be anything.
-const NOTED_MAX: usize = 1000;
+/// So many names of statements that it has prepared by SQL are remembered.
+const PREPARED_NAMES_MAX: usize = 1000;
+/// So many settings that a loan changes are known by their names.
+const NAMES_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -699,6 +715,42 @@ mod tests {
         assert!(traces.begins_request());
         traces.said(&class);
         assert!(traces.is_asked_for_by_one());
+    }
+
+    fn class(text: &str) -> Rc<Class> {
+        Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())))
+    }
+
+    #[test]
+    fn of_too_many_settings_all_are_asked_for() {
+        let mut traces = Traces::default();
+        traces.said(&class("begin"));
+        for number in 0..NAMES_MAX {
+            traces.said(&class(&format!("set app.x{number} = 1; select pg_advisory_lock(1)")));
+        }
+        assert!(!traces.touched.has(Touches::ANY_SETTING));
+        traces.said(&class("set app.x0 = 1"));
+        assert!(!traces.touched.has(Touches::ANY_SETTING), "it is among them");
+        traces.said(&class("set app.one_more = 1"));
+        assert!(traces.touched.has(Touches::ANY_SETTING) && traces.names.len() == NAMES_MAX);
+    }
+
+    #[test]
+    fn who_sets_too_much_keeps_its_server_until_all_is_discarded() {
+        let mut traces = Traces::default();
+        traces.said(&class("select set_config('app.x', repeat('y', 100000), false)"));
+        let seen = traces.question().and_then(Look::end).expect("an answer");
+        let mut overrides = Overrides::default();
+        overrides.set("app.x", &"y".repeat(100_000));
+        overrides.set("app.short", "z");
+        traces.seen(&seen, &overrides, false, Time(0));
+        assert_eq!(&*traces.pins()[0].hold.what, "more than 64 kB of settings");
+        overrides.forget_long();
+        assert_eq!(overrides.iter().collect::<Vec<_>>(), [("app.short", "z")]);
+        traces.seen(&seen, &overrides, false, Time(1));
+        assert_eq!(traces.pins().len(), 1);
+        traces.discarded();
+        assert!(traces.pins().is_empty());
     }
 
     #[test]

@@ -238,6 +238,7 @@ pub(crate) mod tests {
             held: 0,
             unsent: 0,
             prepared_statements: 0,
+            memory: 0,
             at_rest_since: None,
         }
     }

@@ -10,8 +10,8 @@ pub(super) const CLIENTS: Subject = Subject {
     name: "CLIENTS",
     doc: "The clients that have logged in, those of the console too.",
     parts: Parts { clients: true, ..NOTHING },
-    columns: COLUMNS,
-    rows: |view: &View<'_>| rows("C", view.snapshots.iter().flat_map(|snapshot| &snapshot.clients)),
+    columns: &COLUMNS_OF_CLIENTS,
+    rows: |view: &View<'_>| clients(view),
 };
 
 pub(super) const SERVERS: Subject = Subject {
@@ -44,6 +44,13 @@ const COLUMNS: &[Column] = COLUMNS_OF_SOCKETS.split_at(COLUMNS_COMMON).0;
 /// What clients and servers have; sockets have buffers beside.
 const COLUMNS_COMMON: usize = 21;
 
+/// What clients have beside: the bytes that are remembered for each (`max_client_memory`, and what its session has set and keeps).
+const COLUMNS_OF_CLIENTS: [Column; COLUMNS_COMMON + 1] = {
+    let mut columns = [Column::big("memory_bytes"); COLUMNS_COMMON + 1];
+    columns.split_at_mut(COLUMNS_COMMON).0.copy_from_slice(COLUMNS);
+    columns
+};
+
 const COLUMNS_OF_SOCKETS: &[Column] = &[
     Column::text("type"),
     Column::text("user"),
@@ -74,6 +81,17 @@ const COLUMNS_OF_SOCKETS: &[Column] = &[
     Column::int("pkt_avail"),
     Column::int("send_avail"),
 ];
+
+fn clients(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let mut all: Vec<&Row> = view.snapshots.iter().flat_map(|snapshot| &snapshot.clients).collect();
+    all.sort_by_key(|row| row.id);
+    let row = |row: &Row| {
+        let mut cells = cells("C", row);
+        cells.push(number(row.memory));
+        cells
+    };
+    all.into_iter().map(row).collect()
+}
 
 fn rows<'r>(kind: &str, all: impl Iterator<Item = &'r Row>) -> Vec<Vec<Cell>> {
     let mut all: Vec<&Row> = all.collect();
@@ -154,13 +172,14 @@ mod tests {
         let expected = "type s, user s, database s, replication s, state s, addr s, port i, local_addr s, local_port i, \
                         connect_time s, request_time s, wait i, wait_us i, close_needed i, ptr s, link s, remote_pid i, \
                         tls s, application_name s, prepared_statements i, id i";
-        assert_eq!((heads("CLIENTS").as_str(), heads("SERVERS").as_str()), (expected, expected));
+        assert_eq!(heads("SERVERS"), expected);
+        assert_eq!(heads("CLIENTS"), format!("{expected}, memory_bytes q"));
     }
 
     #[test]
     fn sockets_are_those_and_more_with_what_waits_at_them() {
         let more = "recv_pos i, pkt_pos i, pkt_remain i, send_pos i, send_remain i, pkt_avail i, send_avail i";
-        assert_eq!(heads("SOCKETS"), format!("{}, {more}", heads("CLIENTS")));
+        assert_eq!(heads("SOCKETS"), format!("{}, {more}", heads("SERVERS")));
         assert_eq!(heads("ACTIVE_SOCKETS"), heads("SOCKETS"));
         let settings = settings("[pgbouncer]\nauth_type=any\n");
         let snapshot = Snapshot {
@@ -192,6 +211,7 @@ mod tests {
             close_needed: true,
             application_name: "shop".into(),
             prepared_statements: 4,
+            memory: 1234,
             at_rest_since: None,
             tls: "TLSv1.3/X".into(),
             remote_pid: 99,
@@ -205,8 +225,8 @@ mod tests {
         assert_eq!(ids, ["2", "5", "30"]);
         let lines = lines(&clients);
         assert!(lines[0].starts_with("C|u|d|none|idle|10.0.0.7|5000|10.0.0.1|6432|"), "{lines:?}");
-        assert!(lines[0].ends_with("|0|0|0|0x2||0|||0|2"), "{lines:?}");
-        assert!(lines[2].ends_with("|2|3|1|0x1e|0x11|99|TLSv1.3/X|shop|4|30"), "{lines:?}");
+        assert!(lines[0].ends_with("|0|0|0|0x2||0|||0|2|0"), "{lines:?}");
+        assert!(lines[2].ends_with("|2|3|1|0x1e|0x11|99|TLSv1.3/X|shop|4|30|1234"), "{lines:?}");
         let servers = table_of("SERVERS", &settings, "", &snapshots);
         assert_eq!((servers.rows.len(), servers.rows[0][0].as_deref()), (1, Some("S")));
     }

@@ -1,0 +1,157 @@
+//! Who makes a worker remember how many bytes, and how many that may be.
+//!
+//! Always true: what is held of all clients of a worker stays under [`HELD_BYTES_MAX`], and of one client under `max_client_memory` and under what is
+//! still free, so that whoever comes next finds as much as anybody who came before holds, however many of them there are. What a charge has taken it
+//! gives back when it goes. A text that several clients have prepared is held once, and is on the account of each.
+//! Not here: what is remembered (`library`, `names`).
+
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+
+use super::HELD_BYTES_MAX;
+use crate::fault::Fault;
+
+/// What all clients of a worker hold, and what one may.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    held: Cell<usize>,
+    /// 0 is any number.
+    client_max: Cell<usize>,
+}
+
+impl Room {
+    pub(super) fn held(&self) -> usize {
+        self.held.get()
+    }
+
+    pub(super) fn limit_clients(&self, bytes_max: usize) {
+        self.client_max.set(bytes_max);
+    }
+}
+
+/// What one client holds. It takes no memory before it is charged.
+#[derive(Clone, Debug, Default)]
+pub struct Account(OnceCell<Rc<Cell<usize>>>);
+
+impl Account {
+    /// In bytes.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.0.get().map_or(0, |held| held.get())
+    }
+}
+
+/// Bytes that somebody makes us remember; given back when it goes.
+#[derive(Debug)]
+pub struct Charge {
+    /// Of all clients together.
+    bytes: usize,
+    /// Beside these, what others may hold as well.
+    shared: usize,
+    room: Rc<Room>,
+    account: Option<Rc<Cell<usize>>>,
+}
+
+impl Charge {
+    /// On nobody's account.
+    pub(super) fn of_all(room: &Rc<Room>, bytes: usize) -> Option<Self> {
+        let mut charge = Self { bytes: 0, shared: 0, room: room.clone(), account: None };
+        charge.grow(bytes).is_ok().then_some(charge)
+    }
+
+    pub(super) fn new(room: &Rc<Room>, account: &Account, bytes: usize, shared: usize) -> Result<Self, Fault> {
+        let account = account.0.get_or_init(Rc::default).clone();
+        let mut charge = Self { bytes: 0, shared: 0, room: room.clone(), account: Some(account) };
+        charge.grow_by(bytes, shared)?;
+        Ok(charge)
+    }
+
+    /// Takes so many bytes more.
+    ///
+    /// # Errors
+    /// The client holds as much as it may, or all clients together do.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.grow_by(bytes, 0)
+    }
+
+    fn grow_by(&mut self, bytes: usize, shared: usize) -> Result<(), Fault> {
+        let is_room = |held: usize, more: usize, max: usize| held.checked_add(more).filter(|&held| held <= max);
+        let held = is_room(self.room.held.get(), bytes, HELD_BYTES_MAX).ok_or(Fault::StatementsFull)?;
+        if let Some(account) = &self.account {
+            let limit = self.room.client_max.get();
+            let max = if limit == 0 { usize::MAX } else { limit };
+            let own = is_room(account.get(), bytes.saturating_add(shared), max);
+            let own = own.ok_or(Fault::ClientMemoryFull { limit, held: account.get() })?;
+            if own > HELD_BYTES_MAX - held {
+                return Err(Fault::StatementsFull);
+            }
+            account.set(own);
+        }
+        self.room.held.set(held);
+        self.bytes += bytes;
+        self.shared += shared;
+        Ok(())
+    }
+
+    /// Gives back all but so many bytes.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        self.give_back(self.bytes.saturating_sub(bytes), 0);
+    }
+
+    fn give_back(&mut self, bytes: usize, shared: usize) {
+        self.room.held.set(self.room.held.get() - bytes);
+        if let Some(account) = &self.account {
+            account.set(account.get() - bytes - shared);
+        }
+        self.bytes -= bytes;
+        self.shared -= shared;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.give_back(self.bytes, self.shared);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_pays_for_what_it_holds_and_all_once_for_what_they_share() {
+        let room = Rc::new(Room::default());
+        room.limit_clients(100);
+        let (ann, bob) = (Account::default(), Account::default());
+        let of_ann = Charge::new(&room, &ann, 10, 60).expect("room");
+        let of_bob = Charge::new(&room, &bob, 10, 60).expect("room");
+        assert_eq!((ann.held(), bob.held(), room.held()), (70, 70, 20));
+        let full = Charge::new(&room, &ann, 31, 0).expect_err("it would be 101");
+        assert_eq!(full, Fault::ClientMemoryFull { limit: 100, held: 70 });
+        assert_eq!((ann.held(), room.held()), (70, 20), "what was refused has taken nothing");
+        let mut more = Charge::new(&room, &ann, 20, 0).expect("room");
+        more.grow(10).expect("room");
+        assert!(more.grow(1).is_err());
+        more.shrink_to(5);
+        assert_eq!((ann.held(), room.held()), (75, 25));
+        drop((more, of_ann));
+        assert_eq!((ann.held(), bob.held(), room.held()), (0, 70, 10));
+        drop(of_bob);
+        assert_eq!((bob.held(), room.held()), (0, 0));
+    }
+
+    #[test]
+    fn nobody_holds_more_than_is_left_for_others() {
+        let room = Rc::new(Room::default());
+        let half = HELD_BYTES_MAX / 2;
+        let accounts = [(); 4].map(|()| Account::default());
+        let mut held = Vec::new();
+        for (account, most) in accounts.iter().zip([half, half / 2, half / 4, half / 8]) {
+            assert_eq!(Charge::new(&room, account, most + 1, 0).map(drop), Err(Fault::StatementsFull));
+            held.push(Charge::new(&room, account, most, 0).expect("room"));
+        }
+        assert!(Charge::of_all(&room, half / 8).is_some_and(|_| Charge::of_all(&room, half / 8 + 1).is_none()));
+        drop(held);
+        assert_eq!(room.held(), 0);
+    }
+}

@@ -5,7 +5,7 @@
 
 use super::scene::Scene;
 use super::told::Told;
-use super::{deep, directories, doors, hashes, lists, messages, objects, owners, servers, wide};
+use super::{crowds, deep, directories, doors, hashes, lists, messages, objects, owners, servers, wide};
 
 /// One attack.
 #[derive(Clone, Copy)]
@@ -14,6 +14,13 @@ pub(crate) struct Attack {
     pub(crate) name: &'static str,
     /// What is done; what the attacker was told at last.
     pub(crate) body: fn(&mut Scene<'_>) -> Told,
+}
+
+impl Attack {
+    /// Whether many attackers make it together.
+    pub(crate) fn is_of_many(&self) -> bool {
+        self.name.starts_with("crowds::")
+    }
 }
 
 macro_rules! attacks {
@@ -78,6 +85,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         lists::closes_of_names_that_are_not_there,
         lists::users_seen_once,
         lists::databases_seen_once,
+        crowds::clients_at_once,
         deep::explain_explain,
         deep::explain_with_options,
         deep::explain_explain_prepared,

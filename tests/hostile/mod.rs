@@ -15,6 +15,7 @@ mod bystander;
 mod scene;
 mod told;
 
+mod crowds;
 mod deep;
 mod directories;
 mod doors;

@@ -21,7 +21,6 @@ use wire::write::{self, Says};
 
 use crate::client::{Client, Stage as ClientStage};
 use crate::mend::UNPROVEN;
-use crate::server::Server;
 use crate::turn::Worker;
 
 /// What gives a server back as it was when it logged in.
@@ -431,7 +430,8 @@ impl<I: Io> Worker<I> {
     }
 
     /// When a client has kept its server for too long, or has been idle for too long with it.
-    pub(crate) fn pin_due(&self, server: &Server) -> Option<(Time, Fault)> {
+    pub(crate) fn pin_due(&self, key: ServerKey) -> Option<(Time, Fault)> {
+        let server = self.servers.get(key)?;
         let Some(client @ Client { stage: ClientStage::Ready(ready), is_own: false, .. }) =
             self.clients.get(server.client()?)
         else {
@@ -439,11 +439,16 @@ impl<I: Io> Worker<I> {
         };
         let traces = ready.traces.as_ref()?;
         let pins = traces.pins().iter().filter(|pin| pin.hold.kind != Kind::Sequence);
-        let (first, since) = (pins.min_by_key(|pin| pin.since)?, traces.kept_since()?);
+        let kept = pins.min_by_key(|pin| pin.since).zip(traces.kept_since());
         let limit = self.places.pool(server.pool)?.pin_rules.age_max;
-        let too_long = limit
-            .map(|limit| (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() }));
-        let is_idle = server.exchange.may_end();
+        let too_long = kept.zip(limit).map(|((first, since), limit)| {
+            (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
+        });
+        // Without a pin the loan goes on until the server can be asked what the session has, which is after the cancel requests (`look_at`).
+        let is_kept = kept.is_some() || server.cancels_sent > 0 && traces.is_marked();
+        // A client whose next request waits for the end of a cancel request is not idle.
+        let waits = ready.held.is_some() && !self.may_forward(key);
+        let is_idle = is_kept && server.exchange.may_end() && !waits;
         let idle = self.places.users[ready.user as usize].client_idle_timeout.filter(|_| is_idle);
         let silent_since = client.silent_since().max(server.answered);
         let idle = idle.map(|limit| (silent_since + limit, Fault::ClientIdleTimeout));

@@ -252,7 +252,7 @@ impl<I: Io> Worker<I> {
                 let is_idle_in = server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle;
                 let idle = limits.idle_transaction_timeout.filter(|_| is_idle_in);
                 let idle = idle.map(|limit| (server.heard + limit, Fault::IdleTransactionTimeout));
-                query.into_iter().chain(xact).chain(idle).chain(self.pin_due(server)).min_by_key(|(at, _)| *at)
+                query.into_iter().chain(xact).chain(idle).chain(self.pin_due(key)).min_by_key(|(at, _)| *at)
             }
         }
     }

@@ -4,8 +4,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tests::client::send_cancel;
+use tests::client::{Client, other_keys, send_cancel};
+use tests::peer::Peer;
 use tests::program::{finish, psql, signal};
+use tests::runner::skip;
 
 use crate::house::House;
 
@@ -87,6 +89,36 @@ pub(crate) fn a_stale_or_guessed_key_is_dropped(house: &House) {
     assert_eq!(client.answer().value(), "untouched");
 }
 
+/// Its first eight bytes alone, which a key of protocol 3.0 has, are not enough.
+pub(crate) fn a_long_key_cancels_as_a_whole_only(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer has short keys only");
+    }
+    let pooler = house.pooler("cancel_long", &["workers = 2"]);
+    let peer = Peer::tcp(pooler.address()).expect("the port answers");
+    let mut client = Client::login_by_3_2(peer, "u", "cancel_long");
+    assert_eq!(client.key.1.len(), 32);
+    let mut other = pooler.client("u", "cancel_long");
+    client.ask("select pg_sleep(60)");
+    house.postgres.await_running("cancel_long", "pg_sleep(60)");
+    for (pid, secret) in other_keys(&client.key) {
+        send_cancel(pooler.address(), pid, &secret);
+    }
+    // A short key with more behind it is not its client's, either.
+    let longer = [&other.key.1[..], &client.key.1[4..]].concat();
+    other.ask("select 'untouched' from pg_sleep(0.3)");
+    house.postgres.await_running("cancel_long", "untouched");
+    send_cancel(pooler.address(), other.key.0, &longer);
+    assert_eq!(other.answer().value(), "untouched");
+    assert_eq!(house.postgres.value(RUNNING_LONG), "1", "a key that is not its own has hit it");
+    send_cancel(pooler.address(), client.key.0, &client.key.1);
+    assert_eq!(client.answer().error().code, "57014");
+    drop(client);
+    // The operator's console, too.
+    let mut console = Client::login_by_3_2(pooler.knock(), "admin", "pgbouncer");
+    assert_eq!((console.key.1.len(), console.query("SHOW VERSION").errors.len()), (32, 0));
+}
+
 pub(crate) fn many_cancels_at_once_hit_only_their_own(house: &House) {
     let pooler = house.pooler("cancel_many", &["default_pool_size = 4"]);
     std::thread::scope(|scope| {
@@ -120,3 +152,6 @@ pub(crate) fn control_c_in_psql_works(house: &House) {
     let error = finish(child, "psql", Duration::from_secs(10)).failure();
     assert!(error.contains("canceling statement due to user request"), "{error}");
 }
+
+const RUNNING_LONG: &str =
+    "select count(*) from pg_stat_activity where datname = 'cancel_long' and state = 'active' and query like '%(60)%'";

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tests::client::{Client, send_cancel};
+use tests::client::{Client, other_keys, send_cancel};
 use tests::message;
 use tests::peer::Peer;
 use tests::place::free_port;
@@ -97,6 +97,31 @@ pub(crate) fn a_cancel_request_reaches_its_client_by_any_process(house: &House) 
         let peers: Vec<_> = (0..shown.rows.len()).map(|row| shown.named(row)["peer_id"].clone()).collect();
         assert_eq!(peers, ["2", "3"]);
         assert_eq!(group.console(0).query("SHOW PEERS").rows.len(), 3);
+    }
+}
+
+/// It is passed on as a whole: the bytes behind those that name the process are what is compared there.
+pub(crate) fn a_long_key_reaches_its_client_by_any_process(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("the PgBouncer here may be older than peers");
+    }
+    house.postgres.database("peer_long");
+    let group = Group::start(house, "peer_long", 2, &["workers = 2"]);
+    for owner in 0..2 {
+        for way in 0..2 {
+            let mut client = Client::login_by_3_2(group.poolers[owner].knock(), "u", "peer_long");
+            assert_eq!(client.key.1.len(), 32);
+            let tag = format!("select pg_sleep(60), {owner}{way}");
+            client.ask(&tag);
+            house.postgres.await_running("peer_long", &tag);
+            for other in other_keys(&client.key) {
+                request(&group.poolers[way], &other).closed_within(LIMIT).expect("it is closed when it is done");
+            }
+            let running = format!("select count(*) from pg_stat_activity where state = 'active' and query = '{tag}'");
+            assert_eq!(house.postgres.value(&running), "1", "of process {owner} by way of {way}");
+            request(&group.poolers[way], &client.key).closed_within(LIMIT).expect("it is closed when it is done");
+            assert_eq!(client.answer().error().code, "57014", "of process {owner} by way of {way}");
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tests::client::Client;
+use tests::client::{Client, other_keys, send_cancel};
 use tests::message;
 use tests::peer::Peer;
 use tests::pooler::{HANDOVER_MAX, Pooler};
@@ -100,6 +100,7 @@ pub(crate) fn everybody_goes_on_in_the_new_process(house: &House) {
     let mut holder = house.postgres.client("take_all");
     holder.run("select pg_advisory_lock(1)");
     busy.ask("select pg_advisory_xact_lock(1), 'was awaited'");
+    let mut long = Client::login_by_3_2(pooler.knock(), "u", "take_all");
     let mut silent = Peer::tcp(pooler.address()).expect("the port answers");
     let mut half = pooler.client("u", "take_all");
     let query = message::query("select 'whole'");
@@ -125,6 +126,15 @@ pub(crate) fn everybody_goes_on_in_the_new_process(house: &House) {
     house.postgres.await_running("take_all", "pg_sleep(60)");
     busy.cancel();
     assert_eq!(busy.answer().error().code, "57014");
+    long.ask("select pg_sleep(61)");
+    house.postgres.await_running("take_all", "pg_sleep(61)");
+    for (pid, secret) in other_keys(&long.key) {
+        send_cancel(pooler.address(), pid, &secret);
+    }
+    let running = "select count(*) from pg_stat_activity where state = 'active' and query = 'select pg_sleep(61)'";
+    assert_eq!(house.postgres.value(running), "1", "a key that is not its own has hit it");
+    send_cancel(pooler.address(), long.key.0, &long.key.1);
+    assert_eq!(long.answer().error().code, "57014");
     assert_eq!(pooler.client("u", "take_all").value("select 2"), "2");
     let clients = pooler.console("SHOW CLIENTS");
     assert!(

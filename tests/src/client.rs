@@ -106,6 +106,15 @@ impl Client {
         Self::try_finish_login(peer, limit).unwrap_or_else(|lost| panic!("no answer to the login: {lost}"))
     }
 
+    /// Logs in with protocol 3.2, over a connection that has said nothing.
+    ///
+    /// # Panics
+    /// When the login is refused.
+    pub fn login_by_3_2(mut peer: Peer, user: &str, database: &str) -> Self {
+        peer.send(&message::startup(2, &[("user", user), ("database", database)]));
+        Self::finish_login(peer, LIMIT).unwrap_or_else(|error| panic!("login of {user} failed: {error:?}"))
+    }
+
     /// Connects over TCP and logs in; `None` if the connection is lost before a word has come.
     ///
     /// # Panics
@@ -254,6 +263,18 @@ pub fn send_cancel(address: SocketAddr, pid: u32, secret: &[u8]) {
     let mut peer = Peer::tcp(address).expect("the port answers");
     peer.send(&message::cancel_request(pid, secret));
     peer.closed_within(LIMIT).expect("a cancel request is answered by closing");
+}
+
+/// Keys that are not this one: cut off, longer, or with one bit changed; the process number stays.
+pub fn other_keys((pid, secret): &(u32, Vec<u8>)) -> Vec<(u32, Vec<u8>)> {
+    let mut others: Vec<Vec<u8>> =
+        [4, 31, 33, 256].map(|length| secret.iter().copied().chain([0; 256]).take(length).collect()).into();
+    for (at, bit) in [(0, 7), (3, 2), (4, 0), (17, 5), (31, 0)] {
+        let mut other = secret.clone();
+        other[at] ^= 1 << bit;
+        others.push(other);
+    }
+    others.into_iter().map(|secret| (*pid, secret)).collect()
 }
 
 /// The key in a BackendKeyData.

@@ -2,69 +2,132 @@
 //!
 //! Always true: a key names the worker of its client in its first byte and is otherwise random, so that nobody finds another
 //! one's key; its first bit is clear, as PgBouncer's is. Among peers it also names its process, as PgBouncer's do, and says how
-//! often it may still be passed on.
+//! often it may still be passed on. Whole keys are compared in constant time.
 //! Not here: which query it aims at (`worker::cancel`), passing it on (`worker::peers`).
 
 use base::WorkerId;
 use base::planted::{self, Planted};
+use subtle::ConstantTimeEq;
 
-/// A key of our own, as sent in `BackendKeyData`: process id and secret of protocol 3.0 together.
+/// A key of our own, as sent in `BackendKeyData`: process id and secret together. The secret of a client of protocol 3.0 has four
+/// bytes; with protocol 3.2 it may be longer, and has 32.
+#[derive(Clone)]
+pub struct CancelKey(Bytes);
+
+/// Most clients speak protocol 3.0: a short key needs no memory of its own.
+#[derive(Clone)]
+enum Bytes {
+    Short([u8; NAME_BYTES]),
+    Long(Box<[u8; LONG_BYTES]>),
+}
+
+/// The first bytes of a key, which a client is found by; all of them if the key is short. They are a secret, too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CancelKey([u8; KEY_BYTES]);
+pub struct KeyName([u8; NAME_BYTES]);
 
 impl CancelKey {
-    /// A key for a client of this worker. `peer` is the number of this process among its peers; 0 if it has none.
+    /// A key for a client of this worker, which speaks protocol 3.`minor`. `peer` is the number of this process among its peers; 0 if
+    /// it has none.
     #[must_use]
-    pub fn new(worker: WorkerId, peer: u16, random: [u8; KEY_BYTES]) -> Self {
-        let mut bytes = random;
+    pub fn draw(worker: WorkerId, peer: u16, minor: u16, randomness: impl FnOnce(&mut [u8])) -> Self {
+        let is_long = minor >= LONG_SINCE;
+        let mut key = Self(match is_long {
+            true => Bytes::Long(Box::new([0; LONG_BYTES])),
+            false => Bytes::Short([0; NAME_BYTES]),
+        });
+        let bytes = key.bytes_mut();
+        randomness(bytes);
         bytes[0] = worker.0 & 0x7f;
         if peer > 0 {
             [bytes[1], bytes[2]] = peer.to_le_bytes();
             bytes[7] |= HOPS;
         }
-        Self(bytes)
+        key
     }
 
     /// Reads what a cancel request names; `None` if we never gave out such a key.
     #[must_use]
     pub fn parse(key: &[u8]) -> Option<Self> {
-        let bytes: [u8; KEY_BYTES] = key.try_into().ok()?;
-        (bytes[0] & 0x80 == 0).then_some(Self(bytes))
+        let bytes = match key.len() {
+            NAME_BYTES => Bytes::Short(key.try_into().ok()?),
+            LONG_BYTES => Bytes::Long(Box::new(key.try_into().ok()?)),
+            _ => return None,
+        };
+        (key[0] & 0x80 == 0).then_some(Self(bytes))
     }
 
+    /// What its client is found by.
+    #[must_use]
+    pub fn name(&self) -> KeyName {
+        match &self.0 {
+            Bytes::Short(bytes) => KeyName(*bytes),
+            Bytes::Long(bytes) => {
+                let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = **bytes;
+                KeyName([b0, b1, b2, b3, b4, b5, b6, b7])
+            }
+        }
+    }
+
+    /// Where a request with this key is to go, as the process with this number among its peers sees it.
+    #[must_use]
+    pub fn aim(mut self, own: u16) -> Aim {
+        if own == 0 {
+            return Aim::Here(self);
+        }
+        let bytes = self.bytes_mut();
+        let peer = u16::from_le_bytes([bytes[1], bytes[2]]);
+        if peer == own {
+            // On its way here it may have lost some of what it was given out with.
+            bytes[7] |= HOPS;
+            return Aim::Here(self);
+        }
+        let may_go_on = bytes[7] & HOPS > 0;
+        bytes[7] -= u8::from(may_go_on && !planted::is(Planted::ForwardHopUncounted));
+        Aim::Peer { peer, key: may_go_on.then_some(self) }
+    }
+
+    /// The bytes on the wire.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Short(bytes) => bytes,
+            Bytes::Long(bytes) => &bytes[..],
+        }
+    }
+
+    /// Its name, and the rest; nothing for a short one.
+    #[must_use]
+    pub fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes().split_at(NAME_BYTES)
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Bytes::Short(bytes) => bytes,
+            Bytes::Long(bytes) => &mut bytes[..],
+        }
+    }
+}
+
+/// How long it takes tells nothing of how much of a key was right.
+impl PartialEq for CancelKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes().ct_eq(other.bytes()).into()
+    }
+}
+
+impl Eq for CancelKey {}
+
+impl KeyName {
     /// The worker whose client it is.
     #[must_use]
     pub fn worker(self) -> WorkerId {
         WorkerId(self.0[0])
     }
-
-    /// Where a request with this key is to go, as the process with this number among its peers sees it.
-    #[must_use]
-    pub fn aim(self, own: u16) -> Aim {
-        let peer = u16::from_le_bytes([self.0[1], self.0[2]]);
-        let mut key = self;
-        if own == 0 {
-            return Aim::Here(key);
-        }
-        if peer == own {
-            // On its way here it may have lost some of what it was given out with.
-            key.0[7] |= HOPS;
-            return Aim::Here(key);
-        }
-        let may_go_on = self.0[7] & HOPS > 0;
-        key.0[7] -= u8::from(may_go_on && !planted::is(Planted::ForwardHopUncounted));
-        Aim::Peer { peer, key: may_go_on.then_some(key) }
-    }
-
-    /// The bytes on the wire.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
-        &self.0
-    }
 }
 
 /// Where a cancel request is to go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Aim {
     /// To this process, by the key as it was given out.
     Here(CancelKey),
@@ -79,13 +142,24 @@ pub enum Aim {
 
 impl std::fmt::Debug for CancelKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CancelKey(of worker {})", self.0[0])
+        write!(f, "CancelKey(of worker {}, {} bytes)", self.name().worker().0, self.bytes().len())
     }
 }
 
-/// Bytes of a key. Protocol 3.2 allows longer ones; these are 56 random bits, and fit every client.
-pub const KEY_BYTES: usize = 8;
-/// The bits of the last byte that say how often a request may still be passed on: with three a loop of peers that disagree
+impl std::fmt::Debug for KeyName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "KeyName(of worker {})", self.worker().0)
+    }
+}
+
+/// Bytes of a key of protocol 3.0, which are the first of any: 56 of their bits are random, 38 among peers.
+const NAME_BYTES: usize = 8;
+/// Bytes of a key of protocol 3.2: 280 of their bits are random, 262 among peers. PostgreSQL's have as many bytes. The protocol allows 260; whoever
+/// stands between us and a client may need some.
+const LONG_BYTES: usize = 36;
+/// The first minor version of protocol 3 in which the secret of a key may have more than four bytes.
+const LONG_SINCE: u16 = 2;
+/// The bits of byte 7, the last of a short key, that say how often a request may still be passed on: with three a loop of peers that disagree
 /// about who is who has an end.
 const HOPS: u8 = 0b11;
 /// How many workers a key can tell apart.
@@ -95,46 +169,81 @@ pub const WORKERS_MAX: usize = 128;
 mod tests {
     use super::*;
 
+    fn drawn(worker: u8, peer: u16, minor: u16, byte: u8) -> CancelKey {
+        CancelKey::draw(WorkerId(worker), peer, minor, |bytes| bytes.fill(byte))
+    }
+
     #[test]
     fn a_key_finds_its_worker_and_hides_its_secret() {
-        let key = CancelKey::new(WorkerId(5), 0, [0xff; 8]);
-        assert_eq!(CancelKey::parse(key.bytes()), Some(key));
-        assert_eq!(key.worker(), WorkerId(5));
-        assert!(!format!("{key:?}").contains("255"));
+        for minor in [0, 2] {
+            let key = drawn(5, 0, minor, 0xff);
+            assert_eq!(CancelKey::parse(key.bytes()).as_ref(), Some(&key));
+            assert_eq!(key.name().worker(), WorkerId(5));
+            assert!(!format!("{key:?} {:?}", key.name()).contains("255"));
+        }
     }
 
     #[test]
     fn without_peers_every_key_is_looked_for_here() {
-        let key = CancelKey::new(WorkerId(0), 0, [0x40; 8]);
+        let key = drawn(0, 0, 0, 0x40);
         assert_eq!(key.bytes(), &[0, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40]);
-        assert_eq!(key.aim(0), Aim::Here(key));
+        assert_eq!(key.clone().aim(0), Aim::Here(key));
     }
 
     #[test]
     fn among_peers_a_key_names_its_process_as_pgbouncers_do() {
-        let key = CancelKey::new(WorkerId(1), 0x0102, [0x40; 8]);
+        let key = drawn(1, 0x0102, 0, 0x40);
         assert_eq!(key.bytes(), &[1, 0x02, 0x01, 0x40, 0x40, 0x40, 0x40, 0x43]);
-        assert_eq!(key.aim(0x0102), Aim::Here(key));
+        assert_eq!(key.clone().aim(0x0102), Aim::Here(key));
+    }
+
+    #[test]
+    fn a_long_key_begins_like_a_short_one_and_goes_on_at_random() {
+        for minor in [2, 9] {
+            let key = drawn(1, 0x0102, minor, 0x40);
+            assert_eq!(key.bytes()[..NAME_BYTES], *drawn(1, 0x0102, 0, 0x40).bytes());
+            assert_eq!(key.bytes()[NAME_BYTES..], [0x40; 28]);
+            assert_eq!(key.name(), drawn(1, 0x0102, 1, 0x40).name());
+        }
+    }
+
+    #[test]
+    fn a_key_is_another_one_if_a_bit_differs_or_a_byte_is_missing() {
+        for minor in [0, 2] {
+            let key = drawn(0, 0, minor, 0x40);
+            for at in 0..key.bytes().len() * 8 {
+                let mut bytes = key.bytes().to_vec();
+                bytes[at / 8] ^= 1 << (at % 8);
+                assert_ne!(CancelKey::parse(&bytes), Some(key.clone()), "bit {at}");
+            }
+        }
+        assert_ne!(drawn(0, 0, 0, 0x40), drawn(0, 0, 2, 0x40));
     }
 
     #[test]
     fn a_request_is_passed_on_three_times_and_found_after_each() {
-        let key = CancelKey::new(WorkerId(0), 2, [0x40; 8]);
-        let mut travelling = key;
-        for _ in 0..3 {
-            let Aim::Peer { peer: 2, key: Some(next) } = travelling.aim(1) else { panic!("it is not passed on") };
-            assert_ne!(next, travelling);
-            assert_eq!(next.aim(2), Aim::Here(key));
-            travelling = next;
+        for minor in [0, 2] {
+            let key = drawn(0, 2, minor, 0x40);
+            let mut travelling = key.clone();
+            for _ in 0..3 {
+                let Aim::Peer { peer: 2, key: Some(next) } = travelling.clone().aim(1) else {
+                    panic!("it is not passed on")
+                };
+                assert_ne!(next, travelling);
+                assert_eq!(next.clone().aim(2), Aim::Here(key.clone()));
+                travelling = next;
+            }
+            assert_eq!(travelling.clone().aim(1), Aim::Peer { peer: 2, key: None });
+            assert_eq!(travelling.aim(2), Aim::Here(key));
         }
-        assert_eq!(travelling.aim(1), Aim::Peer { peer: 2, key: None });
-        assert_eq!(travelling.aim(2), Aim::Here(key));
     }
 
     #[test]
     fn a_key_that_is_not_ours_is_none() {
         assert_eq!(CancelKey::parse(&[0x80, 0, 0, 0, 0, 0, 0, 0]), None);
-        assert_eq!(CancelKey::parse(&[0; 7]), None);
-        assert_eq!(CancelKey::parse(&[0; 36]), None);
+        assert_eq!(CancelKey::parse(&[0x80; LONG_BYTES]), None);
+        for length in (0..=260).filter(|length| ![NAME_BYTES, LONG_BYTES].contains(length)) {
+            assert_eq!(CancelKey::parse(&vec![0; length]), None, "{length} bytes");
+        }
     }
 }

@@ -169,11 +169,11 @@ impl<I: Io> Worker<I> {
                 self.arm_client(key);
                 None
             }
-            PackedStage::Welcome { pool: name, user, vars, settings, said, since: waits_since } => {
+            PackedStage::Welcome { pool: name, user, minor, vars, settings, said, since: waits_since } => {
                 let request = Request {
                     user: user.into(),
                     database: name.database.clone().into(),
-                    minor: 0,
+                    minor,
                     vars: self.vars_of(&vars),
                     settings,
                     unsupported: None,
@@ -211,7 +211,10 @@ impl<I: Io> Worker<I> {
         let vars = self.share_vars(vars);
         let began = packed.began.map(|began| self.vars_of(&began));
         let began = began.map(|began| self.share_vars(began));
-        let cancel_key = CancelKey::parse(&packed.cancel_key.0)?;
+        let mut cancel_key = packed.cancel_key.0;
+        cancel_key.extend(packed.cancel_key_rest.into_iter().flat_map(|rest| rest.0));
+        let cancel_key = CancelKey::parse(&cancel_key)?;
+        let key_name = cancel_key.name();
         let nowhere = Key { index: u32::MAX, generation: 0 };
         let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
         ready.overrides = shared(packed.overrides);
@@ -256,7 +259,7 @@ impl<I: Io> Worker<I> {
         if let Some(client) = self.clients.get_mut(key) {
             client.asked = asked;
         }
-        self.cancel_keys.insert(cancel_key, key);
+        self.cancel_keys.insert(key_name, key);
         let Some(pool) = pool else {
             self.fail_client(key, &self.homeless(&packed.pool));
             return None;

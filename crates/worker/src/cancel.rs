@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::planted::{self, Planted};
 use base::{Key, Time, WorkerId};
 use pool::{Event, PoolKey, ServerKey};
-use protocol::cancel::{Aim, CancelKey};
+use protocol::cancel::{Aim, CancelKey, KeyName};
 use protocol::fault::Fault;
 use reactor::tls::Demand;
 use reactor::{Close, Conn, End, Io, Level, Receive, TimerId};
@@ -42,6 +42,14 @@ pub(crate) struct Cancel {
 }
 
 impl<I: Io> Worker<I> {
+    /// Makes the key of a client that speaks protocol 3.`minor`. It counts from now on.
+    pub(crate) fn give_cancel_key(&mut self, client: Key, minor: u16) -> CancelKey {
+        let peer = self.force.settings.own_peer();
+        let key = CancelKey::draw(self.id, peer, minor, |bytes| self.io.randomness(bytes));
+        self.cancel_keys.insert(key.name(), client);
+        key
+    }
+
     /// Somebody names a key: its process, or its worker here, looks for the query.
     pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: Waits) {
         let requester = (self.id, requester);
@@ -49,7 +57,7 @@ impl<I: Io> Worker<I> {
             self.tell_requester(requester);
             return;
         };
-        match key.aim(self.force.settings.own_peer()) {
+        match key.clone().aim(self.force.settings.own_peer()) {
             Aim::Here(key) => self.route_here(key, requester, waits),
             // It may be the key of a client that came before this process had its number.
             Aim::Peer { peer, .. } if !self.force.settings.peers.contains_key(&peer) => {
@@ -71,7 +79,7 @@ impl<I: Io> Worker<I> {
 
     fn route_here(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
         // A key from another process, which had more workers, names none of ours.
-        let worker = self.named_by(key);
+        let worker = self.named_by(key.name());
         if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
             self.cancel(key, requester, waits);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
@@ -82,8 +90,8 @@ impl<I: Io> Worker<I> {
     }
 
     /// The worker that knows where the client of a key is.
-    pub(crate) fn named_by(&self, key: CancelKey) -> WorkerId {
-        WorkerId((usize::from(key.worker().0) % self.posts.workers.len()) as u8)
+    pub(crate) fn named_by(&self, name: KeyName) -> WorkerId {
+        WorkerId((usize::from(name.worker().0) % self.posts.workers.len()) as u8)
     }
 
     /// The request is over, whatever came of it: its connection is closed.
@@ -107,13 +115,14 @@ impl<I: Io> Worker<I> {
             self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
             return self.tell_requester(requester);
         }
-        let client = self.cancel_keys.get(&key).copied();
+        let client = self.cancel_keys.get(&key.name()).copied();
         if client.is_none()
-            && let Some(&home) = self.moved_keys.get(&key)
+            && let Some(&home) = self.moved_keys.get(&key.name())
         {
             (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, waits });
             return;
         }
+        let client = client.filter(|client| self.is_key_of(*client, &key));
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {
             Some((client, ClientStage::Ready(ready))) => match ready.link {
                 Link::Loan(server) if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) => {
@@ -133,6 +142,15 @@ impl<I: Io> Worker<I> {
             _ => self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key")),
         }
         self.tell_requester(requester);
+    }
+
+    /// Whether this is the whole key of a client.
+    fn is_key_of(&self, client: Key, key: &CancelKey) -> bool {
+        match self.clients.get(client).map(|client| &client.stage) {
+            Some(ClientStage::Ready(ready)) => ready.cancel_key == *key,
+            Some(ClientStage::Console(console)) => console.cancel_key == *key,
+            _ => false,
+        }
     }
 
     /// Dials a second connection to the server's host; whether it has been begun. What comes of it may be nothing, as

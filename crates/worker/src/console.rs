@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use base::Key;
-use protocol::cancel::{CancelKey, KEY_BYTES};
+use protocol::cancel::CancelKey;
 use protocol::client::greeting::write_welcome;
 use protocol::fault::{Fault, PROTOCOL_VIOLATION};
 use protocol::vars::Vars;
@@ -43,6 +43,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
         let (user, given) = (login.request.user.clone(), login.request.vars.clone());
+        let minor = login.request.minor;
         if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
             let line = self.client_prefix(key);
             self.log.add(Level::Log, format_args!("{line}pgbouncer access from unix socket"));
@@ -64,17 +65,14 @@ impl<I: Io> Worker<I> {
         if !application_name.is_empty() {
             vars.set(tracked.application_name(), &application_name);
         }
-        let mut random = [0; KEY_BYTES];
-        self.io.randomness(&mut random);
         let mut out = Vec::new();
-        let cancel_key = CancelKey::new(self.id, self.force.settings.own_peer(), random);
+        let cancel_key = self.give_cancel_key(key, minor);
         write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), None);
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
         let Some(client) = self.clients.get_mut(key) else { return };
         let (is_busy, is_paused) = (false, false);
         let console =
             ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy, is_paused, cancel_key };
-        self.cancel_keys.insert(cancel_key, key);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
             return;
         };

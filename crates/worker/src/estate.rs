@@ -55,10 +55,10 @@ impl<S> Estate<S> {
         for (number, (pair, sockets)) in self.pairs.into_iter().enumerate() {
             let anybody = WorkerId((number % workers) as u8);
             let home = pair.database().map_or(anybody, |database| homes.home_of(database));
-            if let Some(key) = pair.client.as_ref().and_then(|client| client.cancel_key()) {
-                let named = usize::from(key.worker().0) % workers;
+            if let Some(name) = pair.client.as_ref().and_then(|client| client.key_name()) {
+                let named = usize::from(name.worker().0) % workers;
                 if named != usize::from(home.0) {
-                    shares[named].moved_keys.push((key, home));
+                    shares[named].moved_keys.push((name, home));
                 }
             }
             shares[usize::from(home.0)].pairs.push((pair, sockets));

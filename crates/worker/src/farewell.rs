@@ -146,14 +146,15 @@ impl<I: Io> Worker<I> {
         }
         match &client.stage {
             ClientStage::Ready(ready) => {
-                self.cancel_keys.remove(&ready.cancel_key);
-                let named = self.named_by(ready.cancel_key);
+                let name = ready.cancel_key.name();
+                self.cancel_keys.remove(&name);
+                let named = self.named_by(name);
                 if named != self.id {
-                    (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(ready.cancel_key));
+                    (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
                 }
             }
             ClientStage::Console(console) => {
-                self.cancel_keys.remove(&console.cancel_key);
+                self.cancel_keys.remove(&console.cancel_key.name());
                 (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}

@@ -9,6 +9,7 @@
 use config::Policy;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
+use protocol::pack::Packed;
 use protocol::prepared::Gathered;
 use protocol::state::{Hold, Kind};
 use protocol::vars::Vars;
@@ -200,6 +201,7 @@ impl<I: Io> Worker<I> {
                 PackedStage::Welcome {
                     pool: self.pool_name(pool)?,
                     user: login.request.user.to_string(),
+                    minor: login.request.minor,
                     vars: self.packed_vars(&login.request.vars),
                     settings: login.request.settings.clone(),
                     said: login.said.as_slice().into(),
@@ -216,7 +218,8 @@ impl<I: Io> Worker<I> {
                 channels: ready.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
                 unlistens: ready.traces.as_ref().map(|traces| traces.unlistens.clone()).unwrap_or_default(),
                 pins: self.packed_pins(ready),
-                cancel_key: (&ready.cancel_key.bytes()[..]).into(),
+                cancel_key: ready.cancel_key.parts().0.into(),
+                cancel_key_rest: Some(ready.cancel_key.parts().1).filter(|rest| !rest.is_empty()).map(Packed::from),
                 scanner: ready.scanner.clone(),
                 fate: ready.fate,
                 names: ready.names.as_ref().map(|names| names.pack(gathered)),

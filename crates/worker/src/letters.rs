@@ -14,7 +14,7 @@ use auth::{Hba, IdentMaps, Secret, UserFile};
 use base::{Time, Wall, WorkerId};
 use config::{Homes, Settings};
 use pool::{ClientKey, PoolKey};
-use protocol::cancel::CancelKey;
+use protocol::cancel::{CancelKey, KeyName};
 use protocol::client::greeting;
 use protocol::prepared::Tally;
 use protocol::state::{Kind, Pin};
@@ -284,8 +284,8 @@ pub enum ToWorker<S> {
         /// For it.
         out: Sender<Parcel<S>>,
     },
-    /// The client of this key, which names the receiver although it lives elsewhere, is gone.
-    KeyGone(CancelKey),
+    /// The client of a key with these first bytes, which name the receiver although it lives elsewhere, is gone.
+    KeyGone(KeyName),
     /// What another process has had comes here.
     Arrive(Box<Arrivals<S>>),
     /// Another process has what was packed: what it has not got is told so, and that is the end.

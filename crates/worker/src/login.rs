@@ -13,7 +13,6 @@ use base::Key;
 use base::planted::{self, Planted};
 use config::Database;
 use pool::{Event, PoolKey};
-use protocol::cancel::{CancelKey, KEY_BYTES};
 use protocol::client::greeting::{with_given, write_welcome};
 use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
 use protocol::fault::Fault;
@@ -423,6 +422,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
         let is_own = *is_own;
         let (user_name, replication) = (login.request.user.clone(), login.request.replication);
+        let minor = login.request.minor;
         let given = login.request.settings.clone();
         let mut placeholders = 0;
         if let Some((database, user)) = self.places.pool(pool).map(|place| (place.database, place.user)) {
@@ -434,10 +434,7 @@ impl<I: Io> Worker<I> {
             place.latest = Some(vars.clone());
         }
         let user = self.places.user(&user_name, &self.force.settings);
-        let mut random = [0; KEY_BYTES];
-        self.io.randomness(&mut random);
-        let cancel_key = CancelKey::new(self.id, self.force.settings.own_peer(), random);
-        self.cancel_keys.insert(cancel_key, key);
+        let cancel_key = self.give_cancel_key(key, minor);
         let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
         let notice = self.force.settings.login_notify_message.as_deref();
         let follows = !given.is_empty() && matches!(link, Link::None);

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::WorkerId;
-use protocol::cancel::CancelKey;
+use protocol::cancel::{CancelKey, KeyName};
 use protocol::exchange::Exchange;
 use protocol::pack::Packed;
 use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
@@ -69,7 +69,7 @@ pub struct Arrivals<S> {
     /// Clients and servers, with their sockets.
     pub pairs: Vec<(Pair, Vec<S>)>,
     /// Clients elsewhere whose keys name this worker.
-    pub moved_keys: Vec<(CancelKey, WorkerId)>,
+    pub moved_keys: Vec<(KeyName, WorkerId)>,
 }
 
 /// A client, a server, or a client that has a server.
@@ -152,6 +152,9 @@ pub(crate) enum PackedStage {
     Welcome {
         pool: PoolName,
         user: String,
+        /// The minor version of protocol 3.
+        #[serde(default)]
+        minor: u16,
         vars: PackedVars,
         #[serde(default)]
         settings: Overrides,
@@ -182,7 +185,11 @@ pub(crate) struct PackedReady {
     /// What keeps its server: what is held, since when, and by which statement.
     #[serde(default)]
     pub(crate) pins: Vec<(Hold, u64, Box<str>)>,
+    /// The first bytes of its key; all of them for who speaks protocol 3.0.
     pub(crate) cancel_key: Packed,
+    /// The rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cancel_key_rest: Option<Packed>,
     pub(crate) scanner: Scanner,
     pub(crate) fate: crate::client::Fate,
     #[serde(default)]
@@ -278,11 +285,11 @@ impl PackedClient {
         }
     }
 
-    /// What cancels its queries, once it may have any.
+    /// What a cancel request finds it by, once it may have queries.
     #[must_use]
-    pub fn cancel_key(&self) -> Option<CancelKey> {
+    pub fn key_name(&self) -> Option<KeyName> {
         match &self.stage {
-            PackedStage::Ready(ready) => CancelKey::parse(&ready.cancel_key.0),
+            PackedStage::Ready(ready) => CancelKey::parse(&ready.cancel_key.0).map(|key| key.name()),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use std::sync::mpsc::Receiver;
 use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Command, Event, Pools};
-use protocol::cancel::CancelKey;
+use protocol::cancel::KeyName;
 use protocol::prepared::Library;
 use protocol::vars::Vars;
 use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
@@ -52,7 +52,7 @@ pub struct Worker<I: Io> {
     /// Cancel requests for other processes.
     pub(crate) forwards: Forwards,
     /// Whose query each key cancels.
-    pub(crate) cancel_keys: HashMap<CancelKey, Key>,
+    pub(crate) cancel_keys: HashMap<KeyName, Key>,
     pub(crate) pools: Pools,
     pub(crate) places: Places,
     /// What servers have told of users' secrets.
@@ -86,7 +86,7 @@ pub struct Worker<I: Io> {
     /// It has been suspended.
     pub(crate) rest: Option<Box<Rest<I::Socket>>>,
     /// Where the clients are whose keys name this worker because it had them in another process.
-    pub(crate) moved_keys: HashMap<CancelKey, WorkerId>,
+    pub(crate) moved_keys: HashMap<KeyName, WorkerId>,
     /// Another process goes on with what was here.
     pub(crate) is_handed_over: bool,
     pub(crate) stopwatch: Stopwatch,

@@ -224,6 +224,12 @@ impl App {
             }
             Ok(Step::Ready(arrival)) => {
                 self.key = arrival.key.to_vec();
+                // With protocol 3.2 a secret has 32 bytes, with 3.0 four.
+                let bytes = if self.guise == Guise::Newer { 36 } else { 8 };
+                if self.key.len() != bytes {
+                    let text = format!("its key has {} bytes and not {bytes}", self.key.len());
+                    self.accuse(witness, Charge::ForeignBytes, &text);
+                }
                 self.stage = Stage::Ready;
                 self.waits_since = None;
                 self.answered = witness.now;

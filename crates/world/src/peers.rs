@@ -119,14 +119,15 @@ impl Peers {
         if net.end(call.end).is_closed {
             return;
         }
-        let was_whole = call.said.len() >= REQUEST_BYTES;
+        let was_whole = is_whole(&call.said);
         net.read(call.end, usize::MAX, &mut call.said);
         let (peer, end) = (call.peer, call.end);
-        if call.said.len() > REQUEST_BYTES {
-            let text = format!("peer {peer} is told {} bytes, {REQUEST_BYTES} are a request", call.said.len());
+        let most = request_bytes(&call.said).unwrap_or(REQUESTS_BYTES[0]);
+        if call.said.len() > most || !REQUESTS_BYTES.contains(&most) {
+            let text = format!("peer {peer} is told {} bytes, {REQUESTS_BYTES:?} are a request", call.said.len());
             witness.accuse(Charge::ForeignBytes, text);
         }
-        if call.said.len() == REQUEST_BYTES && !was_whole {
+        if is_whole(&call.said) && !was_whole {
             let said = call.said.clone();
             let is_wanted = |asker: &&mut Asker| {
                 asker.call.is_none() && asker.wants.as_ref().is_some_and(|wants| wants.0 == peer && wants.1 == said)
@@ -305,6 +306,10 @@ impl World {
                 return (key, None);
             }
         };
+        if matches!(ask.whose, Whose::Peer(_)) && key[3] & 3 == 0 {
+            // It speaks protocol 3.2 there.
+            key.resize(LONG_KEY_BYTES, key[4]);
+        }
         key[0] &= 0x7f;
         key[1..3].copy_from_slice(&peer.to_le_bytes());
         key[7] = key[7] & !HOPS | ask.hops;
@@ -494,6 +499,15 @@ fn may_touch_requests(what: &What) -> bool {
     )
 }
 
+/// How long the request is that begins so.
+fn request_bytes(said: &[u8]) -> Option<usize> {
+    said.first_chunk().map(|length| u32::from_be_bytes(*length) as usize)
+}
+
+fn is_whole(said: &[u8]) -> bool {
+    request_bytes(said).is_some_and(|bytes| said.len() >= bytes)
+}
+
 fn fault_begins(fault: &Fault) -> Time {
     Time(START + fault.at)
 }
@@ -509,10 +523,11 @@ fn fault_ends(fault: &Fault, heals_at: u64) -> Time {
 
 /// The stream of chance for what peers do.
 const STREAM: u64 = u64::MAX - 41;
-/// Bytes of a cancel request whose key is one of ours.
-const REQUEST_BYTES: usize = 16;
+/// Bytes of a cancel request whose key is one of ours: of protocol 3.0, of protocol 3.2.
+const REQUESTS_BYTES: [usize; 2] = [16, 44];
 const KEY_BYTES: usize = 8;
-/// The bits of a key's last byte that say how often it may still be passed on.
+const LONG_KEY_BYTES: usize = 36;
+/// The bits of a key's eighth byte that say how often it may still be passed on.
 const HOPS: u8 = 0b11;
 /// A peer that is well is done with a request in this time.
 const WELL_MICROS: u64 = 50_000;

@@ -30,19 +30,17 @@ impl CancelKey {
     /// it has none.
     #[must_use]
     pub fn draw(worker: WorkerId, peer: u16, minor: u16, randomness: impl FnOnce(&mut [u8])) -> Self {
-        let is_long = minor >= LONG_SINCE;
-        let mut key = Self(match is_long {
-            true => Bytes::Long(Box::new([0; LONG_BYTES])),
-            false => Bytes::Short([0; NAME_BYTES]),
-        });
-        let bytes = key.bytes_mut();
-        randomness(bytes);
-        bytes[0] = worker.0 & 0x7f;
-        if peer > 0 {
-            [bytes[1], bytes[2]] = peer.to_le_bytes();
-            bytes[7] |= HOPS;
+        if minor >= LONG_SINCE {
+            let mut bytes = Box::new([0; LONG_BYTES]);
+            randomness(&mut bytes[..]);
+            write_owner(&mut bytes[..], worker, peer);
+            Self(Bytes::Long(bytes))
+        } else {
+            let mut bytes = [0; NAME_BYTES];
+            randomness(&mut bytes);
+            write_owner(&mut bytes, worker, peer);
+            Self(Bytes::Short(bytes))
         }
-        key
     }
 
     /// Reads what a cancel request names; `None` if we never gave out such a key.
@@ -106,6 +104,15 @@ impl CancelKey {
             Bytes::Short(bytes) => bytes,
             Bytes::Long(bytes) => &mut bytes[..],
         }
+    }
+}
+
+/// Writes into the bytes of a key whose client's it is.
+fn write_owner(bytes: &mut [u8], worker: WorkerId, peer: u16) {
+    bytes[0] = worker.0 & 0x7f;
+    if peer > 0 {
+        [bytes[1], bytes[2]] = peer.to_le_bytes();
+        bytes[7] |= HOPS;
     }
 }
 

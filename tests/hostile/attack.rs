@@ -160,6 +160,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         doors::nonsense,
         doors::half_cancel_requests,
         doors::cancel_requests,
+        doors::long_cancel_requests,
         doors::messages_before_the_login,
         doors::logins_and_departures,
         doors::logins_and_a_log_that_stands_still,

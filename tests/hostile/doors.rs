@@ -67,6 +67,11 @@ pub(super) fn cancel_requests(scene: &mut Scene<'_>) -> Told {
     crowd(scene, 2_500, &cancel_request(1, &[1, 2, 3, 4]))
 }
 
+/// The longest that the protocol allows.
+pub(super) fn long_cancel_requests(scene: &mut Scene<'_>) -> Told {
+    crowd(scene, 2_500, &cancel_request(1, &[7; 256]))
+}
+
 pub(super) fn messages_before_the_login(scene: &mut Scene<'_>) -> Told {
     match scene.knock() {
         Some(mut peer) => pour(&mut peer, 64 << 20, |_| frame(b'p', b"secret\0")),

@@ -1,15 +1,19 @@
-//! What every floor stands on: time as a value, keys into tables with a capacity, seeded randomness.
+//! What every floor stands on: time as a value, keys into tables with a capacity, queues that are shared fairly, seeded randomness.
 //!
 //! Always true: nothing here reads a clock, the environment or any global state, but for `planted`, which does not ship.
 //! Not here: anything about PostgreSQL.
 
+mod fair;
 mod key;
+mod origin;
 pub mod planted;
 mod random;
 mod slab;
 mod time;
 
+pub use fair::{FairQueue, PeerQueue, Place};
 pub use key::{Key, WorkerId};
+pub use origin::Origin;
 pub use random::Random;
 pub use slab::Slab;
 pub use time::{Time, Wall};

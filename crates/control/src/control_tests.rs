@@ -834,7 +834,8 @@ fn a_setting_is_changed_until_the_next_reload() {
 #[test]
 fn passwords_are_hashed_a_few_at_a_time_and_who_finds_no_place_is_told() {
     use auth::{Derivation, Password};
-    use worker::letters::{HashQuestion, Hashed, Origin};
+    use base::Origin;
+    use worker::letters::{HashQuestion, Hashed};
     let mut desk = Desk::new("hash", 1, "");
     let asker = |number| HashAsker::Client(Key { index: number, generation: 1 });
     let ask = |number| {

@@ -3,49 +3,53 @@
 //! Always true: a few are hashed at a time, by threads that step back behind the workers. Servers and clients take turns, and
 //! among each the addresses that they come from do: who comes from elsewhere waits for one hash of every other address, and not
 //! for all of them. So many wait and no more; the place of one more is taken from the address that has most waiting.
-//! Not here: what is hashed and why (`worker::hashing`).
+//! Not here: the queue (`base::PeerQueue`), what is hashed and why (`worker::hashing`).
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::Derivation;
-use base::WorkerId;
-use worker::letters::{HashAsker, HashQuestion, Hashed, Origin, ToWorker};
+use base::{Origin, PeerQueue, Place, WorkerId};
+use worker::letters::{HashAsker, HashQuestion, Hashed, ToWorker};
 
 use crate::control::Control;
 
 /// The passwords that wait to be hashed, and those that are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hashings {
-    clients: Lane,
-    /// They have places of their own: whoever may log in here chooses how many clients there are, and the operator how many
-    /// servers.
-    servers: Lane,
-    /// Whether it was a client's last, so that it is a server's turn.
-    was_client: bool,
+    queue: PeerQueue<HashQuestion>,
+    /// Where each asker waits.
+    places: BTreeMap<(WorkerId, HashAsker), Place<Origin>>,
     under_way: Vec<(WorkerId, HashAsker)>,
 }
 
-/// Those of one kind: the address whose turn it is comes first.
-#[derive(Debug, Default)]
-struct Lane {
-    origins: VecDeque<(Origin, VecDeque<HashQuestion>)>,
+impl Default for Hashings {
+    fn default() -> Self {
+        Self { queue: PeerQueue::with_capacity(WAITING_MAX), places: BTreeMap::new(), under_way: Vec::new() }
+    }
 }
 
 impl Hashings {
     /// A password is to be hashed. Gives one back that has no place: this one, or one of an address that has more waiting.
     pub(crate) fn ask(&mut self, question: HashQuestion) -> Option<HashQuestion> {
-        let lane = if question.origin.is_of_servers() { &mut self.servers } else { &mut self.clients };
-        lane.ask(question)
+        let asker = (question.from, question.asker);
+        match self.queue.push(question.origin, question) {
+            Ok((place, displaced)) => {
+                self.places.insert(asker, place);
+                if let Some(HashQuestion { from, asker, .. }) = &displaced {
+                    self.places.remove(&(*from, *asker));
+                }
+                displaced
+            }
+            Err(question) => Some(question),
+        }
     }
 
     /// Whoever needed it is gone. What has begun is done to its end: that is bounded by `scram_iterations_max`.
     pub(crate) fn forget(&mut self, from: WorkerId, asker: HashAsker) {
-        let lane = match asker {
-            HashAsker::Client(_) => &mut self.clients,
-            HashAsker::Server(_) => &mut self.servers,
-        };
-        lane.forget(from, asker);
+        if let Some(place) = self.places.remove(&(from, asker)) {
+            self.queue.remove(&place);
+        }
     }
 
     /// The next one, if one more may be hashed.
@@ -53,12 +57,8 @@ impl Hashings {
         if self.under_way.len() >= AT_ONCE_MAX {
             return None;
         }
-        let next = match self.was_client {
-            true => self.servers.next().or_else(|| self.clients.next()),
-            false => self.clients.next().or_else(|| self.servers.next()),
-        };
-        let next = next?;
-        self.was_client = !next.origin.is_of_servers();
+        let next = self.queue.pop()?;
+        self.places.remove(&(next.from, next.asker));
         self.under_way.push((next.from, next.asker));
         Some(next)
     }
@@ -77,49 +77,7 @@ impl Hashings {
 
     /// How many wait for that.
     pub(crate) fn waiting(&self) -> usize {
-        self.clients.waiting() + self.servers.waiting()
-    }
-}
-
-impl Lane {
-    fn ask(&mut self, question: HashQuestion) -> Option<HashQuestion> {
-        let waiting = self.waiting();
-        let own = self.origins.iter().position(|(origin, _)| *origin == question.origin);
-        let mut refused = None;
-        if waiting >= WAITING_MAX {
-            let own = own.map_or(0, |own| self.origins[own].1.len());
-            let most = self.origins.iter_mut().map(|(_, waiting)| waiting).max_by_key(|waiting| waiting.len());
-            match most.filter(|most| most.len() > own + 1) {
-                // The youngest: who has waited for long is nearly there.
-                Some(most) => refused = most.pop_back(),
-                None => return Some(question),
-            }
-        }
-        match own {
-            Some(own) => self.origins[own].1.push_back(question),
-            None => self.origins.push_back((question.origin.clone(), VecDeque::from([question]))),
-        }
-        refused
-    }
-
-    fn waiting(&self) -> usize {
-        self.origins.iter().map(|(_, waiting)| waiting.len()).sum()
-    }
-
-    fn next(&mut self) -> Option<HashQuestion> {
-        let (origin, mut waiting) = self.origins.pop_front()?;
-        let next = waiting.pop_front();
-        if !waiting.is_empty() {
-            self.origins.push_back((origin, waiting));
-        }
-        next
-    }
-
-    fn forget(&mut self, from: WorkerId, asker: HashAsker) {
-        for (_, waiting) in &mut self.origins {
-            waiting.retain(|question| (question.from, question.asker) != (from, asker));
-        }
-        self.origins.retain(|(_, waiting)| !waiting.is_empty());
+        self.queue.len()
     }
 }
 
@@ -176,7 +134,7 @@ mod tests {
         HashQuestion {
             from: WorkerId(0),
             asker: HashAsker::Client(Key { index: number, generation: 1 }),
-            origin: Origin::Clients([10, 0, 0, address].into()),
+            origin: Origin::of_client([10, 0, 0, address].into()),
             derivation: Derivation {
                 password: Password::new("secret").expect("some"),
                 salt: [7; 16].into(),
@@ -284,7 +242,7 @@ mod tests {
         let mut hashings = Hashings::default();
         assert_eq!(hashings.ask(server(1)), None);
         hashings.forget(WorkerId(0), server(1).asker);
-        assert!(hashings.servers.origins.is_empty() && hashings.start().is_none());
+        assert!(hashings.places.is_empty() && hashings.waiting() == 0 && hashings.start().is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use base::{Key, Time, Wall};
+use base::{Key, Origin, Time, Wall};
 
 use crate::tls::{Carried, Security, Side};
 use crate::{Chunk, Lines, Listener, LogTarget, TcpTuning};
@@ -190,6 +190,28 @@ pub enum Peer {
     },
 }
 
+impl Peer {
+    /// Where it is, as far as connections are shared out by that.
+    #[must_use]
+    pub fn origin(self) -> Origin {
+        match self {
+            Self::Tcp(address) => Origin::of_client(address.ip()),
+            Self::Unix { uid, .. } => Origin::LocalClients(uid),
+        }
+    }
+}
+
+impl Address {
+    /// Where a server with it is, as far as connections are shared out by that.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Tcp(address) => Origin::of_server(address.ip()),
+            Self::Unix(_) | Self::Abstract(_) => Origin::LocalServers,
+        }
+    }
+}
+
 /// An accepted connection between workers.
 #[derive(Debug)]
 pub struct Socket {
@@ -309,5 +331,19 @@ impl<S> Completion<S> {
             | Self::Drained { owner } => Some(*owner),
             Self::Accepted { .. } | Self::AcceptFailed(_) | Self::Woken => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_and_a_server_of_one_address_are_two() {
+        let address = "10.0.0.1:5432".parse().expect("an address");
+        let (client, server) = (Peer::Tcp(address).origin(), Address::Tcp(address).origin());
+        assert!(client != server && server.is_of_servers() && !client.is_of_servers());
+        assert!(Address::Unix("/tmp/s".into()).origin().is_of_servers());
+        assert_ne!(Peer::Unix { pid: 1, uid: Some(1) }.origin(), Peer::Unix { pid: 1, uid: Some(2) }.origin());
     }
 }

@@ -6,15 +6,14 @@
 //! Not here: the order (`control::hashings`), what is hashed and why (`protocol::client::login`, `protocol::server::login`).
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use auth::{Derivation, Password, SaltedPassword, ScramSecret, Secret};
-use base::{Key, WorkerId};
+use base::{Key, Origin, WorkerId};
 use pool::{ClientKey, Failure, ServerKey};
 use protocol::client::login::{Method, Unproved};
 use protocol::fault::Fault;
-use reactor::{Address, Io, Level, Peer, Receive};
+use reactor::{Address, Io, Level, Receive};
 
 use crate::applicant::Waits;
 use crate::client::{Client, Stage as ClientStage};
@@ -38,25 +37,12 @@ pub struct HashQuestion {
 }
 
 /// Who needs a hash.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HashAsker {
     /// A client that logs in.
     Client(ClientKey),
     /// A server that is logged in to.
     Server(ServerKey),
-}
-
-/// Where those come from among whom the hashing is shared out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// Clients of this address; of IPv6, of this network of 64 bits, which is what one gets who asks for one address.
-    Clients(IpAddr),
-    /// Clients of the unix socket that this user of the system runs.
-    LocalClients(Option<u32>),
-    /// Servers of this address.
-    Servers(IpAddr),
-    /// Servers of unix sockets.
-    LocalServers,
 }
 
 /// What came of it, or why it was not done, for the log.
@@ -94,28 +80,6 @@ pub(crate) struct SecretHashing {
     asker: Key,
     /// The others.
     waiting: BTreeSet<Key>,
-}
-
-impl Origin {
-    fn of_client(peer: Peer) -> Self {
-        match peer {
-            Peer::Tcp(address) => Self::Clients(network(address.ip())),
-            Peer::Unix { uid, .. } => Self::LocalClients(uid),
-        }
-    }
-
-    fn of_server(address: Option<&Address>) -> Self {
-        match address {
-            Some(Address::Tcp(address)) => Self::Servers(network(address.ip())),
-            Some(Address::Unix(_) | Address::Abstract(_)) | None => Self::LocalServers,
-        }
-    }
-
-    /// Whether it is servers that are logged in to, which the operator has chosen, and not clients, which anybody may be.
-    #[must_use]
-    pub fn is_of_servers(&self) -> bool {
-        matches!(self, Self::Servers(_) | Self::LocalServers)
-    }
 }
 
 impl Hashing {
@@ -179,14 +143,15 @@ impl<I: Io> Worker<I> {
 
     fn hash_for_client(&mut self, key: Key, derivation: Derivation) {
         let Some(client) = self.clients.get(key) else { return };
-        let (asker, origin) = (HashAsker::Client(key), Origin::of_client(client.peer));
+        let (asker, origin) = (HashAsker::Client(key), client.peer.origin());
         (self.posts.control)(ToControl::Hash(HashQuestion { from: self.id, asker, origin, derivation }));
     }
 
     /// Has the password hashed that a server asks for.
     pub(crate) fn hash_for_server(&mut self, key: ServerKey, derivation: Derivation) {
         let Some(server) = self.servers.get(key) else { return };
-        let (asker, origin) = (HashAsker::Server(key), Origin::of_server(server.address.as_ref()));
+        let (asker, origin) =
+            (HashAsker::Server(key), server.address.as_ref().map_or(Origin::LocalServers, Address::origin));
         (self.posts.control)(ToControl::Hash(HashQuestion { from: self.id, asker, origin, derivation }));
     }
 
@@ -274,43 +239,5 @@ impl<I: Io> Worker<I> {
                 self.dial_failed(key, Failure::unreachable(why));
             }
         }
-    }
-}
-
-/// The network that one gets who asks for one address.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address => address,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_has_one_network_of_ipv6_is_one_and_mapped_addresses_are_those_of_ipv4() {
-        let origin =
-            |text: &str| Origin::of_client(Peer::Tcp((text.parse::<IpAddr>().expect("an address"), 5000).into()));
-        assert_eq!(origin("2001:db8:1:2::7"), origin("2001:db8:1:2:ffff::"));
-        assert_ne!(origin("2001:db8:1:2::7"), origin("2001:db8:1:3::7"));
-        assert_eq!(origin("::ffff:10.0.0.1"), origin("10.0.0.1"));
-        assert_ne!(origin("10.0.0.2"), origin("10.0.0.1"));
-    }
-
-    #[test]
-    fn a_client_and_a_server_of_one_address_are_two() {
-        let address = "10.0.0.1:5432".parse().expect("an address");
-        let (client, server) = (Origin::of_client(Peer::Tcp(address)), Origin::of_server(Some(&Address::Tcp(address))));
-        assert!(client != server && server.is_of_servers() && !client.is_of_servers());
-        assert!(Origin::of_server(Some(&Address::Unix("/tmp/s".into()))).is_of_servers());
-        assert_ne!(
-            Origin::of_client(Peer::Unix { pid: 1, uid: Some(1) }),
-            Origin::of_client(Peer::Unix { pid: 1, uid: Some(2) })
-        );
     }
 }

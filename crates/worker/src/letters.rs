@@ -25,7 +25,7 @@ use wire::Request;
 
 pub use crate::claims::{Phase, Sole};
 pub use crate::estate::Estate;
-pub use crate::hashing::{HashAsker, HashQuestion, Hashed, Origin};
+pub use crate::hashing::{HashAsker, HashQuestion, Hashed};
 pub use crate::judge::{Judge, PasswordQuestion, Verdict};
 pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::orders::{Order, Standing, Whose};

@@ -1,0 +1,360 @@
+//! Fair queueing: what many ask for is shared out by who asks, not by who comes first.
+//!
+//! Always true: whoever asks has a line of its own, and lines take turns; a full queue makes room by taking the youngest from the longest
+//! line, unless that would not be shorter than the newcomer's then. Every step takes time in the logarithm of what waits.
+//! Not here: what waits, and for what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Origin;
+
+/// A queue of at most `capacity` rows that is shared by lines.
+#[derive(Debug)]
+pub struct FairQueue<L, T> {
+    capacity: usize,
+    lines: BTreeMap<L, Line<T>>,
+    /// The lines in the order of their turns.
+    turns: BTreeMap<u64, L>,
+    /// The lines by their lengths: the last is the longest.
+    lengths: BTreeSet<(usize, L)>,
+    waiting: usize,
+    /// The next number, of a turn or of a row.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Line<T> {
+    turn: u64,
+    /// By their numbers, which grow.
+    rows: BTreeMap<u64, T>,
+}
+
+/// Where a row waits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place<L> {
+    /// In which line.
+    pub line: L,
+    number: u64,
+}
+
+impl<L: Ord + Copy, T> FairQueue<L, T> {
+    /// An empty queue.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let (lines, turns, lengths) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { capacity, lines, turns, lengths, waiting: 0, next: 0 }
+    }
+
+    /// Changes how many may wait. Those beyond a lowered capacity stay.
+    pub fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
+    /// Puts a row at the end of a line. When the queue is full, the youngest of the longest line gives way to it, and comes back.
+    ///
+    /// # Errors
+    /// The row comes back when the queue is full, and no line is longer than its own would be.
+    pub fn push(&mut self, line: L, row: T) -> Result<(Place<L>, Option<T>), T> {
+        let mut displaced = None;
+        if self.waiting >= self.capacity {
+            let own = self.lines.get(&line).map_or(0, |line| line.rows.len());
+            match self.lengths.last() {
+                // The youngest: who has waited for long is nearly there.
+                Some(&(length, longest)) if length > own + 1 => displaced = self.take_youngest(longest),
+                _ => return Err(row),
+            }
+        }
+        let number = self.number();
+        match self.lines.get_mut(&line) {
+            Some(there) => {
+                self.lengths.remove(&(there.rows.len(), line));
+                there.rows.insert(number, row);
+                self.lengths.insert((there.rows.len(), line));
+            }
+            None => {
+                let turn = self.number();
+                self.turns.insert(turn, line);
+                self.lines.insert(line, Line { turn, rows: BTreeMap::from([(number, row)]) });
+                self.lengths.insert((1, line));
+            }
+        }
+        self.waiting += 1;
+        Ok((Place { line, number }, displaced))
+    }
+
+    /// Takes the next row: the oldest of the line whose turn it is, which then waits for all others'.
+    pub fn pop(&mut self) -> Option<T> {
+        let (_, line) = self.turns.pop_first()?;
+        let turn = self.number();
+        self.turns.insert(turn, line);
+        let there = self.lines.get_mut(&line)?;
+        there.turn = turn;
+        let number = *there.rows.first_key_value()?.0;
+        self.take(line, number)
+    }
+
+    /// Takes out whoever waits at this place, if it still does.
+    pub fn remove(&mut self, place: &Place<L>) -> Option<T> {
+        self.take(place.line, place.number)
+    }
+
+    /// Whoever waits at this place, if it still does.
+    pub fn get_mut(&mut self, place: &Place<L>) -> Option<&mut T> {
+        self.lines.get_mut(&place.line)?.rows.get_mut(&place.number)
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many may wait.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The longest line, and how long it is.
+    #[must_use]
+    pub fn longest(&self) -> Option<(L, usize)> {
+        self.lengths.last().map(|&(length, line)| (line, length))
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn take_youngest(&mut self, line: L) -> Option<T> {
+        let number = *self.lines.get(&line)?.rows.last_key_value()?.0;
+        self.take(line, number)
+    }
+
+    fn take(&mut self, line: L, number: u64) -> Option<T> {
+        let there = self.lines.get_mut(&line)?;
+        let length = there.rows.len();
+        let row = there.rows.remove(&number)?;
+        self.waiting -= 1;
+        self.lengths.remove(&(length, line));
+        if length > 1 {
+            self.lengths.insert((length - 1, line));
+        } else {
+            self.turns.remove(&there.turn);
+            self.lines.remove(&line);
+        }
+        Some(row)
+    }
+}
+
+/// A queue for work that clients and servers make: the two take turns, and among each the addresses that they come from.
+#[derive(Debug)]
+pub struct PeerQueue<T> {
+    clients: FairQueue<Origin, T>,
+    /// They have places of their own: whoever may log in here chooses how many clients there are, and the operator how many
+    /// servers.
+    servers: FairQueue<Origin, T>,
+    /// Whether it was a client's last, so that it is a server's turn.
+    was_client: bool,
+}
+
+impl<T> PeerQueue<T> {
+    /// An empty queue, for so many clients and as many servers.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let queue = || FairQueue::with_capacity(capacity);
+        Self { clients: queue(), servers: queue(), was_client: false }
+    }
+
+    /// Puts a row in, as [`FairQueue::push`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn push(&mut self, origin: Origin, row: T) -> Result<(Place<Origin>, Option<T>), T> {
+        self.lane(origin).push(origin, row)
+    }
+
+    /// Takes the next row.
+    pub fn pop(&mut self) -> Option<T> {
+        let is_clients = if self.was_client { self.servers.is_empty() } else { !self.clients.is_empty() };
+        let next = if is_clients { self.clients.pop() } else { self.servers.pop() };
+        if next.is_some() {
+            self.was_client = is_clients;
+        }
+        next
+    }
+
+    /// Takes out whoever waits at this place, if it still does.
+    pub fn remove(&mut self, place: &Place<Origin>) -> Option<T> {
+        self.lane(place.line).remove(place)
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.clients.len() + self.servers.len()
+    }
+
+    /// Whether nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lane(&mut self, origin: Origin) -> &mut FairQueue<Origin, T> {
+        if origin.is_of_servers() { &mut self.servers } else { &mut self.clients }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::Random;
+
+    fn queue(capacity: usize, rows: &[(u8, u32)]) -> FairQueue<u8, u32> {
+        let mut queue = FairQueue::with_capacity(capacity);
+        for (line, row) in rows {
+            assert!(matches!(queue.push(*line, *row), Ok((_, None))));
+        }
+        queue
+    }
+
+    fn drain(queue: &mut FairQueue<u8, u32>) -> Vec<u32> {
+        std::iter::from_fn(|| queue.pop()).collect()
+    }
+
+    /// What a push has displaced.
+    fn displaced(queue: &mut FairQueue<u8, u32>, line: u8, row: u32) -> Result<Option<u32>, u32> {
+        queue.push(line, row).map(|(_, displaced)| displaced)
+    }
+
+    #[test]
+    fn lines_take_turns_however_long_one_is() {
+        let mut queue = queue(100, &[(1, 10), (1, 11), (1, 12), (1, 13), (2, 20), (2, 21), (3, 30)]);
+        assert_eq!(drain(&mut queue), [10, 20, 30, 11, 21, 12, 13]);
+        assert!(queue.is_empty() && queue.longest().is_none());
+    }
+
+    #[test]
+    fn a_line_that_has_had_its_turn_waits_for_the_others_also_if_they_come_later() {
+        let mut queue = queue(100, &[(1, 10), (1, 11), (1, 12)]);
+        assert_eq!(queue.pop(), Some(10));
+        assert_eq!(displaced(&mut queue, 2, 20), Ok(None));
+        assert_eq!(drain(&mut queue), [11, 20, 12]);
+    }
+
+    #[test]
+    fn a_full_queue_makes_room_at_the_end_of_the_longest_line() {
+        let mut queue = queue(4, &[(1, 10), (1, 11), (1, 12), (2, 20)]);
+        assert_eq!(displaced(&mut queue, 3, 30), Ok(Some(12)));
+        // Nobody would have less than the newcomer then.
+        assert_eq!(displaced(&mut queue, 3, 31), Err(31));
+        assert_eq!(displaced(&mut queue, 1, 13), Err(13));
+        assert_eq!(displaced(&mut queue, 4, 40), Ok(Some(11)));
+        assert_eq!(displaced(&mut queue, 5, 50), Err(50));
+        assert_eq!(drain(&mut queue), [10, 20, 30, 40]);
+    }
+
+    #[test]
+    fn whoever_is_taken_out_is_not_found_again_and_leaves_its_place() {
+        let mut queue = FairQueue::with_capacity(2);
+        let (one, _) = queue.push(1, 10).expect("room");
+        let (two, _) = queue.push(1, 11).expect("room");
+        assert_eq!(queue.get_mut(&two), Some(&mut 11));
+        assert_eq!((queue.remove(&one), queue.remove(&one), queue.get_mut(&one)), (Some(10), None, None));
+        assert_eq!(queue.longest(), Some((1, 1)));
+        assert_eq!(queue.push(2, 20).map(|(_, displaced)| displaced), Ok(None));
+        assert_eq!(queue.remove(&two), Some(11));
+        // A line that has begun anew has nothing of the old one.
+        let (three, _) = queue.push(1, 12).expect("room");
+        assert_eq!((queue.remove(&two), queue.remove(&three), queue.len()), (None, Some(12), 1));
+    }
+
+    #[test]
+    fn a_lowered_capacity_lets_those_stay_who_are_there() {
+        let mut queue = queue(4, &[(1, 10), (1, 11), (1, 12), (1, 13)]);
+        queue.set_capacity(2);
+        assert_eq!((queue.len(), queue.capacity()), (4, 2));
+        assert_eq!(displaced(&mut queue, 2, 20), Ok(Some(13)));
+        assert_eq!(drain(&mut queue), [10, 20, 11, 12]);
+        assert_eq!(displaced(&mut queue, 1, 14), Ok(None));
+    }
+
+    /// The same, said in the plainest way.
+    #[derive(Default)]
+    struct Model {
+        lines: Vec<(u8, Vec<u32>)>,
+    }
+
+    impl Model {
+        fn push(&mut self, capacity: usize, line: u8, row: u32) -> Result<Option<u32>, u32> {
+            let own = self.lines.iter().find(|(one, _)| *one == line).map_or(0, |(_, rows)| rows.len());
+            let mut displaced = None;
+            if self.lines.iter().map(|(_, rows)| rows.len()).sum::<usize>() >= capacity {
+                let longest = self.lines.iter_mut().max_by_key(|(line, rows)| (rows.len(), *line));
+                let Some((_, rows)) = longest.filter(|(_, rows)| rows.len() > own + 1) else { return Err(row) };
+                displaced = rows.pop();
+            }
+            match self.lines.iter_mut().find(|(one, _)| *one == line) {
+                Some((_, rows)) => rows.push(row),
+                None => self.lines.push((line, vec![row])),
+            }
+            Ok(displaced)
+        }
+
+        fn pop(&mut self) -> Option<u32> {
+            if self.lines.is_empty() {
+                return None;
+            }
+            let (line, mut rows) = self.lines.remove(0);
+            let row = rows.remove(0);
+            if !rows.is_empty() {
+                self.lines.push((line, rows));
+            }
+            Some(row)
+        }
+    }
+
+    #[test]
+    fn any_order_of_coming_and_going_is_as_in_a_plain_model() {
+        let mut dice = Random::new(7);
+        for _ in 0..200 {
+            let capacity = 1 + dice.below(12) as usize;
+            let (mut queue, mut model) = (FairQueue::with_capacity(capacity), Model::default());
+            for row in 0..100 {
+                if dice.below(3) == 0 {
+                    assert_eq!(queue.pop(), model.pop());
+                } else {
+                    let line = dice.below(4) as u8;
+                    assert_eq!(displaced(&mut queue, line, row), model.push(capacity, line, row));
+                }
+                let longest = model.lines.iter().map(|(line, rows)| (rows.len(), *line)).max();
+                assert_eq!(queue.longest().map(|(line, length)| (length, line)), longest);
+                assert!(queue.len() <= capacity);
+            }
+        }
+    }
+
+    #[test]
+    fn servers_and_clients_take_turns_and_have_places_of_their_own() {
+        let client = |last: u8| Origin::of_client([10, 0, 0, last].into());
+        let mut queue = PeerQueue::with_capacity(3);
+        for (origin, row) in [(client(1), 10), (client(1), 11), (client(2), 20)] {
+            assert!(matches!(queue.push(origin, row), Ok((_, None))));
+        }
+        for row in 100..103 {
+            assert!(matches!(queue.push(Origin::LocalServers, row), Ok((_, None))));
+        }
+        assert_eq!(queue.push(client(2), 21), Err(21));
+        assert_eq!(queue.len(), 6);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order, [10, 100, 20, 101, 11, 102]);
+    }
+}

@@ -14,6 +14,7 @@ mod databases;
 mod differential;
 mod drivers;
 mod files;
+mod floods;
 mod habits;
 mod hashing;
 mod holes;
@@ -432,6 +433,7 @@ fn list() -> Vec<Entry> {
         files::included_files_and_quoted_names_are_read,
         files::the_command_line_is_pgbouncers,
         files::root_is_refused_unless_a_user_is_named,
+        floods::addresses_take_turns_with_handshakes_of_tls,
         tls::both_legs_are_secured_and_say_how,
         tls::who_must_speak_tls_and_does_not_is_told_so,
         tls::who_may_speak_tls_may_also_not,

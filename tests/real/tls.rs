@@ -21,8 +21,8 @@ use tests::wait::wait_until;
 use crate::house::House;
 
 /// A pooler that speaks TLS, and all that its clients need for it.
-struct Stage {
-    pooler: Pooler,
+pub(crate) struct Stage {
+    pub(crate) pooler: Pooler,
     authority: Authority,
     ca: String,
     files: Files,
@@ -31,7 +31,7 @@ struct Stage {
 
 impl Stage {
     /// For a database of its own on the PostgreSQL that speaks TLS.
-    fn new(house: &House, database: &str, settings: &[&str]) -> Self {
+    pub(crate) fn new(house: &House, database: &str, settings: &[&str]) -> Self {
         house.secure.postgres.database(database);
         let ini = Ini::new(&house.secure_line(database, database)).set("client_tls_sslmode = require");
         Self::with(house, settings.iter().fold(ini, |ini, setting| ini.set(setting)))
@@ -54,7 +54,7 @@ impl Stage {
         command
     }
 
-    fn ask(&self, database: &str, sql: &str) -> Ended {
+    pub(crate) fn ask(&self, database: &str, sql: &str) -> Ended {
         run(self.psql("u", database).args(["-c", sql]), LIMIT)
     }
 

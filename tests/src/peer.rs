@@ -5,13 +5,13 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::wait::{LIMIT, try_wait_for};
 
@@ -63,6 +63,17 @@ impl Peer {
     /// Those of the connect.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         Self::accepted(TcpStream::connect_timeout(&address, LIMIT)?)
+    }
+
+    /// Connects over TCP from this address of the machine.
+    ///
+    /// # Errors
+    /// Those of the connect.
+    pub fn tcp_from(source: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((source, 0)).into())?;
+        socket.connect_timeout(&address.into(), LIMIT)?;
+        Self::accepted(socket.into())
     }
 
     /// Waits until somebody connects.
@@ -230,6 +241,16 @@ impl Peer {
             Err(Lost::Closed) => Ok(()),
             Err(lost) => Err(format!("expected the end: {lost}")),
         }
+    }
+
+    /// Whether something has come that has not been read.
+    #[must_use]
+    pub fn has_bytes(&self) -> bool {
+        let Stream::Tcp(stream) = &self.stream else { return false };
+        stream.set_nonblocking(true).expect("an option");
+        let has_bytes = self.received.len() > self.taken || stream.peek(&mut [0]).is_ok_and(|count| count > 0);
+        stream.set_nonblocking(false).expect("an option");
+        has_bytes
     }
 
     /// Whether the other side has closed, all else that comes being dropped, within `limit`.

@@ -1,17 +1,18 @@
 //! The crew: a few threads that do handshakes, so that no turn waits for a signature.
 //!
-//! Always true: a session is in one place, with the crew or at its worker; whoever gave one away is rung when it is back; who
-//! came first is served first. The crew steps back where processors are scarce: queries that run come before logins.
-//! Not here: what becomes of a session that is back (`layer`).
+//! Always true: a session is in one place, with the crew or at its worker; whoever gave one away is rung when it is back.
+//! Addresses take turns, so that a flood from one of them does not delay the others, and so many handshakes wait and no more: one more
+//! takes the place of the youngest of the address that has most waiting. The crew steps back where processors are scarce: queries that
+//! run come before logins.
+//! Not here: the queue (`base::PeerQueue`), what becomes of a session that is back (`layer`).
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use base::Key;
+use base::{Key, Origin, PeerQueue, Place};
 
-use super::session::{Session, Taken};
+use super::session::{Session, State, Taken};
 use crate::Waker;
 
 /// A few threads that do handshakes. A clone is another way to the same crew.
@@ -25,11 +26,12 @@ struct Shared {
     bell: Condvar,
     /// The most threads there may be.
     hands_max: usize,
+    /// The most handshakes that may wait, of clients and of servers each.
+    waiting_max: usize,
 }
 
-#[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: PeerQueue<Job>,
     hands: usize,
     idle: usize,
 }
@@ -62,14 +64,41 @@ impl Crew {
     /// A crew of up to as many threads, which are started when there is something to do.
     #[must_use]
     pub fn new(hands_max: usize) -> Self {
-        let hands_max = hands_max.max(1);
-        Self { shared: Arc::new(Shared { queue: Mutex::default(), bell: Condvar::new(), hands_max }) }
+        Self::with_room(hands_max, WAITING_MAX)
     }
 
-    /// Gives the crew a session to go on with.
-    pub(crate) fn give(&self, job: Job) {
+    /// The same, at which so many handshakes of clients may wait, and as many of servers.
+    fn with_room(hands_max: usize, waiting_max: usize) -> Self {
+        let queue = Mutex::new(Queue { jobs: PeerQueue::with_capacity(waiting_max), hands: 0, idle: 0 });
+        let hands_max = hands_max.max(1);
+        Self { shared: Arc::new(Shared { queue, bell: Condvar::new(), hands_max, waiting_max }) }
+    }
+
+    /// Gives the crew a session to go on with, of somebody who is there. Whoever has no place gets its session back, which is of no
+    /// more use: this one, or one of an address that has more waiting.
+    pub(crate) fn give(&self, from: Origin, job: Job) -> Option<Place<Origin>> {
         let mut queue = self.shared.queue();
-        queue.jobs.push_back(job);
+        match queue.jobs.push(from, job) {
+            Ok((place, displaced)) => {
+                self.wake(queue);
+                displaced.into_iter().for_each(|job| job.refuse(self.shared.waiting_max));
+                Some(place)
+            }
+            Err(job) => {
+                drop(queue);
+                job.refuse(self.shared.waiting_max);
+                None
+            }
+        }
+    }
+
+    /// Whoever needed the handshake that waits at this place is gone. What has begun is done to its end.
+    pub(crate) fn forget(&self, place: &Place<Origin>) {
+        self.shared.queue().jobs.remove(place);
+    }
+
+    /// Sees to it that somebody does what has come.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         if queue.jobs.len() <= queue.idle || queue.hands >= self.shared.hands_max {
             drop(queue);
             self.shared.bell.notify_one();
@@ -83,7 +112,7 @@ impl Crew {
             self.shared.queue().hands -= 1;
             // Nobody is there to do it, unless others are; a stalled turn is better than a client that waits for ever.
             if self.shared.queue().hands == 0 {
-                while let Some(job) = { self.shared.queue().jobs.pop_front() } {
+                while let Some(job) = { self.shared.queue().jobs.pop() } {
                     job.work();
                 }
             }
@@ -102,7 +131,7 @@ impl Shared {
         loop {
             let mut queue = self.queue();
             let job = loop {
-                if let Some(job) = queue.jobs.pop_front() {
+                if let Some(job) = queue.jobs.pop() {
                     break job;
                 }
                 queue.idle += 1;
@@ -125,10 +154,94 @@ impl Job {
             home.waker.wake();
         }
     }
+
+    /// Gives the session back, which is of no more use.
+    fn refuse(self, waiting_max: usize) {
+        let Self { key, session, bytes, home } = self;
+        let state = State::Broken(format!("too many TLS handshakes wait: {waiting_max}"));
+        let back = Return { key, session, taken: Taken { state, ..Taken::default() }, rest: bytes };
+        if home.back.send(back).is_ok() {
+            home.waker.wake();
+        }
+    }
 }
 
 impl fmt::Debug for Crew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Crew").field("hands_max", &self.shared.hands_max).finish_non_exhaustive()
+    }
+}
+
+/// Handshakes of clients that may wait, and of servers. One takes about a millisecond of a processor: the last of these is done before
+/// `client_login_timeout` as it is by default, and thousands of clients that come back at once from one address have room.
+const WAITING_MAX: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::mpsc::{self, Receiver};
+
+    use crate::tls::{Check, Demand, DemandParts, Side, TermsText};
+
+    /// Handshakes that wait, since nobody does them, and who is told of them.
+    struct Waiting {
+        crew: Crew,
+        home: Arc<Home>,
+        back: Receiver<Return>,
+    }
+
+    impl Waiting {
+        fn new(waiting_max: usize) -> Self {
+            let crew = Crew::with_room(1, waiting_max);
+            // As if a thread were at work that is not done.
+            crew.shared.queue().hands = 1;
+            let (sender, back) = mpsc::channel();
+            Self { crew, home: Arc::new(Home { back: sender, waker: crate::waker().expect("a bell") }), back }
+        }
+
+        fn give(&self, address: u8, number: u32) -> Option<Place<Origin>> {
+            let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
+            let parts = DemandParts { authorities: None, own: None, check: Check::Nothing, terms };
+            let demand = Arc::new(Demand::new(&parts).expect("good terms").expect("a protocol"));
+            let session = Session::new(&Side::Calling { demand, host: "db".into() }).expect("a session");
+            let key = Key { index: number, generation: 1 };
+            let job = Job { key, session: Box::new(session), bytes: Vec::new(), home: Arc::clone(&self.home) };
+            self.crew.give(Origin::of_client([127, 0, 0, address].into()), job)
+        }
+
+        /// Who has been refused since the last question.
+        fn refused(&self) -> Vec<u32> {
+            let is_refusal =
+                |back: &Return| matches!(&back.taken.state, State::Broken(why) if why.contains("too many"));
+            self.back.try_iter().inspect(|back| assert!(is_refusal(back))).map(|back| back.key.index).collect()
+        }
+
+        /// Who is served, in this order.
+        fn served(&self) -> Vec<u32> {
+            std::iter::from_fn(|| self.crew.shared.queue().jobs.pop()).map(|job| job.key.index).collect()
+        }
+    }
+
+    #[test]
+    fn addresses_take_turns_and_the_one_that_has_most_waiting_loses_its_youngest() {
+        let waiting = Waiting::new(4);
+        for number in 0..6 {
+            assert_eq!(waiting.give(2, number).is_some(), number < 4);
+        }
+        assert_eq!(waiting.refused(), [4, 5]);
+        assert!(waiting.give(1, 10).is_some());
+        assert_eq!(waiting.refused(), [3]);
+        assert_eq!(waiting.served(), [0, 10, 1, 2]);
+    }
+
+    #[test]
+    fn nobody_shakes_hands_for_whoever_has_gone() {
+        let waiting = Waiting::new(2);
+        let gone = waiting.give(1, 0).expect("a place");
+        assert!(waiting.give(1, 1).is_some());
+        waiting.crew.forget(&gone);
+        assert!(waiting.give(1, 2).is_some());
+        assert_eq!((waiting.refused(), waiting.served()), (vec![], vec![1, 2]));
     }
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
-use base::{Key, Slab, Time, Wall};
+use base::{Key, Origin, Slab, Time, Wall};
 
 use super::crew::{Home, Job, Return};
 use super::session::{Session, State};
@@ -94,9 +94,16 @@ impl<K: Kernel> Tls<K> {
     /// Gives the crew a session with the bytes that have come.
     fn send_away(&mut self, key: Key, session: Box<Session>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        stream.stage = Stage::Away;
         let bytes = std::mem::take(&mut stream.pending);
-        self.crew.give(Job { key, session, bytes, home: Arc::clone(&self.home) });
+        let far_end = self.kernel.far_end(stream.conn).map(|address| address.ip());
+        // A client whose address is not known has come by a unix socket, or has gone.
+        let from = match far_end {
+            Some(address) if session.is_called() => Origin::of_client(address),
+            None if session.is_called() => Origin::LocalClients(None),
+            Some(address) => Origin::of_server(address),
+            None => Origin::LocalServers,
+        };
+        stream.stage = Stage::Away(self.crew.give(from, Job { key, session, bytes, home: Arc::clone(&self.home) }));
     }
 
     /// A session is back from the crew.
@@ -147,8 +154,8 @@ impl<K: Kernel> Tls<K> {
                 stream.stage = stage;
                 self.read(key, bytes, done);
             }
-            Stage::Away => {
-                stream.stage = Stage::Away;
+            stage @ Stage::Away(_) => {
+                stream.stage = stage;
                 stream.pending.extend_from_slice(bytes.bytes());
             }
             // What comes after the last word is for nobody.
@@ -261,7 +268,7 @@ impl<K: Kernel> Io for Tls<K> {
             self.kernel.receive(conn, Receive::Once);
             return Ok(());
         }
-        let key = self.insert(conn, owner, Stage::Away);
+        let key = self.insert(conn, owner, Stage::Away(None));
         if let Some(stream) = self.streams.get_mut(key) {
             stream.pending = said.to_vec();
         }
@@ -325,12 +332,15 @@ impl<K: Kernel> Io for Tls<K> {
     }
 
     fn close(&mut self, conn: Conn, how: Close) {
-        if let Some(mut stream) = self.stream_of(conn).and_then(|key| self.remove(key))
-            && how == Close::AfterSending
-            && let Stage::Open(session) | Stage::Over(session) = &mut stream.stage
-        {
-            let farewell = session.farewell(&mut stream.pending);
-            self.kernel.send(conn, farewell.into());
+        if let Some(mut stream) = self.stream_of(conn).and_then(|key| self.remove(key)) {
+            match &mut stream.stage {
+                Stage::Open(session) | Stage::Over(session) if how == Close::AfterSending => {
+                    let farewell = session.farewell(&mut stream.pending);
+                    self.kernel.send(conn, farewell.into());
+                }
+                Stage::Away(Some(place)) => self.crew.forget(place),
+                _ => {}
+            }
         }
         self.kernel.close(conn, how);
     }

@@ -112,6 +112,11 @@ impl Session {
         }
     }
 
+    /// Whether we were called, by a client.
+    pub(crate) fn is_called(&self) -> bool {
+        matches!(self.machine, Machine::Called(_))
+    }
+
     /// Whether the handshake has not come to its end.
     pub(crate) fn is_shaking(&self) -> bool {
         self.common().is_handshaking()

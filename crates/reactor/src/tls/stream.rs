@@ -3,6 +3,8 @@
 //! Always true: plain bytes are given on only when they are asked for; between two pieces a quiet connection owns no buffer.
 //! Not here: when it is read and written (`layer`).
 
+use base::{Origin, Place};
+
 use super::session::{Session, State};
 use crate::{Chunk, Completion, Conn, End, Receive, Socket};
 
@@ -27,8 +29,8 @@ pub(crate) struct Stream {
 /// How far it is.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Its handshake is with the crew.
-    Away,
+    /// Its handshake is with the crew, where it waits or has waited at this place.
+    Away(Option<Place<Origin>>),
     /// Its handshake waits for bytes.
     Shaking(Box<Session>),
     /// Bytes go to and fro.

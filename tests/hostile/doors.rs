@@ -7,6 +7,8 @@ use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use tests::authority::Authority;
+use tests::hello::client_hello;
 use tests::message::{CANCEL_CODE, SSL_CODE, cancel_request, frame, packet, startup};
 use tests::peer::Peer;
 
@@ -129,5 +131,66 @@ pub(super) fn claims_to_be_somebody_else(scene: &mut Scene<'_>) -> Told {
     }
 }
 
+/// Many more connections than may have not logged in, which say this and no more; somebody from another address still comes in.
+fn crowd_from_elsewhere(scene: &mut Scene<'_>, count: usize, bytes: &[u8]) -> Told {
+    // Silent ones are accepted at once.
+    scene.set("tcp_defer_accept = 0");
+    if scene.place.is_trunkline() {
+        scene.set("max_unauthenticated_connections = 500");
+    }
+    let mut peers: Vec<Peer> = Vec::new();
+    for _ in 0..count {
+        let Some(mut peer) = scene.knock_from_elsewhere() else { return Told::Closed };
+        let _ = peer.try_send(bytes);
+        peers.push(peer);
+    }
+    match scene.stranger() {
+        Ok(_) => Told::Answered,
+        Err(told) => Told::Failed(format!("an honest client was kept out: {told}")),
+    }
+}
+
+pub(super) fn silent_by_the_thousand(scene: &mut Scene<'_>) -> Told {
+    crowd_from_elsewhere(scene, 4_000, &[])
+}
+
+pub(super) fn cancels_half_open(scene: &mut Scene<'_>) -> Told {
+    crowd_from_elsewhere(scene, 4_000, &[&16_u32.to_be_bytes()[..], &CANCEL_CODE.to_be_bytes(), &[0; 4]].concat())
+}
+
+/// Handshakes that begin, by the thousand.
+pub(super) fn tls_flood(scene: &mut Scene<'_>) -> Told {
+    let authority = Authority::new("an authority");
+    let files = authority.signs("pooler", &["localhost"]).files(scene.place);
+    scene.set("client_tls_sslmode = allow");
+    scene.set(&format!("client_tls_cert_file = {}", files.certificate.display()));
+    scene.set(&format!("client_tls_key_file = {}", files.key.display()));
+    let mut peers: Vec<Peer> = Vec::new();
+    for _ in 0..2_000 {
+        let Some(mut peer) = scene.knock_from_elsewhere() else { return Told::Closed };
+        let _ = peer.try_send(&packet(&SSL_CODE.to_be_bytes()));
+        peers.push(peer);
+    }
+    let hello = client_hello();
+    for peer in &mut peers {
+        let _ = peer.bytes(1);
+        let _ = peer.try_send(&hello);
+    }
+    let Some(mut honest) = scene.knock() else { return Told::Closed };
+    let _ = honest.try_send(&packet(&SSL_CODE.to_be_bytes()));
+    let begun = Instant::now();
+    let answer = honest.bytes(1).and_then(|_| {
+        let _ = honest.try_send(&hello);
+        honest.bytes(5)
+    });
+    match answer {
+        Ok(_) if begun.elapsed() < HANDSHAKE_MAX => Told::Answered,
+        Ok(_) => Told::Failed(format!("an honest handshake waited for {} ms", begun.elapsed().as_millis())),
+        Err(lost) => Told::Failed(format!("an honest handshake was not answered: {lost}")),
+    }
+}
+
 /// A user of whom others know the name.
 const OWNER: &str = "owner";
+/// How long a handshake may take among thousands.
+const HANDSHAKE_MAX: Duration = Duration::from_millis(500);

@@ -4,7 +4,7 @@
 //! costs it nothing; a bystander that is not harmed makes its queries from then on.
 //! Not here: what is made of it (`trial`).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -76,6 +76,11 @@ impl<'a> Scene<'a> {
     /// A connection that has said nothing.
     pub(crate) fn knock(&mut self) -> Option<Peer> {
         Peer::tcp(self.address()).ok()
+    }
+
+    /// The same from another address of the machine than the bystander's.
+    pub(crate) fn knock_from_elsewhere(&mut self) -> Option<Peer> {
+        Peer::tcp_from(Ipv4Addr::new(127, 0, 0, 2), self.address()).ok()
     }
 
     /// So many logins, one after the other, each of which leaves at once, until time is up; what the last was told.

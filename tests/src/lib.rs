@@ -10,6 +10,7 @@ pub mod choice;
 pub mod client;
 pub mod comparison;
 pub mod directory;
+pub mod hello;
 pub mod kit;
 pub mod matrix;
 pub mod message;

@@ -5,6 +5,7 @@
 //! Not here: what waits, and for what.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 
 use crate::Origin;
 
@@ -14,19 +15,19 @@ pub struct FairQueue<L, T> {
     capacity: usize,
     lines: BTreeMap<L, Line<T>>,
     /// The lines in the order of their turns.
-    turns: BTreeMap<u64, L>,
+    turns: BTreeMap<NonZeroU64, L>,
     /// The lines by their lengths: the last is the longest.
     lengths: BTreeSet<(usize, L)>,
     waiting: usize,
     /// The next number, of a turn or of a row.
-    next: u64,
+    next: NonZeroU64,
 }
 
 #[derive(Debug)]
 struct Line<T> {
-    turn: u64,
+    turn: NonZeroU64,
     /// By their numbers, which grow.
-    rows: BTreeMap<u64, T>,
+    rows: BTreeMap<NonZeroU64, T>,
 }
 
 /// Where a row waits.
@@ -34,7 +35,8 @@ struct Line<T> {
 pub struct Place<L> {
     /// In which line.
     pub line: L,
-    number: u64,
+    /// Its number, which no other row has.
+    pub number: NonZeroU64,
 }
 
 impl<L: Ord + Copy, T> FairQueue<L, T> {
@@ -42,7 +44,7 @@ impl<L: Ord + Copy, T> FairQueue<L, T> {
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let (lines, turns, lengths) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { capacity, lines, turns, lengths, waiting: 0, next: 0 }
+        Self { capacity, lines, turns, lengths, waiting: 0, next: NonZeroU64::MIN }
     }
 
     /// Changes how many may wait. Those beyond a lowered capacity stay.
@@ -127,8 +129,9 @@ impl<L: Ord + Copy, T> FairQueue<L, T> {
         self.lengths.last().map(|&(length, line)| (line, length))
     }
 
-    fn number(&mut self) -> u64 {
-        self.next += 1;
+    /// Numbers do not run out: a million in a second last for half a million years.
+    fn number(&mut self) -> NonZeroU64 {
+        self.next = self.next.saturating_add(1);
         self.next
     }
 
@@ -137,7 +140,7 @@ impl<L: Ord + Copy, T> FairQueue<L, T> {
         self.take(line, number)
     }
 
-    fn take(&mut self, line: L, number: u64) -> Option<T> {
+    fn take(&mut self, line: L, number: NonZeroU64) -> Option<T> {
         let there = self.lines.get_mut(&line)?;
         let length = there.rows.len();
         let row = there.rows.remove(&number)?;

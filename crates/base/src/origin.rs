@@ -3,6 +3,7 @@
 //! Always true: an address of IPv4 is the same whether it is written as IPv4 or as IPv6; of IPv6, one network of 64 bits is one origin.
 //! Not here: what is shared out (`fair`).
 
+use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
 /// Where the other side of a connection is.
@@ -38,6 +39,18 @@ impl Origin {
     }
 }
 
+/// As the log says it: `10.0.0.1`, `2001:db8:1:2::/64`, `unix(1000)`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clients(address @ IpAddr::V4(_)) | Self::Servers(address @ IpAddr::V4(_)) => write!(f, "{address}"),
+            Self::Clients(network) | Self::Servers(network) => write!(f, "{network}/64"),
+            Self::LocalClients(Some(uid)) => write!(f, "unix({uid})"),
+            Self::LocalClients(None) | Self::LocalServers => f.write_str("unix"),
+        }
+    }
+}
+
 /// The network that one gets who asks for one address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -60,5 +73,8 @@ mod tests {
         assert_ne!(origin("2001:db8:1:2::7"), origin("2001:db8:1:3::7"));
         assert_eq!(origin("::ffff:10.0.0.1"), origin("10.0.0.1"));
         assert_ne!(origin("10.0.0.2"), origin("10.0.0.1"));
+        let said = ["2001:db8:1:2::7", "::ffff:10.0.0.1"].map(|text| origin(text).to_string());
+        assert_eq!(said, ["2001:db8:1:2::/64", "10.0.0.1"]);
+        assert_eq!(Origin::LocalClients(Some(7)).to_string(), "unix(7)");
     }
 }

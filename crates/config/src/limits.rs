@@ -144,6 +144,14 @@ impl Settings {
         own.or(above_zero(self.max_user_connections))
     }
 
+    /// Connections that have not logged in.
+    #[must_use]
+    pub fn unauthenticated_connections_max(&self) -> u32 {
+        // All clients may come back at once, and by TLS more than all at a time: whoever waits for a handshake is no client yet.
+        let by_itself = self.max_client_conn.saturating_mul(2).max(UNAUTHENTICATED_MIN);
+        above_zero(self.max_unauthenticated_connections).unwrap_or(by_itself)
+    }
+
     /// Clients that logged in as this user; `None` is unlimited.
     #[must_use]
     pub fn max_user_client_connections(&self, user: &str) -> Option<u32> {
@@ -175,6 +183,9 @@ impl Settings {
         self.users.get(user).and_then(|user| user.client_idle_timeout).or(self.client_idle_timeout)
     }
 }
+
+/// Connections that have not logged in and always have room, however small `max_client_conn` is.
+const UNAUTHENTICATED_MIN: u32 = 1000;
 
 fn above_zero(limit: u32) -> Option<u32> {
     (limit > 0).then_some(limit)

@@ -68,6 +68,11 @@ impl Fault {
                 verdict.hint =
                     Some("Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn.".into());
             }
+            Self::UnauthenticatedFull => {
+                verdict.detail =
+                    Some("The youngest connections of the address that has most are closed first.".to_owned());
+                verdict.hint = Some("Come again later, or raise max_unauthenticated_connections.".into());
+            }
             Self::HashingFull => {
                 verdict.detail = Some("A SCRAM secret costs the iterations that it was made with.".to_owned());
                 verdict.hint = Some("Come again later, or have clients log in by scram-sha-256.".into());
@@ -371,6 +376,12 @@ mod tests {
                 Operator,
                 "08P01",
                 "client connections exceeded (max_user_client_connections)",
+            ),
+            (
+                Fault::UnauthenticatedFull,
+                Operator,
+                "53300",
+                "too many connections have not logged in (max_unauthenticated_connections)",
             ),
             (Fault::DescriptorsFull, Operator, "53300", "no more connections allowed (out of file descriptors)"),
             (Fault::HashingFull, Operator, "53300", "too many logins wait for their passwords to be hashed"),

@@ -12,7 +12,7 @@ use config::IoBackend;
 use reactor::tls::{Crew as TlsCrew, Tls};
 use reactor::{Backend, Epoll, Equipment, Kernel, Listener, Socket, Uring, Waker};
 use worker::Worker;
-use worker::letters::{Force, Ids, Post, Posts, ToControl, ToWorker};
+use worker::letters::{Force, Ids, Post, Posts, ToControl, ToWorker, Unauthenticated};
 
 use crate::last_words::Fatal;
 
@@ -97,7 +97,8 @@ pub(crate) fn start(
         boxes.push((inbox, waker));
     }
     let shakers = TlsCrew::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(SHAKERS_MAX));
-    let posts = Posts { workers: workers.clone(), control, ids: ids.clone() };
+    let posts =
+        Posts { workers: workers.clone(), control, ids: ids.clone(), unauthenticated: Unauthenticated::default() };
     let (up, ups) = mpsc::channel();
     let (end, ended) = mpsc::channel();
     for (number, (inbox, waker)) in (0..=u8::MAX).zip(boxes) {

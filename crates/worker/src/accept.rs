@@ -66,6 +66,9 @@ impl<I: Io> Worker<I> {
         let is_operator = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid || uid == ROOT);
         let greeting = Greeting { has_kept_descriptor: is_last && is_operator, ..Greeting::new(since_wall) };
         let Some(key) = self.take_client(socket, peer, id, since, Stage::Greeting(Box::new(greeting))) else { return };
+        if !self.count_unauthenticated(key) {
+            return;
+        }
         if is_last && !is_operator {
             self.fail_client(key, &Fault::DescriptorsFull);
             return;
@@ -285,8 +288,20 @@ impl<I: Io> Worker<I> {
         let security = client.security.clone();
         match self.io.release(conn) {
             Some(socket) => {
+                let unauthenticated = client.seat.unauthenticated.take();
                 self.forget_client(key);
-                let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall, is_own };
+                let traveller = Traveller {
+                    socket,
+                    peer,
+                    security,
+                    request,
+                    early,
+                    id,
+                    since,
+                    since_wall,
+                    is_own,
+                    unauthenticated,
+                };
                 (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             }
             None => {
@@ -310,24 +325,32 @@ impl<I: Io> Worker<I> {
 
     /// A client comes from the worker that accepted it.
     pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
-        let Traveller { socket, peer, security, request, early, id, since, since_wall, is_own } = traveller;
+        let Traveller { socket, peer, security, request, early, id, since, since_wall, is_own, unauthenticated } =
+            traveller;
         let early = if planted::is(Planted::EarlyBytesLost) { Vec::new() } else { early };
         let home = self.force.homes.home_of(&request.database);
         if home != self.id {
             // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
-            let traveller = Traveller { socket, peer, security, request, early, id, since, since_wall, is_own };
+            let traveller =
+                Traveller { socket, peer, security, request, early, id, since, since_wall, is_own, unauthenticated };
             (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
             return;
         }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
-        if let Some(key) = self.take_client(socket, peer, id, since, stage) {
-            if let Some(client) = self.clients.get_mut(key) {
-                client.security = security;
-            }
-            self.arm_client(key);
-            self.mark_own(key, is_own);
-            self.begin_login(key, &early);
+        let Some(key) = self.take_client(socket, peer, id, since, stage) else {
+            self.give_back_unauthenticated(peer.origin(), unauthenticated);
+            return;
+        };
+        if !self.move_unauthenticated(key, unauthenticated) {
+            self.displaced(key);
+            return;
         }
+        if let Some(client) = self.clients.get_mut(key) {
+            client.security = security;
+        }
+        self.arm_client(key);
+        self.mark_own(key, is_own);
+        self.begin_login(key, &early);
     }
 }
 

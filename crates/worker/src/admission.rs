@@ -20,6 +20,7 @@ use crate::turn::Worker;
 impl<I: Io> Worker<I> {
     /// The client is who it says it is.
     pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
+        self.uncount_unauthenticated(key);
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         if *login.request.database == *CONSOLE {
             self.come_in(key, keys);

@@ -166,7 +166,9 @@ impl<I: Io> Worker<I> {
                 let mut greeting = Greeting::new(Wall(since_wall));
                 (greeting.said, greeting.has_spoken) = (said.0, has_spoken);
                 let key = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting)))?;
-                self.arm_client(key);
+                if self.count_unauthenticated(key) {
+                    self.arm_client(key);
+                }
                 None
             }
             PackedStage::Welcome { pool: name, user, minor, vars, settings, said, since: waits_since } => {

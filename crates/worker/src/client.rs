@@ -4,6 +4,7 @@
 //! its server are not copied; nothing is taken for a client whose connection does not take its answers.
 //! Not here: how it came in (`accept`, `login`), how a loan begins and ends (`loan`).
 
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -71,6 +72,8 @@ pub(crate) struct Seat {
     pub(crate) has_client_slot: bool,
     /// Of `max_user_client_connections`.
     pub(crate) has_user_slot: bool,
+    /// Its place among the connections that have not logged in.
+    pub(crate) unauthenticated: Option<NonZeroU64>,
     /// The database and user numbers among whose clients it is counted.
     pub(crate) counted: Option<(u32, u32)>,
 }

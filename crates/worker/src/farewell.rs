@@ -36,17 +36,30 @@ impl<I: Io> Worker<I> {
     /// Tells a client what went wrong and closes it.
     pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
         self.release_before_farewell(key);
-        let Some(client) = self.clients.get(key) else { return };
-        let conn = client.conn;
-        let mut out = Vec::new();
-        if !self.is_answer_torn(client) {
-            fault.write(&mut out);
+        if self.clients.get(key).is_none() {
+            return;
         }
         let text = fault.text();
         let line = self.client_prefix(key);
         self.close_line(key, &text);
         if self.force.settings.log_pooler_errors {
             self.log.add(Level::Warning, format_args!("{line}pooler error: {text}"));
+        }
+        self.close_with_words(key, fault);
+    }
+
+    /// The same where the log is told in another way.
+    pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
+        self.release_before_farewell(key);
+        self.close_with_words(key, fault);
+    }
+
+    fn close_with_words(&mut self, key: Key, fault: &Fault) {
+        let Some(client) = self.clients.get(key) else { return };
+        let conn = client.conn;
+        let mut out = Vec::new();
+        if !self.is_answer_torn(client) {
+            fault.write(&mut out);
         }
         self.io.send(conn, out.into());
         self.let_go(key);

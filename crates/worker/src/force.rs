@@ -105,6 +105,7 @@ impl<I: Io> Worker<I> {
 
     /// Tells all machines the limits that are in force.
     pub(crate) fn apply_limits(&mut self) {
+        self.limit_unauthenticated();
         self.limit_process();
         self.library.limit_clients(self.force.settings.max_client_memory as usize);
         self.places.has_idle_timeouts = false;

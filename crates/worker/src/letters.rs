@@ -5,6 +5,7 @@
 //! Not here: what anybody does about a letter.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -30,6 +31,7 @@ pub use crate::judge::{Judge, PasswordQuestion, Verdict};
 pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::orders::{Order, Standing, Whose};
 pub use crate::rates::RateLimits;
+pub use crate::unauthenticated::Unauthenticated;
 
 /// Everything that is in force: replaced as a whole, between two turns.
 #[derive(Clone, Debug)]
@@ -96,16 +98,20 @@ pub struct Posts<S> {
     pub control: Post<ToControl>,
     /// The numbers of clients and servers.
     pub ids: Ids,
+    /// The connections of the process that have not logged in.
+    pub unauthenticated: Unauthenticated,
 }
 
 impl<S> Clone for Posts<S> {
     fn clone(&self) -> Self {
-        Self { workers: self.workers.clone(), control: self.control.clone(), ids: self.ids.clone() }
+        let Self { workers, control, ids, unauthenticated } = self;
+        let (workers, control) = (workers.clone(), control.clone());
+        Self { workers, control, ids: ids.clone(), unauthenticated: unauthenticated.clone() }
     }
 }
 
 /// One number for each client and each server of the process, in the order in which they come: PgBouncer's scripts count on that.
-/// It is all that workers share, and costs one addition per connection.
+/// It costs one addition per connection.
 #[derive(Clone, Debug, Default)]
 pub struct Ids(Arc<AtomicU64>);
 
@@ -212,6 +218,8 @@ pub enum ToWorker<S> {
     },
     /// From the ledger.
     Purse(pool::Answer),
+    /// One of our clients has lost its place among the connections that have not logged in.
+    Displaced(ClientKey),
     /// New settings are in force.
     Force(Arc<Force>),
     /// A name has been looked up.
@@ -325,6 +333,8 @@ pub struct Traveller<S> {
     pub since_wall: Wall,
     /// Whether it came with [`ToWorker::Own`].
     pub is_own: bool,
+    /// Its place among the connections that have not logged in.
+    pub unauthenticated: Option<NonZeroU64>,
 }
 
 /// Who needs to know a user's secret.
@@ -589,6 +599,10 @@ pub struct Snapshot {
     pub names_asked: u32,
     /// Times a server or client broke the protocol in a way that nobody has an explanation for.
     pub protocol_surprises: u64,
+    /// Connections that have not logged in, and how many have lost their place to others or found none.
+    pub unauthenticated: u32,
+    /// See there.
+    pub turned_away: u64,
     /// Of what sessions keep (`session_verify`).
     pub verified: Verified,
 }

@@ -71,6 +71,7 @@ mod tags;
 mod taken;
 mod timers;
 mod turn;
+mod unauthenticated;
 mod users;
 mod want;
 

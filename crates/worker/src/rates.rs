@@ -22,7 +22,7 @@ use crate::console::CONSOLE;
 use crate::timers::Timer;
 use crate::turn::Worker;
 
-/// The rules of the process, and what they have counted: all that workers share beside the numbers of connections. Nobody takes the lock
+/// The rules of the process, and what they have counted: workers share them. Nobody takes the lock
 /// whom no rule is for.
 #[derive(Debug)]
 pub struct RateLimits(Mutex<Rates>);

@@ -30,6 +30,9 @@ impl<I: Io> Worker<I> {
             names: self.places.names.len() as u32,
             names_asked: self.names_asked() as u32,
             protocol_surprises: self.protocol_surprises,
+            unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
+                as u32,
+            turned_away: self.turned_away,
             verified: self.verified,
             ..Snapshot::default()
         };

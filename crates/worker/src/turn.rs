@@ -79,6 +79,8 @@ pub struct Worker<I: Io> {
     /// The shutdown waits for no client any longer.
     pub(crate) has_ended_clients: bool,
     pub(crate) protocol_surprises: u64,
+    /// How many connections have not had, or kept, a place among those that have not logged in.
+    pub(crate) turned_away: u64,
     /// How often what was known of a session has been compared with what its server tells, and how often they differed.
     pub(crate) verified: Verified,
     /// Orders that wait for something, by control's numbers for them.
@@ -155,6 +157,7 @@ impl<I: Io> Worker<I> {
             is_drained: false,
             has_ended_clients: false,
             protocol_surprises: 0,
+            turned_away: 0,
             verified: Verified::default(),
             awaited: Vec::new(),
             rest: None,
@@ -456,6 +459,7 @@ impl<I: Io> Worker<I> {
             ToWorker::HandedOver => self.part_from_the_rest(),
             ToWorker::WakeUp => self.wake_up(),
             ToWorker::Shutdown(way) => self.go_down(way),
+            ToWorker::Displaced(client) => self.displaced(client),
             ToWorker::EndClients { secs } => self.end_clients(secs),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use base::{Time, WorkerId};
 use reactor::Buffers;
 use worker::Worker;
-use worker::letters::{Ids, Post, Posts, ToWorker};
+use worker::letters::{Ids, Post, Posts, ToWorker, Unauthenticated};
 
 use crate::dice::Dice;
 use crate::hands::{Desk, Hands, Plug};
@@ -89,5 +89,5 @@ fn posts(crew: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts
     let workers = boxes.collect();
     let mail = mail.clone();
     let control = Arc::new(move |letter| put(&mail, Envelope::ToControl { first, letter }));
-    Posts { workers, control, ids: ids.clone() }
+    Posts { workers, control, ids: ids.clone(), unauthenticated: Unauthenticated::default() }
 }

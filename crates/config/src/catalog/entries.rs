@@ -267,4 +267,6 @@ catalog! {
     session_verify: Flag = Some("0"), Live, Built;
     /// How often a password is hashed by SCRAM because somebody else says so: a server that is logged in to, or a SCRAM secret against which a password in clear text is checked. Who asks for more is refused.
     scram_iterations_max: Count [1..=2147483647] = Some("1000000"), Live, Built;
+    /// Connections that have not logged in: silent ones, handshakes, logins under way, cancel requests. One more takes the place of the youngest of the address that has most, or is refused. 0 is twice max_client_conn, and at least 1000.
+    max_unauthenticated_connections: Count = Some("0"), Live, Built;
 }

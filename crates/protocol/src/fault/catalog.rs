@@ -137,6 +137,9 @@ faults! {
     /// The user has `max_user_client_connections` clients.
     UserClientsFull { limit: u32 } = Operator, PROTOCOL_VIOLATION,
         "client connections exceeded (max_user_client_connections)";
+    /// As many connections as may have not logged in, none from an address that has more than this one's.
+    UnauthenticatedFull = Operator, TOO_MANY_CONNECTIONS,
+        "too many connections have not logged in (max_unauthenticated_connections)";
     /// The descriptors that are left are kept for servers.
     DescriptorsFull = Operator, TOO_MANY_CONNECTIONS, "no more connections allowed (out of file descriptors)";
     /// So many passwords wait to be hashed that this one has no place; who has fewer waiting takes the place of who has most.

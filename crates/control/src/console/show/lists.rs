@@ -18,11 +18,12 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     let (clients_used, clients_free) = table(view, "client_cache");
     let (servers_used, servers_free) = table(view, "server_cache");
     let surprises: u64 = view.snapshots.iter().map(|snapshot| snapshot.protocol_surprises).sum();
+    let turned_away: u64 = view.snapshots.iter().map(|snapshot| snapshot.turned_away).sum();
     let verified = |part: fn(&Verified) -> u64| {
         let sum: u64 = view.snapshots.iter().map(|snapshot| part(&snapshot.verified)).sum();
         usize::try_from(sum).unwrap_or(usize::MAX)
     };
-    let lists: [(&str, usize); 20] = [
+    let lists: [(&str, usize); 22] = [
         // The console is one more.
         ("databases", databases::all(view).len() + 1),
         ("users", users::all(view).len()),
@@ -48,6 +49,9 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         // Ours: passwords that are being hashed for SCRAM, and those that wait for that.
         ("passwords_hashing", view.hashings.under_way()),
         ("passwords_waiting", view.hashings.waiting()),
+        // Ours: connections that have not logged in, and how many have lost their place among those to others, or found none.
+        ("unauthenticated", sum(|snapshot| snapshot.unauthenticated)),
+        ("unauthenticated_refused", usize::try_from(turned_away).unwrap_or(usize::MAX)),
     ];
     lists.into_iter().map(|(name, items)| vec![text(name), number(items)]).collect()
 }
@@ -83,13 +87,22 @@ mod tests {
         let first = Snapshot {
             tables: tables(3),
             login_clients: 1,
+            unauthenticated: 2,
+            turned_away: 3,
             names: 2,
             names_asked: 1,
             pools: vec![pool_row("d", "u"), pool_row("d", "v")],
             ..Snapshot::default()
         };
         let verified = Verified { sessions: 7, mistaken: 1 };
-        let second = Snapshot { tables: tables(5), login_clients: 2, verified, ..Snapshot::default() };
+        let second = Snapshot {
+            tables: tables(5),
+            login_clients: 2,
+            verified,
+            unauthenticated: 5,
+            turned_away: 1,
+            ..Snapshot::default()
+        };
         assert_eq!(
             lines(&table_of("LISTS", &settings, "\"u\" \"\"\n", &[first, second])),
             [
@@ -113,6 +126,8 @@ mod tests {
                 "sessions_mistaken|1",
                 "passwords_hashing|0",
                 "passwords_waiting|0",
+                "unauthenticated|7",
+                "unauthenticated_refused|4",
             ]
         );
     }

@@ -23,6 +23,7 @@ impl World {
     pub(crate) fn hire(&mut self, count: u8, buffers: &Buffers, takes_over: bool) {
         let first = self.workers.len() as u8;
         self.crew = first..first + count;
+        let unauthenticated = Unauthenticated::default();
         for place in self.crew.clone() {
             let mut desk =
                 Desk::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
@@ -34,7 +35,7 @@ impl World {
             }
             let (sender, inbox) = mpsc::channel();
             let hands = Hands { net: self.net.clone(), worker: place };
-            let posts = posts(&self.crew, &self.mail, &self.ids);
+            let posts = posts(&self.crew, &self.mail, &self.ids, &unauthenticated);
             let id = WorkerId(place - first);
             let worker = Worker::new(id, hands, inbox, posts, self.force.clone(), self.plan.seed);
             self.workers.push(Some(if takes_over { worker.asleep() } else { worker }));
@@ -76,7 +77,12 @@ impl World {
     }
 }
 
-fn posts(crew: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts<Plug> {
+fn posts(
+    crew: &Range<u8>,
+    mail: &Arc<Mutex<Vec<Envelope>>>,
+    ids: &Ids,
+    unauthenticated: &Unauthenticated,
+) -> Posts<Plug> {
     let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
         mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
     };
@@ -89,5 +95,5 @@ fn posts(crew: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>, ids: &Ids) -> Posts
     let workers = boxes.collect();
     let mail = mail.clone();
     let control = Arc::new(move |letter| put(&mail, Envelope::ToControl { first, letter }));
-    Posts { workers, control, ids: ids.clone(), unauthenticated: Unauthenticated::default() }
+    Posts { workers, control, ids: ids.clone(), unauthenticated: unauthenticated.clone() }
 }

@@ -7,15 +7,16 @@ use crate::words::Words;
 
 /// The names of functions, each once, by their places in the alphabet. Those with a letter beyond ASCII are all alike: how such a letter is
 /// made small is the server's business.
-pub(crate) struct Names<'a> {
-    names: Vec<&'a [u8]>,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Names {
+    names: Vec<Box<[u8]>>,
     /// Which lengths there are, a bit for each, by the first byte: most words are no function's name, and need no search.
     lengths: Box<[u64; 256]>,
 }
 
-impl<'a> Names<'a> {
-    pub(crate) fn new(names: impl Iterator<Item = &'a str>) -> Self {
-        let mut names: Vec<&[u8]> = names.map(|name| key(name.as_bytes())).collect();
+impl Names {
+    /// Of these, in any order; where they stand in order already, that costs least.
+    pub(crate) fn new(mut names: Vec<Box<[u8]>>) -> Self {
         names.sort_unstable();
         names.dedup();
         let mut lengths = Box::new([0; 256]);
@@ -30,12 +31,12 @@ impl<'a> Names<'a> {
     }
 
     /// The names at the places that are marked.
-    pub(crate) fn marked(&self, marks: &[bool]) -> impl Iterator<Item = &'a [u8]> {
-        self.names.iter().zip(marks).filter(|(_, is_marked)| **is_marked).map(|(name, _)| *name)
+    pub(crate) fn marked(&self, marks: &[bool]) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().zip(marks).filter(|(_, is_marked)| **is_marked).map(|(name, _)| &**name)
     }
 
     pub(crate) fn place(&self, name: &[u8]) -> Option<usize> {
-        self.names.binary_search(&key(name)).ok()
+        self.names.binary_search_by(|known| (**known).cmp(key(name))).ok()
     }
 
     /// The places of the names that stand in a text, as often as they stand there. What is too long to be one, or written in a rare way, touches
@@ -51,7 +52,7 @@ impl<'a> Names<'a> {
 }
 
 /// What a name is found by.
-fn key(name: &[u8]) -> &[u8] {
+pub(crate) fn key(name: &[u8]) -> &[u8] {
     if name.is_ascii() { name } else { FOREIGN }
 }
 
@@ -59,7 +60,7 @@ fn key(name: &[u8]) -> &[u8] {
 const FOREIGN: &[u8] = b"\x80";
 
 /// Who mentions whom, by their places.
-#[derive(Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Mentioned {
     /// Who is mentioned, and by whom.
     pairs: Vec<(u32, u32)>,

@@ -11,7 +11,7 @@ use crate::setting::{self, canonical};
 use crate::words::Words;
 
 /// The settings that some texts mention, and how much more of them may be read.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mentions {
     names: BTreeSet<Box<str>>,
     /// Whether these are all.

@@ -6,12 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::{BitOr, BitOrAssign};
 
-use crate::body;
-use crate::callers::{Mentioned, Names};
-use crate::lexer::{Dialect, Lexer};
-use crate::lock;
-use crate::mentions::Mentions;
-use crate::words::Words;
+use crate::functions::{FUNCTIONS_MAX, Reading};
 
 /// A set of kinds of session state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -127,13 +122,6 @@ pub fn is_tame(oid: u32) -> bool {
     oid < FIRST_MADE && oid != 2078 && !(2880..=2892).contains(&oid)
 }
 
-/// Functions of PostgreSQL's own whose effect is read from a call of them.
-const NAMESAKES: [&str; 2] = ["set_config", "pg_advisory_unlock_all"];
-/// What stands in the text of a function that notifies.
-const NOTIFY: [&str; 2] = ["notify", "pg_notify"];
-/// What stands in the text of a function that writes to tables.
-const WRITE: [&str; 7] = ["insert", "update", "delete", "merge", "copy", "truncate", "call"];
-
 /// A function that somebody has made.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
@@ -151,7 +139,7 @@ pub struct Source<'a> {
 
 /// Names of functions, as the catalog has them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Functions {
+pub(crate) struct Functions {
     names: BTreeSet<Box<[u8]>>,
     /// Whether one of them is not all ASCII.
     has_foreign: bool,
@@ -160,7 +148,7 @@ struct Functions {
 }
 
 impl Functions {
-    fn new<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
+    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let names: BTreeSet<Box<[u8]>> = names.into_iter().map(Into::into).collect();
         let lengths = names.iter().fold(0, |lengths, name| lengths | 1 << (name.len() % 64));
         let has_foreign = names.iter().any(|name| !name.is_ascii());
@@ -181,7 +169,7 @@ impl Functions {
 
 /// Which statements may notify because something behind their tables does: a trigger, a rule, a view.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-enum Silent {
+pub(crate) enum Silent {
     /// None.
     #[default]
     Nothing,
@@ -191,24 +179,38 @@ enum Silent {
     Queries,
 }
 
+/// What of the functions of a database has not been read, since they go beyond a bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Unread {
+    /// All has been read.
+    #[default]
+    Nothing,
+    /// Some texts have not: these functions may do anything.
+    Some,
+    /// Nothing has: any statement may do anything.
+    All,
+}
+
 /// What is known of the functions of a database: which of them may change the session, as far as their text tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Knowledge {
-    suspects: Functions,
+    pub(crate) suspects: Functions,
     /// Those that may notify, among them all suspects.
-    notifiers: Functions,
+    pub(crate) notifiers: Functions,
     /// Which statements may notify without saying so.
-    silent_notifiers: Silent,
+    pub(crate) silent_notifiers: Silent,
     /// Settings with a dot in their names that their texts mention.
-    settings: BTreeSet<Box<str>>,
-    /// Whether one has the name of a function of PostgreSQL's own whose calls are read ([`is_namesake`]).
-    has_namesakes: bool,
+    pub(crate) settings: BTreeSet<Box<str>>,
+    /// Whether one has the name of a function of PostgreSQL's own whose calls are read.
+    pub(crate) has_namesakes: bool,
     /// Whether one of their texts may mention more of them.
-    misses_settings: bool,
+    pub(crate) misses_settings: bool,
     /// Whether one of them is called where no text of a client says so: by a trigger, a view, a policy, an operator.
-    is_hidden: bool,
+    pub(crate) is_hidden: bool,
     /// Whether a block that does not tell what it does is taken to do nothing.
-    is_trusting: bool,
+    pub(crate) is_trusting: bool,
+    /// How much of them has not been read.
+    pub(crate) unread: Unread,
 }
 
 impl Knowledge {
@@ -227,68 +229,31 @@ impl Knowledge {
 
     /// Of a database with more functions than are read, or that mention each other too often: any statement that reads or writes a table may
     /// change the session, by settings that nobody has named, and may notify.
-    fn overfull() -> Self {
-        let silent_notifiers = Silent::Queries;
-        Self { silent_notifiers, has_namesakes: true, misses_settings: true, is_hidden: true, ..Self::default() }
+    pub(crate) fn overfull() -> Self {
+        let (silent_notifiers, unread) = (Silent::Queries, Unread::All);
+        Self {
+            silent_notifiers,
+            unread,
+            has_namesakes: true,
+            misses_settings: true,
+            is_hidden: true,
+            ..Self::default()
+        }
     }
 
-    /// Reads what the functions of a database do: who touches the session or notifies, and who mentions one that does. Where there are too many
-    /// to be told, any statement may do anything; a function behind the first [`TEXTS_BYTES_MAX`] is not read, and may do anything.
+    /// What these functions do. A server tells of its functions one by one: [`Reading`].
     pub fn read<'a>(sources: impl Iterator<Item = Source<'a>>) -> Self {
         let sources: Vec<Source<'a>> = sources.take(FUNCTIONS_MAX + 1).collect();
-        if sources.len() > FUNCTIONS_MAX {
-            return Self::overfull();
-        }
-        let names = Names::new(sources.iter().map(|source| source.name));
-        let place = |source: &Source<'_>| names.place(source.name.as_bytes()).unwrap_or_default();
-        let (mut mentioned, mut mentions) = (Mentioned::new(names.len()), Mentions::new(SETTINGS_MAX));
-        let [mut suspects, mut notifiers, mut writers] = [(); 3].map(|()| vec![false; names.len()]);
-        let (mut tokens, mut room, dialect) = (Vec::new(), TEXTS_BYTES_MAX, Dialect::default());
-        for source in &sources {
-            let (own, text) = (place(source), source.text.as_bytes());
-            let Some(left) = room.checked_sub(text.len()) else {
-                suspects[own] = true;
-                mentions.miss_some();
-                continue;
-            };
-            room = left;
-            tokens.clear();
-            tokens.extend(Lexer::new(text, dialect));
-            let words = Words::new(text, &tokens, dialect.encoding);
-            mentions.read(&words, dialect);
-            suspects[own] |= !source.is_readable || body::touches(&words, dialect);
-            notifiers[own] |= names_one_of(&words, &NOTIFY);
-            writers[own] |= names_one_of(&words, &WRITE);
-            if !mentioned.add(own, names.mentioned(&words)) {
-                return Self::overfull();
-            }
-        }
-        let callers = mentioned.sorted();
-        let also =
-            |marks: &mut [bool], more: &[bool]| marks.iter_mut().zip(more).for_each(|(mark, more)| *mark |= more);
-        callers.mark(&mut suspects);
-        also(&mut notifiers, &suspects);
-        callers.mark(&mut notifiers);
-        let silent = |notifiers: &[bool]| {
-            let hidden = sources.iter().filter(|source| source.is_hidden && notifiers[place(source)]);
-            let kinds = hidden.map(|source| if source.is_in_queries { Silent::Queries } else { Silent::Writes });
-            kinds.max().unwrap_or_default()
-        };
-        if silent(&notifiers) == Silent::Writes {
-            // What a function writes may notify, too.
-            also(&mut notifiers, &writers);
-            callers.mark(&mut notifiers);
-        }
-        Self {
-            silent_notifiers: silent(&notifiers),
-            is_hidden: sources.iter().any(|source| source.is_hidden && suspects[place(source)]),
-            has_namesakes: sources.iter().any(|source| is_namesake(source.name)),
-            misses_settings: mentions.are_incomplete(),
-            settings: mentions.into_names(),
-            suspects: Functions::new(names.marked(&suspects)),
-            notifiers: Functions::new(names.marked(&notifiers)),
-            is_trusting: false,
-        }
+        let mut reading = Reading::default();
+        sources.iter().for_each(|source| reading.name(source.name));
+        sources.into_iter().for_each(|source| reading.add(source));
+        reading.end()
+    }
+
+    /// How much of the functions has not been read, since they go beyond a bound.
+    #[must_use]
+    pub fn unread(&self) -> Unread {
+        self.unread
     }
 
     /// Settings with a dot in their names that the texts of functions mention.
@@ -354,22 +319,3 @@ impl Knowledge {
         self.is_hidden
     }
 }
-
-/// Whether a function of this name could be called in the place of one whose calls are read.
-fn is_namesake(name: &str) -> bool {
-    NAMESAKES.contains(&name) || lock::CALLS.iter().any(|(known, ..)| *known == name)
-}
-
-/// Whether one of these keywords or names stands in a text.
-fn names_one_of(words: &Words<'_>, names: &[&str]) -> bool {
-    let lengths = names.iter().fold(0_u64, |lengths, name| lengths | 1 << name.len());
-    let mut places = words.places(|_, length| length < 64 && lengths & 1 << length != 0);
-    places.any(|at| words.name(at).is_some_and(|name| names.iter().any(|known| known.as_bytes() == name.bytes())))
-}
-
-/// So many functions of a database are read,
-const FUNCTIONS_MAX: usize = 100_000;
-/// so many bytes of their texts,
-const TEXTS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// and so many names of settings in these. A worker keeps no more for a database.
-const SETTINGS_MAX: usize = 1000;

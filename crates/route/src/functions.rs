@@ -1,0 +1,238 @@
+//! The functions of a database, read one after the other as a server tells of them.
+//!
+//! Always true: of a function no more is kept than its name and whom it mentions, and all of that within bounds; a text is read when it
+//! comes, so that what is left for the end is as much as there are functions and mentions.
+//! Not here: what one text does (`body`), what is known in the end (`touch`).
+
+use crate::body;
+use crate::callers::{Mentioned, Names, key};
+use crate::lexer::{Dialect, Lexer, Token};
+use crate::lock;
+use crate::mentions::Mentions;
+use crate::touch::{Functions, Knowledge, Silent, Source, Unread};
+use crate::words::Words;
+
+/// What has been told so far: first the names of all functions, then each with its text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reading {
+    stage: Stage,
+    /// So many bytes of texts are still read.
+    room: usize,
+    /// How many functions there have been.
+    count: usize,
+    mentions: Mentions,
+    has_namesakes: bool,
+    unread: Unread,
+    /// Functions that nobody had named before: somebody has made them meanwhile.
+    strangers: Vec<Box<[u8]>>,
+    has_hidden_strangers: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Names are told, of so many bytes in all.
+    Names { names: Vec<Box<[u8]>>, bytes: usize },
+    /// Texts are told.
+    Texts(Box<Texts>),
+    /// There is more than is read.
+    Overfull,
+}
+
+/// What the texts have told, by the places of names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Texts {
+    names: Names,
+    mentioned: Mentioned,
+    suspects: Vec<bool>,
+    notifiers: Vec<bool>,
+    writers: Vec<bool>,
+    /// Called by something that is no function, and by something that is no trigger either.
+    hidden: Vec<bool>,
+    in_queries: Vec<bool>,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self {
+            stage: Stage::Names { names: Vec::new(), bytes: 0 },
+            room: TEXTS_BYTES_MAX,
+            count: 0,
+            mentions: Mentions::new(SETTINGS_MAX),
+            has_namesakes: false,
+            unread: Unread::Nothing,
+            strangers: Vec::new(),
+            has_hidden_strangers: false,
+        }
+    }
+}
+
+impl Reading {
+    /// There is a function of this name. All are named before the first text.
+    pub fn name(&mut self, name: &str) {
+        let Stage::Names { names, bytes } = &mut self.stage else {
+            self.stage = Stage::Overfull;
+            return;
+        };
+        let name = key(name.as_bytes());
+        *bytes += name.len();
+        match names.len() < NAMES_MAX && *bytes <= NAMES_BYTES_MAX {
+            true => names.push(name.into()),
+            false => self.stage = Stage::Overfull,
+        }
+    }
+
+    /// The text of the next function is not told, since it is too long, or all together are: it may mention any setting.
+    pub fn misses_text(&mut self) {
+        self.mentions.miss_some();
+        self.unread = Unread::Some;
+    }
+
+    /// Reads a function. Where there are too many, any statement may do anything; a function behind the first [`TEXTS_BYTES_MAX`] is not read, and
+    /// may do anything.
+    pub fn add(&mut self, source: Source<'_>) {
+        if let Stage::Names { names, .. } = &mut self.stage {
+            self.stage = Stage::Texts(Box::new(Texts::of(Names::new(std::mem::take(names)))));
+        }
+        self.count += 1;
+        if self.count > FUNCTIONS_MAX {
+            self.stage = Stage::Overfull;
+        }
+        let Stage::Texts(texts) = &mut self.stage else { return };
+        self.has_namesakes |= is_namesake(source.name);
+        let Some(own) = texts.names.place(source.name.as_bytes()) else {
+            self.has_hidden_strangers |= source.is_hidden;
+            if self.strangers.len() < STRANGERS_MAX {
+                self.strangers.push(source.name.as_bytes().into());
+            } else {
+                self.stage = Stage::Overfull;
+            }
+            return;
+        };
+        texts.hidden[own] |= source.is_hidden;
+        texts.in_queries[own] |= source.is_hidden && source.is_in_queries;
+        let Some(left) = self.room.checked_sub(source.text.len()) else {
+            texts.suspects[own] = true;
+            self.misses_text();
+            return;
+        };
+        self.room = left;
+        if !texts.read(own, &source, &mut self.mentions) {
+            self.stage = Stage::Overfull;
+        }
+    }
+
+    /// All have been told: who touches the session or notifies, and who mentions one that does.
+    #[must_use]
+    pub fn end(self) -> Knowledge {
+        let mut texts = match self.stage {
+            Stage::Names { names, .. } => Box::new(Texts::of(Names::new(names))),
+            Stage::Texts(texts) => texts,
+            Stage::Overfull => return Knowledge::overfull(),
+        };
+        let silent_notifiers = texts.spread();
+        let is_hidden =
+            texts.hidden.iter().zip(&texts.suspects).any(|(is_hidden, is_suspect)| *is_hidden && *is_suspect);
+        let functions = |marks: &[bool]| {
+            let strangers = self.strangers.iter().map(|name| &**name);
+            Functions::new(texts.names.marked(marks).chain(strangers))
+        };
+        Knowledge {
+            silent_notifiers: if self.has_hidden_strangers { Silent::Queries } else { silent_notifiers },
+            is_hidden: is_hidden || self.has_hidden_strangers,
+            has_namesakes: self.has_namesakes,
+            suspects: functions(&texts.suspects),
+            notifiers: functions(&texts.notifiers),
+            misses_settings: self.mentions.are_incomplete(),
+            settings: self.mentions.into_names(),
+            is_trusting: false,
+            unread: self.unread,
+        }
+    }
+}
+
+impl Texts {
+    fn of(names: Names) -> Self {
+        let none = vec![false; names.len()];
+        Self {
+            mentioned: Mentioned::new(names.len()),
+            suspects: none.clone(),
+            notifiers: none.clone(),
+            writers: none.clone(),
+            hidden: none.clone(),
+            in_queries: none,
+            names,
+        }
+    }
+
+    /// Reads one text. False if functions mention each other too often.
+    fn read(&mut self, own: usize, source: &Source<'_>, mentions: &mut Mentions) -> bool {
+        let (text, dialect) = (source.text.as_bytes(), Dialect::default());
+        let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / FEW_BYTES);
+        tokens.extend(Lexer::new(text, dialect));
+        let words = Words::new(text, &tokens, dialect.encoding);
+        mentions.read(&words, dialect);
+        self.suspects[own] |= !source.is_readable || body::touches(&words, dialect);
+        self.notifiers[own] |= names_one_of(&words, &NOTIFY);
+        self.writers[own] |= names_one_of(&words, &WRITE);
+        self.mentioned.add(own, self.names.mentioned(&words))
+    }
+
+    /// What one may do, all may do that mention it; which statements may notify without saying so.
+    fn spread(&mut self) -> Silent {
+        let callers = std::mem::take(&mut self.mentioned).sorted();
+        let also =
+            |marks: &mut [bool], more: &[bool]| marks.iter_mut().zip(more).for_each(|(mark, more)| *mark |= more);
+        callers.mark(&mut self.suspects);
+        also(&mut self.notifiers, &self.suspects);
+        callers.mark(&mut self.notifiers);
+        if self.silent() == Silent::Writes {
+            // What a function writes may notify, too.
+            also(&mut self.notifiers, &self.writers);
+            callers.mark(&mut self.notifiers);
+        }
+        self.silent()
+    }
+
+    fn silent(&self) -> Silent {
+        let meets = |marks: &[bool]| marks.iter().zip(&self.notifiers).any(|(mark, notifies)| *mark && *notifies);
+        match meets(&self.in_queries) {
+            true => Silent::Queries,
+            false if meets(&self.hidden) => Silent::Writes,
+            false => Silent::Nothing,
+        }
+    }
+}
+
+/// Whether one of these keywords or names stands in a text.
+fn names_one_of(words: &Words<'_>, names: &[&str]) -> bool {
+    let lengths = names.iter().fold(0_u64, |lengths, name| lengths | 1 << name.len());
+    let mut places = words.places(|_, length| length < 64 && lengths & 1 << length != 0);
+    places.any(|at| words.name(at).is_some_and(|name| names.iter().any(|known| known.as_bytes() == name.bytes())))
+}
+
+/// Whether a function of this name could be called in the place of one whose calls are read.
+fn is_namesake(name: &str) -> bool {
+    NAMESAKES.contains(&name) || lock::CALLS.iter().any(|(known, ..)| *known == name)
+}
+
+/// Functions of PostgreSQL's own whose effect is read from a call of them, beside those that take and release advisory locks.
+const NAMESAKES: [&str; 2] = ["set_config", "pg_advisory_unlock_all"];
+/// What stands in the text of a function that notifies.
+const NOTIFY: [&str; 2] = ["notify", "pg_notify"];
+/// What stands in the text of a function that writes to tables.
+const WRITE: [&str; 7] = ["insert", "update", "delete", "merge", "copy", "truncate", "call"];
+
+/// Few texts have more tokens than one for so many bytes.
+const FEW_BYTES: usize = 4;
+/// So many functions of a database are read,
+pub const FUNCTIONS_MAX: usize = 100_000;
+/// so many bytes of their texts,
+pub const TEXTS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// and so many names of settings in these. A worker keeps no more for a database.
+const SETTINGS_MAX: usize = 1000;
+/// Beside the names of functions there are a few of PostgreSQL's own.
+const NAMES_MAX: usize = FUNCTIONS_MAX + 16;
+/// PostgreSQL's names have 63 bytes (`NAMEDATALEN`), unless somebody has built it otherwise.
+const NAMES_BYTES_MAX: usize = 64 * NAMES_MAX;
+/// So many functions may be made while others are told.
+const STRANGERS_MAX: usize = 1000;

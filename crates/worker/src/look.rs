@@ -12,10 +12,10 @@ use base::planted::{self, Planted};
 use config::{Policy, Unseen};
 use pool::{ClientKey, Likeness, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Circumstances, Kind, Look, Overrides, Pin, Statements};
+use protocol::state::{ANSWER_BYTES_MAX, Circumstances, Kind, Look, Overrides, Pin, Statements};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
-use route::{Knowledge, Touches};
+use route::{Knowledge, Touches, Unread};
 use wire::frontend;
 use wire::write::{self, Says};
 
@@ -292,7 +292,7 @@ impl<I: Io> Worker<I> {
         let is_pinned = rules.is_some_and(|rules| rules.unseen == Unseen::Pin);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let traces = ready.traces.get_or_insert_default();
-        let mut differing = None;
+        let (mut differing, is_overfull) = (None, look.is_overfull());
         match look.end() {
             // Of what functions set, nothing was known when it was asked.
             Some(seen) if seen.has_learned_settings() => {
@@ -364,6 +364,12 @@ impl<I: Io> Worker<I> {
                 }
             }
             None => traces.unseen(self.now),
+        }
+        if is_overfull {
+            let (client, server) = (self.client_prefix(client_key), self.server_prefix(server_key));
+            let (server, most) = (server.trim_end(), ANSWER_BYTES_MAX >> 20);
+            let text = format_args!("{client}session has more than is followed ({most} MiB), server {server}");
+            self.log.add(Level::Warning, text);
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(traces) = &ready.traces else { return };
@@ -522,9 +528,20 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
-        let (Some(server), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
+        let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
+        let (number, unread) = (row.database as usize, knowledge.unread());
+        let is_news = self.places.databases[number].learned.knowledge().is_none_or(|known| known.unread() != unread);
+        let what = match unread {
+            Unread::Nothing => None,
+            Unread::Some => Some("functions with longer texts than are read: these may do anything"),
+            Unread::All => Some("more functions than are read: any statement may do anything"),
+        };
+        if let Some(what) = what.filter(|_| is_news) {
+            let line = self.server_prefix(server);
+            self.log.add(Level::Warning, format_args!("{line}database has {what}"));
+        }
         self.places.scopes += 1;
-        self.places.databases[server.database as usize].learned.learn(knowledge, self.now, self.places.scopes);
+        self.places.databases[number].learned.learn(knowledge, self.now, self.places.scopes);
     }
 
     /// From now on the state of sessions follows the clients of a pool, or does no longer: what its servers have is not known.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use base::planted::{self, Planted};
 use route::{Act, Certain, Change, Class};
 
-use super::look::STATEMENT_BYTES_MAX;
+use super::answer::STATEMENT_BYTES_MAX;
 use super::overrides::{IDENTITY, Overrides};
 use super::statements::Statement;
 

@@ -4,12 +4,13 @@
 //! every name is qualified.
 //! Not here: what follows from the answer (`traces`, `worker::look`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use base::planted::{self, Planted};
-use route::{Knowledge, LockKey, Touches};
+use route::{Knowledge, Touches};
 
+use super::answer::Answer;
 use super::ear::MARKS;
 use super::effects::INDEPENDENT;
 use super::overrides::{IDENTITY, Overrides};
@@ -25,7 +26,7 @@ pub struct Look {
     custom: Vec<Box<str>>,
     /// The others among those that were touched.
     named: Vec<Box<str>>,
-    rows: Vec<Row>,
+    answer: Answer,
     misses_settings: bool,
     is_broken: bool,
     is_cancelled: bool,
@@ -41,13 +42,6 @@ pub struct Look {
     is_empty: bool,
     /// What the session has as far as that is known without asking, where both are to be compared.
     known: Option<Overrides>,
-}
-
-/// A row of the answer: what it is about, and three texts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Row {
-    about: u8,
-    texts: [Option<Box<str>>; 3],
 }
 
 /// What a server has told.
@@ -85,7 +79,7 @@ impl Look {
             asked: touched,
             custom,
             named,
-            rows: Vec::new(),
+            answer: Answer::default(),
             misses_settings: false,
             is_broken: false,
             is_cancelled: false,
@@ -129,8 +123,10 @@ impl Look {
             return;
         }
         self.misses_settings = !is_complete;
+        // There may be thousands.
+        let mut known: BTreeSet<Box<str>> = self.custom.iter().cloned().collect();
         for name in names.chain(IDENTITY).filter(|name| name.contains('.') || IDENTITY.contains(name)) {
-            if !self.custom.iter().any(|known| **known == *name) {
+            if known.insert(name.into()) {
                 self.custom.push(name.into());
             }
         }
@@ -216,6 +212,7 @@ impl Look {
         part(asked(Touches::CURSORS), CURSORS);
         part(asked(Touches::STATEMENTS), STATEMENTS);
         part(asked(Touches::SLOTS), SLOTS);
+        part(asked(Touches::FUNCTIONS), NAMES);
         part(asked(Touches::FUNCTIONS), FUNCTIONS);
         if self.unlistens {
             sql.push_str("UNLISTEN *;");
@@ -225,9 +222,9 @@ impl Look {
 
     /// A `DataRow` of the answer.
     pub fn row(&mut self, body: &[u8]) {
-        match Row::parse(body) {
-            Some(row) => self.rows.push(row),
-            None => self.is_broken = true,
+        // Nothing that comes behind it makes sense of an answer that cannot be understood.
+        if !self.is_broken && self.answer.row(body, self.carries_statements).is_none() {
+            self.is_broken = true;
         }
     }
 
@@ -247,7 +244,7 @@ impl Look {
         if tries_again {
             self.tries += 1;
             (self.is_broken, self.is_cancelled) = (false, false);
-            self.rows.clear();
+            self.answer = Answer::default();
         }
         tries_again
     }
@@ -258,96 +255,29 @@ impl Look {
         if self.is_broken {
             return None;
         }
-        let mut seen = Seen {
+        let Answer { holds, settings, statements, spelled, functions, .. } = self.answer;
+        let knowledge = self.asked.has(Touches::FUNCTIONS).then(|| functions.unwrap_or_default().end());
+        let is_missed = knowledge.as_ref().is_some_and(Knowledge::misses_settings);
+        Some(Seen {
             asked: self.asked,
-            holds: Vec::new(),
-            knowledge: None,
+            holds,
+            knowledge,
             has_left_channels: self.unlistens,
-            settings: Vec::new(),
+            settings,
             custom: self.custom,
             named: self.named,
-            misses_settings: self.misses_settings,
-            statements: Vec::new(),
+            misses_settings: self.misses_settings || is_missed && self.asked.has(Touches::ANY_SETTING),
+            statements,
             known: self.known,
-            spelled: Vec::new(),
-        };
-        let mut room = if self.carries_statements { STATEMENT_BYTES_MAX } else { 0 };
-        let mut functions = Vec::new();
-        for Row { about, texts: [first, second, third] } in self.rows {
-            let first = first?;
-            let kind = match about {
-                b'i' => continue,
-                b's' => {
-                    seen.settings.push((first.to_ascii_lowercase().into(), second.unwrap_or_default()));
-                    continue;
-                }
-                b'd' => {
-                    // What is as the session began counts as not set.
-                    if second != third {
-                        seen.settings.push((first, second.unwrap_or_default()));
-                    }
-                    continue;
-                }
-                b'v' => {
-                    seen.spelled.push((first, second.unwrap_or_default()));
-                    continue;
-                }
-                b'f' => {
-                    functions.push((first, second.unwrap_or_default(), third.unwrap_or_default()));
-                    continue;
-                }
-                b'p' => {
-                    let sql = second.as_deref().and_then(|text| route::prepared(text, &first));
-                    let sql = sql.filter(|sql| sql.len() + first.len() <= room && first.is_ascii());
-                    match sql {
-                        Some(sql) => {
-                            room -= sql.len() + first.len();
-                            seen.statements.push((first, sql.into()));
-                        }
-                        None => seen.holds.push(Hold { kind: Kind::Statement, what: first, mode: None }),
-                    }
-                    continue;
-                }
-                b'l' => {
-                    seen.holds.push(Hold { kind: Kind::Lock, what: lock_key(&first)?.into(), mode: second });
-                    continue;
-                }
-                b'n' => Kind::Channel,
-                b't' => Kind::Temporary,
-                b'h' => Kind::Cursor,
-                b'r' => Kind::Slot,
-                _ => return None,
-            };
-            seen.holds.push(Hold { kind, what: first, mode: second });
-        }
-        if self.asked.has(Touches::FUNCTIONS) {
-            let sources = functions.iter().map(|(name, look, source)| route::Source {
-                name,
-                is_readable: look.contains('r'),
-                is_hidden: look.contains('h'),
-                is_in_queries: look.contains('q'),
-                text: source,
-            });
-            let knowledge = Knowledge::read(sources);
-            seen.misses_settings |= seen.asked.has(Touches::ANY_SETTING) && knowledge.misses_settings();
-            seen.knowledge = Some(knowledge);
-        }
-        Some(seen)
+            spelled,
+        })
     }
-}
 
-/// The key of an advisory lock as it was given, one number or two, from its `objsubid`, `classid` and `objid` in `pg_locks`.
-/// `None` where these are no numbers.
-#[must_use]
-pub fn lock_key(parts: &str) -> Option<String> {
-    let mut parts = parts.split(' ');
-    let mut part = || parts.next()?.parse::<u32>().ok();
-    let (kind, high, low) = (part()?, part()?, part()?);
-    let key = match kind {
-        1 => LockKey::One((u64::from(high) << 32 | u64::from(low)).cast_signed()),
-        _ => LockKey::Two(high.cast_signed(), low.cast_signed()),
-    };
-    Some(key.to_string())
+    /// Whether the session has more than is kept of an answer, which therefore is not understood.
+    #[must_use]
+    pub fn is_overfull(&self) -> bool {
+        self.answer.is_overfull()
+    }
 }
 
 impl Seen {
@@ -364,8 +294,9 @@ impl Seen {
             *overrides.statements_mut() = Statements::default();
         }
         self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));
+        let asked: BTreeSet<&str> = self.custom.iter().chain(&self.named).map(|name| &**name).collect();
         for (name, value) in &self.settings {
-            let is_asked = is_all || self.named.contains(name) || self.custom.contains(name);
+            let is_asked = is_all || asked.contains(&**name);
             let is_first = match &**name {
                 "role" => &**value == "none",
                 "session_authorization" => &**value == login,
@@ -425,7 +356,8 @@ impl Seen {
     /// Whether functions mention settings that were not asked for, where any may have been touched.
     #[must_use]
     pub fn has_learned_settings(&self) -> bool {
-        let is_new = |name: &str| !self.custom.iter().any(|known| **known == *name);
+        let custom: BTreeSet<&str> = self.custom.iter().map(|name| &**name).collect();
+        let is_new = |name: &str| !custom.contains(name);
         self.asked.has(Touches::ANY_SETTING)
             && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.settings().any(is_new))
     }
@@ -457,29 +389,6 @@ fn array<'a>(names: impl Iterator<Item = &'a Box<str>>) -> String {
         push_literal(&mut elements, name);
     }
     elements
-}
-
-impl Row {
-    /// One letter, and three texts or NULLs.
-    fn parse(body: &[u8]) -> Option<Self> {
-        let (count, mut rest) = body.split_first_chunk::<2>()?;
-        if u16::from_be_bytes(*count) != 4 {
-            return None;
-        }
-        let mut next = || -> Option<Option<Box<str>>> {
-            let (length, after) = rest.split_first_chunk::<4>()?;
-            let length = i32::from_be_bytes(*length);
-            if length < 0 {
-                rest = after;
-                return Some(None);
-            }
-            let (text, after) = after.split_at_checked(length as usize)?;
-            rest = after;
-            Some(Some(String::from_utf8_lossy(text).into()))
-        };
-        let about = *next()??.as_bytes().first()?;
-        Some(Self { about, texts: [next()?, next()?, next()?] })
-    }
 }
 
 /// Who sets a limit of a millisecond has most questions answered nevertheless.
@@ -529,19 +438,28 @@ const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_type'::pg_catalog.regclass";
 const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable";
-const STATEMENTS: &str = "'p',name,CASE WHEN pg_catalog.octet_length(statement) OPERATOR(pg_catalog.<) 20000 THEN statement END,NULL \
-    FROM pg_catalog.pg_prepared_statements WHERE from_sql";
-/// Of the statements that a session has prepared by SQL so much is carried; who has more keeps its server.
-pub(super) const STATEMENT_BYTES_MAX: usize = 64 * 1024;
+/// Each with the whole text that has prepared it, and maybe others, as long as these are no longer than 1 MiB together.
+const STATEMENTS: &str = "'p',name,CASE WHEN pg_catalog.octet_length(statement) OPERATOR(pg_catalog.<) 20000 \
+    AND pg_catalog.sum(pg_catalog.octet_length(statement)) OVER (ROWS UNBOUNDED PRECEDING) OPERATOR(pg_catalog.<=) 1048576 \
+    THEN statement END,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql";
 const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
     WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
+/// The names of functions that people made, and of those that [`FUNCTIONS`] tells beside. In their order, since they are kept in that.
+const NAMES: &str = "DISTINCT 'g',proname COLLATE pg_catalog.\"C\",NULL,NULL FROM (\
+    SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l \
+    ON l.oid OPERATOR(pg_catalog.=) p.prolang \
+    WHERE p.oid OPERATOR(pg_catalog.>=) 16384 AND lanname OPERATOR(pg_catalog.<>) 'c' \
+    AND lanname OPERATOR(pg_catalog.<>) 'internal' \
+    UNION ALL SELECT pg_catalog.unnest('{notify,set_config,pg_advisory_lock,pg_advisory_lock_shared,pg_try_advisory_lock,\
+    pg_try_advisory_lock_shared,query_to_xml}'::pg_catalog.text[])) n(proname) ORDER BY 2 LIMIT 100016";
 /// Functions that people made, with their text where it is text of a kind that can be read and no longer than what is kept of an
-/// answer in one row, and whether something else than a
-/// function refers to them: a trigger, a view, a default, a policy, an operator; and whether that is no trigger. Rules and views that notify
+/// answer in one row, nor are those that were made before it longer than what is read of all ([`route::TEXTS_BYTES_MAX`]), and whether something else than a
+/// function refers to them: a trigger, a view, a default, a policy, an operator; and whether that is no trigger. Of more than are read
+/// ([`route::FUNCTIONS_MAX`]) there comes one more. Rules and views that notify
 /// (NOTIFY, or `pg_notify`, which is number 3036 in `pg_proc.dat`) are told as a function that does.
 const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
     pg_catalog.concat(CASE WHEN (lanname OPERATOR(pg_catalog.=) 'plpgsql' OR lanname OPERATOR(pg_catalog.=) 'sql' \
-    AND prosrc OPERATOR(pg_catalog.<>) '') AND pg_catalog.octet_length(prosrc) OPERATOR(pg_catalog.<) 200000 THEN 'r' END,\
+    AND prosrc OPERATOR(pg_catalog.<>) '') THEN 'r' END,\
     CASE WHEN EXISTS(SELECT FROM pg_catalog.pg_depend d \
     WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass \
     AND d.refobjid OPERATOR(pg_catalog.=) p.oid \
@@ -552,10 +470,12 @@ const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
     AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
     AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_trigger'::pg_catalog.regclass \
     AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_event_trigger'::pg_catalog.regclass) THEN 'q' END),\
-    CASE WHEN pg_catalog.octet_length(prosrc) OPERATOR(pg_catalog.<) 200000 THEN prosrc END \
-    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang \
+    CASE WHEN bytes OPERATOR(pg_catalog.<) 200000 AND pg_catalog.sum(CASE WHEN bytes OPERATOR(pg_catalog.<) 200000 THEN bytes END) \
+    OVER (ROWS UNBOUNDED PRECEDING) OPERATOR(pg_catalog.<=) 16777216 THEN prosrc END \
+    FROM (SELECT p.oid,proname,lanname,prosrc,pg_catalog.octet_length(prosrc) FROM pg_catalog.pg_proc p \
+    JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang \
     WHERE p.oid OPERATOR(pg_catalog.>=) 16384 AND lanname OPERATOR(pg_catalog.<>) 'c' \
-    AND lanname OPERATOR(pg_catalog.<>) 'internal' \
+    AND lanname OPERATOR(pg_catalog.<>) 'internal' ORDER BY p.oid LIMIT 100001) p(oid,proname,lanname,prosrc,bytes) \
     UNION ALL SELECT 'f','notify',CASE WHEN ev_type::pg_catalog.text OPERATOR(pg_catalog.=) '1' THEN 'rhq' ELSE 'rh' END,'notify' \
     FROM pg_catalog.pg_rewrite WHERE oid OPERATOR(pg_catalog.>=) 16384 \
     AND (pg_catalog.strpos(ev_action::pg_catalog.text,'{NOTIFY') OPERATOR(pg_catalog.>) 0 \

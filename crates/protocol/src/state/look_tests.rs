@@ -1,6 +1,7 @@
 //! Questions and answers. What real servers answer is tried in `tests/real/state.rs`.
 
 use super::*;
+use crate::state::answer::{ANSWER_BYTES_MAX, STATEMENT_BYTES_MAX};
 
 fn row(texts: &[Option<&str>]) -> Vec<u8> {
     let mut body = (texts.len() as u16).to_be_bytes().to_vec();
@@ -134,6 +135,7 @@ fn an_answer_that_nobody_understands_is_none() {
 fn functions_are_told_by_their_text() {
     let mut look = Look::new(Touches::NOTHING, std::iter::empty());
     look.add_functions();
+    ["locks", "snake", "tame"].iter().for_each(|name| look.row(&row(&[Some("g"), Some(name), None, None])));
     look.row(&row(&[Some("f"), Some("tame"), Some("rh"), Some("BEGIN RETURN 1; END")]));
     look.row(&row(&[Some("f"), Some("locks"), Some("r"), Some("SELECT pg_advisory_lock(1)")]));
     look.row(&row(&[Some("f"), Some("snake"), Some(""), Some("import os")]));
@@ -154,6 +156,7 @@ fn a_function_that_goes_deeper_than_it_is_read_may_have_set_anything() {
     ] {
         let mut look = Look::new(touched, std::iter::empty());
         look.add_functions();
+        look.row(&row(&[Some("g"), Some("f"), None, None]));
         look.row(&row(&[Some("f"), Some("f"), Some("r"), Some(text)]));
         let seen = look.end().expect("an answer");
         assert_eq!(seen.misses_settings(), is_kept, "{touched:?}");
@@ -242,4 +245,78 @@ fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
     assert_eq!((seen.is_first("search_path"), seen.is_first("lock_timeout")), (Some(true), Some(false)));
     let overrides = seen.overrides(&before, &tracked(), "ann");
     assert_eq!(overrides.iter().collect::<Vec<_>>(), [("lock_timeout", "5s")]);
+}
+
+/// What a question asks for has the bounds of what is kept.
+#[test]
+fn a_server_is_asked_for_no_more_than_is_read() {
+    let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
+    look.add_functions();
+    let question = look.question();
+    let (bytes, functions) = (route::TEXTS_BYTES_MAX, route::FUNCTIONS_MAX);
+    for part in [format!("<=) {bytes} "), format!("LIMIT {}", functions + 1), format!("LIMIT {}", functions + 16)] {
+        assert!(question.contains(&part), "{part}: {question}");
+    }
+}
+
+#[test]
+fn a_session_that_has_more_than_is_kept_of_an_answer_is_not_understood() {
+    let long = "x".repeat(1000);
+    let names: Vec<String> = (0..ANSWER_BYTES_MAX / 1064 + 1).map(|at| format!("{at:06}")).collect();
+    for (about, touched) in [("s", Touches::ANY_SETTING), ("v", Touches::ANY_SETTING), ("t", Touches::TEMPORARY)] {
+        let mut look = Look::new(touched, std::iter::empty());
+        let fits = (ANSWER_BYTES_MAX / 1070).min(names.len());
+        for (number, name) in names.iter().enumerate() {
+            look.row(&row(&[Some(about), Some(name), Some(&long), None]));
+            assert_eq!(look.is_overfull(), number >= fits, "{about} {number}");
+        }
+        assert_eq!(look.end(), None);
+    }
+}
+
+/// Nineteen kilobytes are sent of each, as far as the server sends them; what is not carried is held, by its name only.
+#[test]
+fn of_statements_that_are_not_carried_the_names_are_kept() {
+    let text = |name: &str| format!("prepare {name} as select '{}'", "x".repeat(19_000));
+    let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
+    look.carry_statements();
+    for number in 0..3_000 {
+        let name = format!("s{number}");
+        look.row(&row(&[Some("p"), Some(&name), Some(&text(&name)), None]));
+    }
+    assert!(!look.is_overfull());
+    let seen = look.end().expect("an answer");
+    assert_eq!((seen.holds.len(), seen.statements.len()), (2_997, 3));
+    let mut traces = crate::state::Traces::default();
+    traces.seen(&seen, false, base::Time(0));
+    assert_eq!(traces.pins().len(), 2_997);
+    traces.seen(&seen, false, base::Time(1));
+    assert!(traces.pins().len() == 2_997 && traces.pins().iter().all(|pin| pin.since == base::Time(0)));
+}
+
+/// A server may tell the names of more functions than are read, or texts without names.
+#[test]
+fn functions_beyond_a_bound_may_do_anything() {
+    let knowledge = |rows: &mut dyn Iterator<Item = [Option<String>; 4]>| {
+        let mut look = Look::new(Touches::NOTHING, std::iter::empty());
+        look.add_functions();
+        for texts in rows {
+            look.row(&row(&texts.each_ref().map(|text| text.as_deref())));
+        }
+        look.end().and_then(|seen| seen.knowledge).expect("knowledge")
+    };
+    let word = |text: &str| Some(text.to_owned());
+    let names = |count: usize| (0..count).map(move |at| [word("g"), Some(format!("f{at:06}")), None, None]);
+    let all = knowledge(&mut names(route::FUNCTIONS_MAX));
+    assert_eq!((all.unread(), all.is_hidden()), (route::Unread::Nothing, false));
+    let more = knowledge(&mut names(route::FUNCTIONS_MAX + 17));
+    assert!(more.unread() == route::Unread::All && more.is_hidden() && more.misses_settings());
+    let endless = knowledge(&mut (0..20).map(|_| [word("g"), Some("x".repeat(1 << 19)), None, None]));
+    assert_eq!(endless.unread(), route::Unread::All);
+    // One that is not told, one that has been made meanwhile.
+    let f = |name: &str, text: Option<&str>| [word("f"), word(name), word("r"), text.map(str::to_owned)];
+    let some = [[word("g"), word("long"), None, None], f("long", None), f("new", Some("SELECT 1"))];
+    let some = knowledge(&mut some.into_iter());
+    assert!(some.suspects(b"long") && some.suspects(b"new") && some.misses_settings() && !some.is_hidden());
+    assert_eq!(some.unread(), route::Unread::Some);
 }

@@ -5,6 +5,7 @@
 //! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::look`).
 
 mod along;
+mod answer;
 mod ear;
 mod effects;
 mod locks;
@@ -20,9 +21,10 @@ mod traces;
 mod unlisten;
 
 pub use along::{Prepared, is_ours};
+pub use answer::{ANSWER_BYTES_MAX, lock_key};
 pub use ear::{Ear, MARKS, channel_of, mark_of};
 pub use effects::{Circumstances, Effects, needs_nothing};
-pub use look::{ALL_LOCKS, Look, Seen, lock_key};
+pub use look::{ALL_LOCKS, Look, Seen};
 pub use numbers::{Asking, Counted, Counting, Habits};
 pub use overrides::Overrides;
 pub use patience::Patience;

@@ -1,0 +1,179 @@
+//! What a server answers to a look, row by row.
+//!
+//! Always true: a row is understood when it comes, and no more is kept than these bounds say; what does not fit in makes the whole answer one
+//! that cannot be understood, but for texts of statements (those are held) and functions (of which `route::Reading` has bounds of its own).
+//! Not here: what is asked (`look`), what follows from the answer (`traces`).
+
+use std::borrow::Cow;
+
+use route::{LockKey, Reading, Source};
+
+use super::pins::{Hold, Kind};
+
+/// As much of an answer as has come.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Answer {
+    pub(super) holds: Vec<Hold>,
+    pub(super) settings: Vec<(Box<str>, Box<str>)>,
+    /// The statements prepared by SQL that any server can be given, and their bytes.
+    pub(super) statements: Vec<(Box<str>, Box<str>)>,
+    statement_bytes: usize,
+    /// How the server spells values.
+    pub(super) spelled: Vec<(Box<str>, Box<str>)>,
+    /// What the functions of the database do.
+    pub(super) functions: Option<Box<Reading>>,
+    /// So many bytes are kept of what the session has.
+    bytes: usize,
+    is_overfull: bool,
+}
+
+impl Answer {
+    /// A `DataRow`; `None` if it cannot be understood, or kept.
+    pub(super) fn row(&mut self, body: &[u8], carries_statements: bool) -> Option<()> {
+        let Row { about, texts: [first, second, third] } = Row::parse(body)?;
+        let first = first?;
+        match about {
+            b'i' => return Some(()),
+            b'g' => {
+                self.functions.get_or_insert_default().name(&first);
+                return Some(());
+            }
+            b'f' => {
+                let (look, functions) = (second.unwrap_or_default(), self.functions.get_or_insert_default());
+                if third.is_none() {
+                    functions.misses_text();
+                }
+                functions.add(Source {
+                    name: &first,
+                    is_readable: third.is_some() && look.contains('r'),
+                    is_hidden: look.contains('h'),
+                    is_in_queries: look.contains('q'),
+                    text: &third.unwrap_or_default(),
+                });
+                return Some(());
+            }
+            // What is as the session began counts as not set.
+            b'd' if second == third => return Some(()),
+            b'p' => {
+                let text = second.filter(|_| carries_statements);
+                let sql = text.as_deref().and_then(|text| route::prepared(text, &first));
+                return self.prepared(&first, sql);
+            }
+            _ => {}
+        }
+        self.takes(first.len() + second.as_ref().map_or(0, |text| text.len()))?;
+        let kind = match about {
+            b's' => {
+                self.settings.push((first.to_ascii_lowercase().into(), boxed(second)));
+                return Some(());
+            }
+            b'd' => {
+                self.settings.push((first.into(), boxed(second)));
+                return Some(());
+            }
+            b'v' => {
+                self.spelled.push((first.into(), boxed(second)));
+                return Some(());
+            }
+            b'l' => {
+                let what = lock_key(&first)?.into();
+                self.holds.push(Hold { kind: Kind::Lock, what, mode: second.map(Box::from) });
+                return Some(());
+            }
+            b'n' => Kind::Channel,
+            b't' => Kind::Temporary,
+            b'h' => Kind::Cursor,
+            b'r' => Kind::Slot,
+            _ => return None,
+        };
+        self.holds.push(Hold { kind, what: first.into(), mode: second.map(Box::from) });
+        Some(())
+    }
+
+    /// A statement prepared by SQL, which is carried if there is room, or held.
+    fn prepared(&mut self, name: &str, sql: Option<&str>) -> Option<()> {
+        let bytes = |sql: &str| sql.len() + name.len();
+        let is_carried = |sql: &&str| self.statement_bytes + bytes(sql) <= STATEMENT_BYTES_MAX && name.is_ascii();
+        match sql.filter(is_carried) {
+            Some(sql) => {
+                self.statement_bytes += bytes(sql);
+                self.takes(bytes(sql))?;
+                self.statements.push((name.into(), sql.into()));
+            }
+            None => {
+                self.takes(name.len())?;
+                self.holds.push(Hold { kind: Kind::Statement, what: name.into(), mode: None });
+            }
+        }
+        Some(())
+    }
+
+    /// So many bytes more are to be kept; `None` if that is too much.
+    fn takes(&mut self, bytes: usize) -> Option<()> {
+        self.bytes += bytes + ROW_BYTES;
+        if self.bytes > ANSWER_BYTES_MAX {
+            *self = Self { is_overfull: true, ..Self::default() };
+            return None;
+        }
+        Some(())
+    }
+
+    /// Whether there is more than is kept.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.is_overfull
+    }
+}
+
+/// A row of the answer: what it is about, and three texts.
+struct Row<'a> {
+    about: u8,
+    texts: [Option<Cow<'a, str>>; 3],
+}
+
+impl<'a> Row<'a> {
+    /// One letter, and three texts or NULLs.
+    fn parse(body: &'a [u8]) -> Option<Self> {
+        let (count, mut rest) = body.split_first_chunk::<2>()?;
+        if u16::from_be_bytes(*count) != 4 {
+            return None;
+        }
+        let mut next = || -> Option<Option<Cow<'a, str>>> {
+            let (length, after) = rest.split_first_chunk::<4>()?;
+            let length = i32::from_be_bytes(*length);
+            if length < 0 {
+                rest = after;
+                return Some(None);
+            }
+            let (text, after) = after.split_at_checked(length as usize)?;
+            rest = after;
+            Some(Some(String::from_utf8_lossy(text)))
+        };
+        let about = *next()??.as_bytes().first()?;
+        Some(Self { about, texts: [next()?, next()?, next()?] })
+    }
+}
+
+fn boxed(text: Option<Cow<'_, str>>) -> Box<str> {
+    text.unwrap_or_default().into()
+}
+
+/// The key of an advisory lock as it was given, one number or two, from its `objsubid`, `classid` and `objid` in `pg_locks`.
+/// `None` where these are no numbers.
+#[must_use]
+pub fn lock_key(parts: &str) -> Option<String> {
+    let mut parts = parts.split(' ');
+    let mut part = || parts.next()?.parse::<u32>().ok();
+    let (kind, high, low) = (part()?, part()?, part()?);
+    let key = match kind {
+        1 => LockKey::One((u64::from(high) << 32 | u64::from(low)).cast_signed()),
+        _ => LockKey::Two(high.cast_signed(), low.cast_signed()),
+    };
+    Some(key.to_string())
+}
+
+/// So many bytes are kept of what a session has, as its server tells it; who has more keeps its server.
+pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What a row takes beside its texts, roughly.
+const ROW_BYTES: usize = 64;
+/// Of the statements that a session has prepared by SQL so much is carried; who has more keeps its server.
+pub(super) const STATEMENT_BYTES_MAX: usize = 64 * 1024;

@@ -122,6 +122,10 @@ impl Fault {
                 verdict.detail = Some(format!("It did not answer within {secs} seconds (server_mend_timeout)."));
                 verdict.hint = Some("Connect again. Somebody may have locked a catalog: look in pg_locks.".into());
             }
+            Self::AnswerTooLong => {
+                let hint = "Connect again. The log names the host: is it PostgreSQL, and has the session that much?";
+                verdict.hint = Some(hint.into());
+            }
             Self::NotificationsLost => {
                 verdict.detail = Some("The connection that listens for all has ended, or too many waited.".into());
                 verdict.hint =
@@ -337,6 +341,7 @@ mod tests {
             (Fault::StatementInUse { name: name() }, Client, "08P01", "prepared statement name is already in use"),
             (Fault::StateLost, Client, "08P01", "the session's settings cannot be followed through a failed COPY"),
             (Fault::StateUnread { secs: 5 }, Server, "08006", "the session's state could not be read from its server"),
+            (Fault::AnswerTooLong, Server, "08006", "the server's answer to a query of the pooler is too long"),
             (Fault::NotificationsLost, Server, "08006", "notifications may have been lost"),
             (
                 Fault::HoldRefused { kind: crate::state::Kind::Lock },

@@ -65,6 +65,7 @@ mod secrets;
 mod secure;
 mod server;
 mod slow;
+mod small;
 mod snapshot;
 mod statements;
 mod tags;

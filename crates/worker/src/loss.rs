@@ -8,6 +8,8 @@ use std::sync::Arc;
 use pool::{Event, ServerKey};
 use protocol::fault::Fault;
 use reactor::{End, Io, Level};
+use wire::backend;
+use wire::frame::Piece;
 use wire::notice::Notice;
 
 use crate::client::{Client, Link, Stage as ClientStage};
@@ -43,6 +45,43 @@ impl<I: Io> Worker<I> {
             }
             // Whoever was to have it is told so, or gets another one.
             _ => self.dial_failed(key, pool::Failure::unreachable(what)),
+        }
+    }
+
+    /// Counts what a server answers to a query of our own. Whether that is more than any answer may be, and the server is closed.
+    pub(crate) fn answers_too_long(&mut self, key: ServerKey, piece: &Piece) -> bool {
+        let Some(server) = self.servers.get_mut(key) else { return true };
+        let bytes = piece.range.len();
+        match piece.kind {
+            backend::NOTIFICATION_RESPONSE => return false,
+            kind if kind == backend::READY_FOR_QUERY || !server.exchange.is_ours() => server.answer_bytes = 0,
+            backend::DATA_ROW => server.answer_bytes += bytes,
+            backend::ERROR_RESPONSE if piece.is_last() => server.answer_bytes += ANSWER_BYTES_MAX / ERRORS_MAX,
+            _ => server.answer_bytes += bytes * WORDS_TIMES,
+        }
+        let is_too_long = server.answer_bytes > ANSWER_BYTES_MAX;
+        if is_too_long {
+            self.close_endless(key);
+        }
+        is_too_long
+    }
+
+    /// A server answers a query of our own without end.
+    #[cold]
+    fn close_endless(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        let (client, is_dialed) = (server.client(), !matches!(server.stage, Stage::Idle | Stage::Cleaning(_)));
+        let (line, host) = (self.server_prefix(key), server.host.clone());
+        let text =
+            format_args!("{line}{ENDLESS}, it is closed (host {host}, more than {} MiB)", ANSWER_BYTES_MAX >> 20);
+        self.log.add(Level::Error, text);
+        match client {
+            Some(client) => {
+                self.lose_server(key, ENDLESS);
+                self.fail_client(client, &Fault::AnswerTooLong);
+            }
+            None if is_dialed => self.dial_failed(key, pool::Failure::unreachable(ENDLESS)),
+            None => self.lose_server(key, ENDLESS),
         }
     }
 
@@ -109,3 +148,12 @@ impl<I: Io> Worker<I> {
         }
     }
 }
+
+/// Why a server is closed that does so.
+const ENDLESS: &str = "answer without end to a query of our own";
+/// An honest answer to a question of ours is shorter: the names of 100,000 functions and 16 MiB of their texts.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// What is no row counts so many times: there is little of it in an honest answer,
+const WORDS_TIMES: usize = 64;
+/// and no more than one error, which is written to the log.
+const ERRORS_MAX: usize = 16;

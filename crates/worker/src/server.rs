@@ -96,6 +96,8 @@ pub(crate) struct Server {
     pub(crate) fate: Fate,
     /// A small message that came in parts.
     pub(crate) collected: Vec<u8>,
+    /// How much it has answered to the query of our own that it answers now.
+    pub(crate) answer_bytes: usize,
     pub(crate) is_paused: bool,
     /// It owes so many answers that its client waits for some before it is heard again.
     pub(crate) is_full: bool,
@@ -217,6 +219,7 @@ impl Server {
             scanner: Scanner::default(),
             fate: Fate::Swallow,
             collected: Vec::new(),
+            answer_bytes: 0,
             is_paused: false,
             is_full: false,
             withheld: None,
@@ -401,6 +404,9 @@ impl<I: Io> Worker<I> {
                 let mine = start..piece.range.start;
                 start = piece.range.end;
                 self.give_client(key, &chunk, mine);
+                if was_ours && self.answers_too_long(key, &piece) {
+                    return;
+                }
             }
             reworded.into_iter().for_each(|error| self.give_client_own(key, error));
             at = piece.range.end;

@@ -114,6 +114,8 @@ faults! {
     StateLost = Client, PROTOCOL_VIOLATION, "the session's settings cannot be followed through a failed COPY";
     /// The server did not say in time what a session has on it (`session_state = follow`).
     StateUnread { secs: u64 } = Server, CONNECTION_FAILURE, "the session's state could not be read from its server";
+    /// The server answers a question of ours without end, such as that for what a session has on it.
+    AnswerTooLong = Server, CONNECTION_FAILURE, "the server's answer to a query of the pooler is too long";
     /// Nobody has listened for a client for a while, or it did not take what it was told (`notify_lost = disconnect`).
     NotificationsLost = Server, CONNECTION_FAILURE, "notifications may have been lost";
     /// A session holds what `session_policy` refuses.

@@ -111,6 +111,26 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// A server tells of functions, which are read as they come, so that one turn reads no more than one buffer of them.
+    pub(crate) fn slow_down(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if !std::mem::replace(&mut server.is_slowed, true) {
+            self.receive_next(key);
+        }
+    }
+
+    /// Asks such a server for the next buffer, or for everything as before when it has told all.
+    pub(crate) fn receive_next(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.is_slowed = server.look.as_ref().is_some_and(|look| look.reads_functions());
+        if server.is_paused || server.is_silenced() {
+            return;
+        }
+        let how = if server.is_slowed { Receive::Once } else { Receive::Stream };
+        self.io.pause(server.conn);
+        self.io.receive(server.conn, how);
+    }
+
     pub(crate) fn pause_client(&mut self, key: Key) {
         let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         if !std::mem::replace(&mut ready.is_paused, true) {

@@ -99,6 +99,8 @@ pub(crate) struct Server {
     /// How much it has answered to the query of our own that it answers now.
     pub(crate) answer_bytes: usize,
     pub(crate) is_paused: bool,
+    /// It tells of functions, and is received from buffer by buffer.
+    pub(crate) is_slowed: bool,
     /// It owes so many answers that its client waits for some before it is heard again.
     pub(crate) is_full: bool,
     /// What it has said and its client is not given yet.
@@ -221,6 +223,7 @@ impl Server {
             collected: Vec::new(),
             answer_bytes: 0,
             is_paused: false,
+            is_slowed: false,
             is_full: false,
             withheld: None,
             is_released: false,
@@ -267,7 +270,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.heard = self.now;
-        let is_full = server.is_full;
+        let (is_full, is_slowed) = (server.is_full, server.is_slowed);
         self.places.databases[server.database as usize].totals.sent += chunk.len() as u64;
         match server.stage {
             _ if server.withheld.is_some() => self.withhold_more(key, chunk),
@@ -277,6 +280,9 @@ impl<I: Io> Worker<I> {
         }
         if is_full {
             self.hear_again(key);
+        }
+        if is_slowed {
+            self.receive_next(key);
         }
     }
 

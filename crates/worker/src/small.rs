@@ -42,6 +42,9 @@ impl<I: Io> Worker<I> {
         if kind == backend::DATA_ROW {
             if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
                 look.row(body);
+                if look.reads_functions() {
+                    self.slow_down(key);
+                }
             }
             return;
         }

@@ -273,6 +273,12 @@ impl Look {
         })
     }
 
+    /// Whether its answer tells of functions, which take their time to be read.
+    #[must_use]
+    pub fn reads_functions(&self) -> bool {
+        self.asked.has(Touches::FUNCTIONS)
+    }
+
     /// Whether the session has more than is kept of an answer, which therefore is not understood.
     #[must_use]
     pub fn is_overfull(&self) -> bool {

@@ -19,7 +19,6 @@ mod cancel;
 mod catalog;
 mod claims;
 mod client;
-mod collected;
 mod console;
 mod counts;
 mod dial;

@@ -288,9 +288,9 @@ fn of_statements_that_are_not_carried_the_names_are_kept() {
     let seen = look.end().expect("an answer");
     assert_eq!((seen.holds.len(), seen.statements.len()), (2_997, 3));
     let mut traces = crate::state::Traces::default();
-    traces.seen(&seen, false, base::Time(0));
+    traces.seen(&seen, &Overrides::default(), false, base::Time(0));
     assert_eq!(traces.pins().len(), 2_997);
-    traces.seen(&seen, false, base::Time(1));
+    traces.seen(&seen, &Overrides::default(), false, base::Time(1));
     assert!(traces.pins().len() == 2_997 && traces.pins().iter().all(|pin| pin.since == base::Time(0)));
 }
 

@@ -8,10 +8,10 @@
 //! Not here: whether the pooler answers well whom it serves (`real`, `talk`).
 
 pub(crate) mod attack;
+pub(crate) mod bystander;
 pub(crate) mod table;
 pub(crate) mod trial;
 
-mod bystander;
 mod scene;
 mod told;
 

@@ -60,6 +60,14 @@ pub(super) fn ten_thousand_functions_that_set(scene: &mut Scene<'_>) -> Told {
     use_of(scene, &[functions(10_000, body)], |number| format!("select f{}()", number % 10_000))
 }
 
+/// 380 MB of texts.
+pub(super) fn long_functions(scene: &mut Scene<'_>) -> Told {
+    let made = "set check_function_bodies = off; do $do$ begin for i in 0..1999 loop execute format(\
+                'create function f%s() returns int language plpgsql as %L', i,\
+                'begin return 1; end -- ' || repeat('x ', 95000)); end loop; end $do$";
+    use_of(scene, &[made.to_owned()], |number| format!("select f{}()", number % 2_000))
+}
+
 pub(super) fn a_chain_of_functions(scene: &mut Scene<'_>) -> Told {
     let body = |number: usize| format!("begin return f{}(); end", number + 1);
     let last = "create function f2000() returns int language plpgsql as \

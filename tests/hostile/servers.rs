@@ -17,22 +17,41 @@ use super::told::Told;
 type Play = fn(&mut Peer) -> Result<(), Lost>;
 
 fn against(scene: &mut Scene<'_>, play: Play) -> Told {
+    let Some((_liar, mut clients)) = clients_of(scene, play, "select 1") else { return Told::Closed };
+    let end = Instant::now() + POUR_MAX;
+    let told = clients.iter_mut().map(|client| Told::read(client, end)).last();
+    told.unwrap_or(Told::Nothing)
+}
+
+/// The same where the server is asked what the session has; what the last client is told behind its answer.
+fn against_who_sets(scene: &mut Scene<'_>, play: Play) -> Told {
+    let Some((_liar, mut clients)) = clients_of(scene, play, "select set_config('a.' || now(), '1', false)") else {
+        return Told::Closed;
+    };
+    let (end, mut told) = (Instant::now() + POUR_MAX, Told::Nothing);
+    for client in &mut clients {
+        told = Told::Answered;
+        while told == Told::Answered {
+            told = Told::read(client, end);
+        }
+    }
+    told
+}
+
+/// The server, and clients of it that have asked this.
+fn clients_of(scene: &mut Scene<'_>, play: Play, sql: &str) -> Option<(Liar, Vec<Peer>)> {
     let liar = Liar::open(move |stream| drop(perform(stream, play)));
     scene.lead_to(liar.port(), "user=stranger");
     scene.set("server_tls_sslmode = disable");
     scene.set("server_login_retry = 0.1");
-    let login = [startup(0, &[("user", STRANGER), ("database", &scene.database)]), query("select 1")].concat();
+    let login = [startup(0, &[("user", STRANGER), ("database", &scene.database)]), query(sql)].concat();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        let Some(mut client) = scene.knock() else { return Told::Closed };
-        if client.try_send(&login).is_err() {
-            return Told::Closed;
-        }
+        let mut client = scene.knock()?;
+        client.try_send(&login).ok()?;
         clients.push(client);
     }
-    let end = Instant::now() + POUR_MAX;
-    let told = clients.iter_mut().map(|client| Told::read(client, end)).last();
-    told.unwrap_or(Told::Nothing)
+    Some((liar, clients))
 }
 
 fn perform(stream: TcpStream, play: Play) -> Result<(), Lost> {
@@ -129,6 +148,42 @@ pub(super) fn rows_for_everything(scene: &mut Scene<'_>) -> Told {
         let _ = peer.try_send(&frame(b'T', b"\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0"));
         without_end(peer, &frame(b'D', &[&b"\0\x01\0\0\x03\xe8"[..], &[b'x'; 1000]].concat()))
     })
+}
+
+/// What the client asks is answered in good order, and what the pooler asks by itself behind that, with these bytes without end.
+fn behind_an_answer(peer: &mut Peer, bytes: &[u8]) -> Result<(), Lost> {
+    let_in(peer);
+    let mut has_served = false;
+    loop {
+        let is_ours = String::from_utf8_lossy(&peer.frame()?.body).contains("trunkline: ");
+        if is_ours && has_served {
+            return without_end(peer, bytes);
+        }
+        has_served |= !is_ours;
+        peer.try_send(&[frame(b'C', b"SELECT 0\0"), frame(b'Z', b"I")].concat()).map_err(|_| Lost::Closed)?;
+    }
+}
+
+/// A row as the pooler reads it where it asks what a session has.
+fn told(about: u8, name: &str, text: &str) -> Vec<u8> {
+    let field = |text: &[u8]| [&(text.len() as u32).to_be_bytes()[..], text].concat();
+    let fields = [field(&[about]), field(name.as_bytes()), field(text.as_bytes()), vec![0xff; 4]].concat();
+    frame(b'D', &[&[0, 4][..], &fields].concat())
+}
+
+pub(super) fn settings_of_a_session_without_end(scene: &mut Scene<'_>) -> Told {
+    against_who_sets(scene, |peer| behind_an_answer(peer, &told(b's', "app.x", &"x".repeat(1000))))
+}
+
+pub(super) fn functions_without_end(scene: &mut Scene<'_>) -> Told {
+    against_who_sets(scene, |peer| {
+        let functions = [told(b'g', "f", ""), told(b'f', "f", &"perform f(); ".repeat(100))];
+        behind_an_answer(peer, &functions.concat())
+    })
+}
+
+pub(super) fn errors_for_a_question_without_end(scene: &mut Scene<'_>) -> Told {
+    against_who_sets(scene, |peer| behind_an_answer(peer, &frame(b'E', b"SERROR\0C42000\0Mno\0\0")))
 }
 
 pub(super) fn notifications_without_end(scene: &mut Scene<'_>) -> Told {

@@ -5,6 +5,7 @@
 //! Not here: conversations that need a server which misbehaves byte by byte (`talk`).
 
 mod alike;
+mod answers;
 mod called_off;
 mod cancels;
 mod carried;
@@ -140,6 +141,9 @@ fn list() -> Vec<Entry> {
         carried::what_the_protocol_has_prepared_may_be_dropped_by_sql,
         carried::statements_that_cannot_be_carried_keep_their_server,
         carried::a_policy_has_statements_prepared_by_sql_kept_or_refused,
+        answers::a_session_of_thousands_of_long_statements_keeps_its_server,
+        answers::functions_beyond_what_is_read_may_do_anything,
+        answers::a_server_that_answers_without_end_is_closed,
         state::what_is_set_in_any_way_follows_its_client,
         state::what_a_function_does_is_known_before_it_is_first_called,
         state::what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves,

@@ -54,6 +54,21 @@ fn a_server_that_trusts_tells_of_itself() {
     assert_eq!(&*arrival.key, b"12345678");
 }
 
+/// Protocol 3.2 allows as many bytes of secret, whatever stands between us and PostgreSQL.
+#[test]
+fn the_key_of_a_server_has_four_to_256_bytes_of_secret() {
+    for (secret, is_taken) in [(3, false), (4, true), (32, true), (256, true), (257, false)] {
+        let key = vec![7; 4 + secret];
+        let mut login = begin(identity(""));
+        assert!(matches!(login.hear(b'R', &request(0, b"")), Ok(Step::Wait)));
+        assert_eq!(login.hear(b'K', &key).is_ok(), is_taken, "{secret} bytes");
+        if is_taken {
+            let Ok(Step::Ready(arrival)) = login.hear(b'Z', b"I") else { panic!("not ready") };
+            assert_eq!(*arrival.key, *key);
+        }
+    }
+}
+
 #[test]
 fn a_password_is_sent_as_it_is_asked_for() {
     let mut login = begin(identity("secret"));

@@ -33,7 +33,7 @@ impl Trial {
 
     /// The bystander has been served all the time, and memory has not grown by more than this.
     fn end(self, mib: u64) -> Pooler {
-        let Seen { longest, is_lost } = self.bystander.end();
+        let Seen { longest, is_lost, .. } = self.bystander.end();
         assert!(!is_lost && longest < WAIT_MAX, "the bystander waited {longest:?}");
         let grown = self.pooler.memory_kb("VmHWM").saturating_sub(self.memory_kb) / 1024;
         assert!(grown <= mib, "the pooler has grown by {grown} MiB");

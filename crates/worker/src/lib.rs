@@ -73,6 +73,7 @@ mod timers;
 mod turn;
 mod unauthenticated;
 mod users;
+mod verify;
 mod want;
 
 pub use turn::Worker;

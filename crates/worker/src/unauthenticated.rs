@@ -1,8 +1,9 @@
 //! Connections that have not logged in: so many may there be, and who floods from one address keeps nobody from another one out.
 //!
 //! Always true: a connection counts from when it is accepted until it has shown who it is, or has gone; a cancel request counts to its end.
-//! Where there are as many as may be, one more takes the place of the youngest from the address that has most, or has none itself. The
-//! control thread's connections do not count.
+//! Whoever comes while more than half of the places are free takes one and is on no list, so that a login costs little. The other half is shared
+//! out: where all are taken, one more takes the place of the youngest from the address that has most of it, or has none itself. The control thread's
+//! connections do not count.
 //! Not here: the queue (`base::FairQueue`), clients that have shown who they are (`lend`).
 
 use std::fmt;
@@ -24,6 +25,10 @@ pub struct Unauthenticated(Arc<Mutex<Book>>);
 
 #[derive(Debug)]
 struct Book {
+    /// So many may there be.
+    limit: usize,
+    /// How many are there that are not in `queue`.
+    unlisted: usize,
     /// Which connection of which worker, by where it comes from.
     queue: FairQueue<Origin, (WorkerId, Key)>,
     /// How many were turned away since the last line about them, and when that was.
@@ -50,7 +55,7 @@ enum Loser {
 
 impl Default for Unauthenticated {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Book { queue: FairQueue::with_capacity(usize::MAX), untold: 0, told_at: None })))
+        Self(Arc::new(Mutex::new(Book::default())))
     }
 }
 
@@ -61,13 +66,34 @@ impl Unauthenticated {
     }
 }
 
+impl Default for Book {
+    fn default() -> Self {
+        let queue = FairQueue::with_capacity(usize::MAX);
+        Self { limit: usize::MAX, unlisted: 0, queue, untold: 0, told_at: None }
+    }
+}
+
 impl Book {
     /// Somebody has connected; the number of its place, and who has to go for it.
     fn enter(&mut self, origin: Origin, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
+        if self.unlisted + self.queue.len() < self.limit / 2 {
+            self.unlisted += 1;
+            return (Some(UNLISTED), Loser::Nobody);
+        }
+        self.queue.set_capacity(self.limit.saturating_sub(self.unlisted));
         match self.queue.push(origin, who) {
             Ok((place, None)) => (Some(place.number), Loser::Nobody),
             Ok((place, Some((worker, key)))) => (Some(place.number), Loser::Other(worker, key)),
             Err(_) => (None, Loser::Newcomer),
+        }
+    }
+
+    /// A place is given back.
+    fn leave(&mut self, line: Origin, number: NonZeroU64) {
+        if number == UNLISTED {
+            self.unlisted -= 1;
+        } else {
+            self.queue.remove(&Place { line, number });
         }
     }
 
@@ -79,7 +105,7 @@ impl Book {
         }
         self.told_at = Some(now);
         let turned_away = std::mem::take(&mut self.untold);
-        Some(Notice { turned_away, limit: self.queue.capacity(), most: self.queue.longest() })
+        Some(Notice { turned_away, limit: self.limit, most: self.queue.longest() })
     }
 }
 
@@ -101,7 +127,7 @@ impl<I: Io> Worker<I> {
     /// New settings say how many there may be.
     pub(crate) fn limit_unauthenticated(&mut self) {
         let limit = self.force.settings.unauthenticated_connections_max();
-        self.posts.unauthenticated.book().queue.set_capacity(limit as usize);
+        self.posts.unauthenticated.book().limit = limit as usize;
     }
 
     /// A connection has been accepted and counts until it has logged in. Whether it may stay.
@@ -153,7 +179,7 @@ impl<I: Io> Worker<I> {
     /// A place that is not needed any more, if it was one.
     pub(crate) fn give_back_unauthenticated(&self, origin: Origin, number: Option<NonZeroU64>) {
         if let Some(number) = number {
-            self.posts.unauthenticated.book().queue.remove(&Place { line: origin, number });
+            self.posts.unauthenticated.book().leave(origin, number);
         }
     }
 
@@ -161,7 +187,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn move_unauthenticated(&mut self, key: Key, number: Option<NonZeroU64>) -> bool {
         let Some(Client { peer, seat, .. }) = self.clients.get_mut(key) else { return false };
         seat.unauthenticated = number;
-        let Some(number) = number else { return true };
+        let Some(number) = number.filter(|number| *number != UNLISTED) else { return true };
         let mut book = self.posts.unauthenticated.book();
         match book.queue.get_mut(&Place { line: peer.origin(), number }) {
             Some(row) => {
@@ -173,6 +199,8 @@ impl<I: Io> Worker<I> {
     }
 }
 
+/// The place of whoever is on no list.
+const UNLISTED: NonZeroU64 = NonZeroU64::MAX;
 /// How often the log is told that some were turned away.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
@@ -181,9 +209,7 @@ mod tests {
     use super::*;
 
     fn book(limit: usize) -> Book {
-        let book = Unauthenticated::default();
-        book.book().queue.set_capacity(limit);
-        Arc::into_inner(book.0).expect("ours alone").into_inner().expect("whole")
+        Book { limit, ..Book::default() }
     }
 
     fn from(last: u8) -> Origin {
@@ -208,6 +234,23 @@ mod tests {
         assert_eq!(enter(&mut book, 1, 100), Ok(Some(49)));
         assert_eq!(enter(&mut book, 3, 101), Ok(Some(48)));
         assert_eq!(enter(&mut book, 2, 51), Err(()));
+    }
+
+    #[test]
+    fn while_half_of_the_places_are_free_nobody_is_on_a_list() {
+        let mut book = book(10);
+        let who = |number| (WorkerId(0), Key { index: number, generation: 1 });
+        let places: Vec<_> = (0..10).filter_map(|number| book.enter(from(2), who(number)).0).collect();
+        assert_eq!((places.len(), book.unlisted, book.queue.len()), (10, 5, 5));
+        assert!(places[..5].iter().all(|place| *place == UNLISTED));
+        book.leave(from(2), places[0]);
+        // Not while the others are there.
+        assert_eq!(enter(&mut book, 2, 10), Ok(None));
+        assert_eq!((book.unlisted, book.queue.len()), (4, 6));
+        assert_eq!(enter(&mut book, 1, 11), Ok(Some(10)));
+        places[1..].iter().for_each(|place| book.leave(from(2), *place));
+        assert_eq!((book.unlisted, book.queue.len()), (0, 1));
+        assert_eq!(book.enter(from(2), who(12)).0, Some(UNLISTED));
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) fn silent_connections_from_one_address_keep_nobody_else_out(house: &H
             expect_refusal(refused);
         }
         pooler.await_log("10 connections have not logged in (max_unauthenticated_connections), ");
-        pooler.await_log(", 10 come from 127.0.0.2");
+        pooler.await_log(", 5 come from 127.0.0.2");
         assert_eq!(pooler.client("u", &name).value("select 1"), "1");
         // The last of the ten has made room.
         expect_refusal(&mut silent[9]);
@@ -98,12 +98,12 @@ pub(crate) fn whoever_is_displaced_in_its_login_reads_why(house: &House) {
 pub(crate) fn a_reload_says_how_many_may_not_have_logged_in(house: &House) {
     let pooler = house.pooler("floods_reload", &[AT_ONCE]);
     let _ = wait_until("nobody is there", LIMIT, || counted(&pooler) == (0, 0));
-    let mut silent: Vec<Peer> = (0..20).map(|_| knock_from_elsewhere(pooler.address())).collect();
+    let silent: Vec<Peer> = (0..20).map(|_| knock_from_elsewhere(pooler.address())).collect();
     let _ = wait_until("all are counted", LIMIT, || counted(&pooler) == (20, 0));
     pooler.console("SET max_unauthenticated_connections = 10");
     expect_refusal(&mut knock_from_elsewhere(pooler.address()));
     assert_eq!(pooler.client("u", "floods_reload").value("select 1"), "1");
-    expect_refusal(&mut silent[19]);
+    wait_until("one has made room", LIMIT, || silent.iter().any(Peer::has_bytes));
     pooler.console("SET max_unauthenticated_connections = 30");
     let before = counted(&pooler).0;
     let _more = knock_from_elsewhere(pooler.address());

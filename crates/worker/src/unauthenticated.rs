@@ -88,6 +88,13 @@ impl Book {
         }
     }
 
+    /// Whoever is on no list comes on one.
+    fn list(&mut self, origin: Origin, who: (WorkerId, Key)) -> Option<NonZeroU64> {
+        self.unlisted -= 1;
+        self.queue.set_capacity(usize::MAX);
+        self.queue.push(origin, who).ok().map(|(place, _)| place.number)
+    }
+
     /// A place is given back.
     fn leave(&mut self, line: Origin, number: NonZeroU64) {
         if number == UNLISTED {
@@ -127,7 +134,17 @@ impl<I: Io> Worker<I> {
     /// New settings say how many there may be.
     pub(crate) fn limit_unauthenticated(&mut self) {
         let limit = self.force.settings.unauthenticated_connections_max();
-        self.posts.unauthenticated.book().limit = limit as usize;
+        let mut book = self.posts.unauthenticated.book();
+        book.limit = limit as usize;
+        // What is shared out is half of the places, also of fewer than before.
+        for (key, Client { peer, seat, .. }) in self.clients.iter_mut() {
+            if book.unlisted <= book.limit / 2 {
+                break;
+            }
+            if seat.unauthenticated == Some(UNLISTED) {
+                seat.unauthenticated = book.list(peer.origin(), (self.id, key));
+            }
+        }
     }
 
     /// A connection has been accepted and counts until it has logged in. Whether it may stay.

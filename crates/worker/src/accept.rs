@@ -338,7 +338,7 @@ impl<I: Io> Worker<I> {
         }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else {
-            self.give_back_unauthenticated(peer.origin(), unauthenticated);
+            self.give_back_unauthenticated(&peer, unauthenticated);
             return;
         };
         if !self.move_unauthenticated(key, unauthenticated) {

@@ -260,7 +260,7 @@ impl<I: Io> Worker<I> {
 
     /// Gives back what a client took of the limits.
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
-        self.give_back_unauthenticated(client.peer.origin(), client.seat.unauthenticated);
+        self.give_back_unauthenticated(&client.peer, client.seat.unauthenticated);
         if let Some((database, user)) = client.seat.counted {
             self.places.databases[database as usize].clients -= 1;
             self.places.users[user as usize].clients -= 1;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use base::{FairQueue, Key, Origin, Place, Time, WorkerId};
 use protocol::fault::Fault;
-use reactor::{Io, Level};
+use reactor::{Io, Level, Peer};
 
 use crate::client::{Client, Stage};
 use crate::letters::ToWorker;
@@ -75,13 +75,13 @@ impl Default for Book {
 
 impl Book {
     /// Somebody has connected; the number of its place, and who has to go for it.
-    fn enter(&mut self, origin: Origin, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
+    fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
         if self.unlisted + self.queue.len() < self.limit / 2 {
             self.unlisted += 1;
             return (Some(UNLISTED), Loser::Nobody);
         }
         self.queue.set_capacity(self.limit.saturating_sub(self.unlisted));
-        match self.queue.push(origin, who) {
+        match self.queue.push(peer.origin(), who) {
             Ok((place, None)) => (Some(place.number), Loser::Nobody),
             Ok((place, Some((worker, key)))) => (Some(place.number), Loser::Other(worker, key)),
             Err(_) => (None, Loser::Newcomer),
@@ -96,11 +96,11 @@ impl Book {
     }
 
     /// A place is given back.
-    fn leave(&mut self, line: Origin, number: NonZeroU64) {
+    fn leave(&mut self, peer: &Peer, number: NonZeroU64) {
         if number == UNLISTED {
             self.unlisted -= 1;
         } else {
-            self.queue.remove(&Place { line, number });
+            self.queue.remove(&Place { line: peer.origin(), number });
         }
     }
 
@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn count_unauthenticated(&mut self, key: Key) -> bool {
         let Some(client) = self.clients.get_mut(key) else { return false };
         let mut book = self.posts.unauthenticated.book();
-        let (number, loser) = book.enter(client.peer.origin(), (self.id, key));
+        let (number, loser) = book.enter(&client.peer, (self.id, key));
         client.seat.unauthenticated = number;
         let loser = match loser {
             Loser::Nobody => return true,
@@ -188,15 +188,15 @@ impl<I: Io> Worker<I> {
     /// A client has shown who it is, or has gone: it does not count any longer.
     pub(crate) fn uncount_unauthenticated(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let number = client.seat.unauthenticated.take();
-        let origin = client.peer.origin();
-        self.give_back_unauthenticated(origin, number);
+        if let Some(number) = client.seat.unauthenticated.take() {
+            self.posts.unauthenticated.book().leave(&client.peer, number);
+        }
     }
 
     /// A place that is not needed any more, if it was one.
-    pub(crate) fn give_back_unauthenticated(&self, origin: Origin, number: Option<NonZeroU64>) {
+    pub(crate) fn give_back_unauthenticated(&self, peer: &Peer, number: Option<NonZeroU64>) {
         if let Some(number) = number {
-            self.posts.unauthenticated.book().leave(origin, number);
+            self.posts.unauthenticated.book().leave(peer, number);
         }
     }
 
@@ -229,12 +229,12 @@ mod tests {
         Book { limit, ..Book::default() }
     }
 
-    fn from(last: u8) -> Origin {
-        Origin::of_client([127, 0, 0, last].into())
+    fn from(last: u8) -> Peer {
+        Peer::Tcp(([127, 0, 0, last], 5432).into())
     }
 
     fn enter(book: &mut Book, address: u8, number: u32) -> Result<Option<u32>, ()> {
-        match book.enter(from(address), (WorkerId(0), Key { index: number, generation: 1 })) {
+        match book.enter(&from(address), (WorkerId(0), Key { index: number, generation: 1 })) {
             (Some(_), Loser::Nobody) => Ok(None),
             (Some(_), Loser::Other(_, key)) => Ok(Some(key.index)),
             _ => Err(()),
@@ -257,17 +257,17 @@ mod tests {
     fn while_half_of_the_places_are_free_nobody_is_on_a_list() {
         let mut book = book(10);
         let who = |number| (WorkerId(0), Key { index: number, generation: 1 });
-        let places: Vec<_> = (0..10).filter_map(|number| book.enter(from(2), who(number)).0).collect();
+        let places: Vec<_> = (0..10).filter_map(|number| book.enter(&from(2), who(number)).0).collect();
         assert_eq!((places.len(), book.unlisted, book.queue.len()), (10, 5, 5));
         assert!(places[..5].iter().all(|place| *place == UNLISTED));
-        book.leave(from(2), places[0]);
+        book.leave(&from(2), places[0]);
         // Not while the others are there.
         assert_eq!(enter(&mut book, 2, 10), Ok(None));
         assert_eq!((book.unlisted, book.queue.len()), (4, 6));
         assert_eq!(enter(&mut book, 1, 11), Ok(Some(10)));
-        places[1..].iter().for_each(|place| book.leave(from(2), *place));
+        places[1..].iter().for_each(|place| book.leave(&from(2), *place));
         assert_eq!((book.unlisted, book.queue.len()), (0, 1));
-        assert_eq!(book.enter(from(2), who(12)).0, Some(UNLISTED));
+        assert_eq!(book.enter(&from(2), who(12)).0, Some(UNLISTED));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! is too much for it.
 //! Not here: what is told to whom, and what is too much (`listen`); for how long whoever is waited for (`protocol::state::Patience`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use base::{Key, Time};
 use pool::ClientKey;
@@ -73,8 +73,13 @@ impl<I: Io> Worker<I> {
 
     /// Gives up waiting for those who have not kept up in time.
     pub(crate) fn end_patience(&mut self) {
+        // There is an alarm for each of them, and one look at a database ends it for all.
+        let mut due = BTreeSet::new();
         while let Some(&(_, database)) = self.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
             self.alarms.rows.pop_front();
+            due.insert(database);
+        }
+        for database in due {
             let Some(place) = self.places.databases.get_mut(database as usize) else { continue };
             place.listening.patience.tick(self.now);
             self.go_on_telling(database);

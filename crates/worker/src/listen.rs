@@ -132,6 +132,7 @@ impl<I: Io> Worker<I> {
     /// A server has sent the mark, and told what stands before it: it may leave its channels now.
     pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, look: Look) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let number = look.mark();
         if look.end().is_some() && ready.ear().may_leave() {
             if let Some(traces) = &mut ready.traces {
                 traces.wants_to_leave();
@@ -141,7 +142,11 @@ impl<I: Io> Worker<I> {
         }
         ready.ear().is_unmarked();
         let Some(server) = self.servers.get(server_key) else { return };
-        let learned = &mut self.places.databases[server.database as usize].learned;
+        let place = &mut self.places.databases[server.database as usize];
+        if let Some(number) = number {
+            place.listening.marks.remove(&number);
+        }
+        let learned = &mut place.learned;
         let text = "nobody can take over what this client listens to: its server cannot NOTIFY";
         if learned.is_news(Kind::Channel, text) {
             let line = self.client_prefix(client_key);
@@ -248,11 +253,9 @@ impl<I: Io> Worker<I> {
         let left = traces.unlistens.take();
         let Some(ear) = &mut ready.ear else { return };
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
-        let is_left = |name: &&str| {
-            left.has(name) && !planted::is(Planted::LeftChannelTold) && !traces.channels().any(|again| again == *name)
-        };
-        let gone: Vec<Box<str>> = ear.channels().filter(is_left).map(Box::from).collect();
-        gone.iter().for_each(|name| drop(ear.leaves(Some(name))));
+        let again: BTreeSet<&str> = traces.channels().collect();
+        let is_left = |name: &str| left.has(name) && !planted::is(Planted::LeftChannelTold) && !again.contains(name);
+        let gone = ear.leaves(is_left);
         if ear.is_idle() {
             ready.ear = None;
         }
@@ -264,7 +267,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let Some(mut ear) = ready.ear.take() else { return };
         let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
-        self.unsubscribe(client, database, &ear.leaves(None));
+        self.unsubscribe(client, database, &ear.leaves(|_| true));
         self.listener_keeps_up(database, client);
         // Its server may be closed before it has sent the mark.
         self.places.databases[database as usize].listening.marks.retain(|_, whose| *whose != client);
@@ -326,11 +329,14 @@ impl<I: Io> Worker<I> {
     fn cut_off_all(&mut self, database: u32) {
         let listening = &mut self.places.databases[database as usize].listening;
         listening.marks.clear();
-        let mut clients = BTreeSet::new();
-        for channel in listening.channels.values_mut() {
-            channel.is_heard = false;
-            clients.extend(channel.clients.iter().copied());
-        }
+        listening.channels.values_mut().for_each(|channel| channel.is_heard = false);
+        let relies = |(_, client): &(Key, &Client)| match &client.stage {
+            ClientStage::Ready(ready) => {
+                ready.ear.is_some() && self.places.pool(ready.pool).is_some_and(|place| place.database == database)
+            }
+            _ => false,
+        };
+        let clients: Vec<Key> = self.clients.iter().filter(relies).map(|(key, _)| key).collect();
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             if ready.ear().is_cut_off() && !planted::is(Planted::LossUntold) {
@@ -454,7 +460,7 @@ impl<I: Io> Worker<I> {
         }
         let mut out = Vec::new();
         let listening = &self.places.databases[number as usize].listening;
-        if ear.shared_channels().all(|channel| listening.is_heard(channel)) && ear.takes_word() {
+        if ear.is_owed_word() && ear.shared_channels().all(|channel| listening.is_heard(channel)) && ear.takes_word() {
             match force.settings.notify_lost {
                 NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
                 _ => write_loss(&mut out),

@@ -117,6 +117,12 @@ impl Look {
         self.mark.is_some()
     }
 
+    /// The number of the mark that it sends.
+    #[must_use]
+    pub fn mark(&self) -> Option<u64> {
+        self.mark
+    }
+
     /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot. These may not be all.
     pub fn add_custom<'a>(&mut self, names: impl Iterator<Item = &'a str>, is_complete: bool) {
         if !self.asked.has(Touches::ANY_SETTING) {

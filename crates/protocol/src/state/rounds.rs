@@ -32,6 +32,12 @@ impl<K> Rounds<K> {
         !self.is_late
     }
 
+    /// Whether nobody waits, since the session has not answered in time.
+    #[must_use]
+    pub fn are_late(&self) -> bool {
+        self.is_late
+    }
+
     /// Whether a question is to be asked.
     #[must_use]
     pub fn wants_question(&self) -> bool {
@@ -99,7 +105,7 @@ mod tests {
         rounds.asks();
         assert!(rounds.comes("bob"));
         assert_eq!(rounds.is_too_late(), ["ann", "bob"]);
-        assert!(!rounds.comes("ann"));
+        assert!(rounds.are_late() && !rounds.comes("ann"));
         rounds.is_heard();
         assert!(!rounds.comes("ann"), "that was not the answer");
         assert!(rounds.answered().is_empty());

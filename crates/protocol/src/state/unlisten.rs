@@ -5,7 +5,7 @@
 //! than one that is lost.
 //! Not here: what a client is told meanwhile, and what follows when it has left a channel (`worker::listen`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,64 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Unlistens {
     /// Sent, and not answered; `None` is all channels.
-    sent: VecDeque<Option<Box<str>>>,
+    sent: Sent,
     /// Executed in a transaction that has not ended.
     executed: Left,
     /// Committed.
     committed: Left,
     /// An error was answered while more was under way: which of that the server skips is not known before all is answered.
     is_unclear: bool,
+}
+
+/// Statements in their order, and how often each channel is named in them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "VecDeque<Option<Box<str>>>", into = "VecDeque<Option<Box<str>>>")]
+struct Sent {
+    queue: VecDeque<Option<Box<str>>>,
+    counts: BTreeMap<Option<Box<str>>, usize>,
+}
+
+impl From<VecDeque<Option<Box<str>>>> for Sent {
+    fn from(queue: VecDeque<Option<Box<str>>>) -> Self {
+        let mut sent = Self::default();
+        queue.into_iter().for_each(|channel| sent.push(channel));
+        sent
+    }
+}
+
+impl From<Sent> for VecDeque<Option<Box<str>>> {
+    fn from(sent: Sent) -> Self {
+        sent.queue
+    }
+}
+
+impl Sent {
+    fn push(&mut self, channel: Option<Box<str>>) {
+        *self.counts.entry(channel.clone()).or_default() += 1;
+        self.queue.push_back(channel);
+    }
+
+    fn pop(&mut self) -> Option<Option<Box<str>>> {
+        let channel = self.queue.pop_front()?;
+        if let Some(count) = self.counts.get_mut(&channel) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&channel);
+            }
+        }
+        Some(channel)
+    }
+
+    fn clear(&mut self) {
+        self.queue.clear();
+        self.counts.clear();
+    }
+
+    /// Whether one of them leaves this channel.
+    fn has(&self, channel: &str) -> bool {
+        !self.counts.is_empty()
+            && (self.counts.contains_key(&None) || self.counts.contains_key(&Some(Box::from(channel))))
+    }
 }
 
 /// Channels that are left, each named once.
@@ -44,13 +95,15 @@ impl Left {
 impl Unlistens {
     /// The client sends a statement that leaves a channel, or all.
     pub fn sends(&mut self, channel: Option<&str>) {
-        self.sent.push_back(channel.map(Box::from));
+        self.sent.push(channel.map(Box::from));
     }
 
     /// The server has executed one.
     pub fn is_executed(&mut self) {
-        match self.sent.pop_front().filter(|_| !self.is_unclear) {
-            Some(Some(channel)) => drop(self.executed.names.insert(channel)),
+        match self.sent.pop().filter(|_| !self.is_unclear) {
+            Some(Some(channel)) if self.executed.names.len() < NAMES_MAX => drop(self.executed.names.insert(channel)),
+            // Nobody listens to so many.
+            Some(Some(_)) => {}
             Some(None) => self.executed.is_all = true,
             None => {}
         }
@@ -60,7 +113,9 @@ impl Unlistens {
     pub fn commits(&mut self) {
         let Left { is_all, mut names } = std::mem::take(&mut self.executed);
         self.committed.is_all |= is_all;
-        self.committed.names.append(&mut names);
+        if self.committed.names.len() < NAMES_MAX {
+            self.committed.names.append(&mut names);
+        }
     }
 
     /// It has rolled back a transaction, or a part of it.
@@ -90,14 +145,13 @@ impl Unlistens {
     /// Whether the client has left channels, or may have, and nothing has followed from that yet.
     #[must_use]
     pub fn is_any(&self) -> bool {
-        !self.sent.is_empty() || !self.executed.is_empty() || !self.committed.is_empty()
+        !self.sent.queue.is_empty() || !self.executed.is_empty() || !self.committed.is_empty()
     }
 
     /// Whether that is so of this channel.
     #[must_use]
     pub fn may_have(&self, channel: &str) -> bool {
-        let is_sent = |sent: &Option<Box<str>>| sent.as_deref().is_none_or(|sent| sent == channel);
-        self.executed.has(channel) || self.committed.has(channel) || self.sent.iter().any(is_sent)
+        self.executed.has(channel) || self.committed.has(channel) || self.sent.has(channel)
     }
 
     /// The channels that it has left since this was last asked.
@@ -106,9 +160,29 @@ impl Unlistens {
     }
 }
 
+/// So many channels that are left in one transaction are remembered.
+const NAMES_MAX: usize = 10_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_remembered_up_to_a_bound() {
+        let mut unlistens = Unlistens::default();
+        for number in 0..3 * NAMES_MAX {
+            unlistens.sends(Some(&number.to_string()));
+            assert!(unlistens.may_have(&number.to_string()));
+            unlistens.is_executed();
+        }
+        assert_eq!((unlistens.executed.names.len(), unlistens.sent.counts.len()), (NAMES_MAX, 0));
+        unlistens.sends(Some("a"));
+        unlistens.sends(Some("a"));
+        unlistens.is_executed();
+        assert!(unlistens.may_have("a") && !unlistens.may_have("b"));
+        unlistens.sends(None);
+        assert!(unlistens.may_have("b"));
+    }
 
     /// What a client sends, and what the server answers, one character each: `u` UNLISTEN a, `v` UNLISTEN b, `w` UNLISTEN *; `x` executed,
     /// `c` COMMIT, `r` ROLLBACK, `!` an error and nothing else is owed, `e` an error and more is under way, `t` ready inside a transaction,

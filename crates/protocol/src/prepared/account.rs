@@ -93,6 +93,17 @@ impl Charge {
         Ok(())
     }
 
+    /// What others may hold as well is so many bytes now.
+    pub(super) fn share(&mut self, shared: usize) -> Result<(), Fault> {
+        match shared.checked_sub(self.shared) {
+            Some(more) => self.grow_by(0, more),
+            None => {
+                self.give_back(0, self.shared - shared);
+                Ok(())
+            }
+        }
+    }
+
     /// Gives back all but so many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         self.give_back(self.bytes.saturating_sub(bytes), 0);

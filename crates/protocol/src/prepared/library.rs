@@ -86,7 +86,7 @@ impl Library {
 
     /// The statement of this text, if it is there or there is room for it.
     pub fn find_or_add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
-        let hash = hash_of(text);
+        let hash = hash_under(text, dialect);
         let like = self.known.range((hash, 0)..=(hash, u64::MAX)).filter_map(|(_, known)| known.upgrade());
         let is_same = |known: &Rc<Statement>| *known.text == *text && *known.dialect == **dialect;
         if let Some(known) = like.into_iter().find(is_same) {
@@ -110,7 +110,7 @@ impl Library {
 
     /// A statement of this text that nobody else will share, if there is room for it.
     pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
-        let charge = self.charge_all(text.len() + STATEMENT_BYTES)?;
+        let charge = self.charge_all(text.len() + dialect.len() + STATEMENT_BYTES)?;
         let id = self.next;
         self.next += self.step;
         let name = format!("{PREFIX}{id}").into_bytes().into();
@@ -128,11 +128,11 @@ impl Library {
     /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
     /// above it.
     pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Rc<Statement>> {
-        let charge = self.charge_all(text.len() + STATEMENT_BYTES)?;
+        let charge = self.charge_all(text.len() + dialect.len() + STATEMENT_BYTES)?;
         let name = format!("{PREFIX}{id}").into_bytes().into();
         let has_literals = has_literals(text);
         let statement = Rc::new(Statement { id, name, text: text.into(), dialect, has_literals, _charge: charge });
-        self.known.insert((hash_of(text), id), Rc::downgrade(&statement));
+        self.known.insert((hash_under(text, statement.dialect()), id), Rc::downgrade(&statement));
         Some(statement)
     }
 
@@ -195,6 +195,13 @@ fn has_literals(text: &[u8]) -> bool {
         _ => false,
     };
     (0..sql.len()).any(is_quote)
+}
+
+/// The same of a text that is read under these parameters: whoever prepares one text under ever other parameters has none of them compared.
+fn hash_under(text: &[u8], dialect: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (text, dialect).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The same in every process, so that a simulation can be repeated. Whoever makes texts collide is compared with them.

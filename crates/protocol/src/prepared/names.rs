@@ -41,7 +41,7 @@ pub(super) struct Named {
     pub(super) step: u64,
     /// It meant something else before, which comes back if this step and the Close before it are skipped.
     pub(super) is_reused: bool,
-    pub(super) _charge: Charge,
+    pub(super) charge: Charge,
 }
 
 impl Named {
@@ -141,11 +141,13 @@ impl Names {
                 let meant = dialect_meant(&named.statement, dialect);
                 let dialect = meant.as_ref().unwrap_or(dialect);
                 if **own != **dialect {
+                    named.charge.share(text.len() + dialect.len()).map_err(drop)?;
                     named.statement = library.find_or_add(text, dialect).ok_or(())?;
                 }
             } else {
                 let unsettled = unsettled(dialect);
                 if **own != *unsettled {
+                    named.charge.share(text.len() + unsettled.len()).map_err(drop)?;
                     named.statement = library.add(text, &unsettled).ok_or(())?;
                 }
             }
@@ -161,6 +163,7 @@ impl Names {
         library: &mut Library,
     ) -> Option<Rc<Statement>> {
         let named = self.named.get_mut(name)?;
+        named.charge.share(named.statement.text().len() + dialect.len()).ok()?;
         named.statement = library.find_or_add(named.statement.text(), dialect)?;
         Some(named.statement.clone())
     }

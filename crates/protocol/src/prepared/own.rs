@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use wire::{frontend, write};
 
+use super::account::Charge;
 use super::library::Statement;
 use super::names::{Named, Names};
 use super::stock::{NAME_BYTES, Pending, Sides, Stock, push_close, push_name, unsettled};
@@ -78,6 +79,14 @@ impl Own {
         if self.names.get(name).is_some_and(|held| held.step == step) {
             self.names.remove(name);
         }
+    }
+}
+
+impl Sides<'_> {
+    /// Takes what the client holds when it gives this name to a text.
+    pub(super) fn charge(&self, name: &[u8], text: &[u8]) -> Result<Charge, Fault> {
+        let shared = text.len() + self.dialect.len();
+        self.library.charge_more(self.account, name.len() + NAME_BYTES, shared)
     }
 }
 
@@ -199,7 +208,7 @@ impl Stock {
 
     /// A client gives a name that it may have given by SQL: the server is to say whether that is so.
     pub(super) fn parse_own(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
-        let charge = sides.library.charge_more(sides.account, name.len() + NAME_BYTES, text.len())?;
+        let charge = sides.charge(name, text)?;
         let statement = match sides.is_settled {
             true => sides.library.find_or_add(text, &sides.dialect),
             false => sides.library.add(text, &unsettled(&sides.dialect)),
@@ -213,7 +222,7 @@ impl Stock {
         let mut out = Vec::new();
         push_parse(&mut out, &name, &statement);
         sides.out.push(Bytes::Own(out));
-        sides.names.insert(name.clone(), Named { statement, step, is_reused, _charge: charge });
+        sides.names.insert(name.clone(), Named { statement, step, is_reused, charge });
         self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()), step });
         self.own.giving += 1;
         self.pending.push_back(Pending::Own { name, statement: Some(id), step });
@@ -294,7 +303,7 @@ mod tests {
             let text = [text.as_bytes(), &[0, 0, 0]].concat();
             let statement = self.library.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
             let charge = self.library.charge_all(1).expect("room");
-            self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, _charge: charge });
+            self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, charge });
         }
 
         /// The kinds of the messages that go before a text that says these names.

@@ -93,9 +93,10 @@ impl PackedNamed {
     fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
         let Self { statement, step, is_reused } = self;
         let statement = from.statement(statement)?;
-        let (bytes, shared) = (name.len() + super::stock::NAME_BYTES, statement.text().len());
+        let bytes = name.len() + super::stock::NAME_BYTES;
+        let shared = statement.text().len() + statement.dialect().len();
         let charge = from.library.charge_more(from.account, bytes, shared).ok()?;
-        Some(Named { statement, step, is_reused, _charge: charge })
+        Some(Named { statement, step, is_reused, charge })
     }
 }
 

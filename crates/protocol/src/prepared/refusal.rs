@@ -67,7 +67,7 @@ impl Names {
         }
         let (id, place) = our_name_in(body)?;
         let means = |name: &Rc<[u8]>| self.named.get(name).is_some_and(|named| named.statement.id() == id);
-        let name = twice.as_ref().into_iter().chain(self.named.keys()).find(|name| means(name))?;
+        let name = twice.as_ref().into_iter().chain(self.named.keys().take(LOOKED_AT_MAX)).find(|name| means(name))?;
         Some([&body[..place.start], name, &body[place.end..]].concat())
     }
 }
@@ -81,5 +81,7 @@ pub(super) fn our_name_in(text: &[u8]) -> Option<(u64, Range<usize>)> {
     Some((number, at..digits + count))
 }
 
+/// So many names of a client are looked at for that of which an error tells; whoever has more may read ours.
+const LOOKED_AT_MAX: usize = 1000;
 /// Numbers of statements that somebody else has made are remembered up to so many.
 const TAKEN_MAX: usize = 64;

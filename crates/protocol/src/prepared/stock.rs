@@ -232,7 +232,7 @@ impl Stock {
             return self.parse_own(name, text, sides);
         }
         let may_step = sides.exchange.may_step();
-        let charge = sides.library.charge_more(sides.account, name.len() + NAME_BYTES, text.len())?;
+        let charge = sides.charge(name, text)?;
         let statement = match (sides.is_settled, may_step) {
             (true, true) => sides.library.find_or_add(text, &sides.dialect),
             (true, false) => sides.library.add(text, &sides.dialect),
@@ -242,15 +242,13 @@ impl Stock {
         sides.tally.client_parses += 1;
         let name: Rc<[u8]> = name.into();
         if !may_step {
-            sides
-                .names
-                .insert(name, Named { statement: statement.clone(), step: 0, is_reused: false, _charge: charge });
+            sides.names.insert(name, Named { statement: statement.clone(), step: 0, is_reused: false, charge });
             self.prepare_unfollowed(statement, sides);
             return Ok(());
         }
         let step = self.tick();
         let is_reused = self.is_closing(&name);
-        sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, _charge: charge });
+        sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, charge });
         // In a failed transaction the server would refuse it, so that is for the server to say.
         if sides.exchange.is_in_good_order()
             && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use base::planted::{self, Planted};
 use route::{Act, Certain, Change, Class};
 
-use super::answer::STATEMENT_BYTES_MAX;
 use super::overrides::{IDENTITY, Overrides};
 use super::statements::Statement;
 
@@ -36,8 +35,7 @@ impl Effects {
         for act in self.acts() {
             apply(act, &mut after, circumstances)?;
         }
-        let is_small = after.statements().bytes() <= STATEMENT_BYTES_MAX && !after.is_too_much();
-        is_small.then_some(after)
+        (!after.is_too_much()).then_some(after)
     }
 
     /// Whether a setting was left at what its session began with.
@@ -164,6 +162,7 @@ pub(super) fn is_first(name: &str, value: &str, login: &str) -> bool {
 mod tests {
     use route::{Dialect, Knowledge, classify};
 
+    use super::super::answer::STATEMENT_BYTES_MAX;
     use super::*;
 
     fn circumstances() -> Circumstances<'static> {

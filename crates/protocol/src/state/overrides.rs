@@ -123,17 +123,19 @@ impl Overrides {
         self.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    /// Whether its settings are more than follow a client.
+    /// Whether it is more than follows a client.
     #[must_use]
     pub fn is_too_much(&self) -> bool {
-        self.settings_bytes() > SETTINGS_BYTES_MAX
+        let most = self.settings_bytes().max(self.statements.bytes());
+        most > FOLLOWING_BYTES_MAX || self.settings.len() > SETTINGS_MAX
     }
 
-    /// Forgets settings with long values.
+    /// Forgets settings with long values, and all statements.
     pub fn forget_long(&mut self) {
-        let long: Vec<Box<str>> =
-            self.iter().filter(|(_, value)| value.len() > LONG_BYTES).map(|(name, _)| name.into()).collect();
+        let is_long = |(name, value): &(&str, &str)| value.len() > LONG_BYTES && !IDENTITY.contains(name);
+        let long: Vec<Box<str>> = self.iter().filter(is_long).map(|(name, _)| name.into()).collect();
         long.iter().for_each(|name| self.reset(name));
+        self.statements = Statements::default();
     }
 
     /// Its statements.
@@ -263,8 +265,10 @@ impl Overrides {
     }
 }
 
-/// Names and values of so many bytes follow a client. Who has set more keeps its server.
-const SETTINGS_BYTES_MAX: usize = 64 * 1024;
+/// Settings of so many bytes follow a client, and as many bytes of statements. Who has more keeps its server,
+const FOLLOWING_BYTES_MAX: usize = 64 * 1024;
+/// and so does who has set more of them.
+const SETTINGS_MAX: usize = 1000;
 /// Longer values are not remembered of who has set too much.
 const LONG_BYTES: usize = 64;
 const DEFERRABLE: &str = "default_transaction_deferrable";

@@ -272,7 +272,7 @@ impl Hold {
     }
 
     pub(super) fn too_much() -> Self {
-        Self::new(Kind::Setting, "more than 64 kB of settings")
+        Self::new(Kind::Setting, "more than 64 kB of settings or statements")
     }
 
     pub(super) fn temp_buffers() -> Self {

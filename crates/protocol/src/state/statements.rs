@@ -49,10 +49,11 @@ impl Statements {
         self.0.iter().map(|(name, statement)| (&**name, statement))
     }
 
-    /// How many bytes their names and texts have.
+    /// How many bytes their names, texts and paths have.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.iter().map(|(name, statement)| name.len() + statement.sql.len()).sum()
+        let path = |statement: &Statement| statement.search_path.as_ref().map_or(0, |path| path.len());
+        self.iter().map(|(name, statement)| name.len() + statement.sql.len() + path(statement)).sum()
     }
 
     /// One of them.

@@ -265,7 +265,7 @@ impl Traces {
     /// It changes settings of these names. Of too many, the server is asked for all that it has.
     fn name_settings<'a>(&mut self, names: impl Iterator<Item = &'a Box<str>>) {
         for name in names {
-            if self.names.len() < NAMES_MAX {
+            if self.names.len() < NAMES_MAX && name.len() <= NAME_BYTES_MAX {
                 self.names.insert(name.clone());
             } else if !self.names.contains(name) {
                 self.touched |= Touches::ANY_SETTING;
@@ -670,6 +670,8 @@ const EXECUTED_MAX: usize = 8;
 const PREPARED_NAMES_MAX: usize = 1000;
 /// So many settings that a loan changes are known by their names.
 const NAMES_MAX: usize = 1000;
+/// Such a name may have parts, each as long as a name may be; no program has longer ones.
+const NAME_BYTES_MAX: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -744,7 +746,7 @@ mod tests {
         overrides.set("app.x", &"y".repeat(100_000));
         overrides.set("app.short", "z");
         traces.seen(&seen, &overrides, false, Time(0));
-        assert_eq!(&*traces.pins()[0].hold.what, "more than 64 kB of settings");
+        assert_eq!(&*traces.pins()[0].hold.what, "more than 64 kB of settings or statements");
         overrides.forget_long();
         assert_eq!(overrides.iter().collect::<Vec<_>>(), [("app.short", "z")]);
         traces.seen(&seen, &overrides, false, Time(1));

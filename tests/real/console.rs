@@ -94,6 +94,18 @@ pub(crate) fn show_pools_has_its_columns(house: &House) {
     waiter.answer();
 }
 
+pub(crate) fn show_databases_tells_what_is_known_of_functions(house: &House) {
+    let database = "console_functions";
+    let pooler = house.pooler(database, &["pool_mode = transaction"]);
+    let told = || pooler.console("SHOW DATABASES").named(0)["functions"].clone();
+    let mut client = pooler.client("u", database);
+    client.run("select 1");
+    wait_until("its functions are known", LIMIT, || told() == "known");
+    pooler.console("SET session_unseen = 'ignore'");
+    client.run("select 1");
+    wait_until("they are ignored", LIMIT, || told() == "ignored");
+}
+
 pub(crate) fn show_clients_and_servers_have_their_columns(house: &House) {
     let pooler = house.pooler("console_sockets", &[]);
     let parameters = [("user", "u"), ("database", "console_sockets"), ("application_name", "shop")];

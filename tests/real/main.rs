@@ -465,6 +465,7 @@ fn list() -> Vec<Entry> {
         console::show_version_names_the_version,
         console::show_databases_has_its_columns,
         console::show_pools_has_its_columns,
+        console::show_databases_tells_what_is_known_of_functions,
         console::show_clients_and_servers_have_their_columns,
         console::a_turn_that_one_client_makes_slow_is_counted_and_told_of,
         console::show_stats_has_its_columns_and_counts,

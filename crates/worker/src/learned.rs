@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Time;
 use protocol::state::{Habits, Kind};
-use route::Knowledge;
+use route::{Knowledge, Unread};
 
 use crate::mentioned::Mentioned;
 
@@ -52,6 +52,20 @@ impl Learned {
     /// What its functions do, if that is known.
     pub(crate) fn knowledge(&self) -> Option<&Knowledge> {
         self.knowledge.as_ref().map(|(knowledge, _)| &**knowledge)
+    }
+
+    /// What is known of its functions, in a word for people.
+    pub(crate) fn word(&self, now: Time) -> &'static str {
+        match &self.knowledge {
+            Some((knowledge, _)) if knowledge.is_trusting() => "ignored",
+            Some((_, since)) if now.since(*since) > KNOWLEDGE_AGE_MAX => "unknown",
+            Some((knowledge, _)) => match knowledge.unread() {
+                Unread::Nothing => "known",
+                Unread::Some => "partly",
+                Unread::All => "unread",
+            },
+            None => "unknown",
+        }
     }
 
     /// What is known of texts is known in this scope.
@@ -169,6 +183,7 @@ mod tests {
         assert!(learned.is_to_be_read(at(140)), "that one may have left");
         learned.forget_old(at(160), &mut scopes);
         assert!(learned.knowledge().is_some() && learned.scope() == 2);
+        assert_eq!((learned.word(at(160)), learned.word(at(161))), ("known", "unknown"));
         learned.forget_old(at(161), &mut scopes);
         assert!(learned.knowledge().is_none());
         assert_ne!(learned.scope(), 2, "what was read with it is read anew");

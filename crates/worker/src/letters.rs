@@ -773,6 +773,9 @@ pub struct DatabaseRow {
     pub servers: u32,
     /// Its clients.
     pub clients: u32,
+    /// What is known of its functions: `unknown`, `known`, `partly` where some texts are beyond a bound, `unread` where all are, `ignored`
+    /// (`session_unseen`).
+    pub functions: &'static str,
 }
 
 /// A user in use.

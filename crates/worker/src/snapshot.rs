@@ -283,7 +283,8 @@ impl<I: Io> Worker<I> {
         let row = |(place, number): (&crate::places::DatabasePlace, u32)| {
             let (name, entry) = (place.name.clone(), place.entry.clone()?);
             let servers = servers.get(&number).copied().unwrap_or(0);
-            Some(DatabaseRow { name, entry, servers, clients: place.clients })
+            let functions = place.learned.word(self.now);
+            Some(DatabaseRow { name, entry, servers, clients: place.clients, functions })
         };
         databases.filter_map(row).collect()
     }

@@ -30,6 +30,7 @@ pub(super) const DATABASES: Subject = Subject {
         Column::int("current_client_connections"),
         Column::int("paused"),
         Column::int("disabled"),
+        Column::text("functions"),
     ],
     rows,
 };
@@ -40,17 +41,20 @@ pub(super) struct Held {
     entry: Arc<Database>,
     servers: u32,
     clients: u32,
+    /// What is known of its functions; empty where nobody has asked for it.
+    functions: &'static str,
 }
 
 /// All databases but the console: the configured ones, and those made from the fallback that are in use.
 pub(super) fn all(view: &View<'_>) -> BTreeMap<Arc<str>, Held> {
     let configured = view.settings.databases.iter();
-    let held = |entry: &Arc<Database>| Held { entry: Arc::clone(entry), servers: 0, clients: 0 };
+    let held = |entry: &Arc<Database>| Held { entry: Arc::clone(entry), servers: 0, clients: 0, functions: "" };
     let mut all: BTreeMap<_, _> = configured.map(|(name, entry)| (Arc::clone(name), held(entry))).collect();
     for row in view.snapshots.iter().flat_map(|snapshot| &snapshot.databases) {
         let database = all.entry(Arc::clone(&row.name)).or_insert_with(|| held(&row.entry));
         database.servers += row.servers;
         database.clients += row.clients;
+        database.functions = row.functions;
     }
     // One made from the fallback may be under orders before anybody uses it.
     for name in view.standing.paused.iter().chain(&view.standing.disabled) {
@@ -88,6 +92,7 @@ fn row(view: &View<'_>, held: &Held) -> Vec<Cell> {
         number(held.clients),
         number(u8::from(view.standing.paused.contains(&entry.name))),
         number(u8::from(view.standing.disabled.contains(&entry.name))),
+        text(held.functions),
     ]
 }
 
@@ -114,6 +119,7 @@ fn console(view: &View<'_>) -> Vec<Cell> {
         number(clients),
         number(0),
         number(0),
+        text(""),
     ]
 }
 
@@ -132,7 +138,7 @@ mod tests {
             heads("DATABASES"),
             "name s, host s, port i, database s, force_user s, pool_size i, min_pool_size i, reserve_pool_size i, \
              server_lifetime i, pool_mode s, load_balance_hosts s, max_connections i, current_connections i, \
-             max_client_connections i, current_client_connections i, paused i, disabled i"
+             max_client_connections i, current_client_connections i, paused i, disabled i, functions s"
         );
     }
 
@@ -155,10 +161,10 @@ mod tests {
         assert_eq!(
             lines(&table),
             [
-                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0",
-                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0",
-                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0",
-                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0",
+                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0|known",
+                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0|",
+                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0|",
+                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0|known",
             ]
         );
     }

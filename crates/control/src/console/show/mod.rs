@@ -209,7 +209,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn database_row(entry: &Arc<Database>, servers: u32, clients: u32) -> DatabaseRow {
-        DatabaseRow { name: Arc::clone(&entry.name), entry: Arc::clone(entry), servers, clients }
+        DatabaseRow { name: Arc::clone(&entry.name), entry: Arc::clone(entry), servers, clients, functions: "known" }
     }
 
     pub(crate) fn user_row(name: &str, servers: u32, clients: u32) -> UserRow {

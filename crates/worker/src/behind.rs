@@ -73,6 +73,14 @@ impl<I: Io> Worker<I> {
 
     /// Gives up waiting for those who have not kept up in time.
     pub(crate) fn end_patience(&mut self) {
+        // This is asked many times in a turn, and hardly ever is anybody waited for.
+        if self.alarms.next_deadline().is_some_and(|at| at <= self.now) {
+            self.end_due_patience();
+        }
+    }
+
+    #[cold]
+    fn end_due_patience(&mut self) {
         // There is an alarm for each of them, and one look at a database ends it for all.
         let mut due = BTreeSet::new();
         while let Some(&(_, database)) = self.alarms.rows.front().filter(|(at, _)| *at <= self.now) {

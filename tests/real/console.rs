@@ -104,6 +104,9 @@ pub(crate) fn show_databases_tells_what_is_known_of_functions(house: &House) {
     pooler.console("SET session_unseen = 'ignore'");
     client.run("select 1");
     wait_until("they are ignored", LIMIT, || told() == "ignored");
+    pooler.console("SET session_state = 'pgbouncer'");
+    client.run("select 1");
+    wait_until("nobody asks", LIMIT, || told().is_empty());
 }
 
 pub(crate) fn show_clients_and_servers_have_their_columns(house: &House) {

@@ -18,6 +18,8 @@ use crate::mentioned::Mentioned;
 pub(crate) struct Learned {
     /// What its functions do to sessions, and since when that is known.
     knowledge: Option<(Rc<Knowledge>, Time)>,
+    /// How many of them could not be read when a server told of them last, also where that is forgotten.
+    unread: Unread,
     /// When they are to be read again: somebody else may have made others.
     again_at: Time,
     /// What tells its texts from those of others, and from those read with older knowledge.
@@ -39,6 +41,7 @@ impl Learned {
     pub(crate) fn new(scope: u32) -> Self {
         Self {
             knowledge: None,
+            unread: Unread::Nothing,
             again_at: Time(0),
             scope,
             custom: Mentioned::default(),
@@ -87,13 +90,16 @@ impl Learned {
         self.knowledge().is_some_and(Knowledge::is_trusting)
     }
 
-    /// A server has told what the functions do.
-    pub(crate) fn learn(&mut self, knowledge: Knowledge, now: Time, scope: u32) {
+    /// A server has told what the functions do; how many of them it has not told, if that is another answer than the last time.
+    pub(crate) fn learn(&mut self, knowledge: Knowledge, now: Time, scope: u32) -> Option<Unread> {
         if self.is_trusting() {
-            return;
+            return None;
         }
+        let unread = knowledge.unread();
+        let before = std::mem::replace(&mut self.unread, unread);
         (self.knowledge, self.again_at) = (Some((Rc::new(knowledge), now)), now + KNOWLEDGE_FRESH);
         self.scope = scope;
+        (unread != before).then_some(unread)
     }
 
     /// Forgets what is too old to be relied upon.
@@ -188,6 +194,21 @@ mod tests {
         assert!(learned.knowledge().is_none());
         assert_ne!(learned.scope(), 2, "what was read with it is read anew");
     }
+
+    #[test]
+    fn what_cannot_be_read_is_news_once() {
+        let (mut learned, mut scopes) = (Learned::new(1), 2);
+        let many = || Knowledge::read((0..100_001).map(|_| SOURCE));
+        assert_eq!(learned.learn(Knowledge::default(), Time::from_secs(0), 2), None);
+        assert_eq!(learned.learn(many(), Time::from_secs(1), 2), Some(Unread::All));
+        learned.forget_old(Time::from_secs(100), &mut scopes);
+        assert!(learned.knowledge().is_none());
+        assert_eq!(learned.learn(many(), Time::from_secs(100), 2), None);
+        assert_eq!(learned.learn(Knowledge::default(), Time::from_secs(101), 2), Some(Unread::Nothing));
+    }
+
+    const SOURCE: route::Source<'static> =
+        route::Source { name: "f", is_readable: true, is_hidden: false, is_in_queries: false, text: "" };
 
     #[test]
     fn who_trusts_functions_learns_nothing_of_them() {

@@ -774,7 +774,7 @@ pub struct DatabaseRow {
     /// Its clients.
     pub clients: u32,
     /// What is known of its functions: `unknown`, `known`, `partly` where some texts are beyond a bound, `unread` where all are, `ignored`
-    /// (`session_unseen`).
+    /// (`session_unseen`); empty where sessions do not follow their clients.
     pub functions: &'static str,
 }
 

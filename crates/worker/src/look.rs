@@ -291,7 +291,7 @@ impl<I: Io> Worker<I> {
                 traces.seen(&seen, &overrides, is_pinned, self.now);
                 let is_too_much = overrides.is_too_much();
                 if is_too_much {
-                    overrides.forget_long();
+                    overrides.forget_most();
                 }
                 let overrides = shared(overrides);
                 if seen.asked.has(Touches::STATEMENTS) {
@@ -500,19 +500,15 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
         let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
-        let (number, unread) = (row.database as usize, knowledge.unread());
-        let is_news = self.places.databases[number].learned.knowledge().is_none_or(|known| known.unread() != unread);
-        let what = match unread {
-            Unread::Nothing => None,
-            Unread::Some => Some("functions with longer texts than are read: these may do anything"),
-            Unread::All => Some("more functions than are read: any statement may do anything"),
-        };
-        if let Some(what) = what.filter(|_| is_news) {
-            let line = self.server_prefix(server);
-            self.log.add(Level::Warning, format_args!("{line}database has {what}"));
-        }
         self.places.scopes += 1;
-        self.places.databases[number].learned.learn(knowledge, self.now, self.places.scopes);
+        let learned = &mut self.places.databases[row.database as usize].learned;
+        let what = match learned.learn(knowledge, self.now, self.places.scopes) {
+            None | Some(Unread::Nothing) => return,
+            Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
+            Some(Unread::All) => "more functions than are read: any statement may do anything",
+        };
+        let line = self.server_prefix(server);
+        self.log.add(Level::Warning, format_args!("{line}database has {what}"));
     }
 
     /// From now on the state of sessions follows the clients of a pool, or does no longer: what its servers have is not known.

@@ -279,11 +279,13 @@ impl<I: Io> Worker<I> {
 
     fn database_rows(&self) -> Vec<DatabaseRow> {
         let servers = tally(self.servers.iter().map(|(_, server)| server.database));
+        let followed: BTreeSet<u32> =
+            self.places.pools().filter(|(_, place)| place.follows).map(|(_, place)| place.database).collect();
         let databases = self.places.databases.iter().zip(0_u32..);
         let row = |(place, number): (&crate::places::DatabasePlace, u32)| {
             let (name, entry) = (place.name.clone(), place.entry.clone()?);
             let servers = servers.get(&number).copied().unwrap_or(0);
-            let functions = place.learned.word(self.now);
+            let functions = if followed.contains(&number) { place.learned.word(self.now) } else { "" };
             Some(DatabaseRow { name, entry, servers, clients: place.clients, functions })
         };
         databases.filter_map(row).collect()

@@ -60,14 +60,15 @@ pub(crate) fn own_uid() -> u32 {
 }
 
 /// How many descriptors are needed when all limits are reached, reckoned as PgBouncer does: every user may have a pool in
-/// every database that forces none.
+/// every database that forces none. Connections that have not logged in have descriptors beside those of clients.
 pub(crate) fn descriptors_expected(settings: &Settings, users: usize) -> u64 {
     let users = u64::try_from(users).unwrap_or(u64::MAX);
     let servers = settings.databases.values().map(|database| {
         let size = u64::from(database.pool_size.unwrap_or(settings.default_pool_size));
         if database.user.is_some() { size } else { size.saturating_mul(users) }
     });
-    servers.fold(u64::from(settings.max_client_conn) + OTHERS, u64::saturating_add)
+    let connections = u64::from(settings.max_client_conn) + u64::from(settings.unauthenticated_connections_max());
+    servers.fold(connections + OTHERS, u64::saturating_add)
 }
 
 /// Listeners, logs and the like, as PgBouncer reckons them.
@@ -83,6 +84,6 @@ mod tests {
                     max_client_conn=100\ndefault_pool_size=7\n";
         let read = |_: &str| Ok(text.as_bytes().to_vec());
         let loaded = config::load("test.ini", &read, &config::Overrides::default()).expect("good settings");
-        assert_eq!(descriptors_expected(&loaded.settings, 3), 100 + 10 + 2 * 3 + 5 + 7 * 3);
+        assert_eq!(descriptors_expected(&loaded.settings, 3), 100 + 1000 + 10 + 2 * 3 + 5 + 7 * 3);
     }
 }

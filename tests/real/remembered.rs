@@ -35,14 +35,19 @@ fn table(pooler: &Pooler, name: &str) -> u64 {
 /// A thousand settings with a dot that one user mentioned had everybody in the database keep its server who might have set one.
 pub(crate) fn settings_that_one_user_mentions_keep_no_server_of_another(house: &House) {
     let pooler = house.pooler("remembered_settings", &["pool_mode = transaction", "default_pool_size = 1"]);
-    let mut floods = pooler.client("u", "remembered_settings");
-    floods.run(
+    let mut floods = Vec::new();
+    // As many in one client would keep its server.
+    for flood in 0..3 {
+        let mut client = pooler.client("u", "remembered_settings");
+        for number in 0..700 {
+            client.run(&format!("set a{flood}.b{number} = 'x'"));
+        }
+        floods.push(client);
+    }
+    floods[0].run(
         "create function sets(name text, value text) returns void language plpgsql as
             $$ begin perform set_config(name, value, false); end $$",
     );
-    for number in 0..2_100 {
-        floods.run(&format!("set a.b{number} = 'x'"));
-    }
     let (mut one, mut two) = (pooler.client("v", "remembered_settings"), pooler.client("v", "remembered_settings"));
     let sets = "select sets('app.tenant', 'one')";
     one.run(sets);

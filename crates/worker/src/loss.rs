@@ -56,10 +56,10 @@ impl<I: Io> Worker<I> {
             backend::NOTIFICATION_RESPONSE => return false,
             kind if kind == backend::READY_FOR_QUERY || !server.exchange.is_ours() => server.answer_bytes = 0,
             backend::DATA_ROW => server.answer_bytes += bytes,
-            backend::ERROR_RESPONSE if piece.is_last() => server.answer_bytes += ANSWER_BYTES_MAX / ERRORS_MAX,
+            backend::ERROR_RESPONSE if piece.is_last() => server.answer_bytes += OWN_ANSWER_BYTES_MAX / ERRORS_MAX,
             _ => server.answer_bytes += bytes * WORDS_TIMES,
         }
-        let is_too_long = server.answer_bytes > ANSWER_BYTES_MAX;
+        let is_too_long = server.answer_bytes > OWN_ANSWER_BYTES_MAX;
         if is_too_long {
             self.close_endless(key);
         }
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
         let (client, is_dialed) = (server.client(), !matches!(server.stage, Stage::Idle | Stage::Cleaning(_)));
         let (line, host) = (self.server_prefix(key), server.host.clone());
         let text =
-            format_args!("{line}{ENDLESS}, it is closed (host {host}, more than {} MiB)", ANSWER_BYTES_MAX >> 20);
+            format_args!("{line}{ENDLESS}, it is closed (host {host}, more than {} MiB)", OWN_ANSWER_BYTES_MAX >> 20);
         self.log.add(Level::Error, text);
         match client {
             Some(client) => {
@@ -152,7 +152,7 @@ impl<I: Io> Worker<I> {
 /// Why a server is closed that does so.
 const ENDLESS: &str = "answer without end to a query of our own";
 /// An honest answer to a question of ours is shorter: the names of 100,000 functions and 16 MiB of their texts.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+const OWN_ANSWER_BYTES_MAX: usize = 64 << 20;
 /// What is no row counts so many times: there is little of it in an honest answer,
 const WORDS_TIMES: usize = 64;
 /// and no more than one error, which is written to the log.

@@ -30,7 +30,7 @@ impl Room {
 }
 
 /// What one client holds. It takes no memory before it is charged.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Account(OnceCell<Rc<Cell<usize>>>);
 
 impl Account {
@@ -149,6 +149,21 @@ mod tests {
         assert_eq!((ann.held(), bob.held(), room.held()), (0, 70, 10));
         drop(of_bob);
         assert_eq!((bob.held(), room.held()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_shared_may_become_more_and_less() {
+        let room = Rc::new(Room::default());
+        room.limit_clients(100);
+        let ann = Account::default();
+        let mut charge = Charge::new(&room, &ann, 10, 20).expect("room");
+        charge.share(90).expect("room");
+        assert_eq!(charge.share(91), Err(Fault::ClientMemoryFull { limit: 100, held: 100 }));
+        assert_eq!((ann.held(), room.held()), (100, 10));
+        charge.share(5).expect("room");
+        assert_eq!(ann.held(), 15);
+        drop(charge);
+        assert_eq!((ann.held(), room.held()), (0, 0));
     }
 
     #[test]

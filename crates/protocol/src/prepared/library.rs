@@ -222,6 +222,19 @@ const SWEEP_AT_MIN: usize = 64;
 mod tests {
     use super::*;
 
+    /// One short text under ever other long settings was free, and each was compared with all that had come before.
+    #[test]
+    fn what_a_text_is_read_under_counts_and_tells_it_from_others() {
+        let mut library = Library::new(1, 1);
+        let dialect = |number: usize| -> Rc<[u8]> { format!("{}{number}", "d".repeat(10_000)).into_bytes().into() };
+        let held: Vec<_> = (0..100).map(|number| library.find_or_add(b"select 1", &dialect(number))).collect();
+        assert!(held.iter().all(Option::is_some) && library.bytes() > 1_000_000);
+        let hashes: std::collections::BTreeSet<u64> = library.known.keys().map(|(hash, _)| *hash).collect();
+        assert_eq!(hashes.len(), 100);
+        let again = library.find_or_add(b"select 1", &dialect(7)).expect("it is there");
+        assert_eq!((again.id(), library.count()), (held[7].as_ref().expect("it is there").id(), 100));
+    }
+
     #[test]
     fn a_text_comes_again_if_not_too_many_others_have_come_since() {
         let mut library = Library::new(1, 1);

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::account::Charge;
 use super::library::{Library, Statement};
 use super::stock::unsettled;
+use crate::fault::Fault;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars, spelled_like, split_dialect};
 
@@ -125,14 +126,17 @@ impl Names {
     }
 
     /// The statement of a name, read under these parameters, and the step that the name stands or falls with. Where they are not all
-    /// that there are, it is what its client has given, or has given before they were not. `Err` when there is no room to read it anew.
+    /// that there are, it is what its client has given, or has given before they were not.
+    ///
+    /// # Errors
+    /// There is no room to read it anew.
     pub(super) fn find(
         &mut self,
         name: &[u8],
         dialect: &Rc<[u8]>,
         is_settled: bool,
         library: &mut Library,
-    ) -> Result<Option<(Rc<Statement>, u64)>, ()> {
+    ) -> Result<Option<(Rc<Statement>, u64)>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         let (own, text) = (named.statement.dialect(), named.statement.text());
         if !Rc::ptr_eq(own, dialect) && **own != **dialect {
@@ -141,31 +145,34 @@ impl Names {
                 let meant = dialect_meant(&named.statement, dialect);
                 let dialect = meant.as_ref().unwrap_or(dialect);
                 if **own != **dialect {
-                    named.charge.share(text.len() + dialect.len()).map_err(drop)?;
-                    named.statement = library.find_or_add(text, dialect).ok_or(())?;
+                    named.charge.share(text.len() + dialect.len())?;
+                    named.statement = library.find_or_add(text, dialect).ok_or(Fault::StatementsFull)?;
                 }
             } else {
                 let unsettled = unsettled(dialect);
                 if **own != *unsettled {
-                    named.charge.share(text.len() + unsettled.len()).map_err(drop)?;
-                    named.statement = library.add(text, &unsettled).ok_or(())?;
+                    named.charge.share(text.len() + unsettled.len())?;
+                    named.statement = library.add(text, &unsettled).ok_or(Fault::StatementsFull)?;
                 }
             }
         }
         Ok(Some((named.statement.clone(), named.named_by())))
     }
 
-    /// A statement whose meaning cannot be kept is read anew. `None` when there is no room for it.
+    /// A statement whose meaning cannot be kept is read anew; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// There is no room for it.
     pub(super) fn read_anew(
         &mut self,
         name: &[u8],
         dialect: &Rc<[u8]>,
         library: &mut Library,
-    ) -> Option<Rc<Statement>> {
-        let named = self.named.get_mut(name)?;
-        named.charge.share(named.statement.text().len() + dialect.len()).ok()?;
-        named.statement = library.find_or_add(named.statement.text(), dialect)?;
-        Some(named.statement.clone())
+    ) -> Result<Option<Rc<Statement>>, Fault> {
+        let Some(named) = self.named.get_mut(name) else { return Ok(None) };
+        named.charge.share(named.statement.text().len() + dialect.len())?;
+        named.statement = library.find_or_add(named.statement.text(), dialect).ok_or(Fault::StatementsFull)?;
+        Ok(Some(named.statement.clone()))
     }
 
     /// The step that gave a name has been answered.

@@ -28,7 +28,7 @@ impl Stock {
             Ok(_) => statement,
             // Nobody else must get what is read otherwise.
             Err(CannotRead) => {
-                let anew = sides.names.read_anew(name, &sides.dialect, sides.library).ok_or(Fault::StatementsFull)?;
+                let anew = sides.names.read_anew(name, &sides.dialect, sides.library)?.ok_or(Fault::StatementsFull)?;
                 if self.has(&anew, named_by, sides.exchange.epoch()) {
                     return Ok(anew);
                 }

@@ -296,10 +296,7 @@ impl Stock {
 
     /// The statement of a name, which the server has or is sent now. `None` when the server is to say that there is none.
     fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Rc<Statement>>, Fault> {
-        let found = sides
-            .names
-            .find(name, &sides.dialect, sides.is_settled, sides.library)
-            .map_err(|()| Fault::StatementsFull)?;
+        let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.library)?;
         let Some((statement, named_by)) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
             self.clear_own(name, sides);

@@ -510,6 +510,21 @@ fn where_sessions_follow_the_server_says_that_there_is_none_unless_it_is_named_a
     }
 }
 
+/// Each error looked at all names of its client: with 60,000 a hundred errors kept everybody waiting for a second.
+#[test]
+fn an_error_looks_at_no_more_than_some_names() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    for number in 0..1002 {
+        t.parse(&mut ann, &format!("s{number:04}"), &format!("select {number}"));
+    }
+    let error = |number: u64| format!("SERROR\0C26000\0M\"PGBOUNCER_{number}\" is not there\0\0").into_bytes();
+    let told = |names: &mut Names, number| {
+        names.reworded(&error(number)).map(|body| String::from_utf8_lossy(&body).into_owned())
+    };
+    assert!(told(&mut ann, 1000).is_some_and(|body| body.contains("\"s0999\"")));
+    assert_eq!(told(&mut ann, 1001), None, "it reads the server's name");
+}
+
 #[test]
 fn where_sessions_follow_the_server_says_that_a_name_is_in_use() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());

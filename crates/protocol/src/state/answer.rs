@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use route::{LockKey, Reading, Source};
 
 use super::pins::{Hold, Kind};
+use super::statements::STATEMENT_BYTES_MAX;
 
 /// As much of an answer as has come.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -175,5 +176,3 @@ pub fn lock_key(parts: &str) -> Option<String> {
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What a row takes beside its texts, roughly.
 const ROW_BYTES: usize = 64;
-/// Of the statements that a session has prepared by SQL so much is carried; who has more keeps its server.
-pub(super) const STATEMENT_BYTES_MAX: usize = 64 * 1024;

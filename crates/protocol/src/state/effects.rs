@@ -162,7 +162,7 @@ pub(super) fn is_first(name: &str, value: &str, login: &str) -> bool {
 mod tests {
     use route::{Dialect, Knowledge, classify};
 
-    use super::super::answer::STATEMENT_BYTES_MAX;
+    use super::super::statements::STATEMENT_BYTES_MAX;
     use super::*;
 
     fn circumstances() -> Circumstances<'static> {

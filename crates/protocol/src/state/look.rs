@@ -15,7 +15,7 @@ use super::ear::MARKS;
 use super::effects::INDEPENDENT;
 use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind};
-use super::statements::{Statement, Statements};
+use super::statements::{PATH_BYTES_MAX, Statement, Statements};
 use crate::vars::{Tracked, push_literal};
 
 /// A question and as much of its answer as has come.
@@ -319,10 +319,18 @@ impl Seen {
             }
         }
         let search_path: Option<Box<str>> = overrides.get("search_path").map(Box::from);
+        let mut path_bytes = 0;
         for (name, sql) in &self.statements {
             let known = before.statements().get(name).filter(|known| known.sql == *sql).cloned();
-            let statement = known.unwrap_or(Statement { sql: sql.clone(), search_path: search_path.clone() });
+            let statement = known.unwrap_or_else(|| {
+                path_bytes += search_path.as_ref().map_or(0, |path| path.len());
+                Statement { sql: sql.clone(), search_path: search_path.clone() }
+            });
             overrides.statements_mut().insert(name, statement);
+            // The path may be long, and is copied for each. More than follows is not kept anyway ([`Overrides::is_too_much`]).
+            if path_bytes > PATH_BYTES_MAX {
+                break;
+            }
         }
         overrides
     }

@@ -1,7 +1,8 @@
 //! Questions and answers. What real servers answer is tried in `tests/real/state.rs`.
 
 use super::*;
-use crate::state::answer::{ANSWER_BYTES_MAX, STATEMENT_BYTES_MAX};
+use crate::state::answer::ANSWER_BYTES_MAX;
+use crate::state::statements::STATEMENT_BYTES_MAX;
 
 fn row(texts: &[Option<&str>]) -> Vec<u8> {
     let mut body = (texts.len() as u16).to_be_bytes().to_vec();

@@ -126,16 +126,27 @@ impl Overrides {
     /// Whether it is more than follows a client.
     #[must_use]
     pub fn is_too_much(&self) -> bool {
-        let most = self.settings_bytes().max(self.statements.bytes());
-        most > FOLLOWING_BYTES_MAX || self.settings.len() > SETTINGS_MAX
+        self.are_settings_too_much() || self.statements.are_too_much()
     }
 
-    /// Forgets settings with long values, and all statements.
-    pub fn forget_long(&mut self) {
-        let is_long = |(name, value): &(&str, &str)| value.len() > LONG_BYTES && !IDENTITY.contains(name);
-        let long: Vec<Box<str>> = self.iter().filter(is_long).map(|(name, _)| name.into()).collect();
-        long.iter().for_each(|name| self.reset(name));
+    fn are_settings_too_much(&self) -> bool {
+        self.settings_bytes() > SETTINGS_BYTES_MAX || self.settings.len() > SETTINGS_MAX
+    }
+
+    /// Forgets what is more than follows a client: settings with long values, where that is not enough all but who the session is; and all
+    /// statements.
+    pub fn forget_most(&mut self) {
+        self.forget_settings_if(|value| value.len() > LONG_BYTES);
+        if self.are_settings_too_much() {
+            self.forget_settings_if(|_| true);
+        }
         self.statements = Statements::default();
+    }
+
+    fn forget_settings_if(&mut self, is_forgotten: impl Fn(&str) -> bool) {
+        let forgotten = self.others().filter(|(_, value)| is_forgotten(value));
+        let forgotten: Vec<Box<str>> = forgotten.map(|(name, _)| name.into()).collect();
+        forgotten.iter().for_each(|name| self.reset(name));
     }
 
     /// Its statements.
@@ -265,8 +276,8 @@ impl Overrides {
     }
 }
 
-/// Settings of so many bytes follow a client, and as many bytes of statements. Who has more keeps its server,
-const FOLLOWING_BYTES_MAX: usize = 64 * 1024;
+/// Settings of so many bytes follow a client. Who has more keeps its server,
+const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 /// and so does who has set more of them.
 const SETTINGS_MAX: usize = 1000;
 /// Longer values are not remembered of who has set too much.
@@ -335,6 +346,32 @@ mod tests {
         assert_eq!(Overrides::from(Written::from(one.clone())), one, "it is what it was in another process");
         assert_eq!(Overrides::default().likeness(), 0);
         assert_eq!(overrides(&[("x", "y"), ("x", "z")]).likeness(), overrides(&[("x", "z")]).likeness());
+    }
+
+    #[test]
+    fn what_is_more_than_follows_is_forgotten_but_for_who_the_session_is() {
+        let with = |count: usize, value: &str| {
+            let mut all = overrides(&[("role", "ann"), ("work_mem", "1MB")]);
+            (0..count).for_each(|number| all.set(&format!("a.b{number:04}"), value));
+            all
+        };
+        let names = |all: &Overrides| all.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        assert!(!with(998, "1").is_too_much());
+        for (mut all, left) in [(with(999, "1"), vec!["role"]), (with(70, &"x".repeat(1000)), vec!["role", "work_mem"])]
+        {
+            all.statements_mut().insert("p", Statement { sql: "prepare p as select 1".into(), search_path: None });
+            assert!(all.is_too_much());
+            all.forget_most();
+            assert_eq!((names(&all), all.is_too_much()), (left.into_iter().map(String::from).collect(), false));
+            assert!(all.statements().is_empty());
+            assert_eq!(Overrides::from(Written::from(all.clone())), all, "its likeness is that of what is left");
+        }
+        let mut all = Overrides::default();
+        (0..300).for_each(|number| {
+            let statement = Statement { sql: "A".into(), search_path: Some("p".repeat(1000).into()) };
+            all.statements_mut().insert(&number.to_string(), statement);
+        });
+        assert!(all.is_too_much(), "the paths of statements count");
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub enum Preparation {
     Path,
 }
 
+impl Statement {
+    fn path_bytes(&self) -> usize {
+        self.search_path.as_ref().map_or(0, |path| path.len())
+    }
+}
+
 impl Statements {
     /// Whether there is none.
     #[must_use]
@@ -49,11 +55,25 @@ impl Statements {
         self.0.iter().map(|(name, statement)| (&**name, statement))
     }
 
-    /// How many bytes their names, texts and paths have.
+    /// How many bytes they have.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let path = |statement: &Statement| statement.search_path.as_ref().map_or(0, |path| path.len());
-        self.iter().map(|(name, statement)| name.len() + statement.sql.len() + path(statement)).sum()
+        let (texts, paths) = self.bytes_by_kind();
+        texts + paths
+    }
+
+    /// Whether they are more than follow a client.
+    #[must_use]
+    pub fn are_too_much(&self) -> bool {
+        let (texts, paths) = self.bytes_by_kind();
+        texts > STATEMENT_BYTES_MAX || paths > PATH_BYTES_MAX
+    }
+
+    /// Of their names and texts, and of the paths under which they were prepared.
+    fn bytes_by_kind(&self) -> (usize, usize) {
+        self.0.iter().fold((0, 0), |(texts, paths), (name, statement)| {
+            (texts + name.len() + statement.sql.len(), paths + statement.path_bytes())
+        })
     }
 
     /// One of them.
@@ -80,10 +100,16 @@ impl Statements {
         (!missing.is_empty()).then_some(missing)
     }
 
-    /// It has these, too, but for those whose names are taken.
+    /// It has these, too, but for those whose names are taken, and those for which there is no room: of more than follow a client, some are gone
+    /// that no server could prepare.
     pub fn add(&mut self, others: Self) {
+        let mut room = MISSING_BYTES_MAX.saturating_sub(self.bytes());
         for (name, statement) in others.0 {
-            self.0.entry(name).or_insert(statement);
+            let bytes = name.len() + statement.sql.len() + statement.path_bytes();
+            if bytes <= room && !self.0.contains_key(&name) {
+                room -= bytes;
+                self.0.insert(name, statement);
+            }
         }
     }
 
@@ -127,6 +153,13 @@ fn set_path(path: Option<&str>) -> Box<str> {
     sql.into()
 }
 
+/// Of the statements that a session has prepared by SQL so much follows its client, names and texts; who has more keeps its server.
+pub(super) const STATEMENT_BYTES_MAX: usize = 64 * 1024;
+/// The same of the paths under which they were prepared, each counted for each statement.
+pub(super) const PATH_BYTES_MAX: usize = 256 * 1024;
+/// So much is kept of them with those that its server could not prepare.
+const MISSING_BYTES_MAX: usize = 2 * (STATEMENT_BYTES_MAX + PATH_BYTES_MAX);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +197,36 @@ mod tests {
             now.add(missing.clone());
             assert_eq!(&*now.get("a").expect("there").sql, sql);
         }
+    }
+
+    #[test]
+    fn texts_and_paths_have_bounds_of_their_own() {
+        let (long, path) = ("x".repeat(1000), "p".repeat(1000));
+        let many = |count: usize, sql: &str, path: Option<&str>| {
+            let mut all = Statements::default();
+            let statement = Statement { sql: sql.into(), search_path: path.map(Box::from) };
+            (0..count).for_each(|number| all.insert(&format!("s{number:03}"), statement.clone()));
+            all
+        };
+        for (all, bytes, are_too_much) in [
+            (many(65, &long, None), 65 * 1004, false),
+            (many(66, &long, None), 66 * 1004, true),
+            (many(262, "A", Some(&path)), 262 * 1005, false),
+            (many(263, "A", Some(&path)), 263 * 1005, true),
+        ] {
+            assert_eq!((all.bytes(), all.are_too_much()), (bytes, are_too_much));
+        }
+        let mut all = many(200, "A", Some(&path));
+        let others = |from: usize| {
+            let rows = (from..from + 300).map(|number| (format!("s{number:05}").into(), all_of(&path)));
+            Statements(rows.collect())
+        };
+        (0..10).for_each(|round| all.add(others(1000 * round)));
+        assert!((MISSING_BYTES_MAX - 2000..=MISSING_BYTES_MAX).contains(&all.bytes()), "{}", all.bytes());
+    }
+
+    fn all_of(path: &str) -> Statement {
+        Statement { sql: "A".into(), search_path: Some(path.into()) }
     }
 
     #[test]

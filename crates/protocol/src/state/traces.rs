@@ -738,6 +738,16 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_long_names_are_asked_for_like_all() {
+        let mut traces = Traces::default();
+        traces.said(&class(&format!("set app.{}.y = 1; select pg_advisory_lock(1)", "x".repeat(60))));
+        assert!(!traces.touched.has(Touches::ANY_SETTING) && traces.names.len() == 1);
+        let parts = ["y"; 100].join(".");
+        traces.said(&class(&format!("set app.{parts} = 1; select pg_advisory_lock(1)")));
+        assert!(traces.touched.has(Touches::ANY_SETTING) && traces.names.len() == 1);
+    }
+
+    #[test]
     fn who_sets_too_much_keeps_its_server_until_all_is_discarded() {
         let mut traces = Traces::default();
         traces.said(&class("select set_config('app.x', repeat('y', 100000), false)"));
@@ -747,7 +757,7 @@ mod tests {
         overrides.set("app.short", "z");
         traces.seen(&seen, &overrides, false, Time(0));
         assert_eq!(&*traces.pins()[0].hold.what, "more than 64 kB of settings or statements");
-        overrides.forget_long();
+        overrides.forget_most();
         assert_eq!(overrides.iter().collect::<Vec<_>>(), [("app.short", "z")]);
         traces.seen(&seen, &overrides, false, Time(1));
         assert_eq!(traces.pins().len(), 1);

@@ -16,6 +16,7 @@ mod differential;
 mod drivers;
 mod files;
 mod floods;
+mod functions;
 mod habits;
 mod hashing;
 mod holes;
@@ -462,6 +463,8 @@ fn list() -> Vec<Entry> {
         tls::a_reload_reads_certificates_again,
         tls::a_reload_that_cannot_read_a_certificate_changes_nothing,
         tls::servers_are_replaced_when_tls_towards_them_changes,
+        functions::a_function_is_suspect_from_when_it_is_made,
+        functions::temporary_views_and_functions_that_set_something_leave_nothing,
         console::show_version_names_the_version,
         console::show_databases_has_its_columns,
         console::show_pools_has_its_columns,

@@ -469,8 +469,11 @@ impl Reader<'_> {
         if is_temporary && !is_dropped_at_once {
             touches |= Touches::TEMPORARY;
         }
-        if (at..at + 3).any(|at| words.is_one_of(at, &BEHAVIOUR)) {
+        if is_behaviour(&words, at) {
             touches |= Touches::FUNCTIONS;
+            if !is_temporary {
+                touches |= Touches::MAKINGS;
+            }
         }
         // `CREATE TABLE ... AS EXECUTE ...`
         if (at..words.end()).any(|at| words.are(at, &["as", "execute"])) {
@@ -504,7 +507,11 @@ impl Reader<'_> {
         let tokens: Vec<Token> = Lexer::new(body, self.dialect).collect();
         let words = Words::new(body, &tokens, self.dialect.encoding);
         match self.query(words) {
-            _ if is_dark(&words) => Act::other(self.dark()),
+            _ if is_dark(&words) => {
+                let makings = if mentions_makers(body) { Touches::MAKINGS } else { Touches::NOTHING };
+                Act::other(self.dark().with(makings))
+            }
+            act if makes_behaviour(&words) => act.with(Touches::FUNCTIONS.with(Touches::MAKINGS), Touches::NOTHING),
             act if !act.touches().is_nothing() => act.with(Touches::CALLS, Touches::NOTHING),
             other => other,
         }
@@ -515,6 +522,24 @@ impl Reader<'_> {
         let is_trusted = self.knowledge.is_some_and(Knowledge::is_trusting);
         if is_trusted { Touches::NOTHING } else { Touches::ANYTHING.with(Touches::CALLS) }
     }
+}
+
+/// Whether what is made, changed or dropped is a function, or what calls one; its kind stands here, or behind a word or two.
+fn is_behaviour(words: &Words<'_>, at: usize) -> bool {
+    (at..at + 3).any(|at| words.is_one_of(at, &BEHAVIOUR))
+}
+
+/// Whether a statement of a block does so.
+fn makes_behaviour(words: &Words<'_>) -> bool {
+    (0..words.end()).any(|at| {
+        let kind = if words.is(at + 1, "or") { at + 3 } else { at + 1 };
+        words.is_one_of(at, &MAKERS) && is_behaviour(words, kind)
+    })
+}
+
+/// Whether a text that a block executes may do so, which stands in its strings.
+fn mentions_makers(body: &[u8]) -> bool {
+    MAKERS.iter().any(|word| body.windows(word.len()).any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes())))
 }
 
 /// What the names in a text touch by what PostgreSQL's own functions do.
@@ -576,6 +601,8 @@ pub(crate) const INSERT: &[u8] = b"insert";
 /// What a statement begins with that can be prepared (`PreparableStmt` in `parser/gram.y`).
 const QUERIES: [&str; 8] = ["select", "insert", "update", "delete", "merge", "with", "values", "table"];
 
+/// What makes, changes and drops something.
+const MAKERS: [&str; 3] = ["create", "alter", "drop"];
 /// What is made or changed that calls functions, or is one.
 const BEHAVIOUR: [&str; 16] = [
     "function",

@@ -4,6 +4,9 @@ use super::*;
 use crate::setting::{Certain, Value};
 use crate::touch::Source;
 
+/// What makes functions touches this.
+const MADE: Touches = Touches::FUNCTIONS.with(Touches::MAKINGS);
+
 /// A database none of whose functions touches the session.
 fn tame() -> Knowledge {
     Knowledge::default()
@@ -150,10 +153,14 @@ fn what_the_session_keeps_is_named() {
         ("SELECT set_config('a' || 'b', $2, false)", Touches::ANY_SETTING.with(Touches::UNTOLD)),
         ("UPDATE pg_settings SET setting = 'x' WHERE name = 'work_mem'", Touches::ANY_SETTING),
         ("RESET ALL", Touches::ANY_SETTING),
-        ("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", Touches::FUNCTIONS),
-        ("CREATE OR REPLACE TRIGGER t BEFORE INSERT ON t EXECUTE FUNCTION f()", Touches::FUNCTIONS),
-        ("ALTER EXTENSION x UPDATE", Touches::FUNCTIONS),
-        ("DROP FUNCTION f", Touches::TEMPORARY.with(Touches::FUNCTIONS)),
+        ("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", MADE),
+        ("CREATE OR REPLACE TRIGGER t BEFORE INSERT ON t EXECUTE FUNCTION f()", MADE),
+        ("ALTER EXTENSION x UPDATE", MADE),
+        ("DROP FUNCTION f", Touches::TEMPORARY.with(MADE)),
+        ("DO $$ BEGIN CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; END $$", MADE),
+        ("DO $$ BEGIN DROP INDEX i; CREATE INDEX i ON t (type); END $$", Touches::NOTHING),
+        ("DO $$ BEGIN EXECUTE 'Create trigger t'; END $$", Touches::ANYTHING.with(Touches::MAKINGS)),
+        ("DO $$ BEGIN EXECUTE 'VACUUM'; END $$", Touches::ANYTHING),
         ("DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$", Touches::LOCKS),
         ("DO $$ BEGIN PERFORM set_config('app.tenant', '7', false); END $$", Touches::SETTINGS),
         ("DO $$ BEGIN EXECUTE 'x' || 'y'; END $$", Touches::ANYTHING),

@@ -39,6 +39,8 @@ impl Touches {
     pub const UNTOLD: Self = Self(1 << 10);
     /// What else is touched may be so by a function that is called, or by a block (`DO`).
     pub const CALLS: Self = Self(1 << 11);
+    /// Functions, or what calls them, are made, changed or dropped, for others to see.
+    pub const MAKINGS: Self = Self(1 << 12);
     /// Anything at all, as far as there is something to ask about: nobody can tell which libraries are loaded.
     pub const ANYTHING: Self = Self(((1 << 10) - 1) & !Self::LIBRARIES.0);
 
@@ -102,6 +104,7 @@ impl std::fmt::Debug for Touches {
             "functions",
             "untold",
             "calls",
+            "makings",
         ];
         let held = names.iter().enumerate().filter(|(place, _)| self.0 & 1 << place != 0).map(|(_, name)| *name);
         match *self {

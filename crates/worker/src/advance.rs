@@ -50,6 +50,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write::query(&mut out, &look.question());
         server.exchange.asks_ours();
+        server.makings_asked = self.places.databases[server.database as usize].learned.makings();
         server.look_in_advance = Some(Box::new(look));
         self.io.send(server.conn, out.into());
     }

@@ -1,12 +1,14 @@
 //! What is noticed of changes of a database's catalog: the tags of commands that servers have run.
 //!
-//! Always true: a change counts when it is made, and again when others see it.
+//! Always true: a change counts when it is made, and again when others see it; so do functions, of which nothing is known until a server has
+//! been asked behind that.
 //! Not here: what follows from it (`protocol::prepared`), which functions there are (`learned`).
 
 use pool::ServerKey;
 use reactor::Io;
 use wire::backend::TxStatus;
 
+use crate::places::DatabasePlace;
 use crate::server::Server;
 use crate::turn::Worker;
 
@@ -17,11 +19,20 @@ pub(crate) fn changes_catalog(tag: &[u8]) -> bool {
 }
 
 impl Server {
-    /// It is ready for more: if it has changed the catalog, and that is committed, others see it now.
-    pub(crate) fn tell_of_catalog(&mut self, changes: &mut u64) {
-        if self.has_changed_catalog && self.exchange.status() == TxStatus::Idle {
-            self.has_changed_catalog = false;
-            *changes += 1;
+    /// It is ready for more: if it has changed the catalog, and that is committed, others see it now. `scopes` is the last number of a scope;
+    /// `is_asked_next`: it is asked what there is now, and has been sent that question already.
+    pub(crate) fn tell_of_catalog(&mut self, place: &mut DatabasePlace, scopes: &mut u32, is_asked_next: bool) {
+        if self.exchange.status() != TxStatus::Idle {
+            return;
+        }
+        place.changes += u64::from(std::mem::take(&mut self.has_changed_catalog));
+        if std::mem::take(&mut self.makes_functions) {
+            // Whoever has been asked for functions meanwhile has not seen these.
+            let sees_all = is_asked_next && self.makings_asked == place.learned.makings();
+            place.learned.functions_are_made(scopes);
+            if sees_all {
+                self.makings_asked = place.learned.makings();
+            }
         }
     }
 }

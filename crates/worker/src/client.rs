@@ -433,6 +433,7 @@ impl<I: Io> Worker<I> {
                 }
                 reading.read(ready, following.library, &piece, bytes);
                 server.placeholders |= reading.placeholders();
+                server.makes_functions |= reading.makes_functions();
                 if let Some(class) = reading.says_names()
                     && following.brings(&mut self.io, ready, server, &chunk, start, &piece, &class)
                 {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use pool::{Failure, ServerKey};
 use protocol::state::{Look, Overrides};
 use reactor::Io;
-use route::{Dialect, Knowledge, Touches, classify};
+use route::{Dialect, Touches, classify};
 
 use crate::look::shared;
 use crate::places::DatabasePlace;
@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
             if begins { Touches::ANY_SETTING | Touches::STATEMENTS } else { Touches::NOTHING },
             std::iter::empty(),
         );
-        look.add_custom(learned.custom.of(user).chain(knowledge.into_iter().flat_map(Knowledge::settings)), true);
+        look.add_custom(learned.custom.of(user).chain(learned.settings()), true);
         look.ask_as(&login);
         look.carry_statements();
         if knowledge.is_none() {

@@ -18,6 +18,10 @@ use crate::mentioned::Mentioned;
 pub(crate) struct Learned {
     /// What its functions do to sessions, and since when that is known.
     knowledge: Option<(Rc<Knowledge>, Time)>,
+    /// What a server has told of them last, also where that is not relied upon any more.
+    told_last: Option<Rc<Knowledge>>,
+    /// How often functions have been made since the start, or may have been.
+    makings: u64,
     /// How many of them could not be read when a server told of them last, also where that is forgotten.
     unread: Unread,
     /// When they are to be read again: somebody else may have made others.
@@ -41,6 +45,8 @@ impl Learned {
     pub(crate) fn new(scope: u32) -> Self {
         Self {
             knowledge: None,
+            told_last: None,
+            makings: 0,
             unread: Unread::Nothing,
             again_at: Time(0),
             scope,
@@ -55,6 +61,11 @@ impl Learned {
     /// What its functions do, if that is known.
     pub(crate) fn knowledge(&self) -> Option<&Knowledge> {
         self.knowledge.as_ref().map(|(knowledge, _)| &**knowledge)
+    }
+
+    /// The settings that the texts of functions mention, as far as anybody has told.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = &str> {
+        self.told_last.iter().flat_map(|knowledge| knowledge.settings())
     }
 
     /// What is known of its functions, in a word for people.
@@ -90,16 +101,32 @@ impl Learned {
         self.knowledge().is_some_and(Knowledge::is_trusting)
     }
 
-    /// A server has told what the functions do; how many of them it has not told, if that is another answer than the last time.
-    pub(crate) fn learn(&mut self, knowledge: Knowledge, now: Time, scope: u32) -> Option<Unread> {
+    /// A server has told what the functions do, which was asked when so many had been made ([`Self::makings`]): it may not have seen what has
+    /// been made since. How many of them it has not told, if that is another answer than the last time.
+    pub(crate) fn learn(&mut self, knowledge: Knowledge, makings: u64, now: Time, scope: u32) -> Option<Unread> {
         if self.is_trusting() {
             return None;
         }
         let unread = knowledge.unread();
         let before = std::mem::replace(&mut self.unread, unread);
-        (self.knowledge, self.again_at) = (Some((Rc::new(knowledge), now)), now + KNOWLEDGE_FRESH);
-        self.scope = scope;
+        let knowledge = Rc::new(knowledge);
+        self.told_last = Some(knowledge.clone());
+        if makings == self.makings {
+            (self.knowledge, self.again_at) = (Some((knowledge, now)), now + KNOWLEDGE_FRESH);
+            self.scope = scope;
+        }
         (unread != before).then_some(unread)
+    }
+
+    /// How often functions have been made, or may have been.
+    pub(crate) fn makings(&self) -> u64 {
+        self.makings
+    }
+
+    /// Functions are being made, or have been: what is known is not all.
+    pub(crate) fn functions_are_made(&mut self, scopes: &mut u32) {
+        self.makings += 1;
+        self.forget(scopes);
     }
 
     /// Forgets what is too old to be relied upon.
@@ -183,7 +210,7 @@ mod tests {
         let (mut learned, mut scopes) = (Learned::new(1), 2);
         let at = Time::from_secs;
         assert!(!learned.is_to_be_read(at(100)), "who knows nothing is asked anyway");
-        learned.learn(Knowledge::default(), at(100), 2);
+        learned.learn(Knowledge::default(), 0, at(100), 2);
         assert!(!learned.is_to_be_read(at(129)));
         assert!(learned.is_to_be_read(at(130)) && !learned.is_to_be_read(at(130)), "one is enough");
         assert!(learned.is_to_be_read(at(140)), "that one may have left");
@@ -196,15 +223,28 @@ mod tests {
     }
 
     #[test]
+    fn who_was_asked_before_functions_were_made_has_not_told_of_them() {
+        let (mut learned, mut scopes) = (Learned::new(1), 2);
+        learned.learn(Knowledge::default(), learned.makings(), Time(0), 2);
+        let asked = learned.makings();
+        learned.functions_are_made(&mut scopes);
+        assert!(learned.knowledge().is_none() && learned.scope() == 3);
+        learned.learn(Knowledge::default(), asked, Time(1), 4);
+        assert!(learned.knowledge().is_none());
+        learned.learn(Knowledge::default(), learned.makings(), Time(2), 5);
+        assert!(learned.knowledge().is_some() && learned.scope() == 5);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_news_once() {
         let (mut learned, mut scopes) = (Learned::new(1), 2);
         let many = || Knowledge::read((0..100_001).map(|_| SOURCE));
-        assert_eq!(learned.learn(Knowledge::default(), Time::from_secs(0), 2), None);
-        assert_eq!(learned.learn(many(), Time::from_secs(1), 2), Some(Unread::All));
+        assert_eq!(learned.learn(Knowledge::default(), 0, Time::from_secs(0), 2), None);
+        assert_eq!(learned.learn(many(), 0, Time::from_secs(1), 2), Some(Unread::All));
         learned.forget_old(Time::from_secs(100), &mut scopes);
         assert!(learned.knowledge().is_none());
-        assert_eq!(learned.learn(many(), Time::from_secs(100), 2), None);
-        assert_eq!(learned.learn(Knowledge::default(), Time::from_secs(101), 2), Some(Unread::Nothing));
+        assert_eq!(learned.learn(many(), 0, Time::from_secs(100), 2), None);
+        assert_eq!(learned.learn(Knowledge::default(), 0, Time::from_secs(101), 2), Some(Unread::Nothing));
     }
 
     const SOURCE: route::Source<'static> =
@@ -213,11 +253,11 @@ mod tests {
     #[test]
     fn who_trusts_functions_learns_nothing_of_them() {
         let (mut learned, mut scopes) = (Learned::new(1), 1);
-        learned.learn(Knowledge::new(["f"], true), Time(0), 1);
+        learned.learn(Knowledge::new(["f"], true), 0, Time(0), 1);
         learned.trust(true, &mut scopes);
         assert!(learned.knowledge().is_some_and(|knowledge| !knowledge.suspects(b"f") && !knowledge.is_hidden()));
         assert_eq!((learned.scope(), scopes), (2, 2), "what was read before is read anew");
-        learned.learn(Knowledge::new(["f"], true), Time(0), 3);
+        learned.learn(Knowledge::new(["f"], true), 0, Time(0), 3);
         learned.forget_old(Time::from_secs(1000), &mut scopes);
         assert!(!learned.is_to_be_read(Time::from_secs(1000)) && learned.scope() == 2);
         assert!(learned.knowledge().is_some_and(|knowledge| !knowledge.is_hidden()));

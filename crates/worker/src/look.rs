@@ -206,7 +206,7 @@ impl<I: Io> Worker<I> {
         let place = self.places.pool(server.pool);
         let learned = &self.places.databases[server.database as usize].learned;
         let own = ready.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
-        let of_functions = learned.knowledge().into_iter().flat_map(Knowledge::settings);
+        let of_functions = learned.settings();
         let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
         let user = place.map_or(u32::MAX, |place| place.user);
         let is_complete = learned.custom.is_complete(user, *since);
@@ -237,6 +237,7 @@ impl<I: Io> Worker<I> {
             write::query(&mut out, &look.question());
         }
         server.exchange.asks_ours();
+        server.makings_asked = self.places.databases[server.database as usize].learned.makings();
         server.look = Some(Box::new(look));
         server.asked = self.now;
         self.io.send(server.conn, out.into());
@@ -502,7 +503,7 @@ impl<I: Io> Worker<I> {
         let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
         self.places.scopes += 1;
         let learned = &mut self.places.databases[row.database as usize].learned;
-        let what = match learned.learn(knowledge, self.now, self.places.scopes) {
+        let what = match learned.learn(knowledge, row.makings_asked, self.now, self.places.scopes) {
             None | Some(Unread::Nothing) => return,
             Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
             Some(Unread::All) => "more functions than are read: any statement may do anything",

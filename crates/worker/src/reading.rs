@@ -102,6 +102,10 @@ impl Texts {
 pub(crate) struct Reading<'a> {
     texts: &'a mut Cache,
     learned: &'a mut Learned,
+    /// The last number of a scope.
+    scopes: &'a mut u32,
+    /// Whether what has been read makes functions, or what calls them.
+    makes_functions: bool,
     /// The user of the servers.
     user: u32,
     dialect: Dialect,
@@ -116,7 +120,7 @@ impl<'a> Reading<'a> {
     /// Of the texts of one database, of which `learned` is known, that servers of a user are to read, and `unseen` what is done about the rest; `scopes` is the last number of a scope.
     pub(crate) fn new(
         texts: &'a mut Texts,
-        (learned, user, unseen, scopes): (&'a mut Learned, u32, Unseen, &mut u32),
+        (learned, user, unseen, scopes): (&'a mut Learned, u32, Unseen, &'a mut u32),
         ready: &Ready,
         tracked: &Tracked,
         now: Time,
@@ -124,7 +128,8 @@ impl<'a> Reading<'a> {
         learned.trust(unseen == Unseen::Ignore, scopes);
         learned.forget_old(now, scopes);
         let dialect = texts.dialect(&ready.vars, tracked);
-        Self { texts: &mut texts.cache, learned, user, dialect, now, says_names: None, placeholders: 0 }
+        let texts = &mut texts.cache;
+        Self { texts, learned, scopes, makes_functions: false, user, dialect, now, says_names: None, placeholders: 0 }
     }
 
     /// What says names of prepared statements, if the message that has been read does.
@@ -135,6 +140,19 @@ impl<'a> Reading<'a> {
     /// The settings with a dot that have been mentioned where something may have been set.
     pub(crate) fn placeholders(&self) -> u64 {
         self.placeholders
+    }
+
+    /// Whether what has been read makes functions, or what calls them.
+    pub(crate) fn makes_functions(&self) -> bool {
+        self.makes_functions
+    }
+
+    /// From now on there may be functions of which nobody has told.
+    fn note_functions(&mut self, class: &Class) {
+        if class.touches.has(Touches::MAKINGS) || class.is_unread {
+            self.makes_functions = true;
+            self.learned.functions_are_made(self.scopes);
+        }
     }
 
     fn note_names(&mut self, class: &Rc<Class>) {
@@ -247,6 +265,10 @@ impl<'a> Reading<'a> {
                 let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(ready.user);
                 if !class.is_harmless() || class.sets_locally || matters || counts {
                     traces(ready).said(&class);
+                    if class.acts.len() > 1 && class.touches.has(Touches::MAKINGS) {
+                        // It may call what it makes.
+                        traces(ready).dark();
+                    }
                 } else if let Some(traces) = &mut ready.traces {
                     // A portal that has been bound is not executed any more.
                     traces.executed(b"", true);
@@ -305,6 +327,7 @@ impl<'a> Reading<'a> {
                 match class {
                     Some(class) => {
                         self.note_names(&class);
+                        self.note_functions(&class);
                         ready.counting.said(&class);
                     }
                     None => ready.counting.bound(),
@@ -330,9 +353,14 @@ impl<'a> Reading<'a> {
             traces(ready).wants_functions();
         }
         let is_in_doubt = ready.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
-        let Some(text) = text else { return Rc::new(Class::unread()) };
+        let Some(text) = text else {
+            let unread = Rc::new(Class::unread());
+            self.note_functions(&unread);
+            return unread;
+        };
         let is_in_doubt = is_in_doubt && !is_read_alike(text);
         let class = self.texts.class(text, self.dialect, self.learned.scope(), self.learned.knowledge());
+        self.note_functions(&class);
         if !class.mentions.is_empty() {
             let names = class.mentions.iter().map(|name| &**name);
             let placeholders = self.learned.custom.mention(self.user, names, self.now);

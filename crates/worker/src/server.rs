@@ -66,6 +66,10 @@ pub(crate) struct Server {
     pub(crate) preparing: Box<[Preparation]>,
     /// The catalog has been changed in the transaction that is open.
     pub(crate) has_changed_catalog: bool,
+    /// Functions may have been made in it.
+    pub(crate) makes_functions: bool,
+    /// How often functions had been made when it was asked for them ([`Learned::makings`](crate::learned::Learned::makings)).
+    pub(crate) makings_asked: u64,
     /// What its client has asked, as long as that may have to be said again.
     pub(crate) again: Again,
     /// The `application_name` that it has reported last, if it was given its client's along with a request and has not reported one since.
@@ -205,6 +209,8 @@ impl Server {
             told_by: Prepared::default(),
             preparing: Box::default(),
             has_changed_catalog: false,
+            makes_functions: false,
+            makings_asked: 0,
             again: Again::default(),
             reported_name: None,
             is_told_along: false,
@@ -510,9 +516,9 @@ impl<I: Io> Worker<I> {
         let behind = if server.look_in_advance.is_some() { server.take_look_in_advance(was_ours) } else { None };
         if !was_ours {
             server.is_told_along = false;
-            server.tell_of_catalog(&mut self.places.databases[server.database as usize].changes);
-            let totals = &mut self.places.databases[server.database as usize].totals;
-            server.count_ends(self.now, totals);
+            let place = &mut self.places.databases[server.database as usize];
+            server.tell_of_catalog(place, &mut self.places.scopes, behind.is_some());
+            server.count_ends(self.now, &mut place.totals);
         }
         let client = server.client();
         let (listens, has_traces) = ear_and_traces(&self.clients, client);

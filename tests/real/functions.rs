@@ -1,0 +1,80 @@
+//! Functions that are made while the sessions of others follow them.
+
+use tests::client::Client;
+use tests::message::{bind, execute, parse, sync};
+
+use crate::house::House;
+
+/// What a function does was not known from the moment at which it was there until its server had been asked: in between its settings stayed
+/// for whoever came next.
+pub(crate) fn a_function_is_suspect_from_when_it_is_made(house: &House) {
+    let database = "made_functions";
+    let pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1"]);
+    let (mut owner, mut one) = (pooler.client("u", database), pooler.client("v", database));
+    // So many that to read them takes long.
+    owner.run(
+        "do $do$ begin for i in 1..2000 loop execute format('create function f%s() returns int language plpgsql as %L', i,
+            'begin ' || repeat('perform 1; ', 50) || ' return 1; end'); end loop; end $do$",
+    );
+    let mut two = pooler.client("v", database);
+    let made = |name: &str| {
+        format!(
+            "create function {name}(value text) returns text language sql as
+                $$ select set_config('app.tenant', value, false) $$"
+        )
+    };
+    let mut is_anybodys = |name: &str, one: &mut Client| {
+        one.run(&format!("select {name}('one')"));
+        let read = two.value("select coalesce(current_setting('app.tenant', true), '')");
+        assert_eq!(read, "", "by {name}");
+        assert_eq!(one.value("select current_setting('app.tenant')"), "one", "by {name}");
+        one.run("reset app.tenant");
+    };
+    owner.run(&made("at_once"));
+    is_anybodys("at_once", &mut one);
+    owner.run("begin");
+    owner.run(&made("in_transaction"));
+    // What functions there are is read meanwhile by somebody who cannot see it.
+    one.run("create view v as select 1");
+    one.run("select f1()");
+    owner.run("commit");
+    is_anybodys("in_transaction", &mut one);
+    owner.peer.send(&[parse("p", &made("prepared")), bind("", "p", &[]), execute("", 0), sync()].concat());
+    assert!(owner.answer().errors.is_empty());
+    is_anybodys("prepared", &mut one);
+    owner.run(&format!("do $do$ begin {}; end $do$", made("in_block")));
+    is_anybodys("in_block", &mut one);
+    owner.run(&format!("do $do$ begin execute $x$ {} $x$; end $do$", made("executed")));
+    is_anybodys("executed", &mut one);
+    one.run(&format!("{}; select together('one')", made("together")));
+    assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "", "together");
+}
+
+/// What only its own session sees, and is gone with it, changes the session as much.
+pub(crate) fn temporary_views_and_functions_that_set_something_leave_nothing(house: &House) {
+    let database = "made_temporary";
+    let pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1"]);
+    let (mut one, mut two) = (pooler.client("u", database), pooler.client("u", database));
+    let sets = "select set_config('app.tenant', 'one', false)";
+    for (makes, calls, drops) in [
+        (format!("create temp view v as {sets}"), "table v", "drop view v"),
+        (
+            format!("create function pg_temp.f() returns text language sql as $$ {sets} $$"),
+            "select pg_temp.f()",
+            "drop function pg_temp.f()",
+        ),
+        (
+            format!("create temp table t (a int); create rule r as on insert to t do instead {sets}"),
+            "insert into t values (1)",
+            "drop table t",
+        ),
+    ] {
+        one.run(&makes);
+        for sql in [calls, drops] {
+            one.run(sql);
+        }
+        assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "", "{makes}");
+        assert_eq!(one.value("select current_setting('app.tenant')"), "one", "{makes}");
+        one.run("discard all");
+    }
+}

@@ -290,6 +290,8 @@ fn list() -> Vec<Entry> {
         timeouts::server_login_retry_answers_from_memory_in_between,
         timeouts::a_server_that_has_been_idle_is_checked_before_use,
         timeouts::autodb_idle_timeout_forgets_what_nobody_uses,
+        timeouts::a_database_that_does_not_exist_is_forgotten_soon,
+        timeouts::of_databases_that_nobody_uses_no_more_than_5000_are_known,
         cancels::a_running_query_is_cancelled,
         cancels::a_query_in_a_transaction_is_cancelled_and_the_transaction_fails,
         cancels::an_idle_client_or_transaction_is_left_in_peace,

@@ -235,6 +235,49 @@ pub(crate) fn autodb_idle_timeout_forgets_what_nobody_uses(house: &House) {
     assert_eq!(pooler.client("u", "late_auto").value("select 1"), "1");
 }
 
+pub(crate) fn a_database_that_does_not_exist_is_forgotten_soon(house: &House) {
+    let ini = Ini::new(&format!("* = host=127.0.0.1 port={}", house.postgres.port())).set("server_login_retry = 1");
+    let pooler = house.start(&ini);
+    house.postgres.database("late_there");
+    pooler.client("u", "late_there").run("select 1");
+    assert_eq!(refused(&pooler, "late_missing").code, "3D000");
+    let databases = || {
+        let shown = pooler.console("SHOW DATABASES");
+        let names = shown.rows.iter().map(|row| row[0].clone().unwrap_or_default());
+        names.filter(|name| name.starts_with("late_")).collect::<Vec<_>>()
+    };
+    wait_until("the database is forgotten", LIMIT, || databases() == ["late_there"]);
+    // It may have been made meanwhile.
+    house.postgres.database("late_missing");
+    assert_eq!(pooler.client("u", "late_missing").value("select 1"), "1");
+}
+
+/// Whoever could log in made the pooler remember any number of names for an hour.
+pub(crate) fn of_databases_that_nobody_uses_no_more_than_5000_are_known(house: &House) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let line = format!("* = host=127.0.0.1 port={} user=u", listener.local_addr().expect("a bound port").port());
+    // Not that there is no such database: that would be forgotten anyway.
+    std::thread::spawn(move || {
+        while let Ok(mut peer) = Peer::accept(&listener) {
+            if peer.packet().is_ok() {
+                peer.send(&message::frame(b'E', b"SFATAL\0C28000\0Mnot here\0\0"));
+            }
+        }
+    });
+    let settings = ["server_login_retry = 60", "server_tls_sslmode = disable", "workers = 1"];
+    let pooler = house.start(&settings.iter().fold(Ini::new(&line), |ini, setting| ini.set(setting)));
+    let names: Vec<String> = (0..5_600).map(|number| format!("auto_{number}")).collect();
+    std::thread::scope(|scope| {
+        names.chunks(700).for_each(|names| {
+            scope.spawn(|| names.iter().for_each(|name| assert_eq!(refused(&pooler, name).text, "not here")));
+        });
+    });
+    wait_until("some are forgotten", LIMIT, || {
+        let known = pooler.console("SHOW DATABASES").rows.len();
+        known <= 5_001 && pooler.log().contains("dropping database 'auto_")
+    });
+}
+
 /// It took at least this long, and not much longer (PgBouncer looks three times a second; a loaded machine is slow).
 fn expect_took(begun: Instant, seconds: f32) {
     let took = begun.elapsed();

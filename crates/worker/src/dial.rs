@@ -312,6 +312,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = Stage::Idle;
         server.heard = self.now;
+        self.places.databases[server.database as usize].is_missing = false;
         let (pool, is_shared) = (server.pool, server.private.is_none());
         // A server that is one client's alone gives it to that.
         let welcome = server.welcome.take_if(|_| is_shared);
@@ -339,6 +340,9 @@ impl<I: Io> Worker<I> {
                     self.log.add(Level::Warning, format_args!("{line}server login failed: {severity} {message}"));
                 }
                 let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
+                if let Some(server) = self.servers.get(key).filter(|_| sqlstate == NO_SUCH_DATABASE) {
+                    self.places.databases[server.database as usize].is_missing = true;
+                }
                 Failure::refused(sqlstate, message.as_str()).explained(notice.detail.as_deref(), notice.hint.as_deref())
             }
             LoginFault::KeysMissing => {
@@ -423,6 +427,8 @@ fn is_scarce(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| code == EMFILE || code == ENFILE)
 }
 
+/// A server has no database of this name (`ERRCODE_UNDEFINED_DATABASE`).
+const NO_SUCH_DATABASE: [u8; 5] = *b"3D000";
 /// A server does not take the password (`ERRCODE_INVALID_PASSWORD`).
 const WRONG_PASSWORD: [u8; 5] = *b"28P01";
 /// The system's numbers for "too many open files" of the process and of the machine (Linux, `errno-base.h`).

@@ -67,6 +67,7 @@ mod slow;
 mod small;
 mod snapshot;
 mod statements;
+mod sweep;
 mod tags;
 mod taken;
 mod timers;

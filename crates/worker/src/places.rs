@@ -57,6 +57,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) totals: Totals,
     /// Since when nobody has used it, for databases made from `*`.
     pub(crate) unused_since: Option<Time>,
+    /// Whether a server has said last that there is none of this name.
+    pub(crate) is_missing: bool,
     /// Which of several hosts was dialed last.
     pub(crate) host: usize,
     /// What its texts and functions do to sessions, where that is of interest.
@@ -152,6 +154,28 @@ impl PoolPlace {
     }
 }
 
+impl DatabasePlace {
+    fn new(name: Arc<str>, entry: Option<Arc<Database>>, scope: u32) -> Self {
+        Self {
+            name,
+            entry,
+            clients: 0,
+            totals: Totals::default(),
+            unused_since: None,
+            is_missing: false,
+            host: usize::MAX,
+            learned: Learned::new(scope),
+            listening: Listening::default(),
+            changes: 0,
+        }
+    }
+
+    /// Whether it has been made from `*`.
+    pub(crate) fn is_automatic(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.automatic)
+    }
+}
+
 impl UserPlace {
     fn new(name: Arc<str>) -> Self {
         Self {
@@ -177,19 +201,8 @@ impl Places {
             }
             return number;
         }
-        let (totals, host) = (Totals::default(), usize::MAX);
         self.scopes += 1;
-        let place = DatabasePlace {
-            name: name.clone(),
-            entry,
-            clients: 0,
-            totals,
-            unused_since: None,
-            host,
-            learned: Learned::new(self.scopes),
-            listening: Listening::default(),
-            changes: 0,
-        };
+        let place = DatabasePlace::new(name.clone(), entry, self.scopes);
         let number = match self.free_databases.pop() {
             Some(number) => {
                 self.databases[number as usize] = place;
@@ -206,8 +219,9 @@ impl Places {
 
     /// Forgets a database that nobody uses; its number may be given out again.
     pub(crate) fn forget_database(&mut self, number: u32) {
-        let place = &mut self.databases[number as usize];
-        place.entry = None;
+        self.scopes += 1;
+        let nobody = DatabasePlace::new("".into(), None, self.scopes);
+        let place = std::mem::replace(&mut self.databases[number as usize], nobody);
         self.database_numbers.remove(&place.name);
         self.free_databases.push(number);
     }
@@ -298,6 +312,11 @@ impl Places {
 
     pub(crate) fn pool_mut(&mut self, key: PoolKey) -> Option<&mut PoolPlace> {
         self.pools.get_mut(key)
+    }
+
+    /// The pools of a database.
+    pub(crate) fn pools_of(&self, database: u32) -> Vec<PoolKey> {
+        self.pool_keys.range((database, 0)..=(database, u32::MAX)).map(|(_, &key)| key).collect()
     }
 
     /// All pools, by database and user number.

@@ -4,18 +4,15 @@
 //! that is busy moves its deadline without touching the wheel.
 //! Not here: deadlines of pools, which are the machine's own (crate `pool`).
 
-use std::collections::BTreeSet;
-
 use base::planted::{self, Planted};
 use base::{Key, Time};
-use pool::{Failure, PoolKey, ServerKey};
+use pool::{Failure, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
 use wire::backend::TxStatus;
 use wire::write;
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::places::DatabasePlace;
 use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
@@ -61,12 +58,7 @@ impl<I: Io> Worker<I> {
             Timer::Forward(key) => self.forward_too_late(key),
             Timer::Claim(key) => self.claim_due(key),
             Timer::Rates(at) => self.rates_due(at),
-            Timer::Sweep => {
-                self.places.is_sweep_armed = false;
-                self.sweep_pools();
-                self.sweep_databases();
-                self.arm_sweep();
-            }
+            Timer::Sweep => self.sweep(),
         }
     }
 
@@ -303,96 +295,4 @@ impl<I: Io> Worker<I> {
             _ => self.dial_failed(key, Failure::unreachable("connect timeout")),
         }
     }
-
-    /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`.
-    fn sweep_databases(&mut self) {
-        let Some(limit) = self.force.settings.autodb_idle_timeout else { return };
-        let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.places.pool(pool)?.database));
-        let used: BTreeSet<u32> = of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
-        for number in 0..self.places.databases.len() {
-            let is_automatic = self.places.databases[number].entry.as_ref().is_some_and(|entry| entry.automatic);
-            if !is_automatic {
-                continue;
-            }
-            let place = &mut self.places.databases[number];
-            if place.clients > 0 || used.contains(&(number as u32)) {
-                place.unused_since = None;
-                continue;
-            }
-            let since = *place.unused_since.get_or_insert(self.now);
-            if self.now.since(since) >= limit {
-                let name = place.name.clone();
-                self.log.add(
-                    Level::Log,
-                    format_args!("dropping database '{name}' as it does not exist anymore or inactive auto-database"),
-                );
-                self.close_pools_of(number as u32);
-                self.places.forget_database(number as u32);
-            }
-        }
-    }
-
-    /// Forgets pools without clients and servers after `pool_idle_timeout`, unless they are to have servers.
-    fn sweep_pools(&mut self) {
-        let Some(limit) = self.force.settings.pool_idle_timeout else { return };
-        let of_servers = self.servers.iter().map(|(_, server)| server.pool);
-        let used: BTreeSet<_> = self.pools_of_clients().chain(of_servers).collect();
-        for pool in self.places.pool_keys() {
-            let has_minimum = self.pools.limits(pool).is_some_and(|limits| limits.servers_min > 0);
-            let Some(place) = self.places.pool_mut(pool) else { continue };
-            if has_minimum || used.contains(&pool) {
-                place.unused_since = None;
-                continue;
-            }
-            let age = self.now.since(*place.unused_since.get_or_insert(self.now));
-            if age >= limit {
-                let (user, database) = (place.user_name.clone(), place.database_name.clone());
-                let secs = age.as_secs();
-                self.log.add(
-                    Level::Log,
-                    format_args!(
-                        "cleaning up idle pool for user {user} on db {database} because: pool idle timeout (age= {secs}s)"
-                    ),
-                );
-                self.close_pool(pool);
-            }
-        }
-    }
-
-    /// The pool of each client that has one: also of our own clients, which ask about users and are counted nowhere.
-    fn pools_of_clients(&self) -> impl Iterator<Item = PoolKey> {
-        self.clients.iter().filter_map(|(_, client)| match &client.stage {
-            ClientStage::Ready(ready) => Some(ready.pool),
-            ClientStage::Login(login) => login.waits_for(),
-            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
-        })
-    }
-
-    /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.
-    pub(crate) fn arm_sweep(&mut self) {
-        let is_automatic = |place: &DatabasePlace| place.entry.as_ref().is_some_and(|entry| entry.automatic);
-        let has_pools = self.force.settings.pool_idle_timeout.is_some() && self.places.pools().next().is_some();
-        let has_any = has_pools || self.places.databases.iter().any(is_automatic);
-        if has_any && !std::mem::replace(&mut self.places.is_sweep_armed, true) {
-            self.timers.insert(self.now + SWEEP_PERIOD, Timer::Sweep);
-        }
-    }
-
-    /// Closes the pools of a database; those who wait are told, servers go.
-    pub(crate) fn close_pools_of(&mut self, database: u32) {
-        let keys: Vec<_> =
-            self.places.pools().filter(|(_, place)| place.database == database).map(|(key, _)| key).collect();
-        keys.into_iter().for_each(|key| self.close_pool(key));
-    }
-
-    fn close_pool(&mut self, key: PoolKey) {
-        let mut commands = Vec::new();
-        self.pools.close(self.now, key, &mut commands);
-        self.queue(commands);
-        self.settle();
-        self.places.remove_pool(key);
-    }
 }
-
-/// How often they are looked at; the time-out of databases made from `*` is an hour by default.
-const SWEEP_PERIOD: std::time::Duration = std::time::Duration::from_secs(1);

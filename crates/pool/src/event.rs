@@ -145,11 +145,6 @@ pub enum Event {
         /// Which was being closed.
         server: ServerKey,
     },
-    /// A parked server has been sent to another worker by value; its slot stays behind and is free.
-    Sent {
-        /// Which was idle.
-        server: ServerKey,
-    },
     /// Servers opened until now are obsolete (RECONNECT, changed connection settings): idle ones and those being dialed
     /// close now, the others when they come back. What is known of logins, good or bad, is forgotten.
     Retire {

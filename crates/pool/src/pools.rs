@@ -155,7 +155,6 @@ impl Pools {
             }
             Event::Lost { server } => self.free(now, server, Move::Lose, out),
             Event::Closed { server } => self.free(now, server, Move::Close, out),
-            Event::Sent { server } => self.free(now, server, Move::Send, out),
             Event::Retire { pool } => self.with(pool, |pool, tables| pool.retire(now, tables, out)),
             Event::RetireServer { server } => {
                 self.with_pool_of(server, |pool, tables| pool.retire_server(now, tables, server, out));

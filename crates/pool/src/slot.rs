@@ -63,8 +63,6 @@ pub(crate) enum Move {
     Pledge,
     /// That login is complete.
     Bind,
-    /// It went to another worker.
-    Send,
     /// It is to be closed.
     Expire,
     /// It has been closed on order.
@@ -83,7 +81,6 @@ impl State {
             (Dialing, Move::Ready) => Idle,
             (Idle, Move::Attach) => Lent,
             (Idle, Move::Work(Work::Check)) => Cleaning(Work::Check),
-            (Idle, Move::Send) => Free,
             (Lent, Move::Return) => Idle,
             (Lent, Move::Work(work @ (Work::Reset | Work::Mend))) => Cleaning(work),
             (Cleaning(_), Move::Clean) => Idle,
@@ -172,7 +169,7 @@ mod tests {
         State::Closing,
     ];
 
-    const MOVES: [Move; 15] = [
+    const MOVES: [Move; 14] = [
         Move::Dial,
         Move::Arrive,
         Move::Ready,
@@ -184,7 +181,6 @@ mod tests {
         Move::Clean,
         Move::Pledge,
         Move::Bind,
-        Move::Send,
         Move::Expire,
         Move::Close,
         Move::Lose,

@@ -130,7 +130,6 @@ impl Stage {
             ["cleaned", server] => Event::Cleaned { server: self.server(server) },
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },
-            ["sent", server] => Event::Sent { server: self.server(server) },
             ["retire-server", server] => Event::RetireServer { server: self.server(server) },
             ["vacate-server", server] => Event::VacateServer { server: self.server(server) },
             ["vacate", pool @ ..] => Event::Vacate { pool: self.pool(pool) },

@@ -50,6 +50,25 @@ pub(crate) fn a_function_is_suspect_from_when_it_is_made(house: &House) {
     assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "", "together");
 }
 
+/// The same database by another name, which may have its home on another worker, was known for a minute to have no such function.
+pub(crate) fn a_function_is_known_under_each_name_of_its_database(house: &House) {
+    let names: Vec<String> = (0..6).map(|number| format!("made_alias_{number}")).collect();
+    let ini = house.ini("made_aliases", &["default_pool_size = 1", "workers = 2"]);
+    let ini = names.iter().fold(ini, |ini, name| ini.database(&house.line_as(name, "made_aliases")));
+    let pooler = house.start(&ini);
+    let mut pairs: Vec<_> = names.iter().map(|name| [(); 2].map(|()| pooler.client("u", name))).collect();
+    // What functions there are has been told to each.
+    pairs.iter_mut().flatten().for_each(|client| client.run("select 1"));
+    pooler.client("u", "made_aliases").run(
+        "create function set_tenant(value text) returns text language sql as
+            $$ select set_config('app.tenant', value, false) $$",
+    );
+    for (name, [one, two]) in names.iter().zip(&mut pairs) {
+        one.run("select set_tenant('one')");
+        assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "", "{name}");
+    }
+}
+
 /// What only its own session sees, and is gone with it, changes the session as much.
 pub(crate) fn temporary_views_and_functions_that_set_something_leave_nothing(house: &House) {
     let database = "made_temporary";

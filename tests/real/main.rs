@@ -466,6 +466,7 @@ fn list() -> Vec<Entry> {
         tls::a_reload_that_cannot_read_a_certificate_changes_nothing,
         tls::servers_are_replaced_when_tls_towards_them_changes,
         functions::a_function_is_suspect_from_when_it_is_made,
+        functions::a_function_is_known_under_each_name_of_its_database,
         functions::temporary_views_and_functions_that_set_something_leave_nothing,
         console::show_version_names_the_version,
         console::show_databases_has_its_columns,

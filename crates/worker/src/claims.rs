@@ -160,7 +160,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The databases in use that may be at an address under such a name.
-    fn databases_at(&self, address: &Address, is_called: impl Fn(&str) -> bool) -> BTreeSet<u32> {
+    pub(crate) fn databases_at(&self, address: &Address, is_called: impl Fn(&str) -> bool) -> BTreeSet<u32> {
         let is_there = |entry: &Arc<Database>| is_called(&entry.dbname) && may_be_at(entry, address);
         let databases = self.places.databases.iter().enumerate();
         let there = databases.filter(|(_, place)| place.entry.as_ref().is_some_and(is_there));

@@ -433,7 +433,6 @@ impl<I: Io> Worker<I> {
                 }
                 reading.read(ready, following.library, &piece, bytes);
                 server.placeholders |= reading.placeholders();
-                server.makes_functions |= reading.makes_functions();
                 if let Some(class) = reading.says_names()
                     && following.brings(&mut self.io, ready, server, &chunk, start, &piece, &class)
                 {
@@ -507,6 +506,8 @@ impl<I: Io> Worker<I> {
         let end = if is_over || rest.is_some() { at } else { bytes.len() };
         following.end_of_chunk(ready, bytes);
         totals.add_statements(following.tally);
+        let makes_functions = reading.is_some_and(|reading| reading.makes_functions());
+        server.makes_functions |= makes_functions;
         let conn = server.conn;
         let is_whole = start == 0 && end == bytes.len();
         let asks_in_advance = is_whole && is_between && ready.traces.is_some() && are_asked_about(ready, server, bytes);
@@ -515,6 +516,9 @@ impl<I: Io> Worker<I> {
             self.io.send(conn, chunk);
         } else {
             send_part(&mut self.io, conn, &chunk, start..end);
+        }
+        if makes_functions {
+            self.tell_of_functions(server_key);
         }
         if asks_in_advance {
             self.ask_in_advance(server_key, key);

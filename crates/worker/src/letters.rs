@@ -24,6 +24,7 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
+pub use crate::catalog::FunctionsMade;
 pub use crate::claims::{Phase, Sole};
 pub use crate::estate::Estate;
 pub use crate::hashing::{HashAsker, HashQuestion, Hashed};
@@ -187,6 +188,8 @@ pub enum ToWorker<S> {
     },
     /// A client has said a statement that needs a database to itself.
     Sole(Arc<Sole>),
+    /// Functions of a database are being made, or have been.
+    FunctionsMade(Box<FunctionsMade>),
     /// Somebody wants a query of one of our clients cancelled.
     Cancel {
         /// Whose query.

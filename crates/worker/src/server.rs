@@ -517,10 +517,13 @@ impl<I: Io> Worker<I> {
         if !was_ours {
             server.is_told_along = false;
             let place = &mut self.places.databases[server.database as usize];
-            server.tell_of_catalog(place, &mut self.places.scopes, behind.is_some());
+            let has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, behind.is_some());
             server.count_ends(self.now, &mut place.totals);
+            if has_made_functions {
+                self.tell_of_functions(key);
+            }
         }
-        let client = server.client();
+        let client = self.servers.get(key).and_then(Server::client);
         let (listens, has_traces) = ear_and_traces(&self.clients, client);
         client.iter().filter(|_| listens || has_traces).for_each(|client| self.end_own_news(key, *client));
         if let Some(look) = behind {

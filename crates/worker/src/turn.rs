@@ -433,6 +433,7 @@ impl<I: Io> Worker<I> {
             ToWorker::ListenerLost { database } => self.listener_lost(&database),
             ToWorker::LocksDiffer { server, locks, is_new } => self.locks_differ(server, &locks, is_new),
             ToWorker::Sole(sole) => self.mind_sole(&sole),
+            ToWorker::FunctionsMade(made) => self.functions_are_made(&made),
             ToWorker::Client(traveller) => self.receive_traveller(*traveller),
             ToWorker::Cancel { key, requester, waits } => self.cancel(key, requester, waits),
             ToWorker::PassOn { peer, key, requester, waits } => self.pass_on(peer, key, requester, waits),

@@ -39,8 +39,10 @@ pub struct Worker<I: Io> {
     pub(crate) id: WorkerId,
     pub(crate) io: I,
     inbox: Receiver<ToWorker<I::Socket>>,
-    /// Letters that were taken out to find what is in force among them; empty between two turns.
+    /// Letters that were taken out to find what is in force among them; between two turns, the next of those that are left.
     post: VecDeque<ToWorker<I::Socket>>,
+    /// A turn has read as many letters as one may, and there are more.
+    has_letters_left: bool,
     pub(crate) posts: Posts<I::Socket>,
     pub(crate) force: Arc<Force>,
     /// The time of this turn.
@@ -132,6 +134,7 @@ impl<I: Io> Worker<I> {
             io,
             inbox,
             post: VecDeque::new(),
+            has_letters_left: false,
             posts,
             now,
             clients: Slab::with_capacity(CONNECTIONS_MAX),
@@ -205,6 +208,9 @@ impl<I: Io> Worker<I> {
     /// When there must be a turn even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
+        if self.has_letters_left {
+            return Some(self.now);
+        }
         if let Some(rest) = &self.rest {
             return rest.deadline();
         }
@@ -223,7 +229,7 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
-        let has_post = done.iter().any(|completion| matches!(completion, Completion::Woken));
+        let has_post = self.has_letters_left || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && self.rest.is_none() {
             self.read_what_is_in_force();
         }
@@ -410,7 +416,16 @@ impl<I: Io> Worker<I> {
     fn read_letters(&mut self) {
         // Whatever is ordered finds no server that waits for its client.
         self.end_all_lingering();
+        let mut count = 0;
+        self.has_letters_left = false;
         while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
+            // A worker that goes to rest keeps all that have come.
+            if count == LETTERS_MAX && self.rest.is_none() {
+                self.post.push_front(letter);
+                self.has_letters_left = true;
+                return;
+            }
+            count += 1;
             let letter = match &mut self.rest {
                 None => Some(letter),
                 Some(rest) => rest.keep_letter(letter),
@@ -497,6 +512,8 @@ const LAST_TURNS: usize = 3;
 const CONNECTIONS_MAX: u32 = 1 << 20;
 /// Cancel requests on their way to servers. One more is dropped, as a network might drop it.
 pub(crate) const CANCELS_MAX: u32 = 1024;
+/// So many letters are read in one turn: whoever sends most of them, others have their turns in between.
+const LETTERS_MAX: usize = 256;
 /// Different sets of parameters that are looked for before a new one is made.
 const KNOWN_VARS_MAX: usize = 32;
 

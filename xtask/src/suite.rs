@@ -20,6 +20,13 @@ use crate::house::House;
 use crate::setup::{self, Purpose};
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    let mut laps = Laps::begin();
+    let ended = run_in_laps(house, arguments, &mut laps);
+    laps.tell();
+    ended
+}
+
+fn run_in_laps(house: &House, arguments: &[OsString], laps: &mut Laps) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;
     // Arguments choose among cargo's tests: then nothing else is wanted.
     let is_whole = arguments.is_empty();
@@ -30,18 +37,60 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
         world.map_or(Ok(()), |world| world.join().map_err(|_| "world: lost its build".to_owned())?.map(drop))?;
         Ok::<_, String>(program)
     })?;
+    laps.end("the pooler and the world are built");
+    let mut build = house.cargo_command();
+    build.args(["test", "--workspace", "--no-run"]).args(arguments);
+    let is_built = build.status().map_err(|error| format!("cannot start cargo: {error}"))?.success();
+    laps.end("the tests are built");
+    if !is_built {
+        return Err("test: the tests cannot be built".to_owned());
+    }
     let mut command = house.cargo_command();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments).env("TRUNKLINE_BIN", program);
     let outcome = watch(&mut command)?;
+    laps.end("the tests run");
+    laps.slowest.clone_from(&outcome.tally.slowest);
     println!("\ntests: {}", outcome.tally.words());
     match (outcome.has_succeeded, outcome.left.is_empty()) {
         (true, true) if is_whole => {
             crate::world::prove(house)?;
-            crate::cost::prove(house)
+            laps.end("the world runs");
+            crate::cost::prove(house)?;
+            laps.end("costs are counted");
+            Ok(())
         }
         (true, true) => Ok(()),
         (false, _) => Err("test: failed".to_owned()),
         (true, false) => Err(format!("test: {} processes were left behind", outcome.left.len())),
+    }
+}
+
+/// What takes how long.
+struct Laps {
+    begun: Instant,
+    laps: Vec<(&'static str, Duration)>,
+    slowest: Vec<(Duration, String)>,
+}
+
+impl Laps {
+    fn begin() -> Self {
+        Self { begun: Instant::now(), laps: Vec::new(), slowest: Vec::new() }
+    }
+
+    /// This has taken the time since the lap before.
+    fn end(&mut self, what: &'static str) {
+        self.laps.push((what, self.begun.elapsed()));
+        self.begun = Instant::now();
+    }
+
+    fn tell(&self) {
+        println!("\nwhat took how long");
+        for (what, took) in &self.laps {
+            println!("  {what:<36} {:>5.0} s", took.as_secs_f32());
+        }
+        for (took, name) in &self.slowest {
+            println!("    {name:<60} {:>5.1} s", took.as_secs_f32());
+        }
     }
 }
 
@@ -86,6 +135,8 @@ pub(crate) fn watch(command: &mut Command) -> Result<Outcome, String> {
 struct Tally {
     programs: u32,
     counts: BTreeMap<String, u32>,
+    /// The tests that took longest, the slowest first.
+    slowest: Vec<(Duration, String)>,
 }
 
 impl Tally {
@@ -107,6 +158,10 @@ impl Tally {
             self.add_counts(format!("{counts} failed").split(", "));
         } else if line.starts_with("test ") && line.contains(": skipped, ") {
             *self.counts.entry("ignored".to_owned()).or_default() += 1;
+        } else if let Some((name, seconds)) = timed(line) {
+            let place = self.slowest.partition_point(|(other, _)| *other > seconds);
+            self.slowest.insert(place, (seconds, name.to_owned()));
+            self.slowest.truncate(SLOWEST);
         }
     }
 
@@ -132,6 +187,13 @@ impl Tally {
             self.programs
         )
     }
+}
+
+/// The name of a test and its time, in a line such as `test limits::a_star ... ok (0.2 s)`.
+fn timed(line: &str) -> Option<(&str, Duration)> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let seconds: f64 = rest.split_once('(')?.1.strip_suffix(" s)")?.parse().ok()?;
+    Some((name, Duration::try_from_secs_f64(seconds).ok()?))
 }
 
 /// Ends every child that is still ours, and theirs as they come to us, and returns what they were. Who has been told
@@ -175,6 +237,8 @@ fn describe(pid: Pid) -> String {
 }
 
 const GRACE: Duration = Duration::from_secs(5);
+/// So many of the slowest tests are named.
+const SLOWEST: usize = 10;
 
 #[cfg(test)]
 mod tests {
@@ -189,5 +253,16 @@ mod tests {
         tally.add("5 passed, 1 failed in 12.3 s");
         tally.add("test cursor: skipped, there is no psycopg2");
         assert_eq!(tally.words(), "12 passed, 3 failed, 2 ignored, in 3 programs");
+    }
+
+    #[test]
+    fn the_slowest_tests_are_named() {
+        let mut tally = Tally::default();
+        (0..20).for_each(|number| tally.add(&format!("test a::number_{number} ... ok ({}.5 s)", number % 7)));
+        tally.add("test b::another ... FAILED (9.0 s)");
+        tally.add("test without_a_time ... ok");
+        let names: Vec<_> = tally.slowest.iter().map(|(took, name)| (took.as_secs_f32(), &**name)).collect();
+        assert_eq!(names.len(), SLOWEST);
+        assert_eq!(names[..2], [(9.0, "b::another"), (6.5, "a::number_13")]);
     }
 }

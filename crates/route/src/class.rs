@@ -55,8 +55,13 @@ impl Class {
     /// Of a text that nobody has read: it may do anything.
     #[must_use]
     pub fn unread() -> Self {
-        let all = Act::other(Touches::ANYTHING);
-        Self { acts: [all].into(), touches: Touches::ANYTHING, is_unread: true, notifies: true, ..Self::default() }
+        Self::unread_with(Touches::NOTHING)
+    }
+
+    /// The same of one that plainly touches this besides.
+    pub(crate) fn unread_with(more: Touches) -> Self {
+        let touches = Touches::ANYTHING.with(more);
+        Self { acts: [Act::other(touches)].into(), touches, is_unread: true, notifies: true, ..Self::default() }
     }
 
     /// Whether it takes back what was done in a transaction, or may.

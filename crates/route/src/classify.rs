@@ -100,12 +100,12 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     let split = Split::of(text, dialect);
     let tokens = &split.tokens;
     if split.is_dark {
-        return Class::unread().with_mentions(text, tokens, dialect);
+        return Class::unread_with(makings_of(text)).with_mentions(text, tokens, dialect);
     }
     let reader = Reader { dialect, knowledge };
     let (mut takes, mut sets_locally, mut numbers) = (Touches::NOTHING, false, Numbers::default());
     let (mut acts, mut statements) = (Vec::new(), Vec::<Box<str>>::new());
-    let (mut notifies, mut is_unread) = (false, false);
+    let (mut notifies, mut is_unread, mut makings) = (false, false, Touches::NOTHING);
     for range in split.statements() {
         let words = Words::new(text, &tokens[range], dialect.encoding);
         takes |= taken(&words);
@@ -117,6 +117,9 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
             acts.push(reader.act(words));
         } else {
             is_unread = true;
+            if words.is(0, "do") || words.is_one_of(0, &MAKERS) {
+                makings = Touches::MAKINGS;
+            }
         }
     }
     if let [Act::Prepare { name, sql, .. }] = &mut acts[..] {
@@ -128,7 +131,11 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     let (acts, statements) = (acts.into(), statements.into());
     let class = Class { acts, touches, takes, sets_locally, statements, numbers, notifies, ..Class::default() };
     if is_unread || class.acts_bytes() > ACTS_BYTES_MAX {
-        let class = Class { takes, sets_locally, statements: class.statements, numbers, ..Class::unread() };
+        if class.touches.has(Touches::MAKINGS) {
+            makings = Touches::MAKINGS;
+        }
+        let unread = Class::unread_with(makings);
+        let class = Class { takes, sets_locally, statements: class.statements, numbers, ..unread };
         return class.with_mentions(text, tokens, dialect);
     }
     if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
@@ -507,10 +514,7 @@ impl Reader<'_> {
         let tokens: Vec<Token> = Lexer::new(body, self.dialect).collect();
         let words = Words::new(body, &tokens, self.dialect.encoding);
         match self.query(words) {
-            _ if is_dark(&words) => {
-                let makings = if mentions_makers(body) { Touches::MAKINGS } else { Touches::NOTHING };
-                Act::other(self.dark().with(makings))
-            }
+            _ if is_dark(&words) => Act::other(self.dark().with(makings_of(body))),
             act if makes_behaviour(&words) => act.with(Touches::FUNCTIONS.with(Touches::MAKINGS), Touches::NOTHING),
             act if !act.touches().is_nothing() => act.with(Touches::CALLS, Touches::NOTHING),
             other => other,
@@ -537,9 +541,10 @@ fn makes_behaviour(words: &Words<'_>) -> bool {
     })
 }
 
-/// Whether a text that a block executes may do so, which stands in its strings.
-fn mentions_makers(body: &[u8]) -> bool {
-    MAKERS.iter().any(|word| body.windows(word.len()).any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes())))
+/// Whether a text may do so that nobody can read, or whose strings are executed.
+fn makings_of(text: &[u8]) -> Touches {
+    let mentions = |word: &str| text.windows(word.len()).any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes()));
+    if MAKERS.iter().any(|word| mentions(word)) { Touches::MAKINGS } else { Touches::NOTHING }
 }
 
 /// What the names in a text touch by what PostgreSQL's own functions do.

@@ -161,6 +161,7 @@ fn what_the_session_keeps_is_named() {
         ("DO $$ BEGIN DROP INDEX i; CREATE INDEX i ON t (type); END $$", Touches::NOTHING),
         ("DO $$ BEGIN EXECUTE 'Create trigger t'; END $$", Touches::ANYTHING.with(Touches::MAKINGS)),
         ("DO $$ BEGIN EXECUTE 'VACUUM'; END $$", Touches::ANYTHING),
+        ("U&\"\\0063reate\" x; DROP FUNCTION f", Touches::ANYTHING.with(Touches::MAKINGS)),
         ("DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$", Touches::LOCKS),
         ("DO $$ BEGIN PERFORM set_config('app.tenant', '7', false); END $$", Touches::SETTINGS),
         ("DO $$ BEGIN EXECUTE 'x' || 'y'; END $$", Touches::ANYTHING),
@@ -271,7 +272,8 @@ fn a_semicolon_ends_a_statement_only_outside_of_parentheses() {
     assert_eq!(count("BEGIN; END"), 2);
     assert_eq!(count("CREATE FUNCTION begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT 3"), 2);
     let body = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; SELECT 3";
-    assert_eq!((class(body).acts, class(body).touches), (Class::unread().acts, Touches::ANYTHING));
+    let unread = Class::unread_with(Touches::MAKINGS);
+    assert_eq!((class(body).acts, class(body).touches), (unread.acts, unread.touches));
     assert!(class(&format!("SELECT atomic; {body}")).is_unread && !class("SELECT begin atomic; SELECT 1").is_unread);
 }
 
@@ -464,4 +466,15 @@ fn a_function_of_the_same_name_makes_a_call_uncertain() {
     let act = |text: &str| classify(text.as_bytes(), Dialect::default(), Some(&knowledge)).acts[0].clone();
     assert!(matches!(act("SELECT set_config('a', 'b', false)"), Act::Other { .. }));
     assert!(matches!(act("SELECT pg_catalog.set_config('a', 'b', false)"), Act::Set(_)));
+}
+
+#[test]
+fn functions_that_are_made_in_a_long_text_are_noticed() {
+    let many = |last: &str| format!("{}{last}", "SELECT 1; ".repeat(300));
+    for last in ["CREATE VIEW v AS SELECT 1", "DO $$ BEGIN END $$"] {
+        assert_eq!(touches(&many(last)), Touches::ANYTHING.with(Touches::MAKINGS), "{last}");
+    }
+    assert_eq!(touches(&many("SELECT 2")), Touches::ANYTHING);
+    let early = format!("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; {}", "SET a.b = 1; ".repeat(300));
+    assert!(touches(&early).has(Touches::MAKINGS));
 }

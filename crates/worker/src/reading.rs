@@ -149,10 +149,14 @@ impl<'a> Reading<'a> {
 
     /// From now on there may be functions of which nobody has told.
     fn note_functions(&mut self, class: &Class) {
-        if class.touches.has(Touches::MAKINGS) || class.is_unread {
-            self.makes_functions = true;
-            self.learned.functions_are_made(self.scopes);
+        if class.touches.has(Touches::MAKINGS) {
+            self.may_make_functions();
         }
+    }
+
+    fn may_make_functions(&mut self) {
+        self.makes_functions = true;
+        self.learned.functions_are_made(self.scopes);
     }
 
     fn note_names(&mut self, class: &Rc<Class>) {
@@ -354,9 +358,8 @@ impl<'a> Reading<'a> {
         }
         let is_in_doubt = ready.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
         let Some(text) = text else {
-            let unread = Rc::new(Class::unread());
-            self.note_functions(&unread);
-            return unread;
+            self.may_make_functions();
+            return Rc::new(Class::unread());
         };
         let is_in_doubt = is_in_doubt && !is_read_alike(text);
         let class = self.texts.class(text, self.dialect, self.learned.scope(), self.learned.knowledge());

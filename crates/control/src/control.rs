@@ -4,7 +4,7 @@
 //! ends, and so does every asker of a name.
 //! Not here: waiting for things to happen (`run`), what console commands mean (`console`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use worker::letters::{
 };
 
 use crate::console::show::{Subject, View};
-use crate::console::{self, Answer, Command, Next, Refusal, Session};
+use crate::console::{self, Answer, Command, Next, Refusal, Sessions};
 use crate::courier::{Courier, News};
 use crate::ending::Ending;
 use crate::handover::Handover;
@@ -168,7 +168,7 @@ pub struct Control<S> {
     /// What sessions that listen for all are to do.
     errands: listeners::Errands,
     /// The clients of the console that have said something.
-    sessions: BTreeMap<Asker, Session>,
+    sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
     history: History,
     /// When the present period of statistics ends.
@@ -247,7 +247,7 @@ impl<S> Control<S> {
             errands: listeners::Errands::new(),
             judged: judges::Questions::default(),
             hashings: Hashings::default(),
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             surveys: Surveys::default(),
             history: History::new(now.time),
             waits: Waits::default(),
@@ -422,7 +422,7 @@ impl<S> Control<S> {
 
     /// Somebody asks for something on the console.
     fn console(&mut self, asker: Asker, right: Right, request: Request) {
-        match self.sessions.entry(asker).or_default().hear(request, right) {
+        match self.sessions.hear(asker, request, right) {
             Next::Say(bytes) => self.say(asker, bytes),
             Next::Run(command) => self.run(asker, command),
             Next::Refuse(refusal) => self.refuse(asker, refusal),
@@ -496,9 +496,11 @@ impl<S> Control<S> {
 
     /// What came of a request is written the way it was asked for; nobody needs it if the client has gone.
     pub(crate) fn answer(&mut self, asker: Asker, answer: Answer) {
-        if let Some(session) = self.sessions.get_mut(&asker) {
-            let bytes = session.answer(answer);
-            self.say(asker, bytes);
+        match self.sessions.answer(&asker, answer) {
+            Some(Ok(bytes)) => self.say(asker, bytes),
+            // Which needs no room.
+            Some(Err(refusal)) => self.refuse(asker, refusal),
+            None => {}
         }
     }
 

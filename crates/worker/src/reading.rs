@@ -9,7 +9,7 @@ use std::rc::Rc;
 use base::Time;
 use base::planted::{self, Planted};
 use config::{PinRules, Policy, Unseen};
-use protocol::prepared::{Account, Charge, Library};
+use protocol::prepared::{Account, Charge, Library, cut};
 use protocol::state::{Counting, Kind, Traces, is_ours};
 use protocol::vars::{Tracked, Vars};
 use route::{Cache, Class, Dialect, Encoding, Touches, condense};
@@ -225,6 +225,7 @@ impl<'a> Reading<'a> {
     fn condensed(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
         let statement = name(body).filter(|_| kind == frontend::PARSE);
         let class = self.class(ready, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
+        let statement = statement.map(cut);
         if !class.is_harmless() {
             traces(ready).unheard();
         } else if class.sets_locally && kind == frontend::QUERY {
@@ -258,6 +259,7 @@ impl<'a> Reading<'a> {
             frontend::PARSE => {
                 let statement = name(body);
                 let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
+                let statement = statement.map(cut);
                 self.note_names(&class);
                 if let (Some(ear), Some(statement)) = (&mut ready.ear, statement) {
                     ear.prepares(statement, class.notifies);
@@ -281,7 +283,7 @@ impl<'a> Reading<'a> {
             frontend::EXECUTE if ready.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
                 let portal = name(body);
                 let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
-                traces(ready).executed(portal.unwrap_or_default(), rows_max != Some(&[0; 4]));
+                traces(ready).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
             }
             frontend::BIND => {
                 if let Some(ear) = &mut ready.ear {
@@ -297,7 +299,7 @@ impl<'a> Reading<'a> {
                     (Some(traces), Some(statement)) => {
                         let names = &ready.names;
                         let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
-                        traces.bound(name(body).unwrap_or_default(), statement, is_own)
+                        traces.bound(cut(name(body).unwrap_or_default()), statement, is_own)
                     }
                     // The server will say that this is none.
                     (Some(traces), None) => {
@@ -386,14 +388,14 @@ fn is_enough(kind: u8, body: &[u8]) -> bool {
     }
 }
 
-/// The statement that a Bind is of.
-pub(crate) fn bound(body: &[u8]) -> Option<&[u8]> {
 /// The same when this part of it has come last: where that ends no name, nothing is looked for once more.
 fn is_enough_now(kind: u8, part: &[u8], body: &[u8]) -> bool {
     (kind != frontend::BIND || part.contains(&0)) && is_enough(kind, body)
 }
 
-    name_behind(body, name(body)?.len() + 1)
+/// The statement that a Bind is of.
+pub(crate) fn bound(body: &[u8]) -> Option<&[u8]> {
+    name_behind(body, name(body)?.len() + 1).map(cut)
 }
 
 /// Whether a client has given this name already: most likely it is refused to whatever else it is given to.

@@ -208,6 +208,7 @@ fn list() -> Vec<Entry> {
         names::names_of_the_protocol_and_of_sql_are_one,
         names::a_name_that_sql_may_have_given_is_for_the_server_to_refuse,
         names::a_text_in_pieces_uses_names_of_the_protocol,
+        names::of_a_long_name_as_much_counts_as_postgresql_looks_at,
         names::what_a_statement_sets_follows_who_executes_it_by_sql,
         prepared::pgbench_with_prepared_statements_runs_in_each_mode,
         prepared::clients_share_what_they_prepare_and_not_its_names,

@@ -13,6 +13,10 @@ fn close(name: &str) -> Vec<u8> {
     frame(b'C', &[&b"S"[..], &strings(&[name])].concat())
 }
 
+fn close_portal(name: &str) -> Vec<u8> {
+    frame(b'C', &[&b"P"[..], &strings(&[name])].concat())
+}
+
 /// Parse and Describe, as drivers prepare.
 fn prepare(name: &str, sql: &str) -> Said {
     vec![parse(name, sql), describe(b'S', name), sync()]
@@ -256,6 +260,55 @@ pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
         assert!(client.answer().errors.is_empty(), "cut at {cut}");
     }
     client.run("commit");
+}
+
+/// PostgreSQL looks at 63 bytes of a name, so that two which begin alike are one: what is known of one must not be taken for what the other does.
+pub(crate) fn of_a_long_name_as_much_counts_as_postgresql_looks_at(house: &House) {
+    let stage = Stage::open(house, "names_long");
+    let mut setup = house.postgres.client("names_long");
+    setup.run("create function touch() returns text language sql as $$ select set_config('app.other', 'x', false) $$");
+    let [short, one, two] = ["", "one", "two"].map(|end| format!("{}{end}", "n".repeat(63)));
+    // PostgreSQL closes a connection for a Describe of more than 10,000 bytes.
+    let very_long = "v".repeat(9_000);
+    stage.compare(&[
+        prepare(&one, "select 1"),
+        run(&two),
+        run(&short),
+        ask(&format!("execute {short}")),
+        vec![close(&two), sync()],
+        run(&one),
+        prepare(&two, "select 2"),
+        vec![bind(&one, &one, &[]), describe(b'P', &two), execute(&two, 0), close_portal(&two), sync()],
+        ask(&format!("deallocate {short}")),
+        run(&two),
+        // Where SQL may have given the name, it is the server's own.
+        ask("begin"),
+        ask("select touch()"),
+        prepare(&one, "select 3"),
+        run(&two),
+        ask(&format!("execute {short}")),
+        prepare(&very_long, "select 4"),
+        run(&very_long),
+        ask("commit"),
+        run(&two),
+        run(&very_long),
+        vec![close(&very_long), sync()],
+        run(&very_long[..63]),
+    ]);
+    let mut client = stage.pooled();
+    told(&mut client, &prepare(&one, "select 'harmless'"));
+    let refused = told(&mut client, &vec![parse(&two, "select 1"), sync()]);
+    assert!(refused[0].contains("42P05"), "{refused:?}");
+    told(&mut client, &vec![close(&two), sync()]);
+    told(&mut client, &prepare(&two, "select set_config('app.who', $1, false)"));
+    told(&mut client, &vec![bind("", &one, &["me"]), execute("", 0), sync()]);
+    for _ in 0..3 {
+        let mut other = stage.pooled();
+        let who = other.value("select coalesce(nullif(current_setting('app.who', true), ''), '-')");
+        assert_eq!(who, "-");
+        pooled_is_elsewhere(&mut other);
+    }
+    assert_eq!(client.value("show app.who"), "me");
 }
 
 /// What a statement of the protocol does to its session it does when SQL executes it.

@@ -4,7 +4,7 @@
 //! ends, and so does every asker of a name.
 //! Not here: waiting for things to happen (`run`), what console commands mean (`console`).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use reactor::{Level, LogTarget};
 use wire::Request;
 use worker::letters::{
     Force, Found, HashAsker, Hashed, Ids, Inquirer, Judge, Parts, PasswordQuestion, Post, Right, SecretQuestion,
-    Shutdown, Snapshot, ToControl, ToWorker, Told, Verdict,
+    Shutdown, Snapshot, SystemUser, ToControl, ToWorker, Told, Verdict,
 };
 
 use crate::console::show::{Subject, View};
-use crate::console::{self, Answer, Command, Next, Refusal, Session};
+use crate::console::{self, Answer, Command, Next, Refusal, Sessions};
 use crate::courier::{Courier, News};
 use crate::ending::Ending;
 use crate::handover::Handover;
@@ -35,6 +35,7 @@ use crate::service::Service;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::sweeper::{self, Sweeper};
+use crate::system_users::{self, SystemUsers};
 use crate::waits::Waits;
 use crate::zones::{Serial, Zones};
 
@@ -111,8 +112,8 @@ pub enum Event {
         from: WorkerId,
         /// For which client.
         client: ClientKey,
-        /// The name.
-        name: Option<Arc<str>>,
+        /// The answer.
+        found: SystemUser,
     },
     /// Somebody has judged a password.
     Judged {
@@ -167,7 +168,7 @@ pub struct Control<S> {
     /// What sessions that listen for all are to do.
     errands: listeners::Errands,
     /// The clients of the console that have said something.
-    sessions: BTreeMap<Asker, Session>,
+    sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
     history: History,
     /// When the present period of statistics ends.
@@ -175,8 +176,7 @@ pub struct Control<S> {
     pub(crate) waits: Waits<Waiter>,
     pub(crate) shutdown: Option<Shutdown>,
     pub(crate) ending: Ending,
-    /// Users of the system that somebody wants the names of.
-    system_users: VecDeque<(WorkerId, ClientKey, u32)>,
+    pub(crate) system_users: SystemUsers,
     /// SUSPEND: everything stands still, or is about to.
     pub(crate) is_suspended: bool,
     /// It ends with exit status 1.
@@ -247,13 +247,13 @@ impl<S> Control<S> {
             errands: listeners::Errands::new(),
             judged: judges::Questions::default(),
             hashings: Hashings::default(),
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             surveys: Surveys::default(),
             history: History::new(now.time),
             waits: Waits::default(),
             shutdown: None,
             ending: Ending::default(),
-            system_users: VecDeque::new(),
+            system_users: SystemUsers::default(),
             is_suspended: false,
             has_failed: false,
             handover: None,
@@ -301,8 +301,9 @@ impl<S> Control<S> {
             Event::Listener { database, report } => self.listener_says(database, report),
             Event::Swept { question, answer } => self.swept(question, answer),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
-                self.system_users.push_back((from, client, uid));
+                self.ask_system_user(system_users::Question { from, client, uid });
             }
+            Event::Letter(ToControl::SystemUserUnneeded { from, client }) => self.system_users.forget(from, client),
             Event::Letter(ToControl::Console { from, client, right, request }) => {
                 self.console(Asker { at: from, client }, right, request);
             }
@@ -324,7 +325,7 @@ impl<S> Control<S> {
                 self.questions.answered(&database);
                 self.post(from, ToWorker::Told { inquirer, told });
             }
-            Event::SystemUser { from, client, name } => self.post(from, ToWorker::SystemUser { client, name }),
+            Event::SystemUser { from, client, found } => self.system_user(from, client, found),
             Event::Found { name, found } => self.found(&name, &found),
             Event::Serial { zone, serial } => self.hear_serial(&zone, serial),
             Event::News { handover, news } => self.hear_courier(handover, news),
@@ -336,11 +337,6 @@ impl<S> Control<S> {
     /// The next name to be looked up; [`Event::Found`] must follow.
     pub fn next_lookup(&mut self) -> Option<Arc<str>> {
         self.names.start()
-    }
-
-    /// The next user of the system to be looked up; [`Event::SystemUser`] must follow.
-    pub fn next_system_user(&mut self) -> Option<(WorkerId, ClientKey, u32)> {
-        self.system_users.pop_front()
     }
 
     /// The next question about a user to be put; [`Event::Told`] must follow.
@@ -426,7 +422,7 @@ impl<S> Control<S> {
 
     /// Somebody asks for something on the console.
     fn console(&mut self, asker: Asker, right: Right, request: Request) {
-        match self.sessions.entry(asker).or_default().hear(request, right) {
+        match self.sessions.hear(asker, request, right) {
             Next::Say(bytes) => self.say(asker, bytes),
             Next::Run(command) => self.run(asker, command),
             Next::Refuse(refusal) => self.refuse(asker, refusal),
@@ -500,9 +496,11 @@ impl<S> Control<S> {
 
     /// What came of a request is written the way it was asked for; nobody needs it if the client has gone.
     pub(crate) fn answer(&mut self, asker: Asker, answer: Answer) {
-        if let Some(session) = self.sessions.get_mut(&asker) {
-            let bytes = session.answer(answer);
-            self.say(asker, bytes);
+        match self.sessions.answer(&asker, answer) {
+            Some(Ok(bytes)) => self.say(asker, bytes),
+            // Which needs no room.
+            Some(Err(refusal)) => self.refuse(asker, refusal),
+            None => {}
         }
     }
 

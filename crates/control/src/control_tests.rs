@@ -856,3 +856,21 @@ fn passwords_are_hashed_a_few_at_a_time_and_who_finds_no_place_is_told() {
     assert!(matches!(&desk.letters(0)[..], [ToWorker::Hashed { asker: of, hashed: Err(_) }] if *of == asker(1)));
     assert_eq!(desk.control.next_hashing().map(|question| question.asker), Some(asker(3)));
 }
+
+#[test]
+fn users_of_the_system_are_looked_up_a_few_at_a_time_and_who_finds_no_place_is_told() {
+    let mut desk = Desk::new("system_users", 1, "");
+    let (from, client) = (WorkerId(0), |number| Key { index: number, generation: 1 });
+    let ask = |number| Event::Letter(ToControl::SystemUser { from, client: client(number), uid: 1000 });
+    (0..1025).for_each(|number| desk.happens(ask(number)));
+    let letters = desk.letters(0);
+    let [ToWorker::SystemUser { client: refused, found: Err(why) }] = &letters[..] else { panic!("{letters:?}") };
+    assert_eq!((*refused, &**why), (client(1024), "too many clients wait for the names of system users: 1024"));
+    let begun: Vec<_> = std::iter::from_fn(|| desk.control.next_system_user()).map(|asked| asked.client).collect();
+    assert_eq!(begun, [0, 1, 2, 3].map(client));
+    desk.happens(Event::Letter(ToControl::SystemUserUnneeded { from, client: client(4) }));
+    desk.happens(Event::SystemUser { from, client: client(1), found: Ok(Some("u".into())) });
+    let letters = desk.letters(0);
+    assert!(matches!(&letters[..], [ToWorker::SystemUser { client: of, found: Ok(Some(_)) }] if *of == client(1)));
+    assert_eq!(desk.control.next_system_user().map(|asked| asked.client), Some(client(5)));
+}

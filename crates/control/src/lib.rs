@@ -26,6 +26,7 @@ mod source;
 mod successor;
 mod survey;
 mod sweeper;
+mod system_users;
 mod tls;
 mod waits;
 mod zones;
@@ -34,7 +35,7 @@ pub use console::{errors_reference, reference};
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use courier::{Hello, LastWord, News};
 pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX};
-pub use names::{LOOKUPS_MAX, SYSTEM_USERS_MAX};
+pub use names::LOOKUPS_MAX;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
 pub use source::{
@@ -42,6 +43,7 @@ pub use source::{
 };
 pub use successor::Predecessor;
 pub use sweeper::{Answer as SweptLocks, Question as SweepQuestion};
+pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, Question as SystemUserQuestion};
 pub use tls::read_tls;
 pub use zones::Serial;
 

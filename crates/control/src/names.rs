@@ -99,8 +99,6 @@ pub(crate) fn user_of_the_system(uid: u32) -> Option<Arc<str>> {
 
 /// A lookup that nobody answers may hold its thread for half a minute; the others must not wait for it.
 pub const LOOKUPS_MAX: usize = 16;
-/// Names of the system's users that are looked up at a time; the others wait.
-pub const SYSTEM_USERS_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {

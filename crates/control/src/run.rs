@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::{Time, Wall};
 use tokio::signal::unix::{self, SignalKind};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -21,6 +20,7 @@ use crate::control::{Control, Event, Moment, Signal};
 use crate::courier::News;
 use crate::listeners::Errand;
 use crate::resolver::{Desk, Resolver};
+use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;
 use crate::{asking, hashings, judges, listeners, names, secrets, source, sweeper};
 
@@ -121,7 +121,6 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut listening = JoinSet::new();
     let mut sessions: BTreeMap<Arc<str>, mpsc::UnboundedSender<listeners::Order>> = BTreeMap::new();
     let pam = judges::Library::default();
-    let system_users = Arc::new(Semaphore::new(names::SYSTEM_USERS_MAX));
     let mut desk = Desk::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
@@ -189,13 +188,10 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
                 }
             }
         }
-        while let Some((from, client, uid)) = control.next_system_user() {
-            let places = Arc::clone(&system_users);
+        while let Some(SystemUserQuestion { from, client, uid }) = control.next_system_user() {
             questions.spawn(async move {
-                // The system may ask a directory far away.
-                let _place = places.acquire_owned().await;
                 let look_up = tokio::task::spawn_blocking(move || names::user_of_the_system(uid));
-                Event::SystemUser { from, client, name: look_up.await.unwrap_or(None) }
+                Event::SystemUser { from, client, found: Ok(look_up.await.unwrap_or(None)) }
             });
         }
         while let Some(put) = control.next_password() {

@@ -2,7 +2,8 @@
 //! our clients are known to hold.
 //!
 //! Always true: a lock counts only if its server has done nothing else from before the question until after the answer; nobody is
-//! asked twice while nothing happens, so that servers grow idle and are closed.
+//! asked twice while nothing happens, so that servers grow idle and are closed. To compare an answer takes time that grows with it and with the servers
+//! that there are, and of each server [`KEPT_MAX`] locks are kept.
 //! Not here: what is done about such a server (`worker::locks`), which locks clients are known to hold (`protocol::state`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,9 +74,20 @@ pub(crate) struct Stranded {
 struct Finding {
     database: Arc<str>,
     server: u64,
-    /// What it has and nobody is known to hold; or nothing, where somebody is taken to hold what is not there.
+    /// The first of what it has and nobody is known to hold; or nothing, where somebody is taken to hold what is not there.
     locks: Vec<Lock>,
+    /// How many more it has.
+    others: usize,
     is_new: bool,
+}
+
+impl Finding {
+    /// The locks as the log names them: the first ones, and how many more there are.
+    fn named(&self) -> Vec<String> {
+        let named = self.locks.iter().take(NAMED_MAX).map(|(key, mode)| format!("advisory lock {key} ({mode})"));
+        let others = self.others + self.locks.len().saturating_sub(NAMED_MAX);
+        named.chain((others > 0).then(|| format!("and {others} more"))).collect()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +97,8 @@ pub(crate) struct Sweeper {
     /// Servers that have been looked at, and have done nothing since if this is still so.
     quiet: BTreeSet<AtRest>,
     questions: VecDeque<Question>,
-    stranded: Vec<Stranded>,
+    /// By the numbers of their servers, and of each server in the order of the locks.
+    stranded: BTreeMap<u64, Vec<Stranded>>,
 }
 
 impl Sweeper {
@@ -110,7 +123,7 @@ impl Sweeper {
     /// The locks that nobody is known to hold, on servers that there still are.
     pub(crate) fn stranded<'a>(&'a self, snapshots: &'a [Snapshot]) -> impl Iterator<Item = &'a Stranded> {
         let servers: BTreeSet<u64> = servers(snapshots).map(|row| row.id).collect();
-        self.stranded.iter().filter(move |stranded| servers.contains(&stranded.server))
+        self.stranded.iter().filter(move |(server, _)| servers.contains(server)).flat_map(|(_, stranded)| stranded)
     }
 
     /// What is to be asked: one question for each PostgreSQL at which something has happened since the last time, through a pool
@@ -140,42 +153,51 @@ impl Sweeper {
         for (pid, lock) in &answer.locks {
             locks.entry(*pid).or_default().insert(lock);
         }
+        let mut pins: BTreeMap<u64, Vec<&PinRow>> = BTreeMap::new();
+        for pin in snapshots.iter().flat_map(|snapshot| &snapshot.pins) {
+            pins.entry(pin.server).or_default().push(pin);
+        }
         let mut findings = Vec::new();
-        let before = std::mem::take(&mut self.stranded);
-        let there: BTreeMap<u64, &Row> = servers(snapshots).map(|row| (row.id, row)).collect();
-        let is_elsewhere =
-            |stranded: &&Stranded| there.get(&stranded.server).is_some_and(|row| place_of(row) != question.place);
-        self.stranded.extend(before.iter().filter(is_elsewhere).cloned());
-        let here = || there.values().filter(|row| place_of(row) == question.place);
-        for row in here() {
+        let mut before = std::mem::take(&mut self.stranded);
+        for row in servers(snapshots) {
+            if !is_at(row, &question.place) {
+                self.stranded.extend(before.remove_entry(&row.id));
+                continue;
+            }
             // The one that was asked was nobody's just then.
             let is_same = |known: &AtRest| question.servers.contains(known) || row.remote_pid == answer.pid;
             let Some(now_at_rest) = at_rest(row).filter(is_same) else { continue };
             self.quiet.insert(now_at_rest);
-            let known: BTreeSet<Lock> = pins_of(snapshots, row.id).filter_map(lock_of).collect();
-            if !is_idle(row) && pins_of(snapshots, row.id).next().is_none() {
+            let pins = pins.remove(&row.id).unwrap_or_default();
+            if !is_idle(row) && pins.is_empty() {
                 // Whoever has it is about to give it back, or has it for its session.
                 continue;
             }
+            let known: BTreeSet<Lock> = pins.into_iter().filter_map(lock_of).collect();
             let has = locks.remove(&row.remote_pid).unwrap_or_default();
-            let unknown: Vec<Lock> =
-                has.iter().filter(|lock| !known.contains(**lock)).map(|lock| (*lock).clone()).collect();
+            let mut unknown = has.iter().filter(|lock| !known.contains(**lock)).map(|lock| (*lock).clone());
+            let kept: Vec<Lock> = unknown.by_ref().take(KEPT_MAX).collect();
+            let others = unknown.count();
             let is_missing = known.iter().any(|lock| !has.contains(lock));
-            if unknown.is_empty() && !is_missing {
+            if kept.is_empty() && !is_missing {
                 continue;
             }
-            let of_before =
-                |lock: &Lock| before.iter().find(|stranded| stranded.server == row.id && stranded.lock == *lock);
-            let is_new = unknown.is_empty() || unknown.iter().any(|lock| of_before(lock).is_none());
-            self.stranded.extend(unknown.iter().map(|lock| Stranded {
+            let known_before = before.remove(&row.id).unwrap_or_default();
+            let since = |lock: &Lock| {
+                let place = known_before.binary_search_by(|stranded| stranded.lock.cmp(lock));
+                place.ok().map(|place| known_before[place].since)
+            };
+            let is_new = kept.is_empty() || kept.iter().any(|lock| since(lock).is_none());
+            let stranded = kept.iter().map(|lock| Stranded {
                 database: row.database.clone(),
                 user: row.user.clone(),
                 server: row.id,
                 pid: row.remote_pid,
                 lock: lock.clone(),
-                since: of_before(lock).map_or(now, |stranded| stranded.since),
-            }));
-            findings.push(Finding { database: row.database.clone(), server: row.id, locks: unknown, is_new });
+                since: since(lock).unwrap_or(now),
+            });
+            self.stranded.insert(row.id, stranded.collect());
+            findings.push(Finding { database: row.database.clone(), server: row.id, locks: kept, others, is_new });
         }
         findings
     }
@@ -213,10 +235,10 @@ impl<S> Control<S> {
 
     /// What servers there are after the answer is known, too.
     pub(crate) fn sweep_ends(&mut self, question: &Question, answer: &Answer, snapshots: &[Snapshot]) {
-        for Finding { database, server, locks, is_new } in self.sweeper.compare(self.now, question, answer, snapshots) {
-            let home = self.force.homes.home_of(&database);
-            let locks = locks.iter().map(|(key, mode)| format!("advisory lock {key} ({mode})")).collect();
-            self.post(home, ToWorker::LocksDiffer { server, locks, is_new });
+        for finding in self.sweeper.compare(self.now, question, answer, snapshots) {
+            let home = self.force.homes.home_of(&finding.database);
+            let (server, is_new) = (finding.server, finding.is_new);
+            self.post(home, ToWorker::LocksDiffer { server, locks: finding.named(), is_new });
         }
     }
 }
@@ -273,6 +295,10 @@ fn place_of(row: &Row) -> Place {
     (row.addr.as_str().into(), row.port)
 }
 
+fn is_at(row: &Row, (addr, port): &Place) -> bool {
+    row.addr.as_str() == &**addr && row.port == *port
+}
+
 fn is_idle(row: &Row) -> bool {
     row.at_rest_since.is_some() && row.link.is_none()
 }
@@ -281,15 +307,15 @@ fn at_rest(row: &Row) -> Option<AtRest> {
     row.at_rest_since.map(|since| (row.id, row.remote_pid, since))
 }
 
-fn pins_of(snapshots: &[Snapshot], server: u64) -> impl Iterator<Item = &PinRow> {
-    snapshots.iter().flat_map(|snapshot| &snapshot.pins).filter(move |row| row.server == server)
-}
-
 fn lock_of(row: &PinRow) -> Option<Lock> {
     let hold = &row.pin.hold;
     (hold.kind == Kind::Lock).then(|| (hold.what.clone(), hold.mode.as_deref().unwrap_or_default().into()))
 }
 
+/// So many locks of a server that nobody is known to hold are kept, the first by their keys,
+const KEPT_MAX: usize = 100;
+/// and so many are named in the log.
+const NAMED_MAX: usize = 10;
 /// The OID of `integer[]` (`catalog/pg_type.dat`).
 const INT4_ARRAY: u32 = 1007;
 /// What an answer may have: some hundred thousand locks, which is more than PostgreSQL has room for by its default settings.
@@ -449,5 +475,60 @@ mod tests {
         assert_eq!(compare(&[], known()), [(2, String::new(), true)]);
         // For a session, or for a moment.
         assert_eq!(compare(&[(12, "1")], rows(vec![])), []);
+    }
+    #[test]
+    fn of_very_many_locks_the_first_are_kept_and_named_and_are_news_once() {
+        let rows = |first: u64| snapshots(vec![server(1, 11, Some(first), None), server(2, 12, Some(5), None)], vec![]);
+        let many: Vec<_> = (0..3 * KEPT_MAX).map(|key| format!("{key:04}")).collect();
+        let locks: Vec<_> = many.iter().map(|key| (11, &**key)).collect();
+        let mut sweeper = Sweeper::default();
+        for (round, is_new) in [(6, true), (8, false)] {
+            sweeper.ask(&rows(round), &Standing::default());
+            let question = sweeper.questions.pop_front().expect("somebody is asked");
+            let found = sweeper.compare(Moment::default(), &question, &answer(12, &locks), &rows(round));
+            let [finding] = &found[..] else { panic!("{} findings", found.len()) };
+            assert_eq!((finding.locks.len(), finding.others, finding.is_new), (KEPT_MAX, 2 * KEPT_MAX, is_new));
+            let named = finding.named();
+            assert_eq!((named.len(), &*named[NAMED_MAX]), (NAMED_MAX + 1, "and 290 more"));
+            assert_eq!(named[0], "advisory lock 0000 (ExclusiveLock)");
+            assert_eq!(sweeper.stranded(&rows(round)).count(), KEPT_MAX);
+        }
+    }
+
+    #[test]
+    fn what_is_found_elsewhere_stays_known_while_its_server_is_there() {
+        let at = |id, port, since| Row { port, ..server(id, 10 + id as u32, Some(since), None) };
+        let rows = |first, second| snapshots(vec![at(1, 1, first), at(2, 2, second)], vec![]);
+        let mut sweeper = Sweeper::default();
+        for (before, place, pid, stranded) in [(rows(5, 5), 1, 11, 1), (rows(5, 6), 2, 12, 2)] {
+            sweeper.questions.clear();
+            sweeper.ask(&before, &Standing::default());
+            let question = sweeper.questions.drain(..).find(|question| question.place.1 == place).expect("it is asked");
+            let found = sweeper.compare(Moment::default(), &question, &answer(pid, &[(pid, "42")]), &before);
+            assert_eq!((found.len(), sweeper.stranded(&before).count()), (1, stranded));
+        }
+        let gone = snapshots(vec![at(2, 2, 7)], vec![]);
+        sweeper.ask(&gone, &Standing::default());
+        let question = sweeper.questions.pop_front().expect("it is asked");
+        assert_eq!(sweeper.compare(Moment::default(), &question, &answer(12, &[]), &gone), []);
+        assert_eq!(sweeper.stranded.len(), 0, "nothing is kept of what is not there");
+    }
+
+    /// Each server was held against all that was pinned, and each lock against all that had been found before: ten billion times.
+    #[test]
+    fn many_servers_with_many_pins_are_compared_one_by_one() {
+        const COUNT: u64 = 100_000;
+        let begun = std::time::Instant::now();
+        let servers = (1..=COUNT).map(|id| server(id, id as u32, Some(5), None)).collect();
+        let pins = (1..=COUNT).map(|id| pin(id, Kind::Lock, "1")).collect();
+        let rows = snapshots(servers, pins);
+        let locks: Vec<_> = (1..=COUNT).flat_map(|id| [(id as u32, "1"), (id as u32, "2")]).collect();
+        let mut sweeper = Sweeper::default();
+        for is_new in [true, false] {
+            sweeper.quiet.clear();
+            let found = found(&mut sweeper, &rows, &answer(1, &locks), &rows);
+            assert!(found.len() as u64 == COUNT && found.iter().all(|finding| finding.2 == is_new));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }

@@ -77,6 +77,9 @@ impl Fault {
                 verdict.detail = Some("A SCRAM secret costs the iterations that it was made with.".to_owned());
                 verdict.hint = Some("Come again later, or have clients log in by scram-sha-256.".into());
             }
+            Self::SystemUsersFull => {
+                verdict.hint = Some("Come again later, or find out why the system is slow to name its users.".into());
+            }
             Self::LoginRateExceeded { limit, millis, .. } | Self::TransactionRateExceeded { limit, millis, .. } => {
                 verdict.detail = Some(format!("The limit is {limit}."));
                 verdict.hint = Some(format!("Come again in {millis} ms.").into());
@@ -262,7 +265,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 78] = [
+        let table: [(Fault, Blame, &str, &str); 79] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -390,6 +393,7 @@ mod tests {
             ),
             (Fault::DescriptorsFull, Operator, "53300", "no more connections allowed (out of file descriptors)"),
             (Fault::HashingFull, Operator, "53300", "too many logins wait for their passwords to be hashed"),
+            (Fault::SystemUsersFull, Operator, "53300", "too many logins wait for the names of system users"),
             (Fault::QueryWaitTimeout { secs: 2 }, Operator, "08P01", "query_wait_timeout"),
             (Fault::QueryTimeoutWaiting, Operator, "08P01", "query_timeout"),
             (Fault::QueryTimeout, Operator, "08P01", "query timeout"),
@@ -449,6 +453,7 @@ mod tests {
         assert_eq!(detail(refused), "The server said: must be superuser");
         for fault in [
             Fault::HashingFull,
+            Fault::SystemUsersFull,
             Fault::DescriptorsFull,
             Fault::QueryWaitTimeout { secs: 7 },
             Fault::TransactionInStatementMode,

@@ -14,6 +14,7 @@ use std::time::Duration;
 use base::{Key, Time};
 use config::{Database, Host};
 use pool::{Event, ServerKey};
+use protocol::prepared::cut;
 use reactor::{Address, Io, Level};
 use route::{Claim, Dialect};
 use wire::backend::TxStatus;
@@ -200,7 +201,7 @@ fn begins(bytes: &[u8], before: Option<&Claimed>, dialect: Dialect) -> Option<Cl
         frontend::QUERY => new(name(body)?, None)?,
         frontend::PARSE => {
             let statement = name(body)?;
-            new(name_behind(body, statement.len() + 1)?, Some(statement.into()))?
+            new(name_behind(body, statement.len() + 1)?, Some(cut(statement).into()))?
         }
         // Drivers may have it described first, and execute it in another batch.
         frontend::BIND => before.filter(|before| bound(body) == before.statement.as_deref())?.clone(),

@@ -152,6 +152,9 @@ impl<I: Io> Worker<I> {
         if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_verdict()) {
             (self.posts.control)(ToControl::JudgeUnneeded { from: self.id, client: key });
         }
+        if matches!(&client.stage, ClientStage::Login(login) if login.awaited_map().is_some()) {
+            (self.posts.control)(ToControl::SystemUserUnneeded { from: self.id, client: key });
+        }
         if let ClientStage::Login(login) = &client.stage
             && let Waits::Hash(hashing) = &login.waits
         {

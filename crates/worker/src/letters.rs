@@ -31,6 +31,7 @@ pub use crate::hashing::{HashAsker, HashQuestion, Hashed};
 pub use crate::judge::{Judge, PasswordQuestion, Verdict};
 pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::orders::{Order, Standing, Whose};
+pub use crate::proof::SystemUser;
 pub use crate::rates::RateLimits;
 pub use crate::unauthenticated::Unauthenticated;
 
@@ -253,12 +254,12 @@ pub enum ToWorker<S> {
         /// The answer.
         told: Told,
     },
-    /// Who a user of the system is; `None` if nobody knows.
+    /// What was asked with [`ToControl::SystemUser`].
     SystemUser {
         /// The client that it is.
         client: ClientKey,
-        /// The name.
-        name: Option<Arc<str>>,
+        /// The answer.
+        found: SystemUser,
     },
     /// Control wants to see something.
     Show {
@@ -449,6 +450,13 @@ pub enum ToControl {
         client: ClientKey,
         /// The user's number.
         uid: u32,
+    },
+    /// The client whose user of the system was to be looked up is gone.
+    SystemUserUnneeded {
+        /// Who asked.
+        from: WorkerId,
+        /// For which client.
+        client: ClientKey,
     },
     /// A client of the console has said something.
     Console {

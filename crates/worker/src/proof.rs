@@ -11,7 +11,7 @@ use config::AuthType;
 use protocol::client::login::Method;
 use protocol::fault::Fault;
 use protocol::replication::Replication;
-use reactor::{Io, Level, Peer};
+use reactor::{Io, Level, Peer, Receive};
 
 use crate::client::{Client, Stage};
 use crate::console::CONSOLE;
@@ -37,6 +37,9 @@ pub(crate) enum Demand {
     /// It is not let in.
     Refusal(Fault),
 }
+
+/// The name of a user of the system, if it has one; or why it was not looked up, for the log.
+pub type SystemUser = Result<Option<Arc<str>>, Arc<str>>;
 
 /// How somebody enters the console.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,17 +135,30 @@ impl<I: Io> Worker<I> {
 
     /// Asks who a user of the system is.
     pub(crate) fn ask_system_user(&mut self, client: Key, uid: u32) {
+        let Some(Client { conn, .. }) = self.clients.get(client) else { return };
+        // So that it is seen if it goes.
+        self.io.receive(*conn, Receive::Stream);
         (self.posts.control)(ToControl::SystemUser { from: self.id, client, uid });
     }
 
     /// It is known who a client is to the system: is that who it says?
-    pub(crate) fn system_user(&mut self, key: Key, name: Option<&str>) {
+    pub(crate) fn system_user(&mut self, key: Key, found: SystemUser) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let Some(map) = login.awaited_map() else { return };
+        let name = match found {
+            Ok(name) => name,
+            Err(why) => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.login_failed_line(key);
+                self.fail_client(key, &Fault::SystemUsersFull);
+                return;
+            }
+        };
         let user = login.request.user.clone();
         // As in PgBouncer, a line in `[users]` says what somebody may have, and not that there is such a user.
         let is_known = login.told.is_some() || self.force.users.secret(&user).is_some();
-        let is_same = match (&map, name) {
+        let is_same = match (&map, name.as_deref()) {
             (_, None) => false,
             (None, Some(name)) => *name == *user,
             (Some(map), Some(name)) => self.force.idents.allows(map, name, &user),

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use base::Time;
 use base::planted::{self, Planted};
 use config::{PinRules, Policy, Unseen};
-use protocol::prepared::{Account, Charge, Library};
+use protocol::prepared::{Account, Charge, Library, cut};
 use protocol::state::{Counting, Kind, Traces, is_ours};
 use protocol::vars::{Tracked, Vars};
 use route::{Cache, Class, Dialect, Encoding, Touches, condense};
@@ -36,13 +36,15 @@ impl Torn {
         Some(Box::new(Self { bytes: body.into(), charge, condense_at: TORN_BYTES_FEW, is_condensed: false }))
     }
 
-    /// More of it has come. False if it cannot be kept.
+    /// More of it has come. False if it cannot be kept. To leave its strings out all of it has to be read, which is done when it is twice as long as
+    /// after the last time.
     fn push(&mut self, kind: u8, body: &[u8], dialect: Dialect) -> bool {
         if self.charge.grow(body.len()).is_err() {
             return false;
         }
         self.bytes.extend_from_slice(body);
-        if self.bytes.len() < self.condense_at {
+        let length = self.bytes.len();
+        if length < self.condense_at {
             return true;
         }
         let text_at = if kind == frontend::PARSE { name(&self.bytes).map(|name| name.len() + 1) } else { Some(0) };
@@ -56,8 +58,9 @@ impl Torn {
             self.charge.shrink_to(self.bytes.len());
             self.is_condensed = true;
         }
-        self.condense_at = self.bytes.len() + TORN_BYTES_FEW;
-        self.bytes.len() <= TORN_BYTES_MAX
+        let left = self.bytes.len();
+        self.condense_at = (2 * left).clamp(TORN_BYTES_FEW, TORN_BYTES_MAX);
+        length < TORN_BYTES_MAX || left <= TORN_BYTES_MAX / 2
     }
 }
 
@@ -230,7 +233,7 @@ impl<'a> Reading<'a> {
         } else if let Some(mut torn) = ready.torn_text.take() {
             if !torn.push(piece.kind, body, self.dialect) {
                 traces(ready).unheard();
-            } else if !piece.is_last() && !is_enough(piece.kind, &torn.bytes) {
+            } else if !piece.is_last() && !is_enough_now(piece.kind, body, &torn.bytes) {
                 ready.torn_text = Some(torn);
             } else if !torn.is_condensed {
                 self.message(ready, piece.kind, &torn.bytes);
@@ -244,6 +247,7 @@ impl<'a> Reading<'a> {
     fn condensed(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
         let statement = name(body).filter(|_| kind == frontend::PARSE);
         let class = self.class(ready, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
+        let statement = statement.map(cut);
         if !class.is_harmless() {
             traces(ready).unheard();
         } else if class.sets_locally && kind == frontend::QUERY {
@@ -281,6 +285,7 @@ impl<'a> Reading<'a> {
             frontend::PARSE => {
                 let statement = name(body);
                 let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
+                let statement = statement.map(cut);
                 self.note_names(&class);
                 if let (Some(ear), Some(statement)) = (&mut ready.ear, statement) {
                     ear.prepares(statement, class.notifies);
@@ -304,7 +309,7 @@ impl<'a> Reading<'a> {
             frontend::EXECUTE if ready.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
                 let portal = name(body);
                 let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
-                traces(ready).executed(portal.unwrap_or_default(), rows_max != Some(&[0; 4]));
+                traces(ready).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
             }
             frontend::BIND => {
                 if let Some(ear) = &mut ready.ear {
@@ -320,7 +325,7 @@ impl<'a> Reading<'a> {
                     (Some(traces), Some(statement)) => {
                         let names = &ready.names;
                         let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
-                        traces.bound(name(body).unwrap_or_default(), statement, is_own)
+                        traces.bound(cut(name(body).unwrap_or_default()), statement, is_own)
                     }
                     // The server will say that this is none.
                     (Some(traces), None) => {
@@ -414,9 +419,14 @@ fn is_enough(kind: u8, body: &[u8]) -> bool {
     }
 }
 
+/// The same when this part of it has come last: where that ends no name, nothing is looked for once more.
+fn is_enough_now(kind: u8, part: &[u8], body: &[u8]) -> bool {
+    (kind != frontend::BIND || part.contains(&0)) && is_enough(kind, body)
+}
+
 /// The statement that a Bind is of.
 pub(crate) fn bound(body: &[u8]) -> Option<&[u8]> {
-    name_behind(body, name(body)?.len() + 1)
+    name_behind(body, name(body)?.len() + 1).map(cut)
 }
 
 /// Whether a client has given this name already: most likely it is refused to whatever else it is given to.
@@ -451,9 +461,54 @@ impl Ready {
     }
 }
 
-/// From this length on, the strings of a text that comes in parts are not kept,
+/// From this length on, the strings of a text that comes in parts are not kept.
 const TORN_BYTES_FEW: usize = 64 * 1024;
-/// and what is longer without them is not read: it may do anything.
+/// What is as long, and without its strings longer than half of this, is not read: it may do anything.
 const TORN_BYTES_MAX: usize = 1024 * 1024;
 /// The number of the type `bytea` (`pg_type.dat`).
 const BYTEA: u32 = 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps a text that comes in pieces: whether all of it is, how long what was kept was at the most, and how many bytes were read to leave strings out.
+    fn kept(text: &str, piece_bytes: usize) -> (bool, usize, usize) {
+        let mut library = Library::new(1, 1);
+        let mut torn = Torn::new(&Account::default(), &mut library, b"").expect("room");
+        let (mut most, mut read) = (0, 0);
+        for piece in text.as_bytes().chunks(piece_bytes) {
+            let length = torn.bytes.len() + piece.len();
+            let is_due = length >= torn.condense_at;
+            if !torn.push(frontend::QUERY, piece, Dialect::default()) {
+                return (false, most, read);
+            }
+            read += if is_due { length } else { 0 };
+            most = most.max(length);
+        }
+        (true, most, read)
+    }
+
+    /// A text of a megabyte was read sixteen times as it came.
+    #[test]
+    fn a_text_that_grows_is_read_when_it_has_doubled() {
+        for piece_bytes in [100, 8192, 60_000] {
+            let text = "select 1, ".repeat((TORN_BYTES_MAX - 100_000) / 10);
+            let (is_kept, most, read) = kept(&text, piece_bytes);
+            assert!(is_kept && most == text.len() && read <= 2 * text.len(), "{piece_bytes}: {read}");
+            // As much again is not kept at all, and of long strings any number.
+            let (is_kept, most, read) = kept(&text.repeat(2), piece_bytes);
+            assert!(
+                !is_kept && most < TORN_BYTES_MAX + piece_bytes && read <= 3 * TORN_BYTES_MAX,
+                "{piece_bytes}: {read}"
+            );
+            let text = format!("('{}'),", "x".repeat(10_000)).repeat(2000);
+            let (is_kept, most, read) = kept(&text, piece_bytes);
+            assert!(is_kept && most < 4 * TORN_BYTES_FEW && read <= 3 * text.len(), "{piece_bytes}: {most} {read}");
+            // Half of it is strings: it is read in time that grows with it, however little is left out.
+            let text = format!("('{}'){}", "x".repeat(1000), ",".repeat(1000)).repeat(2000);
+            let (is_kept, most, read) = kept(&text, piece_bytes);
+            assert!(!is_kept && most < TORN_BYTES_MAX + piece_bytes && read <= 3 * text.len(), "{piece_bytes}: {read}");
+        }
+    }
+}

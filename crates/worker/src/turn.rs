@@ -461,7 +461,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Told { inquirer: Inquirer::Pool(pool), told } => self.told_of_pool(pool, told),
             ToWorker::Judged { client, verdict } => self.judged(client, verdict),
             ToWorker::Hashed { asker, hashed } => self.hashed(asker, hashed),
-            ToWorker::SystemUser { client, name } => self.system_user(client, name.as_deref()),
+            ToWorker::SystemUser { client, found } => self.system_user(client, found),
             ToWorker::Show { question, what } => {
                 let snapshot = Box::new(self.snapshot(what));
                 (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });

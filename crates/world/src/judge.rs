@@ -55,7 +55,9 @@ impl World {
             ToControl::AskSecret(asked) => self.ask_secret(asked),
             ToControl::SecretUnneeded { from, client } => self.forget_secret(from, client),
             ToControl::AskJudge(asked) => self.bring(Case::Password(asked)),
-            ToControl::JudgeUnneeded { from, client } => self.drop_case(from, HashAsker::Client(client)),
+            ToControl::JudgeUnneeded { from, client } | ToControl::SystemUserUnneeded { from, client } => {
+                self.drop_case(from, HashAsker::Client(client))
+            }
             ToControl::Hash(asked) => self.bring(Case::Hash(asked)),
             ToControl::HashUnneeded { from, asker } => self.drop_case(from, asker),
             letter @ (ToControl::Listen { .. } | ToControl::Unlisten { .. }) => self.order_listener(letter),
@@ -76,7 +78,8 @@ impl World {
         let is_its = |case: &&mut Case| match case {
             Case::Password(asked) => (asked.from, HashAsker::Client(asked.client)) == (from, whose),
             Case::Hash(asked) => (asked.from, asked.asker) == (from, whose),
-            Case::SystemUser { .. } | Case::Closed => false,
+            Case::SystemUser { from: of, client, .. } => (*of, HashAsker::Client(*client)) == (from, whose),
+            Case::Closed => false,
         };
         for case in self.court.cases.iter_mut().filter(is_its) {
             if !has_begun {
@@ -115,7 +118,13 @@ impl World {
             }
             Case::SystemUser { from, client, uid } => {
                 self.witness.count("users of the system");
-                self.post(self.place_of(from), ToWorker::SystemUser { client, name: system_user(uid).map(Into::into) });
+                let found = if self.court.is_away {
+                    *self.archive.excuses.entry(SYSTEM_USERS_FULL).or_default() += 1;
+                    Err("too many clients wait for the names of system users".into())
+                } else {
+                    Ok(system_user(uid).map(Into::into))
+                };
+                self.post(self.place_of(from), ToWorker::SystemUser { client, found });
             }
             Case::Closed => {}
         }
@@ -124,3 +133,5 @@ impl World {
 
 /// What a client reads whose password could not be hashed.
 const HASHING_FULL: &str = "too many logins wait for their passwords to be hashed";
+/// What a client reads whose user could not be looked up.
+const SYSTEM_USERS_FULL: &str = "too many logins wait for the names of system users";

@@ -13,6 +13,7 @@ mod grammar;
 mod reference;
 mod refusals;
 mod session;
+mod sessions;
 pub(crate) mod show;
 mod table;
 
@@ -20,7 +21,8 @@ pub(crate) use act::Order;
 pub(crate) use answer::{Answer, Notice};
 pub use reference::reference;
 pub use refusals::reference as errors_reference;
-pub(crate) use session::{Next, Session};
+pub(crate) use session::Next;
+pub(crate) use sessions::Sessions;
 
 use std::borrow::Cow;
 

@@ -99,6 +99,11 @@ const CATALOG: &[Entry] = &[
     entry("53400", "the console keeps no more than {n} prepared statements of a client", "Close some."),
     entry("53400", "the console keeps no more than {n} portals of a client", "Close some, or send a Sync."),
     entry(
+        "53200",
+        "the console keeps too much for its clients",
+        "So much has been prepared, or is to be fetched in parts, that there is no room: fetch all rows at once, or close statements.",
+    ),
+    entry(
         "08P01",
         "bind message supplies {n} parameters, but prepared statement \"{name}\" requires 0",
         "A Bind with values.",

@@ -1,10 +1,12 @@
 //! One client's conversation with the console: simple queries, and the statements and portals of the extended protocol.
 //!
 //! Always true: one request is under way at a time, and what comes of it is written the way it was asked for; after an error
-//! in the extended protocol nothing is done until Sync; a portal does not outlive its Sync, so what it shows is not kept.
-//! Not here: what a command means (`understand`), who carries it out (`control`).
+//! in the extended protocol nothing is done until Sync; a portal does not outlive its Sync; of what it shows only the rows are kept that its
+//! client has not asked for yet.
+//! Not here: what a command means (`understand`), who carries it out (`control`), how much all clients may have kept (`sessions`).
 
 use std::collections::BTreeMap;
+use std::vec;
 
 use wire::backend::{self, TxStatus};
 use wire::request::{Request, Target};
@@ -13,13 +15,14 @@ use worker::letters::Right;
 
 use super::answer::{self, Answer};
 use super::formats::Formats;
-use super::table::{self, Table};
+use super::sessions::no_room;
+use super::table::{self, Cell, Column};
 use super::{Command, Refusal, understand};
 
 /// What a client of the console has prepared, and how it wants its answer.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    statements: BTreeMap<String, Command>,
+    statements: BTreeMap<String, Statement>,
     portals: BTreeMap<String, Portal>,
     /// Whether an error has made everything void up to the next Sync.
     skips: bool,
@@ -49,10 +52,18 @@ enum Way {
     Execute { portal: String, rows_max: usize },
 }
 
+/// A command that has been prepared.
+#[derive(Clone, Debug)]
+struct Statement {
+    command: Command,
+    /// What the command takes: no more than its text.
+    bytes: usize,
+}
+
 /// A command with the formats of its result.
 #[derive(Debug)]
 struct Portal {
-    command: Command,
+    statement: Statement,
     formats: Formats,
     state: State,
 }
@@ -61,15 +72,15 @@ struct Portal {
 enum State {
     /// It has not been executed.
     Fresh,
-    /// What it shows, and how many rows have been sent.
-    Shown { table: Table, sent: usize },
+    /// The rows that have not been sent, and what they take.
+    Shown { columns: &'static [Column], rest: vec::IntoIter<Vec<Cell>>, bytes: usize },
     /// It has been carried out.
     Done,
 }
 
 impl Session {
-    /// A client asks for something.
-    pub(crate) fn hear(&mut self, request: Request, right: Right) -> Next {
+    /// A client asks for something, for which so many bytes may be kept.
+    pub(crate) fn hear(&mut self, request: Request, right: Right, room: usize) -> Next {
         if self.skips && request != Request::Sync {
             return Next::Say(Vec::new());
         }
@@ -85,9 +96,9 @@ impl Session {
                     Err(refusal) => Err(refusal),
                 }
             }
-            Request::Parse { statement, text, types } => self.parse(statement, &text, types, right, &mut out),
+            Request::Parse { statement, text, types } => self.parse(statement, &text, types, (right, room), &mut out),
             Request::Bind { portal, statement, parameters, formats } => {
-                self.bind(portal, &statement, parameters, formats, &mut out)
+                self.bind((portal, &statement), parameters, formats, room, &mut out)
             }
             Request::Describe(target) => self.describe(&target, &mut out),
             Request::Execute { portal, rows_max } => {
@@ -129,7 +140,8 @@ impl Session {
             }
             (Way::Execute { portal, rows_max }, Answer::Table(table)) => {
                 if let Some(portal) = self.portals.get_mut(&portal) {
-                    portal.state = State::Shown { table, sent: 0 };
+                    let bytes = table.rows.iter().map(|row| table::row_bytes(row)).sum();
+                    portal.state = State::Shown { columns: table.columns, rest: table.rows.into_iter(), bytes };
                     portal.send(rows_max, &mut out);
                 }
             }
@@ -146,12 +158,29 @@ impl Session {
         out
     }
 
+    /// How many bytes will be kept of an answer: the rows that the client has not asked for.
+    pub(crate) fn left_by(&self, answer: &Answer) -> usize {
+        match (&self.way, answer) {
+            (Way::Execute { rows_max, .. }, Answer::Table(table)) => {
+                table.rows.iter().skip(*rows_max).map(|row| table::row_bytes(row)).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// How many bytes are kept.
+    pub(crate) fn kept(&self) -> usize {
+        let statement = |(name, statement): (&String, &Statement)| ENTRY_BYTES + name.len() + statement.bytes;
+        let portal = |(name, portal): (&String, &Portal)| ENTRY_BYTES + name.len() + portal.bytes();
+        self.statements.iter().map(statement).sum::<usize>() + self.portals.iter().map(portal).sum::<usize>()
+    }
+
     fn parse(
         &mut self,
         name: String,
         text: &str,
         types: usize,
-        right: Right,
+        (right, room): (Right, usize),
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         if types > 0 {
@@ -168,20 +197,23 @@ impl Session {
             let text = format!("the console keeps no more than {STATEMENTS_MAX} prepared statements of a client");
             return Err(Refusal::coded("53400", text));
         }
-        self.statements.insert(name, command);
+        if ENTRY_BYTES + name.len() + text.len() > room {
+            return Err(no_room());
+        }
+        self.statements.insert(name, Statement { command, bytes: text.len() });
         write::bare(out, backend::PARSE_COMPLETE);
         Ok(())
     }
 
     fn bind(
         &mut self,
-        name: String,
-        statement: &str,
+        (name, statement): (String, &str),
         parameters: usize,
         formats: Vec<i16>,
+        room: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        let command = self.statement(statement)?.clone();
+        let prepared = self.statement(statement)?.clone();
         if parameters > 0 {
             let supplies = format!("bind message supplies {parameters} parameters");
             return Err(Refusal::new(format!("{supplies}, but prepared statement \"{statement}\" requires 0")));
@@ -194,11 +226,14 @@ impl Session {
             return Err(Refusal::coded("53400", text));
         }
         // What shows nothing has no columns, and takes any formats, as in PostgreSQL.
-        let formats = match command.columns() {
+        let formats = match prepared.command.columns() {
             Some(columns) => Formats::new(formats, columns.len()).map_err(|(code, text)| Refusal::coded(code, text))?,
             None => Formats::TEXT,
         };
-        self.portals.insert(name, Portal { command, formats, state: State::Fresh });
+        if ENTRY_BYTES + name.len() + prepared.bytes > room {
+            return Err(no_room());
+        }
+        self.portals.insert(name, Portal { statement: prepared, formats, state: State::Fresh });
         write::bare(out, backend::BIND_COMPLETE);
         Ok(())
     }
@@ -206,13 +241,13 @@ impl Session {
     fn describe(&self, target: &Target, out: &mut Vec<u8>) -> Result<(), Refusal> {
         let (command, formats) = match target {
             Target::Statement(name) => {
-                let command = self.statement(name)?;
+                let statement = self.statement(name)?;
                 write::no_parameters(out);
-                (command, &Formats::TEXT)
+                (&statement.command, &Formats::TEXT)
             }
             Target::Portal(name) => {
                 let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
-                (&portal.command, &portal.formats)
+                (&portal.statement.command, &portal.formats)
             }
         };
         match command.columns() {
@@ -227,7 +262,7 @@ impl Session {
         let portal = self.portals.get_mut(&name).ok_or_else(|| no_portal(&name))?;
         match portal.state {
             State::Fresh => {
-                let command = portal.command.clone();
+                let command = portal.statement.command.clone();
                 self.way = Way::Execute { portal: name, rows_max };
                 Ok(Some(command))
             }
@@ -239,7 +274,7 @@ impl Session {
         }
     }
 
-    fn statement(&self, name: &str) -> Result<&Command, Refusal> {
+    fn statement(&self, name: &str) -> Result<&Statement, Refusal> {
         self.statements.get(name).ok_or_else(|| {
             Refusal::coded(
                 "26000",
@@ -253,14 +288,26 @@ impl Session {
 }
 
 impl Portal {
+    /// What it takes beside its name.
+    fn bytes(&self) -> usize {
+        let rows = match self.state {
+            State::Shown { bytes, .. } => bytes,
+            State::Fresh | State::Done => 0,
+        };
+        self.statement.bytes + rows
+    }
+
     /// Appends the next rows. As in PostgreSQL, who gets as many as were wanted is not told whether there are more.
     fn send(&mut self, rows_max: usize, out: &mut Vec<u8>) {
-        let State::Shown { table, sent } = &mut self.state else { return };
-        let count = (table.rows.len() - *sent).min(rows_max);
-        for row in &table.rows[*sent..*sent + count] {
-            table.write_row(out, row, &self.formats);
+        let State::Shown { columns, rest, bytes } = &mut self.state else { return };
+        let count = rest.len().min(rows_max);
+        for row in rest.by_ref().take(count) {
+            table::write_row(out, columns, &row, &self.formats);
+            *bytes -= table::row_bytes(&row);
         }
-        *sent += count;
+        if rest.as_slice().is_empty() {
+            *rest = Vec::new().into_iter();
+        }
         match count == rows_max {
             true => write::bare(out, backend::PORTAL_SUSPENDED),
             false => write::command_complete(out, answer::SHOW),
@@ -285,6 +332,8 @@ fn names_parameter(text: &str) -> bool {
 const STATEMENTS_MAX: usize = 256;
 /// Portals that one client may have between two Syncs; each may hold a table.
 const PORTALS_MAX: usize = 16;
+/// What a statement or a portal takes beside its name, its text and its rows, about.
+const ENTRY_BYTES: usize = 200;
 
 #[cfg(test)]
 #[path = "session_tests.rs"]

@@ -3,7 +3,7 @@
 use super::*;
 
 use crate::console::show;
-use crate::console::table::{number, text};
+use crate::console::table::{Table, number, text};
 
 /// A session, and the kinds of the messages of each answer, or what is to be done.
 #[derive(Default)]
@@ -13,7 +13,7 @@ struct Talk {
 
 impl Talk {
     fn hear(&mut self, request: Request) -> Next {
-        self.session.hear(request, Right::Admin)
+        self.session.hear(request, Right::Admin, usize::MAX)
     }
 
     /// What is said about a request that needs nobody else: kinds of messages, errors with their code and text.
@@ -215,6 +215,8 @@ fn nobody_fills_the_console_with_statements_or_portals() {
 #[test]
 fn what_needs_a_right_needs_it_when_it_is_prepared() {
     let mut session = Session::default();
-    let Next::Refuse(refusal) = session.hear(parse("", "RELOAD"), Right::Stats) else { panic!("a refusal") };
+    let Next::Refuse(refusal) = session.hear(parse("", "RELOAD"), Right::Stats, usize::MAX) else {
+        panic!("a refusal")
+    };
     assert_eq!(refusal.text, "admin access needed");
 }

@@ -53,12 +53,23 @@ impl Table {
 
     /// Appends the `DataRow` of one of the rows.
     pub(crate) fn write_row(&self, out: &mut Vec<u8>, row: &[Cell], formats: &Formats) {
-        let cells = self.columns.iter().zip(row).enumerate().map(|(place, (column, cell))| match formats.of(place) {
-            0 => cell.as_deref().map(|text| Cow::Borrowed(text.as_bytes())),
-            _ => cell.as_deref().map(|text| Cow::Owned(column.kind.binary(text))),
-        });
-        write::data_row(out, cells.collect::<Vec<_>>().into_iter());
+        write_row(out, self.columns, row, formats);
     }
+}
+
+/// Appends the `DataRow` of a row with these columns.
+pub(crate) fn write_row(out: &mut Vec<u8>, columns: &[Column], row: &[Cell], formats: &Formats) {
+    let cells = columns.iter().zip(row).enumerate().map(|(place, (column, cell))| match formats.of(place) {
+        0 => cell.as_deref().map(|text| Cow::Borrowed(text.as_bytes())),
+        _ => cell.as_deref().map(|text| Cow::Owned(column.kind.binary(text))),
+    });
+    write::data_row(out, cells.collect::<Vec<_>>().into_iter());
+}
+
+/// What a row takes while it is kept.
+pub(crate) fn row_bytes(row: &[Cell]) -> usize {
+    let cell_bytes = |cell: &Cell| size_of::<Cell>() + cell.as_ref().map_or(0, String::len);
+    size_of::<Vec<Cell>>() + row.iter().map(cell_bytes).sum::<usize>()
 }
 
 /// Appends the `RowDescription` of these columns.

@@ -146,6 +146,8 @@ faults! {
     DescriptorsFull = Operator, TOO_MANY_CONNECTIONS, "no more connections allowed (out of file descriptors)";
     /// So many passwords wait to be hashed that this one has no place; who has fewer waiting takes the place of who has most.
     HashingFull = Operator, TOO_MANY_CONNECTIONS, "too many logins wait for their passwords to be hashed";
+    /// So many clients wait for the system to name their users (`peer`) that this one has no place; the user that has most waiting makes room first.
+    SystemUsersFull = Operator, TOO_MANY_CONNECTIONS, "too many logins wait for the names of system users";
     /// A rate limit for logins has nothing left, with `action=reject`.
     LoginRateExceeded { rule: Box<str>, limit: Box<str>, millis: u64 } = Operator, TOO_MANY_CONNECTIONS,
         "login rate exceeded (rate limit \"{rule}\")";

@@ -1,6 +1,6 @@
-//! What all clients of a worker have prepared, each text once.
+//! What all clients of a worker have prepared, each text once, unless it is very long.
 //!
-//! Always true: two clients share a statement only if it means the same to both: the same text and types, read under the same
+//! Always true: a text that is longer than [`SHARED_BYTES_MAX`] is read by nobody here, so that no turn takes as long as that; two clients share a statement only if it means the same to both: the same text and types, read under the same
 //! parameters (`'1/2/2026'::date` is another day where another DateStyle holds, and is read when it is prepared); a number is
 //! never used twice; what nobody holds any more is gone; what is held stays under [`super::HELD_BYTES_MAX`].
 //! Not here: who holds it (`names`, `stock`), and for how much of it (`account`).
@@ -21,6 +21,8 @@ pub struct Statement {
     text: Rc<[u8]>,
     dialect: Rc<[u8]>,
     has_literals: bool,
+    /// For the text, which may be read under other parameters as well.
+    text_charge: Rc<Charge>,
     _charge: Charge,
 }
 
@@ -43,7 +45,7 @@ impl Statement {
         &self.text
     }
 
-    /// Whether its text has anything that may be read otherwise under other parameters: a string, or a letter beyond ASCII.
+    /// Whether its text may have anything that is read otherwise under other parameters: a string, or a letter beyond ASCII.
     #[must_use]
     pub fn has_literals(&self) -> bool {
         self.has_literals
@@ -84,8 +86,11 @@ impl Library {
         }
     }
 
-    /// The statement of this text, if it is there or there is room for it.
+    /// The statement of this text, if it is there or there is room for it. A very long one is always a new one.
     pub fn find_or_add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
+        if text.len() > SHARED_BYTES_MAX {
+            return self.add(text, dialect);
+        }
         let hash = hash_under(text, dialect);
         let like = self.known.range((hash, 0)..=(hash, u64::MAX)).filter_map(|(_, known)| known.upgrade());
         let is_same = |known: &Rc<Statement>| *known.text == *text && *known.dialect == **dialect;
@@ -110,29 +115,48 @@ impl Library {
 
     /// A statement of this text that nobody else will share, if there is room for it.
     pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
-        let charge = self.charge_all(text.len() + dialect.len() + STATEMENT_BYTES)?;
+        let charge = self.charge_all(text.len())?;
+        self.number((text.into(), has_literals(text), Rc::new(charge)), dialect)
+    }
+
+    /// The statement of the same text that is read under these parameters, if it is there or there is room for it.
+    pub(super) fn find_or_add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
+        match like.text.len() {
+            ..=SHARED_BYTES_MAX => self.find_or_add(&like.text, dialect),
+            _ => self.add_like(like, dialect),
+        }
+    }
+
+    /// A statement of the same text that nobody else will share, if there is room for it. The text is not copied.
+    pub(super) fn add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
+        self.number((like.text.clone(), like.has_literals, like.text_charge.clone()), dialect)
+    }
+
+    fn number(
+        &mut self,
+        (text, has_literals, text_charge): (Rc<[u8]>, bool, Rc<Charge>),
+        dialect: &Rc<[u8]>,
+    ) -> Option<Rc<Statement>> {
+        let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
         let id = self.next;
         self.next += self.step;
         let name = format!("{PREFIX}{id}").into_bytes().into();
-        let has_literals = has_literals(text);
-        Some(Rc::new(Statement {
-            id,
-            name,
-            text: text.into(),
-            dialect: dialect.clone(),
-            has_literals,
-            _charge: charge,
-        }))
+        let dialect = dialect.clone();
+        Some(Rc::new(Statement { id, name, text, dialect, has_literals, text_charge, _charge: charge }))
     }
 
     /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
     /// above it.
     pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Rc<Statement>> {
-        let charge = self.charge_all(text.len() + dialect.len() + STATEMENT_BYTES)?;
+        let text_charge = Rc::new(self.charge_all(text.len())?);
+        let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
         let name = format!("{PREFIX}{id}").into_bytes().into();
-        let has_literals = has_literals(text);
-        let statement = Rc::new(Statement { id, name, text: text.into(), dialect, has_literals, _charge: charge });
-        self.known.insert((hash_under(text, statement.dialect()), id), Rc::downgrade(&statement));
+        let (text, has_literals) = (Rc::<[u8]>::from(text), has_literals(text));
+        let statement = Rc::new(Statement { id, name, text, dialect, has_literals, text_charge, _charge: charge });
+        if statement.text.len() <= SHARED_BYTES_MAX {
+            let hash = hash_under(&statement.text, &statement.dialect);
+            self.known.insert((hash, id), Rc::downgrade(&statement));
+        }
         Some(statement)
     }
 
@@ -186,8 +210,11 @@ impl Library {
     }
 }
 
-/// The text ends with its zero byte; behind that are the types of its parameters.
+/// The text ends with its zero byte; behind that are the types of its parameters. A very long one is taken to have some, which is true of most.
 fn has_literals(text: &[u8]) -> bool {
+    if text.len() > SHARED_BYTES_MAX {
+        return true;
+    }
     let sql = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_quote = |at: usize| match sql[at] {
         b'\'' | b'\\' | 0x80.. => true,
@@ -211,6 +238,8 @@ fn hash_of(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
+/// A longer text is not hashed, which takes a millisecond for each megabyte, and so shared with nobody: each client keeps its own.
+const SHARED_BYTES_MAX: usize = 1 << 20;
 /// What a statement takes beside its text, about.
 const STATEMENT_BYTES: usize = 256;
 /// So many texts without a name are remembered, by their hashes.
@@ -233,6 +262,30 @@ mod tests {
         assert_eq!(hashes.len(), 100);
         let again = library.find_or_add(b"select 1", &dialect(7)).expect("it is there");
         assert_eq!((again.id(), library.count()), (held[7].as_ref().expect("it is there").id(), 100));
+    }
+
+    /// A Parse of 30 MB was hashed, and looked through for literals, in one turn, and again whenever its client had set something else: 49 ms each time.
+    #[test]
+    fn a_very_long_text_is_each_client_s_own_and_is_kept_once_for_it() {
+        let mut library = Library::new(1, 1);
+        let dialects = ["a", "b"].map(|dialect| Rc::<[u8]>::from(dialect.as_bytes()));
+        for (length, is_shared) in [(SHARED_BYTES_MAX, true), (SHARED_BYTES_MAX + 1, false)] {
+            let text = vec![b'x'; length];
+            let held = [(); 2].map(|()| library.find_or_add(&text, &dialects[0]).expect("room"));
+            assert_eq!((held[0].id() == held[1].id(), held[0].has_literals()), (is_shared, !is_shared));
+            assert_eq!(library.known.len(), usize::from(is_shared));
+            let before = library.bytes();
+            let like = [(); 100].map(|()| library.find_or_add_like(&held[0], &dialects[1]).expect("room"));
+            assert_eq!(like[0].id() == like[1].id(), is_shared);
+            assert!(like.iter().all(|like| like.dialect() == &dialects[1] && like.text() == held[0].text()));
+            if !is_shared {
+                assert!(like.iter().all(|like| Rc::ptr_eq(like.text(), held[0].text())));
+                assert!(library.bytes() - before < 100 * 2 * STATEMENT_BYTES);
+            }
+            drop((like, held));
+            library.known.clear();
+        }
+        assert_eq!(library.bytes(), 0);
     }
 
     #[test]

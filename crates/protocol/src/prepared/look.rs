@@ -1,12 +1,12 @@
 //! What a message of the extended protocol says about a statement, read from as much of it as is here.
 //!
-//! Always true: nothing is copied; what concerns no statement with a name is said to be plain as soon as that can be known,
+//! Always true: nothing is copied; names of statements are as PostgreSQL cuts them off; what concerns no statement with a name is said to be plain as soon as that can be known,
 //! which is after one or two bytes for drivers that use none, or when a Parse without a name is whole.
 //! Not here: what is done about it (`stock`).
 
 use wire::frontend;
 
-use super::NAME_BYTES_MAX;
+use super::{NAME_BYTES_MAX, cut};
 use crate::fault::Fault;
 
 /// What is known of a message.
@@ -101,7 +101,7 @@ pub fn look_at_unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
 /// The name in as much of a Parse as is here, if it gives one.
 #[must_use]
 pub fn given_name(body: &[u8]) -> Option<&[u8]> {
-    c_string(body).map(|(name, _)| name).filter(|name| (1..NAME_BYTES_MAX).contains(&name.len()))
+    c_string(body).map(|(name, _)| name).filter(|name| (1..NAME_BYTES_MAX).contains(&name.len())).map(cut)
 }
 
 /// `None` when it is broken.
@@ -115,7 +115,7 @@ fn look_at_parse(body: &[u8], is_whole: bool, body_bytes: usize) -> Option<Head<
         (0, _) => Some(Head::Plain),
         (NAME_BYTES_MAX.., _) => None,
         (_, false) => Some(Head::More),
-        (_, true) => is_statement(text).then_some(Head::Named(Ask::Parse { name, text })),
+        (_, true) => is_statement(text).then_some(Head::Named(Ask::Parse { name: cut(name), text })),
     }
 }
 
@@ -131,7 +131,7 @@ fn look_at_bind(body: &[u8]) -> Option<Head<'_>> {
     match name.len() {
         0 => Some(Head::Plain),
         NAME_BYTES_MAX.. => None,
-        _ => Some(Head::Named(Ask::Bind { portal, name, end: body.len() - rest.len() })),
+        _ => Some(Head::Named(Ask::Bind { portal, name: cut(name), end: body.len() - rest.len() })),
     }
 }
 
@@ -142,9 +142,10 @@ fn look_at_target(kind: u8, body: &[u8], is_whole: bool) -> Option<Head<'_>> {
         [b'S'] => Some(Head::More),
         [b'S', 0, ..] => Some(Head::Plain),
         [b'S', name @ ..] if is_whole => {
-            let (name, rest) = c_string(name)?;
+            let (given, rest) = c_string(name)?;
+            let name = cut(given);
             let ask = if kind == frontend::CLOSE { Ask::Close { name } } else { Ask::Describe { name } };
-            (rest.is_empty() && name.len() < NAME_BYTES_MAX).then_some(Head::Named(ask))
+            (rest.is_empty() && given.len() < NAME_BYTES_MAX).then_some(Head::Named(ask))
         }
         [b'S', ..] => Some(Head::More),
         // A portal, or what the server knows how to refuse.

@@ -57,8 +57,15 @@ pub struct Tally {
 /// What all clients of a worker may make it remember of statements and names, in bytes. Whoever wants more is let go.
 pub const HELD_BYTES_MAX: usize = 256 << 20;
 
-/// The longest name of a statement or portal that is understood. PostgreSQL cuts names off at 63 bytes.
+/// The longest name of a statement or portal that is understood.
 pub const NAME_BYTES_MAX: usize = 65_536;
+
+/// As much of a name of a statement or portal as PostgreSQL looks at: it keeps them in tables whose keys are strings of `NAMEDATALEN`, and what is longer
+/// is cut off there without a word, be it in the middle of a character (`StorePreparedStatement`, `CreatePortal`).
+#[must_use]
+pub fn cut(name: &[u8]) -> &[u8] {
+    &name[..name.len().min(base::NAME_BYTES_MAX)]
+}
 
 /// What a statement is called on servers, before its number. PgBouncer's word, since people look for it in
 /// `pg_prepared_statements`.

@@ -146,13 +146,14 @@ impl Names {
                 let dialect = meant.as_ref().unwrap_or(dialect);
                 if **own != **dialect {
                     named.charge.share(text.len() + dialect.len())?;
-                    named.statement = library.find_or_add(text, dialect).ok_or(Fault::StatementsFull)?;
+                    named.statement =
+                        library.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
                 }
             } else {
                 let unsettled = unsettled(dialect);
                 if **own != *unsettled {
                     named.charge.share(text.len() + unsettled.len())?;
-                    named.statement = library.add(text, &unsettled).ok_or(Fault::StatementsFull)?;
+                    named.statement = library.add_like(&named.statement, &unsettled).ok_or(Fault::StatementsFull)?;
                 }
             }
         }
@@ -171,7 +172,7 @@ impl Names {
     ) -> Result<Option<Rc<Statement>>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         named.charge.share(named.statement.text().len() + dialect.len())?;
-        named.statement = library.find_or_add(named.statement.text(), dialect).ok_or(Fault::StatementsFull)?;
+        named.statement = library.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
         Ok(Some(named.statement.clone()))
     }
 

@@ -164,7 +164,7 @@ impl Stock {
                 let is_known = held.epoch.is_some_and(|sent| sent == epoch || exchange.owes_nothing());
                 held.statement == id && (is_known || self.gives_own(name, named_by, epoch))
             }
-            None => id.is_none() || self.own.names.len() >= OWN_MAX || name.len() > OWN_NAME_BYTES_MAX,
+            None => id.is_none() || self.own.names.len() >= OWN_MAX,
         };
         if is_there {
             return;
@@ -274,8 +274,6 @@ fn push_parse(out: &mut Vec<u8>, name: &[u8], statement: &Statement) {
 
 /// A server has no more than so many of them at a time; what is said beyond, it does not know.
 const OWN_MAX: usize = 1000;
-/// SQL says no longer names (`NAMEDATALEN`).
-const OWN_NAME_BYTES_MAX: usize = 63;
 
 #[cfg(test)]
 mod tests {

@@ -200,8 +200,9 @@ impl Stock {
                 let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
                 sides.tally.binds += 1;
                 let ours = statement.name();
-                let length = 4 + body_bytes - name.len() + ours.len();
-                let mut out = Vec::with_capacity(1 + 4 + portal.len() + 1 + ours.len() + 1);
+                let names = portal.len() + 1 + ours.len() + 1;
+                let length = 4 + names + body_bytes - end;
+                let mut out = Vec::with_capacity(1 + 4 + names);
                 out.push(frontend::BIND);
                 out.extend_from_slice(&(length as u32).to_be_bytes());
                 push_name(&mut out, portal);

@@ -853,6 +853,18 @@ fn a_name_has_an_end() {
 }
 
 #[test]
+fn of_a_long_name_as_much_is_known_as_postgresql_looks_at() {
+    let (long, known) = ([b'n'; 1000], [b'n'; 63]);
+    let said = |before: &[u8], after: &[u8]| [before, &long, after].concat();
+    let is = |kind: u8, body: &[u8], ask: Ask<'_>| assert_eq!(look(kind, body, body.len()), Ok(Head::Named(ask)));
+    is(b'P', &said(b"", b"\0q\0\0\0"), Ask::Parse { name: &known, text: b"q\0\0\0" });
+    is(b'B', &said(b"p\0", b"\0rest"), Ask::Bind { portal: b"p", name: &known, end: 1003 });
+    is(b'D', &said(b"S", b"\0"), Ask::Describe { name: &known });
+    is(b'C', &said(b"S", b"\0"), Ask::Close { name: &known });
+    assert_eq!(given_name(&said(b"", b"\0q")), Some(&known[..]));
+}
+
+#[test]
 fn parameters_that_do_not_matter_to_a_statement_change_nothing() {
     let tracked = Tracked::new([]);
     let vars = |values: &[(&str, &str)]| {

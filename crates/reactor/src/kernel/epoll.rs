@@ -162,8 +162,8 @@ impl Epoll {
         while !line.outbox.is_empty() && line.is_writable {
             // More than one call takes is not a full socket.
             let mut gathered = line.outbox.bytes().min(self.desk.tuning.sent_at_once());
-            let sent = if let Some(chunk) = line.outbox.only() {
-                rustix::net::send(&line.fd, &chunk.bytes()[..gathered], SendFlags::NOSIGNAL)
+            let sent = if let Some(bytes) = line.outbox.only() {
+                rustix::net::send(&line.fd, &bytes[..gathered], SendFlags::NOSIGNAL)
             } else {
                 let mut slices = [IoSlice::new(&[]); GATHER_MAX];
                 let count = line.outbox.gather(&mut slices, gathered);

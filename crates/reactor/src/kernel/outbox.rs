@@ -1,9 +1,11 @@
 //! What one connection has still to send.
 //!
-//! Always true: chunks leave in the order in which they came; an empty outbox owns no memory.
+//! Always true: chunks leave in the order in which they came; an empty outbox owns no memory; whatever the kernel takes at a time, no more is
+//! copied than is sent.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::rc::Rc;
 
 use crate::Chunk;
 
@@ -11,6 +13,8 @@ use crate::Chunk;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     first: Option<Chunk>,
+    /// How many bytes of the first chunk have been sent.
+    sent: usize,
     /// A box, so that a connection at rest is small.
     #[allow(clippy::box_collection)]
     rest: Option<Box<VecDeque<Chunk>>>,
@@ -28,49 +32,72 @@ impl Outbox {
     }
 
     /// The kernel has taken so many bytes. Chunks that are sent whole are let go.
-    pub(crate) fn advance(&mut self, mut taken: usize) {
+    pub(crate) fn advance(&mut self, taken: usize) {
         self.bytes -= taken;
-        while let Some(chunk) = &mut self.first {
-            let len = chunk.len();
-            if taken < len {
-                chunk_advance(chunk, taken);
+        self.sent += taken;
+        while let Some(chunk) = &self.first {
+            let length = chunk.len();
+            if self.sent < length {
+                self.trim();
                 return;
             }
-            taken -= len;
+            self.sent -= length;
             self.first = self.rest.as_mut().and_then(|rest| rest.pop_front());
             if self.rest.as_ref().is_some_and(|rest| rest.is_empty()) {
                 self.rest = None;
             }
         }
-        debug_assert!(taken == 0, "the kernel took more than it was given");
+        debug_assert!(self.sent == 0, "the kernel took more than it was given");
+    }
+
+    /// Lets go of what has been sent of the first chunk: of one in memory of our own when it is long, and its rest no longer than what has been sent
+    /// since the last copy, and short enough to be copied within a turn.
+    fn trim(&mut self) {
+        let Some(chunk) = &mut self.first else { return };
+        let rest = chunk.len() - self.sent;
+        let is_due = self.sent >= rest.max(KEPT_BYTES_MAX) && rest <= COPIED_BYTES_MAX;
+        match chunk {
+            Chunk::Span(span) => span.advance(std::mem::take(&mut self.sent)),
+            Chunk::Own(bytes) if is_due => *bytes = bytes[std::mem::take(&mut self.sent)..].into(),
+            // A copy of what others keep would be one more.
+            Chunk::Shared(bytes) if is_due && Rc::strong_count(bytes) == 1 => {
+                *chunk = Chunk::Own(bytes[std::mem::take(&mut self.sent)..].into());
+            }
+            Chunk::Own(_) | Chunk::Shared(_) => {}
+        }
     }
 
     /// Makes one chunk of several, if they are so short together that to copy them costs less than to tell the kernel of each.
     pub(crate) fn join(&mut self) {
         if self.rest.is_some() && self.bytes <= JOINED_BYTES_MAX {
             let mut joined = Vec::with_capacity(self.bytes);
-            let chunks = self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()));
-            chunks.for_each(|chunk| joined.extend_from_slice(chunk.bytes()));
-            (self.first, self.rest) = (Some(joined.into()), None);
+            self.parts().for_each(|part| joined.extend_from_slice(part));
+            (self.first, self.sent, self.rest) = (Some(joined.into()), 0, None);
         }
     }
 
-    /// The one chunk there is, if there is just one.
-    pub(crate) fn only(&self) -> Option<&Chunk> {
-        if self.rest.is_none() { self.first.as_ref() } else { None }
+    /// What is to be sent of the one chunk there is, if there is just one.
+    pub(crate) fn only(&self) -> Option<&[u8]> {
+        if self.rest.is_none() { self.parts().next() } else { None }
     }
 
     /// The first chunks, as many as `slices` has room for, and not more than `bytes_max` of their bytes; how many.
     pub(crate) fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], bytes_max: usize) -> usize {
-        let mut chunks = self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()));
+        let mut parts = self.parts();
         let (mut count, mut room) = (0, bytes_max);
         for slice in slices {
-            let Some(chunk) = chunks.next().filter(|_| room > 0) else { break };
-            let bytes = &chunk.bytes()[..chunk.len().min(room)];
+            let Some(part) = parts.next().filter(|_| room > 0) else { break };
+            let bytes = &part[..part.len().min(room)];
             *slice = IoSlice::new(bytes);
             (count, room) = (count + 1, room - bytes.len());
         }
         count
+    }
+
+    /// What is to be sent of each chunk.
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let first = self.first.iter().map(|chunk| &chunk.bytes()[self.sent..]);
+        first.chain(self.rest.iter().flat_map(|rest| rest.iter()).map(Chunk::bytes))
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -82,16 +109,12 @@ impl Outbox {
     }
 }
 
-fn chunk_advance(chunk: &mut Chunk, taken: usize) {
-    match chunk {
-        Chunk::Span(span) => span.advance(taken),
-        Chunk::Own(bytes) => *bytes = bytes[taken..].into(),
-        Chunk::Shared(bytes) => *chunk = Chunk::Own(bytes[taken..].into()),
-    }
-}
-
 /// Chunks are joined up to this length.
 const JOINED_BYTES_MAX: usize = 1024;
+/// So much of a chunk may have been sent and still be kept.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
+/// What is longer is not copied in a turn: half a millisecond.
+const COPIED_BYTES_MAX: usize = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +140,7 @@ mod tests {
         outbox.advance(4);
         assert_eq!((outbox.bytes(), shown(&outbox)), (4, b"efgh".to_vec()));
         outbox.advance(1);
-        assert_eq!(outbox.only().map(Chunk::bytes), Some(&b"fgh"[..]));
+        assert_eq!(outbox.only(), Some(&b"fgh"[..]));
         outbox.advance(3);
         assert!(outbox.is_empty() && outbox.rest.is_none());
     }
@@ -158,5 +181,45 @@ mod tests {
         outbox.push(own(b"cd"));
         outbox.advance(2);
         assert_eq!(shown(&outbox), b"cd");
+    }
+    /// A reader who took a few bytes at a time had the rest of the chunk copied each time.
+    #[test]
+    fn what_is_left_of_a_chunk_stays_where_it_is_while_it_is_longer_than_what_has_been_sent() {
+        for (length, pieces) in [(100_000, 50), (3 * COPIED_BYTES_MAX, 100_000)] {
+            for is_shared in [false, true] {
+                let bytes: Vec<u8> = (0..length).map(|place| place as u8).collect();
+                let mut outbox = Outbox::default();
+                outbox.push(if is_shared { Chunk::Shared(bytes.clone().into()) } else { own(&bytes) });
+                let (mut sent, mut copied) = (0, 0);
+                while let Some(left) = outbox.only() {
+                    assert!(*left == bytes[sent..]);
+                    let (before, taken) = (left.as_ptr(), pieces.min(left.len()));
+                    sent += taken;
+                    outbox.advance(taken);
+                    copied += match outbox.only() {
+                        Some(left) if left.as_ptr() != before.wrapping_add(taken) => left.len(),
+                        _ => 0,
+                    };
+                    let kept = outbox.first.as_ref().map_or(0, Chunk::len);
+                    assert!(
+                        outbox.bytes() > COPIED_BYTES_MAX
+                            || kept <= (2 * outbox.bytes()).max(outbox.bytes() + KEPT_BYTES_MAX)
+                    );
+                }
+                assert!(copied > 0 && copied <= sent && sent == length, "{copied} of {sent}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_have_too_is_not_copied() {
+        let bytes: Rc<[u8]> = vec![1; 100_000].into();
+        let mut outbox = Outbox::default();
+        outbox.push(Chunk::Shared(bytes.clone()));
+        outbox.advance(90_000);
+        assert_eq!(outbox.only().map(<[u8]>::as_ptr), Some(bytes[90_000..].as_ptr()));
+        outbox.push(own(b"ab"));
+        outbox.advance(10_001);
+        assert_eq!((outbox.only(), outbox.bytes(), Rc::strong_count(&bytes)), (Some(&b"b"[..]), 1, 1));
     }
 }

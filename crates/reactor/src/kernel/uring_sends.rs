@@ -28,8 +28,7 @@ impl Uring {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         line.send = Underway::Yes;
         line.outbox.join();
-        let entry = if let Some(chunk) = line.outbox.only() {
-            let bytes = chunk.bytes();
+        let entry = if let Some(bytes) = line.outbox.only() {
             opcode::Send::new(fd, bytes.as_ptr(), bytes.len().min(bytes_max) as u32).flags(flags).build()
         } else {
             let gather = line.gather.insert(self.spent_gathers.pop().unwrap_or_default());

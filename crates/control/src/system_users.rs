@@ -1,0 +1,167 @@
+//! Users of the system whose names are to be looked up (`peer`): whose turn it is.
+//!
+//! Always true: a few are looked up at a time, for the system may ask a directory far away. Users take turns: who connects often waits for itself, and
+//! not others for it. So many clients wait and no more; the place of one more is taken from the user that has most waiting.
+//! Not here: the queue (`base::PeerQueue`), the lookup (`names`), what the name is held against (`worker::proof`).
+
+use std::collections::BTreeMap;
+
+use base::{Origin, PeerQueue, Place, WorkerId};
+use pool::ClientKey;
+use worker::letters::{SystemUser, ToWorker};
+
+use crate::control::Control;
+
+/// The clients whose users are to be looked up.
+#[derive(Debug)]
+pub(crate) struct SystemUsers {
+    queue: PeerQueue<Question>,
+    /// Where each client waits.
+    places: BTreeMap<(WorkerId, ClientKey), Place<Origin>>,
+    under_way: usize,
+}
+
+/// Who is this user of the system?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// Who asks.
+    pub from: WorkerId,
+    /// For which client.
+    pub client: ClientKey,
+    /// The user's number.
+    pub uid: u32,
+}
+
+impl Default for SystemUsers {
+    fn default() -> Self {
+        Self { queue: PeerQueue::with_capacity(WAITING_MAX), places: BTreeMap::new(), under_way: 0 }
+    }
+}
+
+impl SystemUsers {
+    /// Somebody asks. Gives a question back that has no place: this one, or one of a user that has more waiting.
+    fn ask(&mut self, question: Question) -> Option<Question> {
+        match self.queue.push(Origin::LocalClients(Some(question.uid)), question) {
+            Ok((place, displaced)) => {
+                self.places.insert((question.from, question.client), place);
+                if let Some(Question { from, client, .. }) = displaced {
+                    self.places.remove(&(from, client));
+                }
+                displaced
+            }
+            Err(question) => Some(question),
+        }
+    }
+
+    /// The client has gone. A lookup that has begun ends by itself.
+    pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
+        if let Some(place) = self.places.remove(&(from, client)) {
+            self.queue.remove(&place);
+        }
+    }
+
+    /// The next one, if one more may be looked up.
+    fn start(&mut self) -> Option<Question> {
+        if self.under_way >= AT_ONCE_MAX {
+            return None;
+        }
+        let next = self.queue.pop()?;
+        self.places.remove(&(next.from, next.client));
+        self.under_way += 1;
+        Some(next)
+    }
+
+    /// One has been looked up.
+    fn done(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+}
+
+impl<S> Control<S> {
+    /// A worker asks who a user of the system is.
+    pub(crate) fn ask_system_user(&mut self, question: Question) {
+        if let Some(Question { from, client, .. }) = self.system_users.ask(question) {
+            let why = format!("too many clients wait for the names of system users: {WAITING_MAX}");
+            self.post(from, ToWorker::SystemUser { client, found: Err(why.into()) });
+        }
+    }
+
+    /// A user of the system has been looked up.
+    pub(crate) fn system_user(&mut self, from: WorkerId, client: ClientKey, found: SystemUser) {
+        self.system_users.done();
+        self.post(from, ToWorker::SystemUser { client, found });
+    }
+
+    /// The next user of the system to be looked up; [`Event::SystemUser`](crate::control::Event::SystemUser) must follow.
+    pub fn next_system_user(&mut self) -> Option<Question> {
+        self.system_users.start()
+    }
+}
+
+/// Users that are looked up at a time. The system may take its time with each, and keeps a thread for that.
+pub const AT_ONCE_MAX: usize = 4;
+/// Clients that wait. Each is a login that is bounded by `client_login_timeout`.
+const WAITING_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use base::Key;
+
+    /// The client of this number, which this user runs.
+    fn question(number: u32, uid: u32) -> Question {
+        Question { from: WorkerId(0), client: Key { index: number, generation: 1 }, uid }
+    }
+
+    fn ask(users: &mut SystemUsers, numbers: std::ops::Range<u32>, uid: u32) {
+        for number in numbers {
+            assert_eq!(users.ask(question(number, uid)), None);
+        }
+    }
+
+    /// The next ones, each of which is found at once.
+    fn next(users: &mut SystemUsers, count: usize) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        while numbers.len() < count
+            && let Some(question) = users.start()
+        {
+            users.done();
+            numbers.push(question.client.index);
+        }
+        numbers
+    }
+
+    #[test]
+    fn a_few_are_looked_up_at_a_time() {
+        let mut users = SystemUsers::default();
+        ask(&mut users, 0..AT_ONCE_MAX as u32 + 1, 1000);
+        assert_eq!(std::iter::from_fn(|| users.start()).count(), AT_ONCE_MAX);
+        users.done();
+        assert_eq!(users.start(), Some(question(AT_ONCE_MAX as u32, 1000)));
+        assert_eq!(users.start(), None);
+    }
+
+    #[test]
+    fn users_take_turns_and_who_has_most_waiting_makes_room() {
+        let mut users = SystemUsers::default();
+        ask(&mut users, 0..WAITING_MAX as u32, 1000);
+        assert_eq!(users.ask(question(2000, 1000)), Some(question(2000, 1000)));
+        assert_eq!(users.ask(question(3000, 1001)), Some(question(WAITING_MAX as u32 - 1, 1000)));
+        assert_eq!((users.queue.len(), users.places.len()), (WAITING_MAX, WAITING_MAX));
+        assert_eq!(next(&mut users, 4), [0, 3000, 1, 2]);
+    }
+
+    #[test]
+    fn who_has_gone_has_no_place() {
+        let mut users = SystemUsers::default();
+        ask(&mut users, 0..WAITING_MAX as u32, 1000);
+        users.forget(WorkerId(0), question(0, 1000).client);
+        users.forget(WorkerId(1), question(1, 1000).client);
+        assert_eq!(users.ask(question(5000, 1000)), None);
+        assert_eq!(users.ask(question(5001, 1000)), Some(question(5001, 1000)));
+        assert_eq!(next(&mut users, 2), [1, 2]);
+        (0..6000).for_each(|number| users.forget(WorkerId(0), question(number, 1000).client));
+        assert!(users.places.is_empty() && users.queue.is_empty() && users.start().is_none());
+    }
+}

@@ -3,8 +3,6 @@
 //! Always true: it never waits for a server that a client keeps only because it listens.
 //! Not here: who listens to what (`listen`), what the session is told (`control::listeners`).
 
-use std::collections::BTreeSet;
-
 use base::Key;
 use pool::{ClientKey, Event, ServerKey};
 use protocol::state::Kind;
@@ -12,7 +10,7 @@ use reactor::{Address, Io};
 
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::letters::ToControl;
-use crate::listen::Listening;
+use crate::listen::{Listening, has_ear};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -28,16 +26,12 @@ impl<I: Io> Worker<I> {
         else {
             return false;
         };
-        let Some(place) = self.places.pool(ready.pool) else { return false };
-        let channels = self.places.databases[place.database as usize].listening.channels.values();
-        let clients: BTreeSet<Key> = channels.flat_map(|channel| channel.clients.iter().copied()).collect();
-        clients.into_iter().any(|client| match self.clients.get(client).map(|client| &client.stage) {
-            Some(ClientStage::Ready(Ready { link: Link::Loan(server), .. })) => {
-                let server = *server;
-                self.give_to_listener(server, client)
-            }
-            _ => false,
-        })
+        // Who listens may be a thousand times as many as there are servers in a pool.
+        let pool = ready.pool;
+        let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
+        let lent = lent.filter_map(|(key, server)| Some((key, server.client()?)));
+        let listening: Vec<_> = lent.filter(|(_, client)| has_ear(&self.clients, *client)).collect();
+        listening.into_iter().any(|(server, client)| self.give_to_listener(server, client))
     }
 
     /// A server that does nothing but listen for one client becomes that of the session for all, if that waits for one.

@@ -57,6 +57,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let (Some(traces), Some(ear)) = (&mut ready.traces, &mut ready.ear) else { return false };
+        ear.knows_losses(self.places.databases[number as usize].listening.losses);
         traces.channels().for_each(|channel| ear.is_heard(channel));
         ear.is_unmarked();
         ear.has_moved();

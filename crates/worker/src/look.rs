@@ -313,7 +313,8 @@ impl<I: Io> Worker<I> {
                 server.overrides = overrides;
                 let is_first = |name: &str| seen.is_first(name) == Some(true);
                 let reset = ready.vars.reset(&ready.began, &self.force.tracked, is_first);
-                let is_cut_off = seen.has_left_channels && ready.ear.as_mut().is_some_and(|ear| ear.has_moved());
+                let losses = self.places.databases[server.database as usize].listening.losses;
+                let is_cut_off = seen.has_left_channels && ready.ear_if_any(losses).is_some_and(|ear| ear.has_moved());
                 if let Some(vars) = reset {
                     self.go_back(client_key, vars);
                 }

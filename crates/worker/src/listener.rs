@@ -50,9 +50,10 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let only_listens = ready.traces.as_ref().is_some_and(|traces| {
-            !traces.is_asked_for() && traces.pins().iter().all(|pin| pin.hold.kind == Kind::Channel)
-        });
+        let only_listens = ready
+            .traces
+            .as_ref()
+            .is_some_and(|traces| !traces.is_asked_for() && traces.pins().kinds().all(|kind| kind == Kind::Channel));
         if !is_at_rest || !only_listens || ready.is_torn() || ready.is_collecting() {
             return false;
         }

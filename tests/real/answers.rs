@@ -56,7 +56,8 @@ pub(crate) fn a_session_of_thousands_of_long_statements_keeps_its_server(house: 
     }
     let pooler = trial.end(16);
     let pins = pooler.console("show pins").rows;
-    assert!(pins.len() > 2900, "{} are kept for", pins.len());
+    // Of a thousand that are listed some could follow, and that there are more is told once.
+    assert!((990..=998).contains(&pins.len()), "{} are kept for", pins.len());
     client.run("deallocate all");
     assert_eq!(client.value("select current_setting('app.tenant')"), "7");
     pooler.await_pool("answers_statements", "sv_idle", "1");

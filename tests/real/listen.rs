@@ -11,6 +11,7 @@ use tests::message::{bind, execute, parse, query, read_strings, sync};
 use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
+use crate::hostile::bystander::Bystander;
 use crate::house::House;
 
 /// How many servers are in use, and by whom.
@@ -163,6 +164,53 @@ pub(crate) fn who_may_have_missed_something_is_told(house: &House) {
         while client.heard(1)[0] != "news well" {}
     }
 }
+
+/// All channels of all clients were gone through in one turn when nobody listened for all any more, while everybody else on the worker waited; and what
+/// one channel told afterwards came before the word of the loss, which waited for the last of them.
+pub(crate) fn many_who_have_lost_something_are_told_in_many_turns(house: &House) {
+    house.postgres.database("listen_beside_crowd");
+    for (way, database, listeners, channels) in
+        [("disconnect", "listen_crowd_gone", 400, 800), ("notice", "listen_crowd_noted", 200, 300)]
+    {
+        let all: String = (0..channels).map(|number| format!("listen c{number:04};")).collect();
+        let ini = house.ini(database, &["pool_mode = transaction", "workers = 1", "max_client_conn = 1000"]);
+        let ini = ini.database(&house.line("listen_beside_crowd")).set(&format!("notify_lost = {way}"));
+        let pooler = house.start(&ini);
+        let mut clients: Vec<Client> = (0..listeners).map(|_| pooler.client("u", database)).collect();
+        for client in &mut clients {
+            client.run(&all);
+        }
+        await_moved(house, &pooler, database);
+        let bystander = Bystander::begin(pooler.address(), "u", "listen_beside_crowd");
+        let mut direct = house.postgres.client(database);
+        let pid = listener(house, database);
+        direct.run(&format!("select pg_terminate_backend({pid})"));
+        if way == "notice" {
+            // The first channel is listened to again, and others are not yet.
+            wait_until("another one listens", LIMIT, || {
+                let channels = pooler.console("show channels");
+                let mut shared = (0..channels.rows.len()).map(|row| channels.named(row)["state"] == "shared");
+                shared.next() == Some(true) && listener(house, database) != pid
+            });
+            (0..10).for_each(|number| direct.run(&format!("notify c0000, '{number}'")));
+        }
+        for client in &mut clients {
+            let frame = client.peer.frame_within(LIMIT).expect("it is told");
+            assert_eq!(char::from(frame.tag), if way == "notice" { 'N' } else { 'E' }, "{way}: {frame:?}");
+        }
+        if way == "notice" {
+            direct.run("notify c0000, 'last'");
+            for client in &mut clients {
+                while client.heard(1)[0] != "c0000 last" {}
+            }
+        }
+        let seen = bystander.end();
+        assert!(!seen.is_lost && seen.longest < TURNS_MAX, "{way}: the bystander waited {:?}", seen.longest);
+    }
+}
+
+/// Longer than a turn, in a build for tests on a busy machine, and less than one in which all of these were told.
+const TURNS_MAX: Duration = Duration::from_millis(250);
 
 pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 3", "session_policy = listen=pin"];

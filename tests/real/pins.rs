@@ -102,3 +102,122 @@ pub(crate) fn who_holds_something_when_sessions_are_followed_no_more_is_told(hou
     assert_eq!(ann.answer().errors.last().expect("an error").text, "database configuration changed");
     wait_until("the lock is free", LIMIT, || bob.value("select pg_try_advisory_xact_lock(1)") == "t");
 }
+
+/// How many of the listed are no more than a word that there are others.
+fn more(pins: &Answer) -> Vec<String> {
+    let what = (0..pins.rows.len()).map(|row| pins.named(row)["what"].clone());
+    what.filter(|what| what.starts_with("more than 1,000 ")).collect()
+}
+
+/// All of them were known one by one, and gone through for whatever their client said.
+pub(crate) fn of_what_a_session_holds_a_thousand_of_each_kind_are_listed(house: &House) {
+    let ini = house.ini("pins_many", &ONE_SERVER);
+    let mut pooler = house.start(&ini);
+    let mut client = pooler.client("u", "pins_many");
+    let each = |numbers: std::ops::RangeInclusive<u32>, text: &str| -> String {
+        numbers.map(|number| text.replace('N', &number.to_string())).collect()
+    };
+    for (kind, take, leave_1200, leave_1000, leave_none) in [
+        (
+            "session-level advisory locks",
+            "select count(pg_advisory_lock(i)) from generate_series(1, 1500) i".to_owned(),
+            "select count(pg_advisory_unlock(i)) from generate_series(1, 300) i".to_owned(),
+            "select count(pg_advisory_unlock(i)) from generate_series(1301, 1500) i".to_owned(),
+            "select pg_advisory_unlock_all()",
+        ),
+        (
+            "cursors WITH HOLD",
+            each(1..=1_500, "declare cN cursor with hold for select 1;"),
+            each(1..=300, "close cN;"),
+            each(1_301..=1_500, "close cN;"),
+            "close all",
+        ),
+        (
+            "temporary tables, views and sequences",
+            each(1..=1_500, "create temp table tN ();"),
+            each(1..=300, "drop table tN;"),
+            each(1_301..=1_500, "drop table tN;"),
+            "discard temp",
+        ),
+    ] {
+        client.run(&take);
+        assert_eq!(more(&await_pins(&pooler, 1_001)), [format!("more than 1,000 {kind}")]);
+        let pid = client.server_pid();
+        client.run(&leave_1200);
+        client.run("select 1");
+        assert_eq!(more(&pooler.console("show pins")).len(), 1, "{kind}: not all are listed");
+        client.run(&leave_1000);
+        assert!(more(&await_pins(&pooler, 1_000)).is_empty());
+        assert_eq!(client.server_pid(), pid);
+        client.run(leave_none);
+        await_pins(&pooler, 0);
+        pooler.await_pool("pins_many", "sv_active", "0");
+    }
+    client.run("select count(pg_advisory_lock(i)) from generate_series(1, 1500) i");
+    await_pins(&pooler, 1_001);
+    pooler.restart_online();
+    assert_eq!(more(&pooler.console("show pins")).len(), 1);
+    assert!(pooler.console("show locks").rows.len() == 1_001);
+    client.run("select count(pg_advisory_unlock(i)) from generate_series(1, 1499) i");
+    await_pins(&pooler, 1);
+    client.run("discard all");
+    await_pins(&pooler, 0);
+}
+
+/// What becomes of one that is not listed no answer tells: the server is asked.
+pub(crate) fn locks_beyond_those_that_are_listed_are_released_one_by_one(house: &House) {
+    let pooler = house.pooler("pins_one_by_one", &ONE_SERVER);
+    let mut client = pooler.client("u", "pins_one_by_one");
+    (1..=1_003).for_each(|key| client.run(&format!("select pg_advisory_lock({key})")));
+    assert_eq!(more(&await_pins(&pooler, 1_001)).len(), 1);
+    // The last ones first, which are not listed, or the first ones, which are.
+    for key in (600..=1_003).rev().chain(1..600) {
+        assert_eq!(client.value(&format!("select pg_advisory_unlock({key})")), "t");
+    }
+    await_pins(&pooler, 0);
+    pooler.await_pool("pins_one_by_one", "sv_idle", "1");
+    assert_eq!(client.value("select pg_try_advisory_lock(1)"), "t");
+}
+
+/// They follow their client where all are listed; one that is not would be missing on another server.
+pub(crate) fn statements_beyond_those_that_are_listed_keep_their_server(house: &House) {
+    let pooler = house.pooler("pins_statements", &ONE_SERVER);
+    let (mut client, mut other) = (pooler.client("u", "pins_statements"), pooler.client("u", "pins_statements"));
+    // Each by itself: what is prepared is the whole text with all that stands beside it.
+    (1..=1_100).for_each(|number| client.run(&format!("prepare p{number} as select {number}")));
+    // What may do anything has the server asked.
+    client.run("do $$ begin execute 'sel' || 'ect 1'; end $$");
+    assert_eq!(more(&await_pins(&pooler, 1)), ["more than 1,000 statements prepared by SQL"]);
+    let pid = client.server_pid();
+    for number in [1, 550, 1_100] {
+        assert_eq!(client.value(&format!("execute p{number}")), number.to_string());
+    }
+    assert_eq!(client.server_pid(), pid);
+    (1..=200).for_each(|number| client.run(&format!("deallocate p{number}")));
+    await_pins(&pooler, 0);
+    // On another server, too.
+    other.run("begin");
+    let is_elsewhere = other.server_pid() == pid;
+    for number in [201, 550, 1_100] {
+        assert_eq!(client.value(&format!("execute p{number}")), number.to_string());
+    }
+    assert!(!is_elsewhere || client.server_pid() != pid);
+    assert_eq!(client.query("execute p7").error().code, "26000");
+}
+
+/// There were as many notices as locks, and as many lines in the log where statements differed.
+pub(crate) fn of_very_many_locks_a_thousand_are_warned_of(house: &House) {
+    let settings = [&ONE_SERVER[..], &["session_policy = lock=warn"]].concat();
+    let pooler = house.pooler("pins_warned", &settings);
+    let mut client = pooler.client("u", "pins_warned");
+    client.run("select count(pg_advisory_lock(i)) from generate_series(1, 2000) i");
+    await_pins(&pooler, 1_001);
+    let answer = client.query("select 1");
+    let texts = || answer.notices.iter().map(|notice| &*notice.text);
+    assert!(texts().all(|text| text.starts_with("this session keeps its server: ")));
+    let last = texts().next_back().map(str::to_owned);
+    assert_eq!(
+        (answer.notices.len(), last.as_deref()),
+        (1_001, Some("this session keeps its server: more than 1,000 session-level advisory locks"))
+    );
+}

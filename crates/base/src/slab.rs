@@ -96,6 +96,12 @@ impl<T> Slab<T> {
         }
     }
 
+    /// How many places there are, taken or free; they are numbered from 0.
+    #[must_use]
+    pub fn places(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// All rows, by place.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.places.iter().enumerate().filter_map(|(index, place)| match place {

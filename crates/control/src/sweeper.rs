@@ -173,6 +173,10 @@ impl Sweeper {
                 // Whoever has it is about to give it back, or has it for its session.
                 continue;
             }
+            if pins.iter().any(|row| row.pin.hold.is_more && row.pin.hold.kind == Kind::Lock) {
+                // Any lock may be its client's that is not listed.
+                continue;
+            }
             let known: BTreeSet<Lock> = pins.into_iter().filter_map(lock_of).collect();
             let has = locks.remove(&row.remote_pid).unwrap_or_default();
             let mut unknown = has.iter().filter(|lock| !known.contains(**lock)).map(|lock| (*lock).clone());
@@ -309,7 +313,8 @@ fn at_rest(row: &Row) -> Option<AtRest> {
 
 fn lock_of(row: &PinRow) -> Option<Lock> {
     let hold = &row.pin.hold;
-    (hold.kind == Kind::Lock).then(|| (hold.what.clone(), hold.mode.as_deref().unwrap_or_default().into()))
+    (hold.kind == Kind::Lock && !hold.is_more)
+        .then(|| (hold.what.clone(), hold.mode.as_deref().unwrap_or_default().into()))
 }
 
 /// So many locks of a server that nobody is known to hold are kept, the first by their keys,
@@ -392,6 +397,22 @@ mod tests {
         assert_eq!(sweeper.stranded(&snapshots(vec![], vec![])).count(), 0, "its server is gone");
         assert_eq!(found(&mut sweeper, &rows(10), &answer(12, &[]), &rows(11)), []);
         assert_eq!(sweeper.stranded(&rows(9)).count(), 0);
+    }
+
+    /// Of a hundred thousand locks a thousand are listed.
+    #[test]
+    fn a_client_with_more_locks_than_are_listed_may_hold_any() {
+        let mut more = pin(1, Kind::Lock, "more than 1,000 session-level advisory locks");
+        more.pin.hold.is_more = true;
+        let locks = answer(12, &[(11, "7")]);
+        let rows = |pins: &[&PinRow]| {
+            let servers = vec![server(1, 11, Some(5), Some(18)), server(2, 12, Some(6), None)];
+            snapshots(servers, pins.iter().copied().cloned().collect())
+        };
+        let listed = pin(1, Kind::Lock, "42");
+        let found = |pins: &[&PinRow]| found(&mut Sweeper::default(), &rows(pins), &locks, &rows(pins));
+        assert_eq!(found(&[&listed]), [(1, "7".to_owned(), true)]);
+        assert_eq!(found(&[&listed, &more]), []);
     }
 
     #[test]

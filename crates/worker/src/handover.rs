@@ -180,7 +180,7 @@ impl<I: Io> Worker<I> {
             Kind::Channel => rules.is_none_or(|rules| rules.policy(kind) == Policy::Virtualize),
             kind => kind == Kind::Sequence,
         };
-        let pins = ready.traces.iter().flat_map(|traces| traces.pins()).filter(|pin| !passes(pin.hold.kind));
+        let pins = ready.traces.iter().flat_map(|traces| traces.pins().iter()).filter(|pin| !passes(pin.hold.kind));
         pins.map(|pin| (pin.hold.clone(), pin.since.0, pin.statement.clone())).collect()
     }
 

@@ -86,12 +86,13 @@ impl<I: Io> Worker<I> {
         let (Some(joining), Some(place)) = (joining, self.places.pool(ready.pool)) else { return };
         let database = place.database;
         let listening = &self.places.databases[database as usize].listening;
+        let losses = listening.losses;
         if !is_level || !joining.channels.iter().all(|channel| listening.is_heard(channel)) {
             self.want_first(key);
             self.skip_rejected(key);
             return;
         }
-        ready.ear().listens(joining.channels.iter().map(|channel| &**channel));
+        ready.ear(losses).listens(joining.channels.iter().map(|channel| &**channel));
         for channel in joining.channels {
             self.subscribe(key, database, channel);
         }
@@ -99,7 +100,7 @@ impl<I: Io> Worker<I> {
         totals.query_count += 1;
         totals.xact_count += 1;
         let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
-        ready.ear().has_moved();
+        ready.ear(losses).has_moved();
         ready.drop_first_request();
         *answered = self.now;
         let (count, tag) = joining.tags;

@@ -13,6 +13,7 @@ mod again;
 mod ahead;
 mod applicant;
 mod arrival;
+mod backlog;
 mod behind;
 mod beside;
 mod cancel;

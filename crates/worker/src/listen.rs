@@ -5,6 +5,7 @@
 //! Not here: what one client has heard (`protocol::state::Ear`), the session that listens for all (`control::listeners`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use base::planted::{self, Planted};
@@ -17,6 +18,7 @@ use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
 
+use crate::backlog::Task;
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::letters::{ChannelRow, ToControl};
 use crate::own_news::Waiter;
@@ -29,6 +31,9 @@ pub(crate) struct Listening {
     pub(crate) channels: BTreeMap<Box<str>, Channel>,
     /// The client that listens for all, if it is there.
     pub(crate) session: Option<Key>,
+    /// How often it has been lost with what it listened to. What a client listens to is looked at in this light whenever it is looked at
+    /// ([`Ready::ear`]), and each client's in its turn ([`Task::CutOff`](crate::backlog::Task::CutOff)).
+    pub(crate) losses: u64,
     /// How many questions have been asked.
     asked: u64,
     /// Whose the marks are that the session for all has not come to yet.
@@ -47,14 +52,23 @@ pub(crate) struct Channel {
     pub(crate) clients: BTreeSet<Key>,
     /// The number of the question whether somebody listens to it for all; 0 where it has not been asked.
     pub(crate) number: u64,
-    /// The session for all listens to it.
-    is_heard: bool,
+    /// How often the session for all had been lost ([`Listening::losses`]) when it came to listen to it last.
+    heard: Option<u64>,
+    /// Whose turn it is to be told that it does, if all have not been told ([`Task::Heard`](crate::backlog::Task::Heard)).
+    pub(crate) telling: Option<Bound<Key>>,
+}
+
+impl Channel {
+    /// Whether the session for all listens to it, which has been lost so often.
+    pub(crate) fn is_heard(&self, losses: u64) -> bool {
+        self.heard == Some(losses)
+    }
 }
 
 impl Listening {
     /// Whether the session for all listens to a channel.
     pub(crate) fn is_heard(&self, channel: &str) -> bool {
-        self.channels.get(channel).is_some_and(|entry| entry.is_heard)
+        self.channels.get(channel).is_some_and(|entry| entry.is_heard(self.losses))
     }
 }
 
@@ -65,14 +79,22 @@ impl DatabasePlace {
             database: self.name.clone(),
             channel: name.clone(),
             clients: channel.clients.len(),
-            is_heard: channel.is_heard,
+            is_heard: channel.is_heard(self.listening.losses),
         })
     }
 }
 
 impl Ready {
-    pub(crate) fn ear(&mut self) -> &mut Ear {
-        self.ear.get_or_insert_default()
+    /// What it listens to, or is about to, in a database whose session for all has been lost so often.
+    pub(crate) fn ear(&mut self, losses: u64) -> &mut Ear {
+        let ear = self.ear.get_or_insert_with(|| Box::new(Ear::new(losses)));
+        ear.knows_losses(losses);
+        ear
+    }
+
+    /// The same, if it listens to anything.
+    pub(crate) fn ear_if_any(&mut self, losses: u64) -> Option<&mut Ear> {
+        if self.ear.is_some() { Some(self.ear(losses)) } else { None }
     }
 }
 
@@ -97,14 +119,15 @@ impl<I: Io> Worker<I> {
             return is_left_over;
         }
         let names = || channels.iter().map(|name| &**name);
-        let news = ready.ear().listens(names());
+        let losses = self.places.databases[number as usize].listening.losses;
+        let news = ready.ear(losses).listens(names());
         for channel in news {
             self.subscribe(client_key, number, channel);
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        if !ready.ear().may_move(names()) {
+        if !ready.ear(losses).may_move(names()) {
             return self.give_to_listener(server_key, client_key);
         }
         self.mark(server_key, client_key);
@@ -123,26 +146,28 @@ impl<I: Io> Worker<I> {
             self.arm_server(server_key);
             return;
         }
-        ready.ear().is_marked(number);
-        self.places.databases[server.database as usize].listening.marks.insert(number, client_key);
+        let listening = &mut self.places.databases[server.database as usize].listening;
+        ready.ear(listening.losses).is_marked(number);
+        listening.marks.insert(number, client_key);
         self.ask(server_key, Look::of_mark(number));
         self.arm_server(server_key);
     }
 
     /// A server has sent the mark, and told what stands before it: it may leave its channels now.
     pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, look: Look) {
+        let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let place = &mut self.places.databases[server.database as usize];
+        let ear = ready.ear(place.listening.losses);
         let number = look.mark();
-        if look.end().is_some() && ready.ear().may_leave() {
+        if look.end().is_some() && ear.may_leave() {
             if let Some(traces) = &mut ready.traces {
                 traces.wants_to_leave();
             }
             self.look_at(server_key, client_key, true);
             return;
         }
-        ready.ear().is_unmarked();
-        let Some(server) = self.servers.get(server_key) else { return };
-        let place = &mut self.places.databases[server.database as usize];
+        ear.is_unmarked();
         if let Some(number) = number {
             place.listening.marks.remove(&number);
         }
@@ -189,7 +214,7 @@ impl<I: Io> Worker<I> {
         let known = &self.places.databases[database as usize].listening.channels;
         let has = |name: &str| ready.ear.as_ref().is_some_and(|ear| ear.has(name));
         let news: Vec<&str> = channels.filter(|name| !has(name)).collect();
-        let all = news.len() + ready.ear.as_ref().map_or(0, |ear| ear.channels().len());
+        let all = news.len() + ready.ear.as_ref().map_or(0, |ear| ear.channel_count());
         let unknown = news.iter().filter(|name| !known.contains_key(**name)).count();
         let is_within = |count: usize, limit: u32| limit == 0 || count <= limit as usize;
         // Who listens to nothing new is not made to keep a server by a limit that has been lowered.
@@ -209,11 +234,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn subscribe(&mut self, client: ClientKey, database: u32, channel: Box<str>) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let place = &mut self.places.databases[database as usize];
-        let Listening { channels, asked, .. } = &mut place.listening;
+        let Listening { channels, asked, losses, .. } = &mut place.listening;
         let entry = channels.entry(channel.clone()).or_default();
         entry.clients.insert(client);
-        if entry.is_heard || planted::is(Planted::ListenerBelieved) {
-            ready.ear().is_heard(&channel);
+        if entry.is_heard(*losses) || planted::is(Planted::ListenerBelieved) {
+            ready.ear(*losses).is_heard(&channel);
         }
         if entry.number == 0 {
             *asked += 1;
@@ -236,9 +261,10 @@ impl<I: Io> Worker<I> {
 
     /// A channel that nobody listens to any more is given up once it is heard: an order that came to the session for all later would
     /// take from it what it has been given with a server since.
-    fn give_up_channel(&mut self, database: u32, channel: &str) {
+    pub(crate) fn give_up_channel(&mut self, database: u32, channel: &str) {
         let place = &mut self.places.databases[database as usize];
-        let is_over = |entry: &Channel| entry.clients.is_empty() && entry.is_heard;
+        let losses = place.listening.losses;
+        let is_over = |entry: &Channel| entry.clients.is_empty() && entry.is_heard(losses);
         if place.listening.channels.get(channel).is_some_and(is_over) {
             place.listening.channels.remove(channel);
             let database = place.name.clone();
@@ -252,6 +278,7 @@ impl<I: Io> Worker<I> {
         let Some(traces) = &mut ready.traces else { return };
         let left = traces.unlistens.take();
         let Some(ear) = &mut ready.ear else { return };
+        ear.knows_losses(self.places.databases[database as usize].listening.losses);
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
         let again: BTreeSet<&str> = traces.channels().collect();
         let is_left = |name: &str| left.has(name) && !planted::is(Planted::LeftChannelTold) && !again.contains(name);
@@ -277,35 +304,21 @@ impl<I: Io> Worker<I> {
     /// had left the channel says nothing of who has come since.
     pub(crate) fn heard(&mut self, database: &str, channel: &str, number: u64, error: Option<&str>) {
         let Some(place) = self.places.known_database(database) else { return };
-        let channels = &mut self.places.databases[place as usize].listening.channels;
+        let Listening { channels, losses, .. } = &mut self.places.databases[place as usize].listening;
         let Some(entry) = channels.get_mut(channel).filter(|entry| entry.number == number) else { return };
-        entry.is_heard = error.is_none();
-        let clients: Vec<Key> = entry.clients.iter().copied().collect();
+        let channel: Box<str> = channel.into();
         if let Some(error) = error {
-            channels.remove(channel);
+            let clients = channels.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
             let line =
                 format_args!("nobody can listen for all clients of {database}, they keep their servers: {error}");
             self.log.add(Level::Warning, line);
-        }
-        for client in clients {
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            if error.is_none() {
-                ready.ear().is_heard(channel);
-            } else if ready.ear().is_unheard(channel) {
-                // There is no way to tell it more gently: it will hear nothing, whatever it is told.
-                self.fail_client(client, &Fault::NotificationsLost);
-                self.settle();
-                continue;
+            self.backlog.add(Task::Unheard { database: place, channel, clients });
+        } else {
+            entry.heard = Some(*losses);
+            if entry.telling.replace(Bound::Unbounded).is_none() {
+                self.backlog.add(Task::Heard { database: place, channel });
             }
-            if let Link::Loan(server) = ready.link
-                && self.servers.get(server).is_some_and(|server| server.exchange.may_end() && server.look.is_none())
-            {
-                self.end_loan_if_over(server, client);
-                self.settle();
-            }
-            self.tell_news(client);
         }
-        self.give_up_channel(place, channel);
     }
 
     /// The session for all has ended, and listens to nothing until it is there again.
@@ -325,25 +338,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Nobody listens for all clients of a database: those that relied on it are told that notifications may have been lost.
+    /// Nobody listens for all clients of a database: those that relied on it are told that notifications may have been lost, each in its turn.
     fn cut_off_all(&mut self, database: u32) {
         let listening = &mut self.places.databases[database as usize].listening;
         listening.marks.clear();
-        listening.channels.values_mut().for_each(|channel| channel.is_heard = false);
-        let relies = |(_, client): &(Key, &Client)| match &client.stage {
-            ClientStage::Ready(ready) => {
-                ready.ear.is_some() && self.places.pool(ready.pool).is_some_and(|place| place.database == database)
-            }
-            _ => false,
-        };
-        let clients: Vec<Key> = self.clients.iter().filter(relies).map(|(key, _)| key).collect();
-        for client in clients {
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            if ready.ear().is_cut_off() && !planted::is(Planted::LossUntold) {
-                self.tell_of_loss(client, true);
-            }
-            self.settle();
-        }
+        listening.losses += 1;
+        self.backlog.cut_off(database, self.clients.places());
     }
 
     /// A client comes from another process, which has listened for it. Until somebody does here it hears nothing.
@@ -351,7 +351,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let database = self.places.pool(ready.pool).map(|place| place.database);
         let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
-        ready.ear().comes_with(channels.iter().cloned());
+        ready.ear(self.places.databases[database as usize].listening.losses).comes_with(channels.iter().cloned());
         for channel in channels {
             self.subscribe(client, database, channel);
         }
@@ -363,8 +363,10 @@ impl<I: Io> Worker<I> {
         match self.force.settings.notify_lost {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
-                if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) {
-                    ready.ear().owes_word();
+                if let Some(Client { stage: ClientStage::Ready(Ready { ear: Some(ear), .. }), .. }) =
+                    self.clients.get_mut(client)
+                {
+                    ear.owes_word();
                 }
                 if !is_cut_off {
                     self.tell_news(client);
@@ -380,7 +382,9 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(client_key) else { return };
         if client.is_listener {
             self.spread(number, body);
-        } else if let ClientStage::Ready(Ready { ear: Some(ear), .. }) = &mut client.stage {
+        } else if let ClientStage::Ready(ready) = &mut client.stage
+            && let Some(ear) = ready.ear_if_any(self.places.databases[number as usize].listening.losses)
+        {
             let is_told = ear.own(body);
             if is_told {
                 self.give_client_own(server_key, notification(body));
@@ -395,18 +399,19 @@ impl<I: Io> Worker<I> {
         if channel_of(body) == Some(MARKS) {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.remove(&number)?)));
             if let Some((number, client)) = client
-                && let Some(Client { stage: ClientStage::Ready(Ready { ear: Some(ear), .. }), .. }) =
-                    self.clients.get_mut(client)
+                && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+                && let Some(ear) = ready.ear_if_any(listening.losses)
             {
                 ear.shared_mark(number);
             }
             return;
         }
+        let losses = listening.losses;
         let Some(channel) = channel_of(body).and_then(|name| listening.channels.get(name)) else { return };
         let clients: Vec<Key> = channel.clients.iter().copied().collect();
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            ready.ear().shared(body);
+            ready.ear(losses).shared(body);
             self.tell_news(client);
             self.wait_for_listener(database, client);
         }
@@ -429,14 +434,20 @@ impl<I: Io> Worker<I> {
         };
         let is_answer_torn = ready.is_answer_torn;
         let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
+        let listening = &self.places.databases[number as usize].listening;
         let Ready { ear: Some(ear), traces, .. } = ready else { return };
+        ear.knows_losses(listening.losses);
+        if ear.is_owed_word() && force.settings.notify_lost == NotifyLost::Disconnect {
+            self.fail_client(client_key, &Fault::NotificationsLost);
+            return;
+        }
         // What it may have left already it is not told of before that is known.
         let unlistens = traces.as_ref().map(|traces| &traces.unlistens).filter(|unlistens| unlistens.is_any());
         let may_have_left = unlistens.map(|unlistens| |channel: &str| unlistens.may_have(channel));
         let unsent = self.io.unsent(conn);
         // A single one may be longer than that, and what was under way already when it began to be waited for.
         let is_room_for_one = ear.kept_count() == 1 && unsent == 0;
-        let is_waited_for = self.places.databases[number as usize].listening.patience.is_waited_for(&client_key);
+        let is_waited_for = listening.patience.is_waited_for(&client_key);
         let is_allowed = is_room_for_one || is_waited_for;
         if ear.kept_bytes() + unsent > queue_max && ear.kept_bytes() > 0 && !is_allowed {
             ear.drop_kept();
@@ -459,8 +470,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let mut out = Vec::new();
-        let listening = &self.places.databases[number as usize].listening;
-        if ear.is_owed_word() && ear.shared_channels().all(|channel| listening.is_heard(channel)) && ear.takes_word() {
+        if ear.takes_word(|channel| listening.is_heard(channel)) {
             match force.settings.notify_lost {
                 NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
                 _ => write_loss(&mut out),

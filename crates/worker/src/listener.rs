@@ -3,8 +3,6 @@
 //! Always true: it never waits for a server that a client keeps only because it listens.
 //! Not here: who listens to what (`listen`), what the session is told (`control::listeners`).
 
-use std::collections::BTreeSet;
-
 use base::Key;
 use pool::{ClientKey, Event, ServerKey};
 use protocol::state::Kind;
@@ -12,7 +10,7 @@ use reactor::{Address, Io};
 
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::letters::ToControl;
-use crate::listen::Listening;
+use crate::listen::{Listening, has_ear};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -28,16 +26,12 @@ impl<I: Io> Worker<I> {
         else {
             return false;
         };
-        let Some(place) = self.places.pool(ready.pool) else { return false };
-        let channels = self.places.databases[place.database as usize].listening.channels.values();
-        let clients: BTreeSet<Key> = channels.flat_map(|channel| channel.clients.iter().copied()).collect();
-        clients.into_iter().any(|client| match self.clients.get(client).map(|client| &client.stage) {
-            Some(ClientStage::Ready(Ready { link: Link::Loan(server), .. })) => {
-                let server = *server;
-                self.give_to_listener(server, client)
-            }
-            _ => false,
-        })
+        // Who listens may be a thousand times as many as there are servers in a pool.
+        let pool = ready.pool;
+        let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
+        let lent = lent.filter_map(|(key, server)| Some((key, server.client()?)));
+        let listening: Vec<_> = lent.filter(|(_, client)| has_ear(&self.clients, *client)).collect();
+        listening.into_iter().any(|(server, client)| self.give_to_listener(server, client))
     }
 
     /// A server that does nothing but listen for one client becomes that of the session for all, if that waits for one.
@@ -56,13 +50,15 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let only_listens = ready.traces.as_ref().is_some_and(|traces| {
-            !traces.is_asked_for() && traces.pins().iter().all(|pin| pin.hold.kind == Kind::Channel)
-        });
+        let only_listens = ready
+            .traces
+            .as_ref()
+            .is_some_and(|traces| !traces.is_asked_for() && traces.pins().kinds().all(|kind| kind == Kind::Channel));
         if !is_at_rest || !only_listens || ready.is_torn() || ready.is_collecting() {
             return false;
         }
         let (Some(traces), Some(ear)) = (&mut ready.traces, &mut ready.ear) else { return false };
+        ear.knows_losses(self.places.databases[number as usize].listening.losses);
         traces.channels().for_each(|channel| ear.is_heard(channel));
         ear.is_unmarked();
         ear.has_moved();

@@ -379,7 +379,7 @@ impl<I: Io> Worker<I> {
                 self.await_look(server_key);
                 return;
             }
-            let can_be_discarded = traces.pins().iter().all(|pin| pin.hold.kind.is_discarded());
+            let can_be_discarded = traces.pins().kinds().all(Kind::is_discarded);
             traces.leave();
             server.look = None;
             match can_be_discarded {

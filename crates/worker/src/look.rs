@@ -314,7 +314,8 @@ impl<I: Io> Worker<I> {
                 server.overrides = overrides;
                 let is_first = |name: &str| seen.is_first(name) == Some(true);
                 let reset = ready.vars.reset(&ready.began, &self.force.tracked, is_first);
-                let is_cut_off = seen.has_left_channels && ready.ear.as_mut().is_some_and(|ear| ear.has_moved());
+                let losses = self.places.databases[server.database as usize].listening.losses;
+                let is_cut_off = seen.has_left_channels && ready.ear_if_any(losses).is_some_and(|ear| ear.has_moved());
                 if let Some(vars) = reset {
                     self.go_back(client_key, vars);
                 }
@@ -383,17 +384,17 @@ impl<I: Io> Worker<I> {
         };
         let (pins, pool) = (ready.traces.as_ref()?.pins(), self.servers.get(server)?.pool);
         let rules = &self.places.pool(pool)?.pin_rules;
-        let refused = pins.iter().map(|pin| pin.hold.kind).find(|kind| rules.policy(*kind) == Policy::Reject);
+        let refused = pins.kinds().find(|kind| rules.policy(*kind) == Policy::Reject);
         if let Some(kind) = refused {
             return Some(Fault::HoldRefused { kind });
         }
         // Who listens keeps its server only until somebody else does that for all, and numbers are kept for a moment.
         let listens_for_all = self.listens_for_all(server, client);
-        let passes = |pin: &Pin| match pin.hold.kind {
+        let passes = |kind| match kind {
             Kind::Channel => listens_for_all,
             kind => kind == Kind::Sequence,
         };
-        let is_passing = pins.iter().all(passes);
+        let is_passing = pins.kinds().all(passes);
         let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
         let is_kept = |client: &&Client| match &client.stage {
@@ -404,7 +405,8 @@ impl<I: Io> Worker<I> {
         };
         let kept = self.clients.iter().map(|(_, client)| client).filter(is_kept).count();
         let is_over = kept > limit as usize;
-        is_over.then(|| Fault::PinsFull { limit, what: pins[0].hold.words() })
+        let first = pins.iter().next().filter(|_| is_over)?;
+        Some(Fault::PinsFull { limit, what: first.hold.words() })
     }
 
     /// When a client has kept its server for too long, or has been idle for too long with it.
@@ -416,8 +418,7 @@ impl<I: Io> Worker<I> {
             return None;
         };
         let traces = ready.traces.as_ref()?;
-        let pins = traces.pins().iter().filter(|pin| pin.hold.kind != Kind::Sequence);
-        let kept = pins.min_by_key(|pin| pin.since).zip(traces.kept_since());
+        let kept = traces.pins().oldest().zip(traces.kept_since());
         let limit = self.places.pool(server.pool)?.pin_rules.age_max;
         let too_long = kept.zip(limit).map(|((first, since), limit)| {
             (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
@@ -443,14 +444,9 @@ impl<I: Io> Worker<I> {
         let Some(rules) = self.places.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
         let learned = &mut self.places.databases[server.database as usize].learned;
         let (mut texts, mut notices) = (Vec::new(), Vec::new());
-        let is_passing = |pin: &&Pin| pin.hold.kind == Kind::Channel && listens_for_all;
-        let news = traces.pins().iter().filter(|pin| pin.since == self.now && !is_passing(pin));
-        let is_begun = |kind: &Kind| {
-            let mut of_kind = traces.pins().iter().filter(|pin| pin.hold.kind == *kind).peekable();
-            of_kind.peek().is_some() && of_kind.all(|pin| pin.since == self.now && !is_passing(&pin))
-        };
-        Kind::ALL.into_iter().filter(is_begun).for_each(|kind| learned.count_pin(kind));
-        for Pin { hold, statement, .. } in news {
+        let is_passing = |kind: Kind| kind == Kind::Channel && listens_for_all;
+        traces.pins().begun(self.now).filter(|kind| !is_passing(*kind)).for_each(|kind| learned.count_pin(kind));
+        for Pin { hold, statement, .. } in traces.pins().news(self.now).filter(|pin| !is_passing(pin.hold.kind)) {
             if learned.is_news(hold.kind, statement) {
                 let by = if statement.is_empty() { "" } else { " by " };
                 texts.push(format!("keeps its server: {}{by}{statement}", hold.words()));

@@ -17,6 +17,7 @@ use protocol::prepared::Library;
 use protocol::vars::Vars;
 use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
 
+use crate::backlog::Backlog;
 use crate::behind::Alarms;
 use crate::beside::Beside;
 use crate::cancel::Cancel;
@@ -69,6 +70,8 @@ pub struct Worker<I: Io> {
     pub(crate) lingering: Lingering,
     /// When servers that listen for all have waited long enough for somebody.
     pub(crate) alarms: Alarms,
+    /// What concerns so many clients that it is done in many turns.
+    pub(crate) backlog: Backlog,
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Vec<Weak<Vars>>,
@@ -152,6 +155,7 @@ impl<I: Io> Worker<I> {
             commands_spare: Vec::new(),
             lingering: Lingering::default(),
             alarms: Alarms::default(),
+            backlog: Backlog::default(),
             log: Lines::default(),
             known_vars: Vec::new(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
@@ -219,6 +223,7 @@ impl<I: Io> Worker<I> {
             self.timers.next_deadline(),
             self.lingering.next_deadline(),
             self.alarms.next_deadline(),
+            self.backlog.next_deadline(self.now),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -229,6 +234,7 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
+        self.backlog.begin_turn();
         let has_post = self.has_letters_left || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && self.rest.is_none() {
             self.read_what_is_in_force();
@@ -394,6 +400,7 @@ impl<I: Io> Worker<I> {
         }
         self.end_lingering();
         self.end_patience();
+        self.work_off();
         if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.now) {
             self.tell_pools(Event::Tick);
             self.settle();

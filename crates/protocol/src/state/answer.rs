@@ -8,13 +8,15 @@ use std::borrow::Cow;
 
 use route::{LockKey, Reading, Source};
 
-use super::pins::{Hold, Kind};
+use super::pins::{Hold, Kind, PINS_MAX};
 use super::statements::STATEMENT_BYTES_MAX;
 
 /// As much of an answer as has come.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Answer {
     pub(super) holds: Vec<Hold>,
+    /// How much of each kind has been told, kept or not.
+    told: [usize; Kind::ALL.len()],
     pub(super) settings: Vec<(Box<str>, Box<str>)>,
     /// The statements prepared by SQL that any server can be given, and their bytes.
     pub(super) statements: Vec<(Box<str>, Box<str>)>,
@@ -56,39 +58,49 @@ impl Answer {
             // What is as the session began counts as not set.
             b'd' if second == third => return Some(()),
             b'p' => {
+                if !self.is_listed(Kind::Statement) {
+                    return Some(());
+                }
                 let text = second.filter(|_| carries_statements);
                 let sql = text.as_deref().and_then(|text| route::prepared(text, &first));
                 return self.prepared(&first, sql);
             }
             _ => {}
         }
-        self.takes(first.len() + second.as_ref().map_or(0, |text| text.len()))?;
         let kind = match about {
-            b's' => {
-                self.settings.push((first.to_ascii_lowercase().into(), boxed(second)));
-                return Some(());
-            }
-            b'd' => {
-                self.settings.push((first.into(), boxed(second)));
-                return Some(());
-            }
-            b'v' => {
-                self.spelled.push((first.into(), boxed(second)));
-                return Some(());
-            }
-            b'l' => {
-                let what = lock_key(&first)?.into();
-                self.holds.push(Hold { kind: Kind::Lock, what, mode: second.map(Box::from) });
-                return Some(());
-            }
-            b'n' => Kind::Channel,
-            b't' => Kind::Temporary,
-            b'h' => Kind::Cursor,
-            b'r' => Kind::Slot,
-            _ => return None,
+            b'l' => Some(Kind::Lock),
+            b'n' => Some(Kind::Channel),
+            b't' => Some(Kind::Temporary),
+            b'h' => Some(Kind::Cursor),
+            b'r' => Some(Kind::Slot),
+            _ => None,
         };
-        self.holds.push(Hold { kind, what: first.into(), mode: second.map(Box::from) });
+        if kind.is_some_and(|kind| !self.is_listed(kind)) {
+            return Some(());
+        }
+        self.takes(first.len() + second.as_ref().map_or(0, |text| text.len()))?;
+        match (about, kind) {
+            (b's', _) => self.settings.push((first.to_ascii_lowercase().into(), boxed(second))),
+            (b'd', _) => self.settings.push((first.into(), boxed(second))),
+            (b'v', _) => self.spelled.push((first.into(), boxed(second))),
+            (_, Some(Kind::Lock)) => self.holds.push(Hold::lock(&lock_key(&first)?, second.as_deref())),
+            (_, Some(kind)) => self.holds.push(Hold::new(kind, &first)),
+            _ => return None,
+        }
         Some(())
+    }
+
+    /// Whether one more of a kind is listed: of channels all are, and of others so many as are known one by one. That there are more is held, too.
+    fn is_listed(&mut self, kind: Kind) -> bool {
+        let told = &mut self.told[kind as usize];
+        *told += 1;
+        if kind == Kind::Channel || *told <= PINS_MAX {
+            return true;
+        }
+        if *told == PINS_MAX + 1 {
+            self.holds.push(Hold::more(kind));
+        }
+        false
     }
 
     /// A statement prepared by SQL, which is carried if there is room, or held.
@@ -103,7 +115,7 @@ impl Answer {
             }
             None => {
                 self.takes(name.len())?;
-                self.holds.push(Hold { kind: Kind::Statement, what: name.into(), mode: None });
+                self.holds.push(Hold::new(Kind::Statement, name));
             }
         }
         Some(())

@@ -7,16 +7,22 @@
 //! Not here: who listens for all (`worker::listen`), whether a client can be told now.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound::{Included, Unbounded};
 
 use base::planted::{self, Planted};
 
 /// The channel of the marks: what a session that leaves a channel has told, and what the one for all tells, is parted by them.
 pub const MARKS: &str = "trunkline takes over";
 
-/// What one client listens to.
+/// What one client listens to. A channel is in one of the first three tables.
 #[derive(Debug, Default)]
 pub struct Ear {
-    channels: BTreeMap<Box<str>, Hearing>,
+    /// Its own server tells of these; the one for all does not listen yet.
+    own: BTreeSet<Box<str>>,
+    /// Its own server tells of these up to the mark, and the one for all from there on, which listens already.
+    both: BTreeSet<Box<str>>,
+    /// The one for all tells of these: at once, or when it has come to this mark.
+    shared: BTreeMap<Box<str>, Option<u64>>,
     /// The mark at which the one for all takes over from its own server.
     mark: Option<Mark>,
     /// What the one for all has told behind the mark, before its own server has come to that.
@@ -28,7 +34,9 @@ pub struct Ear {
     /// Of both.
     kept_bytes: usize,
     /// Something may have been lost, and it has not been told so.
-    owes_word: bool,
+    owed: Option<Word>,
+    /// How often the one for all had been lost when that was last taken into account here.
+    losses: u64,
     /// What it has said since its last transaction may have notified: it is told that before it is told that its transaction has ended.
     may_have_notified: bool,
     /// Statements that it has prepared while it listened, by their names, and whether each may notify. Any other may.
@@ -45,26 +53,37 @@ struct Mark {
     shared: bool,
 }
 
-/// Who tells a client of a channel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Hearing {
-    /// Its own server; the one for all does not listen yet.
-    Own,
-    /// Its own server up to the mark, and the one for all from there on, which listens already.
-    Both,
-    /// The one for all, when it has come to this mark.
-    Awaited(u64),
-    /// The one for all.
-    Shared,
+/// A word of lost notifications, which waits until the one for all listens to all channels that are left to it.
+#[derive(Debug, Default)]
+struct Word {
+    /// It listens to those before this one: each is looked at until it does, and then no more.
+    from: Box<str>,
 }
 
 impl Ear {
+    /// Of a client in whose database the one for all has been lost so often.
+    #[must_use]
+    pub fn new(losses: u64) -> Self {
+        Self { losses, ..Self::default() }
+    }
+
+    /// The one for all has been lost so often by now. A client is owed a word as soon as this is taken into account, and that is before anything
+    /// else is done with what it listens to.
+    pub fn knows_losses(&mut self, losses: u64) {
+        if std::mem::replace(&mut self.losses, losses) != losses
+            && self.is_cut_off()
+            && !planted::is(Planted::LossUntold)
+        {
+            self.owes_word();
+        }
+    }
+
     /// Its own server listens to these. Those are told that it has not listened to before.
     pub fn listens<'a>(&mut self, channels: impl Iterator<Item = &'a str>) -> Vec<Box<str>> {
         let mut news = Vec::new();
         for channel in channels {
-            if !self.channels.contains_key(channel) {
-                self.channels.insert(channel.into(), Hearing::Own);
+            if !self.has(channel) {
+                self.own.insert(channel.into());
                 news.push(channel.into());
             }
         }
@@ -73,20 +92,20 @@ impl Ear {
 
     /// The one for all listens to a channel.
     pub fn is_heard(&mut self, channel: &str) {
-        if let Some(hearing @ Hearing::Own) = self.channels.get_mut(channel) {
-            *hearing = Hearing::Both;
-        }
+        self.both.extend(self.own.take(channel));
+    }
+
+    /// Whether its own server tells of a channel to which the one for all does not listen yet.
+    #[must_use]
+    pub fn has_own(&self) -> bool {
+        !self.own.is_empty()
     }
 
     /// The one for all cannot listen to a channel, or no longer: the client's own server goes on with it. Whether that cannot be, because the
     /// channel has been left to the one for all. It stays so then: what the own server still tells of it the client may have been told already.
     pub fn is_unheard(&mut self, channel: &str) -> bool {
-        let is_relied_on = match self.channels.get(channel) {
-            Some(Hearing::Shared | Hearing::Awaited(_)) => true,
-            Some(Hearing::Both) => self.may_leave(),
-            Some(Hearing::Own) | None => false,
-        };
-        if !is_relied_on && self.channels.remove(channel) == Some(Hearing::Both) {
+        let is_relied_on = self.shared.contains_key(channel) || self.both.contains(channel) && self.may_leave();
+        if !is_relied_on && !self.own.remove(channel) && self.both.remove(channel) {
             self.is_unmarked();
         }
         is_relied_on
@@ -94,7 +113,7 @@ impl Ear {
 
     /// Whether the one for all listens to these.
     pub fn may_move<'a>(&self, mut channels: impl Iterator<Item = &'a str>) -> bool {
-        channels.all(|channel| matches!(self.channels.get(channel), Some(hearing) if *hearing != Hearing::Own))
+        channels.all(|channel| self.both.contains(channel) || self.shared.contains_key(channel))
     }
 
     /// Its own server sends a mark of this number.
@@ -117,11 +136,10 @@ impl Ear {
 
     /// Its own server does not listen any more. Whether something may have been lost, since the one for all has gone in the meantime.
     pub fn has_moved(&mut self) -> bool {
-        let is_lost = self.channels.values().any(|hearing| *hearing == Hearing::Own);
-        let awaited = self.mark.take().filter(|mark| !mark.shared).map(|mark| Hearing::Awaited(mark.number));
-        for hearing in self.channels.values_mut().filter(|hearing| matches!(hearing, Hearing::Own | Hearing::Both)) {
-            *hearing = awaited.unwrap_or(Hearing::Shared);
-        }
+        let is_lost = self.has_own();
+        let awaited = self.mark.take().filter(|mark| !mark.shared).map(|mark| mark.number);
+        let moved = std::mem::take(&mut self.own).into_iter().chain(std::mem::take(&mut self.both));
+        self.shared.extend(moved.map(|channel| (channel, awaited)));
         is_lost
     }
 
@@ -130,56 +148,59 @@ impl Ear {
         if let Some(mark) = self.mark.as_mut().filter(|mark| mark.number == number) {
             mark.shared = true;
         }
-        for hearing in self.channels.values_mut().filter(|hearing| **hearing == Hearing::Awaited(number)) {
-            *hearing = Hearing::Shared;
-        }
+        self.shared.values_mut().for_each(|awaited| *awaited = awaited.filter(|awaited| *awaited != number));
     }
 
     /// Nobody listens for all any more: whether this client may have lost something. Where its own server has told everything it has
     /// not.
-    pub fn is_cut_off(&mut self) -> bool {
+    fn is_cut_off(&mut self) -> bool {
         self.forget_late();
         let was_passed = self.mark.take().is_some_and(|mark| mark.own);
-        let is_lost = was_passed || self.is_shared();
-        for hearing in self.channels.values_mut() {
-            *hearing = match hearing {
-                Hearing::Own | Hearing::Both => Hearing::Own,
-                Hearing::Awaited(_) | Hearing::Shared => Hearing::Shared,
-            };
-        }
-        is_lost
+        self.own.append(&mut self.both);
+        self.shared.values_mut().for_each(|awaited| *awaited = None);
+        was_passed || self.is_shared()
     }
 
     /// These were listened to for it by another process.
     pub fn comes_with(&mut self, channels: impl Iterator<Item = Box<str>>) {
-        self.channels.extend(channels.map(|channel| (channel, Hearing::Shared)));
+        self.shared.extend(channels.map(|channel| (channel, None)));
     }
 
     /// It is to be told that something may have been lost.
     pub fn owes_word(&mut self) {
-        self.owes_word = true;
+        self.owed = Some(Word::default());
     }
 
     /// Whether that is so, and has not been done.
     #[must_use]
     pub fn is_owed_word(&self) -> bool {
-        self.owes_word
+        self.owed.is_some()
     }
 
-    /// Whether it is to be told so now.
-    pub fn takes_word(&mut self) -> bool {
-        std::mem::take(&mut self.owes_word)
+    /// Whether it is to be told so now: the one for all listens again to all that is left to it.
+    pub fn takes_word(&mut self, is_heard: impl Fn(&str) -> bool) -> bool {
+        let Some(word) = &mut self.owed else { return false };
+        let from = (Included(&*word.from), Unbounded);
+        let unheard = self.shared.range::<str, _>(from).map(|(name, _)| name).find(|name| !is_heard(name));
+        match unheard {
+            Some(name) if *name == word.from => {}
+            Some(name) => word.from.clone_from(name),
+            None => self.owed = None,
+        }
+        self.owed.is_none()
     }
 
     /// It listens no longer to the channels of which `is_left` is true, and is not told what it has not been told of them, as by PostgreSQL. Those are
     /// told that it has listened to.
     pub fn leaves(&mut self, is_left: impl Fn(&str) -> bool) -> Vec<Box<str>> {
-        let left: BTreeSet<Box<str>> = self.channels.keys().filter(|channel| is_left(channel)).cloned().collect();
+        let left: BTreeSet<Box<str>> = self.channels().filter(|channel| is_left(channel)).map(Box::from).collect();
         if left.is_empty() {
             return Vec::new();
         }
-        self.channels.retain(|channel, _| !left.contains(channel));
-        if self.channels.is_empty() {
+        self.own.retain(|channel| !left.contains(channel));
+        self.both.retain(|channel| !left.contains(channel));
+        self.shared.retain(|channel, _| !left.contains(channel));
+        if self.channel_count() == 0 {
             self.is_unmarked();
         }
         let is_told = |body: &[u8]| channel_of(body).is_none_or(|channel| !left.contains(channel));
@@ -205,24 +226,25 @@ impl Ear {
             }
             return false;
         }
-        match self.channels.get(channel) {
-            Some(Hearing::Own) | None => true,
-            Some(Hearing::Both) => !self.may_leave() || planted::is(Planted::MarkIgnored),
-            Some(Hearing::Awaited(_) | Hearing::Shared) => false,
+        if self.both.contains(channel) {
+            return !self.may_leave() || planted::is(Planted::MarkIgnored);
         }
+        !self.shared.contains_key(channel)
     }
 
     /// The one for all tells of a notification.
     pub fn shared(&mut self, body: &[u8]) {
-        match (channel_of(body).and_then(|channel| self.channels.get(channel)), self.mark) {
-            (Some(Hearing::Shared), _) => self.keep(body.into()),
-            (Some(Hearing::Both), Some(Mark { own: true, shared: true, .. })) => self.keep(body.into()),
-            (Some(Hearing::Both), Some(Mark { shared: true, .. })) => {
+        let Some(channel) = channel_of(body) else { return };
+        let is_ours = self.shared.get(channel) == Some(&None);
+        match self.mark.filter(|mark| mark.shared && self.both.contains(channel)) {
+            Some(mark) if !mark.own => {
                 self.kept_bytes += body.len();
                 self.late.push(body.into());
             }
+            Some(_) => self.keep(body.into()),
+            None if is_ours => self.keep(body.into()),
             // Its own server tells it, or has told it.
-            _ => {}
+            None => {}
         }
     }
 
@@ -243,9 +265,13 @@ impl Ear {
         self.kept.len() + self.doubted.len()
     }
 
-    /// Those that are kept, the oldest first. Where the client `may_have_left` channels, those of such channels wait until it is known.
+    /// Those that are kept, the oldest first: none before a word that is owed. Where the client `may_have_left` channels, those of such channels wait
+    /// until it is known.
     pub fn take_kept(&mut self, may_have_left: Option<impl Fn(&str) -> bool>) -> Vec<Box<[u8]>> {
         let mut taken = Vec::new();
+        if self.is_owed_word() {
+            return taken;
+        }
         if may_have_left.is_none() {
             taken.append(&mut self.doubted);
         }
@@ -302,33 +328,33 @@ impl Ear {
         self.may_have_notified = false;
     }
 
-    /// The channels for which it relies on the one for all.
-    pub fn shared_channels(&self) -> impl Iterator<Item = &str> {
-        let is_shared = |hearing: &Hearing| matches!(hearing, Hearing::Shared | Hearing::Awaited(_));
-        self.channels.iter().filter(move |(_, hearing)| is_shared(hearing)).map(|(name, _)| &**name)
-    }
-
     /// Whether it relies on the one for all.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.shared_channels().next().is_some()
+        !self.shared.is_empty()
     }
 
     /// Whether it listens to nothing, and is owed nothing.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.channels.is_empty() && self.kept_count() == 0
+        self.channel_count() == 0 && self.kept_count() == 0
     }
 
     /// Whether it listens to a channel.
     #[must_use]
     pub fn has(&self, channel: &str) -> bool {
-        self.channels.contains_key(channel)
+        self.own.contains(channel) || self.both.contains(channel) || self.shared.contains_key(channel)
     }
 
     /// The channels that it listens to.
-    pub fn channels(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.channels.keys().map(|name| &**name)
+    pub fn channels(&self) -> impl Iterator<Item = &str> {
+        self.own.iter().chain(&self.both).chain(self.shared.keys()).map(|name| &**name)
+    }
+
+    /// How many these are.
+    #[must_use]
+    pub fn channel_count(&self) -> usize {
+        self.own.len() + self.both.len() + self.shared.len()
     }
 }
 
@@ -352,6 +378,8 @@ pub fn mark_of(body: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use super::*;
 
     fn news(channel: &str, payload: &str) -> Vec<u8> {
@@ -460,7 +488,7 @@ mod tests {
         ear.shared(&news("a", "before the mark"));
         assert!(told(&mut ear).is_empty() && ear.is_cut_off());
         ear.owes_word();
-        assert!(ear.takes_word() && !ear.takes_word());
+        assert!(ear.takes_word(|_| true) && !ear.takes_word(|_| true));
     }
 
     #[test]
@@ -543,13 +571,54 @@ mod tests {
     #[test]
     fn what_its_own_server_listens_to_does_not_rely_on_the_one_for_all() {
         let mut ear = moved(&["a"]);
-        let shared = |ear: &Ear| ear.shared_channels().map(String::from).collect::<Vec<_>>();
+        let shared = |ear: &Ear| ear.shared.keys().map(ToString::to_string).collect::<Vec<_>>();
         ear.listens(["b"].into_iter());
         assert_eq!(shared(&ear), ["a"]);
         ear.is_heard("b");
         assert_eq!(shared(&ear), ["a"]);
         ear.has_moved();
         assert_eq!(shared(&ear), ["a", "b"]);
+    }
+
+    /// All channels of a client were looked at whenever it was to be told something, until the one for all listened to the last of them.
+    #[test]
+    fn each_channel_is_looked_at_once_for_a_word_that_is_owed() {
+        let names: Vec<String> = (0..1000).map(|number| format!("c{number:04}")).collect();
+        let mut ear = moved(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+        ear.knows_losses(1);
+        let (looks, heard) = (Cell::new(0), RefCell::new(BTreeSet::new()));
+        let is_heard = |name: &str| {
+            looks.set(looks.get() + 1);
+            heard.borrow().contains(name)
+        };
+        for name in &names {
+            assert!(!ear.takes_word(is_heard), "{name} is not listened to yet");
+            heard.borrow_mut().insert(name.as_str());
+        }
+        assert!(ear.takes_word(is_heard) && !ear.is_owed_word());
+        assert!(looks.get() <= 2 * names.len(), "{} looks", looks.get());
+    }
+
+    /// What one channel told after a loss overtook the word of it, which waits for the other channels.
+    #[test]
+    fn nothing_is_told_before_a_word_of_lost_notifications() {
+        let mut ear = moved(&["a", "b"]);
+        ear.knows_losses(0);
+        assert!(!ear.is_owed_word());
+        ear.knows_losses(1);
+        assert!(ear.is_owed_word(), "by whoever looks at it first");
+        ear.shared(&news("a", "behind the gap"));
+        assert!(!ear.takes_word(|name| name == "a") && told(&mut ear).is_empty());
+        ear.knows_losses(1);
+        assert!(ear.takes_word(|_| true));
+        assert_eq!(told(&mut ear), ["behind the gap"]);
+        ear.knows_losses(1);
+        assert!(!ear.is_owed_word(), "that has been told");
+        // Who is cut off again is looked at from the first channel on.
+        ear.knows_losses(2);
+        assert!(!ear.takes_word(|name| name == "a"));
+        ear.knows_losses(3);
+        assert!(!ear.takes_word(|name| name == "b") && ear.takes_word(|_| true));
     }
 
     /// World seed 500381: nothing was told to a client that had left one of its channels and begun the next transaction in the same breath.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use route::LockCall;
 
-use super::pins::{Hold, Kind};
+use super::pins::Hold;
 
 /// What is known of the advisory locks of one session.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +111,7 @@ impl Locks {
 /// The lock as `pg_locks` has it.
 fn hold(call: LockCall) -> Hold {
     let mode = if call.is_shared { "ShareLock" } else { "ExclusiveLock" };
-    Hold { kind: Kind::Lock, what: call.key.to_string().into(), mode: Some(mode.into()) }
+    Hold::lock(&call.key.to_string(), Some(mode))
 }
 
 /// What a `DataRow` of one value says: a `boolean` in either format, or the `void` of a function that has not failed.

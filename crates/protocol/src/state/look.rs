@@ -336,10 +336,12 @@ impl Seen {
     }
 
     /// Compares what was known, which is nothing that it holds, with what the server has told, which is `told` and what it holds: the first that
-    /// differs, by its name and without its value. `None` where nothing was known.
+    /// differs, by its name and without its value. `None` where nothing was known, or not all can be compared.
     #[must_use]
     pub fn verdict(&self, told: &Overrides) -> Option<Result<(), Box<str>>> {
-        let known = self.known.as_ref()?;
+        // Where not all statements are listed nothing can be said of those that are not.
+        let is_listed = !self.holds.iter().any(|hold| hold.is_more && hold.kind == Kind::Statement);
+        let known = self.known.as_ref().filter(|_| is_listed)?;
         let spelled: BTreeMap<&str, &str> = self.spelled.iter().map(|(name, value)| (&**name, &**value)).collect();
         let is_told = |(name, value): &(&str, &str)| told.get(name) == Some(*spelled.get(name).unwrap_or(value));
         let mistaken = known.iter().find(|setting| !is_told(setting));
@@ -430,11 +432,12 @@ const WITHOUT_ROLE: &str = "'i',pg_catalog.set_config('role','none',true),NULL,N
     WHERE pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none'";
 const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
     FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
-/// The key of an advisory lock, as those say it who take one.
+/// The key of an advisory lock, as those say it who take one. Of this and of what follows, but for channels, one more is asked for than is known one
+/// by one ([`PINS_MAX`](super::pins::PINS_MAX)): a session may have a hundred thousand.
 /// By the function beneath `pg_locks`, and with the parts of the key as they are: planning the view and the expressions takes the server longer
 /// than to run it.
 const LOCKS: &str = "'l',pg_catalog.concat(objsubid,' ',classid,' ',objid),mode,NULL FROM pg_catalog.pg_lock_status() \
-    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
+    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() LIMIT 1001";
 /// The process that is asked, and, beside it, process, parts of the key ([`lock_key`]) and mode of each advisory lock that one of `$1` has: one row at least.
 pub const ALL_LOCKS: &str = "/* trunkline: who holds locks */ SELECT pg_catalog.pg_backend_pid(),l.pid,\
     pg_catalog.concat(objsubid,' ',classid,' ',objid),l.mode FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
@@ -456,14 +459,14 @@ const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.
     AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_class'::pg_catalog.regclass \
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
-    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_type'::pg_catalog.regclass";
-const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable";
+    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_type'::pg_catalog.regclass LIMIT 1001";
+const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable LIMIT 1001";
 /// Each with the whole text that has prepared it, and maybe others, as long as these are no longer than 1 MiB together.
 const STATEMENTS: &str = "'p',name,CASE WHEN pg_catalog.octet_length(statement) OPERATOR(pg_catalog.<) 20000 \
     AND pg_catalog.sum(pg_catalog.octet_length(statement)) OVER (ROWS UNBOUNDED PRECEDING) OPERATOR(pg_catalog.<=) 1048576 \
-    THEN statement END,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql";
+    THEN statement END,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql LIMIT 1001";
 const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
-    WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()";
+    WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() LIMIT 1001";
 /// The names of functions that people made, and of those that [`FUNCTIONS`] tells beside. In their order, since they are kept in that.
 const NAMES: &str = "DISTINCT 'g',proname COLLATE pg_catalog.\"C\",NULL,NULL FROM (\
     SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l \

@@ -1,7 +1,10 @@
 //! Questions and answers. What real servers answer is tried in `tests/real/state.rs`.
 
+use route::{Dialect, classify};
+
 use super::*;
 use crate::state::answer::ANSWER_BYTES_MAX;
+use crate::state::pins::PINS_MAX;
 use crate::state::statements::STATEMENT_BYTES_MAX;
 
 fn row(texts: &[Option<&str>]) -> Vec<u8> {
@@ -118,7 +121,7 @@ fn what_is_held_is_named() {
     for (parts, what) in [("1 0 42", "42"), ("1 4294967295 4294967295", "-1"), ("2 4 4294967294", "4, -2")] {
         let row = [Some("l"), Some(parts), Some("ExclusiveLock"), None];
         let seen = seen(Touches::LOCKS, &[], &[row]).expect("an answer");
-        assert_eq!(seen.holds, [Hold { kind: Kind::Lock, what: what.into(), mode: Some("ExclusiveLock".into()) }]);
+        assert_eq!(seen.holds, [Hold::lock(what, Some("ExclusiveLock"))]);
     }
     assert_eq!(seen(Touches::LOCKS, &[], &[[Some("l"), Some("1 0"), Some("ExclusiveLock"), None]]), None);
 }
@@ -258,13 +261,124 @@ fn a_server_is_asked_for_no_more_than_is_read() {
     for part in [format!("<=) {bytes} "), format!("LIMIT {}", functions + 1), format!("LIMIT {}", functions + 16)] {
         assert!(question.contains(&part), "{part}: {question}");
     }
+    let all = [Touches::LOCKS, Touches::TEMPORARY, Touches::CURSORS, Touches::STATEMENTS, Touches::SLOTS];
+    for touched in all {
+        let question = Look::new(touched, std::iter::empty()).question();
+        assert!(question.ends_with(&format!(" LIMIT {};", PINS_MAX + 1)), "{question}");
+    }
+    let channels = Look::new(Touches::CHANNELS, std::iter::empty()).question();
+    assert!(!channels.contains("LIMIT"), "somebody else takes over all of them: {channels}");
+}
+
+/// What a server tells of so many things of one kind, one of which may be told in other words than `about`.
+fn seen_many(touched: Touches, about: &str, count: usize) -> Seen {
+    let mut look = Look::new(touched, std::iter::empty());
+    look.carry_statements();
+    for number in 0..count {
+        let name = if about == "l" { format!("1 0 {number}") } else { format!("x{number}") };
+        let text = format!("prepare {name} as select 1");
+        let text = match about {
+            "l" => Some("ExclusiveLock"),
+            "p" => Some(&*text),
+            _ => None,
+        };
+        look.row(&row(&[Some(about), Some(&name), text, None]));
+    }
+    look.end().expect("an answer")
+}
+
+/// A hundred thousand locks were kept one by one, and walked through for each statement and each question.
+#[test]
+fn of_each_kind_a_thousand_are_listed_and_then_one_that_says_that_there_are_more() {
+    for (about, kind) in [("l", Kind::Lock), ("t", Kind::Temporary), ("h", Kind::Cursor), ("r", Kind::Slot)] {
+        let touched = kind.touches();
+        let seen = seen_many(touched, about, PINS_MAX);
+        assert!(seen.holds.len() == PINS_MAX && seen.holds.iter().all(|hold| !hold.is_more));
+        let seen = seen_many(touched, about, 3 * PINS_MAX);
+        assert_eq!(seen.holds.iter().filter(|hold| !hold.is_more).count(), PINS_MAX);
+        let more: Vec<_> = seen.holds.iter().filter(|hold| hold.is_more).map(Hold::words).collect();
+        assert_eq!(more, [Box::from(format!("more than 1,000 {}", kind.many()))]);
+        let mut traces = crate::state::Traces::default();
+        let mut told = |count: usize, now: u64| {
+            traces.doubt(touched);
+            traces.seen(&seen_many(touched, about, count), &Overrides::default(), false, base::Time(now));
+            let news = traces.pins().news(base::Time(now)).count();
+            (traces.pins().iter().count(), traces.pins().has_more(kind), news)
+        };
+        assert_eq!(told(10, 1), (10, false, 10));
+        assert_eq!(told(2 * PINS_MAX, 2), (PINS_MAX + 1, true, PINS_MAX - 9));
+        assert_eq!(told(PINS_MAX + 1, 3), (PINS_MAX + 1, true, 0));
+        assert_eq!(told(PINS_MAX, 4), (PINS_MAX, false, 0));
+        assert_eq!(told(0, 5), (0, false, 0));
+        assert!(!traces.is_marked());
+    }
+    assert_eq!(seen_many(Touches::CHANNELS, "n", 3 * PINS_MAX).holds.len(), 3 * PINS_MAX);
+}
+
+/// They follow their client as far as all are listed. One that is not would be missing on another server.
+#[test]
+fn statements_follow_only_where_all_are_listed() {
+    let all = seen_many(Touches::STATEMENTS, "p", PINS_MAX);
+    assert_eq!((all.holds.len(), all.statements.len()), (0, PINS_MAX));
+    let more = seen_many(Touches::STATEMENTS, "p", PINS_MAX + 1);
+    assert_eq!((more.statements.len(), more.holds.len(), more.holds[0].is_more), (PINS_MAX, 1, true));
+    let mut traces = crate::state::Traces::default();
+    traces.seen(&more, &Overrides::default(), false, base::Time(0));
+    assert!(traces.is_marked() && traces.may_have_prepared("whatever it is called"));
+    traces.seen(&all, &Overrides::default(), false, base::Time(1));
+    assert!(!traces.is_marked() && !traces.may_have_prepared("whatever it is called"));
+}
+
+/// What is compared has to be known on both sides.
+#[test]
+fn statements_are_not_compared_where_not_all_are_listed() {
+    for (count, is_compared) in [(PINS_MAX, true), (PINS_MAX + 1, false)] {
+        let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
+        look.verify(Overrides::default());
+        for number in 0..count {
+            look.row(&row(&[Some("p"), Some(&format!("x{number}")), Some("-"), None]));
+        }
+        let seen = look.end().expect("an answer");
+        let told = seen.overrides(&Overrides::default(), &tracked(), "ann");
+        assert_eq!(seen.verdict(&told).is_some(), is_compared, "{count}");
+    }
+}
+
+/// A lock that is not listed cannot be counted: each call is asked about where a thousand are held, and none before.
+#[test]
+fn locks_are_known_by_their_answers_as_long_as_all_are_listed() {
+    let class = |number: usize| {
+        let text = format!("select pg_advisory_lock({number})");
+        std::rc::Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())))
+    };
+    let mut traces = crate::state::Traces::default();
+    let is_known = |traces: &mut crate::state::Traces, number: usize| {
+        traces.said(&class(number));
+        let is_awaited = traces.awaits_lock_row();
+        traces.lock_row(&[0, 1, 0, 0, 0, 0]);
+        traces.end_of_lock_answer();
+        assert_eq!(traces.settle_lock(base::Time(0)), is_awaited);
+        is_awaited
+    };
+    for number in 0..PINS_MAX {
+        assert!(is_known(&mut traces, number), "{number}");
+    }
+    assert_eq!(traces.pins().iter().count(), PINS_MAX);
+    for number in [PINS_MAX, 7] {
+        assert!(!is_known(&mut traces, number), "{number}");
+        assert!(traces.is_asked_for());
+        traces.seen(&seen_many(Touches::LOCKS, "l", PINS_MAX + 1), &Overrides::default(), false, base::Time(1));
+    }
+    traces.doubt(Touches::LOCKS);
+    traces.seen(&seen_many(Touches::LOCKS, "l", PINS_MAX - 1), &Overrides::default(), false, base::Time(2));
+    assert!(is_known(&mut traces, PINS_MAX));
 }
 
 #[test]
 fn a_session_that_has_more_than_is_kept_of_an_answer_is_not_understood() {
     let long = "x".repeat(1000);
     let names: Vec<String> = (0..ANSWER_BYTES_MAX / 1064 + 1).map(|at| format!("{at:06}")).collect();
-    for (about, touched) in [("s", Touches::ANY_SETTING), ("v", Touches::ANY_SETTING), ("t", Touches::TEMPORARY)] {
+    for (about, touched) in [("s", Touches::ANY_SETTING), ("v", Touches::ANY_SETTING), ("n", Touches::CHANNELS)] {
         let mut look = Look::new(touched, std::iter::empty());
         let fits = (ANSWER_BYTES_MAX / 1070).min(names.len());
         for (number, name) in names.iter().enumerate() {
@@ -287,12 +401,12 @@ fn of_statements_that_are_not_carried_the_names_are_kept() {
     }
     assert!(!look.is_overfull());
     let seen = look.end().expect("an answer");
-    assert_eq!((seen.holds.len(), seen.statements.len()), (2_997, 3));
+    assert_eq!((seen.holds.len(), seen.statements.len()), (998, 3), "and that there are more");
     let mut traces = crate::state::Traces::default();
     traces.seen(&seen, &Overrides::default(), false, base::Time(0));
-    assert_eq!(traces.pins().len(), 2_997);
+    assert_eq!(traces.pins().iter().count(), 998);
     traces.seen(&seen, &Overrides::default(), false, base::Time(1));
-    assert!(traces.pins().len() == 2_997 && traces.pins().iter().all(|pin| pin.since == base::Time(0)));
+    assert!(traces.pins().iter().count() == 998 && traces.pins().iter().all(|pin| pin.since == base::Time(0)));
 }
 
 /// A server may tell the names of more functions than are read, or texts without names.

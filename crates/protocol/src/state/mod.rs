@@ -28,7 +28,7 @@ pub use look::{ALL_LOCKS, Look, Seen};
 pub use numbers::{Asking, Counted, Counting, Habits};
 pub use overrides::Overrides;
 pub use patience::Patience;
-pub use pins::{Hold, Kind, Pin};
+pub use pins::{Hold, Kind, PINS_MAX, Pin, Pins};
 pub use rounds::Rounds;
 pub use statements::{Preparation, Statement, Statements};
 pub use traces::Traces;

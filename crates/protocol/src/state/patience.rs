@@ -4,7 +4,7 @@
 //! taken everything, and is waited for anew when it falls behind again.
 //! Not here: who is behind, and what waiting is (`worker::behind`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::Time;
@@ -14,21 +14,24 @@ use base::Time;
 pub struct Patience<K> {
     /// Until when each is waited for; `None` is no more.
     behind: BTreeMap<K, Option<Time>>,
+    /// Those of them that are waited for, in the order in which that ends: time that passes costs what is over by then, and not what is behind.
+    waited_for: BTreeSet<(Time, K)>,
 }
 
 impl<K> Default for Patience<K> {
     fn default() -> Self {
-        Self { behind: BTreeMap::new() }
+        Self { behind: BTreeMap::new(), waited_for: BTreeSet::new() }
     }
 }
 
-impl<K: Ord> Patience<K> {
+impl<K: Ord + Clone> Patience<K> {
     /// Somebody is behind: until when it is waited for from now on, if it was not behind before.
     pub fn falls_behind(&mut self, who: K, now: Time) -> Option<Time> {
         if self.is_behind(&who) {
             return None;
         }
         let until = now + PATIENCE;
+        self.waited_for.insert((until, who.clone()));
         self.behind.insert(who, Some(until));
         Some(until)
     }
@@ -47,20 +50,26 @@ impl<K: Ord> Patience<K> {
 
     /// It has taken everything, or is gone. Whether it was behind.
     pub fn keeps_up(&mut self, who: &K) -> bool {
-        self.behind.remove(who).is_some()
+        let Some((who, until)) = self.behind.remove_entry(who) else { return false };
+        if let Some(until) = until {
+            self.waited_for.remove(&(until, who));
+        }
+        true
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Time) {
-        for until in self.behind.values_mut() {
-            *until = until.filter(|until| *until > now);
+        while self.waited_for.first().is_some_and(|(until, _)| *until <= now)
+            && let Some((_, who)) = self.waited_for.pop_first()
+        {
+            self.behind.insert(who, None);
         }
     }
 
     /// Whether anybody is waited for.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.behind.values().any(Option::is_some)
+        !self.waited_for.is_empty()
     }
 }
 
@@ -102,5 +111,21 @@ mod tests {
         assert!(!patience.is_waiting());
         patience.keeps_up(&"ann");
         assert!(patience.falls_behind("ann", later).is_some());
+    }
+
+    /// Each tick looked at all who were behind, and so did each that kept up: this took minutes.
+    #[test]
+    fn time_that_passes_costs_what_is_over_and_not_what_is_behind() {
+        let mut patience = Patience::default();
+        for who in 0..100_000 {
+            let until = patience.falls_behind(who, NOW).expect("nobody was behind");
+            patience.tick(Time(until.0 - 1));
+            assert!(patience.is_waiting());
+        }
+        patience.tick(NOW + PATIENCE);
+        for who in 0..100_000 {
+            assert!(!patience.is_waiting() && patience.is_behind(&who));
+        }
+        assert!((0..100_000).all(|who| patience.keeps_up(&who)));
     }
 }

@@ -1,7 +1,10 @@
 //! What keeps a server for one client: what it holds there, since when, and what ends that.
 //!
-//! Always true: a pin is there until a server has told that it is gone, or nobody can have it any more.
+//! Always true: a pin is there until a server has told that it is gone, or nobody can have it any more; of each kind but channels, which somebody
+//! else takes over, there are no more than [`PINS_MAX`], and one that says that there is more.
 //! Not here: how it is found (`look`), what may have made it (`traces`).
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Time;
 use route::Touches;
@@ -19,6 +22,9 @@ pub struct Hold {
     pub what: Box<str>,
     /// The mode of a lock, as `pg_locks` has it.
     pub mode: Option<Box<str>>,
+    /// It is none, but says that there are more of its kind than are listed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_more: bool,
 }
 
 /// A hold with its story.
@@ -30,6 +36,142 @@ pub struct Pin {
     pub since: Time,
     /// The statement that did it, without its values; empty if nobody has read it.
     pub statement: Box<str>,
+}
+
+/// All that keeps the server of one client. Each kind has its own, the oldest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pins {
+    /// Of kinds of which there is any.
+    kinds: BTreeMap<Kind, OfKind>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct OfKind {
+    listed: Vec<Pin>,
+    /// There are more than these.
+    more: Option<Pin>,
+}
+
+impl OfKind {
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &Pin> {
+        self.listed.iter().chain(&self.more)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.listed.is_empty() && self.more.is_none()
+    }
+
+    fn oldest(&self) -> Option<&Pin> {
+        self.listed.first().into_iter().chain(&self.more).min_by_key(|pin| pin.since)
+    }
+}
+
+impl Pins {
+    /// Whether nothing keeps the server.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Pin> {
+        self.kinds.values().flat_map(OfKind::iter)
+    }
+
+    /// The kinds of which there is any.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.kinds.keys().copied()
+    }
+
+    /// Those of one kind.
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Pin> {
+        self.kinds.get(&kind).into_iter().flat_map(OfKind::iter)
+    }
+
+    /// Whether all of a kind are listed, and one more can be.
+    #[must_use]
+    pub fn has_room_for(&self, kind: Kind) -> bool {
+        self.kinds.get(&kind).is_none_or(|of| of.more.is_none() && has_room(kind, of.listed.len()))
+    }
+
+    /// Whether there are more of a kind than are listed.
+    #[must_use]
+    pub fn has_more(&self, kind: Kind) -> bool {
+        self.kinds.get(&kind).is_some_and(|of| of.more.is_some())
+    }
+
+    /// Whether any is of a kind that something of this touches.
+    #[must_use]
+    pub fn meets(&self, what: Touches) -> bool {
+        self.kinds().any(|kind| what.meets(kind.touches()))
+    }
+
+    /// The oldest one of all kinds but numbers of sequences, which are kept for a moment only.
+    #[must_use]
+    pub fn oldest(&self) -> Option<&Pin> {
+        let lasting = self.kinds.iter().filter(|(kind, _)| **kind != Kind::Sequence);
+        lasting.filter_map(|(_, of)| of.oldest()).min_by_key(|pin| pin.since)
+    }
+
+    /// Those that are there since now. Others are not looked at.
+    pub fn news(&self, now: Time) -> impl Iterator<Item = &Pin> {
+        let is_new = move |pin: &&Pin| pin.since == now;
+        self.kinds.values().flat_map(move |of| {
+            let old = of.listed.len() - of.listed.iter().rev().take_while(is_new).count();
+            of.listed[old..].iter().chain(of.more.iter().filter(is_new))
+        })
+    }
+
+    /// The kinds of which there is something since now, and was nothing before.
+    pub fn begun(&self, now: Time) -> impl Iterator<Item = Kind> {
+        self.kinds.iter().filter(move |(_, of)| of.oldest().is_some_and(|pin| pin.since == now)).map(|(kind, _)| *kind)
+    }
+
+    /// Something is held that was not before.
+    pub(super) fn push(&mut self, pin: Pin) {
+        let of = self.kinds.entry(pin.hold.kind).or_default();
+        if !pin.hold.is_more && has_room(pin.hold.kind, of.listed.len()) {
+            of.listed.push(pin);
+        } else {
+            let hold = Hold::more(pin.hold.kind);
+            of.more.get_or_insert(Pin { hold, ..pin });
+        }
+    }
+
+    /// Only these are held still.
+    pub(super) fn retain(&mut self, is_held: impl Fn(&Hold) -> bool) {
+        self.kinds.retain(|_, of| {
+            of.listed.retain(|pin| is_held(&pin.hold));
+            of.more.take_if(|pin| !is_held(&pin.hold));
+            !of.is_empty()
+        });
+    }
+
+    /// Those of a kind are gone: which these were.
+    pub(super) fn remove(&mut self, kind: Kind) -> Vec<Pin> {
+        let OfKind { mut listed, more } = self.kinds.remove(&kind).unwrap_or_default();
+        listed.extend(more);
+        listed
+    }
+}
+
+/// They come from elsewhere, with their stories.
+impl FromIterator<Pin> for Pins {
+    fn from_iter<T: IntoIterator<Item = Pin>>(pins: T) -> Self {
+        let mut all = Self::default();
+        let mut pins: Vec<Pin> = pins.into_iter().collect();
+        pins.sort_by_key(|pin| pin.since);
+        let mut known = BTreeSet::new();
+        for pin in pins.iter().filter(|pin| known.insert(&pin.hold)) {
+            all.push(pin.clone());
+        }
+        all
+    }
+}
+
+/// Whether one more of a kind is listed.
+fn has_room(kind: Kind, listed: usize) -> bool {
+    kind == Kind::Channel || listed < PINS_MAX
 }
 
 /// The kinds of what is held.
@@ -245,11 +387,27 @@ impl Hold {
     /// In the words of logs and errors.
     #[must_use]
     pub fn words(&self) -> Box<str> {
+        if self.is_more {
+            return self.what.clone();
+        }
         format!("{} {}", self.kind.word(), self.what).into()
     }
 
-    fn new(kind: Kind, what: &str) -> Self {
-        Self { kind, what: what.into(), mode: None }
+    /// One that has no mode.
+    #[must_use]
+    pub fn new(kind: Kind, what: &str) -> Self {
+        Self { kind, what: what.into(), mode: None, is_more: false }
+    }
+
+    /// An advisory lock in a mode.
+    #[must_use]
+    pub fn lock(key: &str, mode: Option<&str>) -> Self {
+        Self { mode: mode.map(Box::from), ..Self::new(Kind::Lock, key) }
+    }
+
+    /// More of a kind than are listed.
+    pub(super) fn more(kind: Kind) -> Self {
+        Self { is_more: true, ..Self::new(kind, &format!("more than 1,000 {}", kind.many())) }
     }
 
     pub(super) fn library() -> Self {
@@ -292,9 +450,55 @@ impl Hold {
     }
 }
 
+/// So many of each kind are known one by one; a session may have a hundred thousand.
+pub const PINS_MAX: usize = 1000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pin(number: usize, since: u64) -> Pin {
+        let hold = Hold::lock(&number.to_string(), Some("ExclusiveLock"));
+        Pin { hold, since: Time(since), statement: "".into() }
+    }
+
+    #[test]
+    fn more_than_a_thousand_of_a_kind_are_one_more() {
+        let mut pins = Pins::default();
+        (0..PINS_MAX).for_each(|number| pins.push(pin(number, 1)));
+        assert!(!pins.has_room_for(Kind::Lock) && !pins.has_more(Kind::Lock) && pins.has_room_for(Kind::Cursor));
+        (0..3 * PINS_MAX).for_each(|number| pins.push(pin(PINS_MAX + number, 2)));
+        assert_eq!((pins.iter().count(), pins.of(Kind::Lock).count()), (PINS_MAX + 1, PINS_MAX + 1));
+        let more = pins.of(Kind::Lock).last().expect("one");
+        assert_eq!(&*more.hold.words(), "more than 1,000 session-level advisory locks");
+        assert!(format!("more than {}", PINS_MAX) == more.hold.what.replace(',', "")[..14], "{:?}", more.hold.what);
+        pins.retain(|hold| hold.is_more);
+        assert!(pins.has_more(Kind::Lock) && !pins.has_room_for(Kind::Lock), "what is not listed is there still");
+        pins.push(pin(7, 3));
+        assert_eq!(pins.oldest().map(|pin| pin.since), Some(Time(2)));
+        pins.retain(|hold| !hold.is_more);
+        assert!(pins.has_room_for(Kind::Lock) && !pins.is_empty());
+        assert_eq!(pins.remove(Kind::Lock), [pin(7, 3)]);
+        assert!(pins.is_empty());
+    }
+
+    #[test]
+    fn channels_are_known_whole() {
+        let channel = |number: usize| Pin { hold: Hold::new(Kind::Channel, &number.to_string()), ..pin(0, 1) };
+        let pins: Pins = (0..3 * PINS_MAX).map(channel).collect();
+        assert!(pins.of(Kind::Channel).count() == 3 * PINS_MAX && pins.has_room_for(Kind::Channel));
+    }
+
+    #[test]
+    fn what_is_new_is_found_behind_what_is_old() {
+        let cursor = Pin { hold: Hold::new(Kind::Cursor, "c"), ..pin(0, 2) };
+        let pins: Pins = [pin(3, 2), pin(1, 1), pin(1, 1), pin(2, 2), cursor.clone()].into_iter().collect();
+        assert_eq!(pins.news(Time(2)).collect::<Vec<_>>(), [&pin(3, 2), &pin(2, 2), &cursor]);
+        assert_eq!((pins.begun(Time(2)).collect::<Vec<_>>(), pins.news(Time(3)).count()), (vec![Kind::Cursor], 0));
+        assert_eq!(pins.kinds().collect::<Vec<_>>(), [Kind::Lock, Kind::Cursor]);
+        assert!(pins.meets(Touches::LOCKS) && !pins.meets(Touches::CHANNELS));
+        assert_eq!(pins.oldest(), Some(&pin(1, 1)));
+    }
 
     #[test]
     fn each_kind_has_its_own_words() {

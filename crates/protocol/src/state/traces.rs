@@ -14,7 +14,7 @@ use super::locks::{Done, Locks};
 use super::look::{Look, Seen};
 use super::noted::Noted;
 use super::overrides::{IDENTITY, Overrides};
-use super::pins::{Hold, Kind, Pin};
+use super::pins::{Hold, Kind, Pin, Pins};
 use super::unlisten::Unlistens;
 use crate::vars::is_told;
 
@@ -46,7 +46,7 @@ pub struct Traces {
     /// The texts that have done that, the latest last.
     causes: Vec<Rc<Class>>,
     /// What it has on its server that can be had on no other.
-    pins: Vec<Pin>,
+    pins: Pins,
     /// Since when it has always had something there, numbers of sequences aside.
     kept_since: Option<Time>,
     /// The statement that has drawn numbers of sequences last, where that is of interest; empty if nobody knows it.
@@ -122,8 +122,8 @@ impl Traces {
     /// Whether it may have prepared a statement of this name by SQL, that is on its server.
     #[must_use]
     pub fn may_have_prepared(&self, name: &str) -> bool {
-        let is_held = |pin: &Pin| pin.hold.kind == Kind::Statement && *pin.hold.what == *name;
-        self.prepared_names.contains(name) || self.pins.iter().any(is_held)
+        let is_held = || self.pins.of(Kind::Statement).any(|pin| *pin.hold.what == *name);
+        self.prepared_names.contains(name) || self.pins.has_more(Kind::Statement) || is_held()
     }
 
     /// Whether it may have prepared statements by SQL whose names nobody knows.
@@ -150,8 +150,7 @@ impl Traces {
 
     /// Whether it may have something of these kinds on its server.
     fn holds(&self, what: Touches) -> bool {
-        let is_held = self.pins.iter().any(|pin| what.meets(pin.hold.kind.touches()));
-        is_held || self.touched.meets(what) || self.listens_elsewhere && what.meets(Touches::CHANNELS)
+        self.pins.meets(what) || self.touched.meets(what) || self.listens_elsewhere && what.meets(Touches::CHANNELS)
     }
 
     /// What was certain is not any more: its server is asked.
@@ -302,7 +301,9 @@ impl Traces {
 
     fn has_only_called_for_lock(&self) -> bool {
         let is_all = self.certain.0.is_empty() && self.bound.is_none() && self.known.is_none();
-        self.touched == Touches::LOCKS && is_all && self.names.is_empty()
+        // What becomes of a lock that is not listed only its server can tell.
+        let are_listed = self.pins.has_room_for(Kind::Lock);
+        self.touched == Touches::LOCKS && is_all && self.names.is_empty() && are_listed
     }
 
     /// A row has come that may answer that.
@@ -320,12 +321,12 @@ impl Traces {
         if !self.has_only_called_for_lock() {
             return false;
         }
-        let held = self.pins.iter().map(|pin| &pin.hold);
+        let held = self.pins.of(Kind::Lock).map(|pin| &pin.hold);
         match self.locks.settle(held) {
             None => return false,
             Some(Done::Nothing) => {}
             Some(Done::Taken(hold)) => self.pin(hold, Touches::LOCKS, now),
-            Some(Done::Released(hold)) => self.pins.retain(|pin| pin.hold != hold),
+            Some(Done::Released(hold)) => self.pins.retain(|held| *held != hold),
         }
         self.note_keeping(now);
         self.forget();
@@ -367,7 +368,7 @@ impl Traces {
 
     /// The channels that its own server listens to for it.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
-        self.pins.iter().filter(|pin| pin.hold.kind == Kind::Channel).map(|pin| &*pin.hold.what)
+        self.pins.of(Kind::Channel).map(|pin| &*pin.hold.what)
     }
 
     /// Somebody else listens to all of them: its server is to leave them.
@@ -488,8 +489,7 @@ impl Traces {
 
     /// Numbers are no reason any more to keep its server: the statement that had drawn them, if they were one.
     pub fn lets_go_of_numbers(&mut self) -> Option<Box<str>> {
-        let at = self.pins.iter().position(|pin| pin.hold.kind == Kind::Sequence)?;
-        Some(self.pins.remove(at).statement)
+        self.pins.remove(Kind::Sequence).pop().map(|pin| pin.statement)
     }
 
     /// The question that would tell; nothing where nothing has been touched. What was certain is asked along: once the server has told, it counts
@@ -509,9 +509,9 @@ impl Traces {
     /// The server has told, and by that the session has these `overrides`. Who has called what may have changed its session keeps it all the same where
     /// that `is_pinned`.
     pub fn seen(&mut self, seen: &Seen, overrides: &Overrides, is_pinned: bool, now: Time) {
-        // A session may hold thousands of locks.
+        // A session may hold thousands of things.
         let told: BTreeSet<&Hold> = seen.holds.iter().collect();
-        self.pins.retain(|Pin { hold, .. }| !seen.asked.meets(hold.kind.touches()) || told.contains(hold));
+        self.pins.retain(|hold| !seen.asked.meets(hold.kind.touches()) || told.contains(hold));
         let mut kept: BTreeSet<&Hold> = self.pins.iter().map(|pin| &pin.hold).collect();
         let news: Vec<Hold> = seen.holds.iter().filter(|hold| kept.insert(hold)).cloned().collect();
         for hold in news {
@@ -566,7 +566,7 @@ impl Traces {
 
     /// Something is held, by whatever touched that.
     fn pin(&mut self, hold: Hold, by: Touches, now: Time) {
-        if !self.pins.iter().any(|pin| pin.hold == hold) {
+        if !self.pins.of(hold.kind).any(|pin| pin.hold == hold) {
             self.pin_new(hold, by, now);
         }
     }
@@ -585,7 +585,7 @@ impl Traces {
 
     /// What has been found has been noted, and what is gone.
     fn note_keeping(&mut self, now: Time) {
-        let is_kept = self.pins.iter().any(|pin| pin.hold.kind != Kind::Sequence);
+        let is_kept = self.pins.kinds().any(|kind| kind != Kind::Sequence);
         self.kept_since = if is_kept { self.kept_since.or(Some(now)) } else { None };
     }
 
@@ -596,7 +596,7 @@ impl Traces {
     }
 
     /// It has a server from elsewhere, which is kept for this.
-    pub fn comes_keeping(&mut self, pins: Vec<Pin>) {
+    pub fn comes_keeping(&mut self, pins: Pins) {
         self.kept_since = pins.iter().map(|pin| pin.since).min();
         self.pins = pins;
     }
@@ -624,7 +624,7 @@ impl Traces {
 
     /// The server has said that everything has been discarded. What else is touched in the same loan is asked for at its end.
     pub fn discarded(&mut self) {
-        self.pins.retain(|pin| !pin.hold.kind.is_discarded());
+        self.pins.retain(|hold| !hold.kind.is_discarded());
         self.locks.forget_counts();
         if self.pins.is_empty() {
             self.kept_since = None;
@@ -632,7 +632,7 @@ impl Traces {
     }
 
     /// It has left its server, which is made clean or closed, or is another's from now on with what kept it.
-    pub fn leave(&mut self) -> Vec<Pin> {
+    pub fn leave(&mut self) -> Pins {
         self.forget();
         self.kept_since = None;
         self.locks.forget_counts();
@@ -648,7 +648,7 @@ impl Traces {
 
     /// What keeps its server.
     #[must_use]
-    pub fn pins(&self) -> &[Pin] {
+    pub fn pins(&self) -> &Pins {
         &self.pins
     }
 
@@ -756,11 +756,11 @@ mod tests {
         overrides.set("app.x", &"y".repeat(100_000));
         overrides.set("app.short", "z");
         traces.seen(&seen, &overrides, false, Time(0));
-        assert_eq!(&*traces.pins()[0].hold.what, "more than 64 kB of settings or statements");
+        assert_eq!(&*traces.pins().oldest().expect("one").hold.what, "more than 64 kB of settings or statements");
         overrides.forget_most();
         assert_eq!(overrides.iter().collect::<Vec<_>>(), [("app.short", "z")]);
         traces.seen(&seen, &overrides, false, Time(1));
-        assert_eq!(traces.pins().len(), 1);
+        assert_eq!(traces.pins().iter().count(), 1);
         traces.discarded();
         assert!(traces.pins().is_empty());
     }
@@ -774,7 +774,7 @@ mod tests {
         assert!(!traces.is_marked());
         traces.keeps_numbers(Time::from_secs(1));
         assert!(traces.is_marked() && !traces.is_asked_for());
-        assert_eq!(&*traces.pins()[0].statement, traces.drawn_by());
+        assert_eq!(traces.pins().iter().map(|pin| &*pin.statement).collect::<Vec<_>>(), [traces.drawn_by()]);
         assert_eq!(traces.lets_go_of_numbers().as_deref(), Some("insert into t values (?)"));
         assert_eq!((traces.is_marked(), traces.lets_go_of_numbers()), (false, None));
     }

@@ -245,7 +245,7 @@ pub(crate) mod tests {
 
     pub(crate) fn pin(kind: protocol::state::Kind, what: &str) -> worker::letters::PinRow {
         let mode = (kind == protocol::state::Kind::Lock).then(|| "ExclusiveLock".into());
-        let hold = protocol::state::Hold { kind, what: what.into(), mode };
+        let hold = protocol::state::Hold { mode, ..protocol::state::Hold::new(kind, what) };
         worker::letters::PinRow {
             database: "d".into(),
             user: "u".into(),

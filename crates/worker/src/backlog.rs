@@ -1,0 +1,225 @@
+//! Work that concerns all clients who listen in a database, done a part in each turn.
+//!
+//! Always true: a turn does no more of it than [`COST_MAX`], or one client's part where that alone costs more; while any is left the next turn
+//! comes at once, with whatever has happened meanwhile. What has not been done yet changes nothing for a client that is looked at before
+//! ([`Ready::ear`](crate::client::Ready::ear)).
+//! Not here: what is to be done, and why (`listen`).
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
+
+use base::{Key, Time};
+use pool::ClientKey;
+use protocol::fault::Fault;
+use reactor::Io;
+
+use crate::client::{Client, Link, Stage};
+use crate::turn::Worker;
+
+/// What is left to be done. There is one task at most for the loss of a session for all, and one for each answer about a channel.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    tasks: VecDeque<Task>,
+    /// What has been done in this turn has cost so much.
+    cost: u32,
+}
+
+/// Something that concerns many clients of a database, by its number.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Each client that relied on the session for all is told that it has been lost: those at so many places, from this one on.
+    CutOff { database: u32, next: u32, left: u32 },
+    /// Each client of a channel is told that the session for all listens to it ([`Channel::telling`](crate::listen::Channel::telling)).
+    Heard { database: u32, channel: Box<str> },
+    /// Each of these is told that it cannot.
+    Unheard { database: u32, channel: Box<str>, clients: BTreeSet<Key> },
+}
+
+impl Backlog {
+    pub(crate) fn begin_turn(&mut self) {
+        self.cost = 0;
+    }
+
+    /// Whatever is left is gone on with at once.
+    pub(crate) fn next_deadline(&self, now: Time) -> Option<Time> {
+        (!self.tasks.is_empty()).then_some(now)
+    }
+
+    pub(crate) fn add(&mut self, task: Task) {
+        self.tasks.push_back(task);
+    }
+
+    /// The session for all of a database has been lost, where clients have so many places. Who has not been told yet of an earlier loss is told of
+    /// both at once.
+    pub(crate) fn cut_off(&mut self, database: u32, places: u32) {
+        let is_its = |task: &&mut Task| matches!(task, Task::CutOff { database: of, .. } if *of == database);
+        match self.tasks.iter_mut().find(is_its) {
+            Some(Task::CutOff { left, .. }) => *left = places,
+            _ => self.add(Task::CutOff { database, next: 0, left: places }),
+        }
+    }
+
+    /// What is done next, if this turn does any more.
+    fn next_task(&mut self) -> Option<Task> {
+        if self.cost < COST_MAX { self.tasks.pop_front() } else { None }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.cost >= COST_MAX
+    }
+
+    fn costs(&mut self, what: usize) {
+        self.cost = self.cost.saturating_add(u32::try_from(what).unwrap_or(u32::MAX));
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Does what this turn does of what is left: at its end, so that nothing of it happens in the middle of something else.
+    pub(crate) fn work_off(&mut self) {
+        while let Some(task) = self.backlog.next_task() {
+            let rest = match task {
+                Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
+                Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
+                Task::Unheard { database, channel, clients } => self.tell_some_who_are_not(database, channel, clients),
+            };
+            if let Some(rest) = rest {
+                self.backlog.tasks.push_front(rest);
+            }
+        }
+    }
+
+    fn cut_off_some(&mut self, database: u32, mut next: u32, mut left: u32) -> Option<Task> {
+        while left > 0 {
+            if self.backlog.is_spent() {
+                return Some(Task::CutOff { database, next, left });
+            }
+            let key = self.clients.key_at(next);
+            next = if next + 1 < self.clients.places() { next + 1 } else { 0 };
+            left -= 1;
+            self.backlog.costs(1);
+            if let Some(key) = key
+                && let Some(channels) = self.channels_in(key, database)
+            {
+                self.backlog.costs(CLIENT_COST + channels * CHANNEL_COST);
+                self.tell_news(key);
+                self.settle();
+            }
+        }
+        None
+    }
+
+    /// To how many channels a client listens, if it does so in this database.
+    fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return None };
+        let ear = ready.ear.as_ref()?;
+        let is_there = self.places.pool(ready.pool).is_some_and(|place| place.database == database);
+        is_there.then(|| ear.channel_count())
+    }
+
+    fn tell_some_who_are_heard(&mut self, database: u32, channel: Box<str>) -> Option<Task> {
+        loop {
+            if self.backlog.is_spent() {
+                return Some(Task::Heard { database, channel });
+            }
+            let listening = &mut self.places.databases[database as usize].listening;
+            let losses = listening.losses;
+            let entry = listening.channels.get_mut(&channel)?;
+            let from = entry.telling.take().filter(|_| entry.is_heard(losses))?;
+            let Some(client) = entry.clients.range((from, Bound::Unbounded)).next().copied() else {
+                self.give_up_channel(database, &channel);
+                return None;
+            };
+            entry.telling = Some(Bound::Excluded(client));
+            self.backlog.costs(CLIENT_COST);
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            let Some(ear) = ready.ear_if_any(losses) else { continue };
+            ear.is_heard(&channel);
+            // Its channels are taken over all at once.
+            if !ear.has_own() {
+                self.end_loan_of_listener(client);
+            }
+            self.tell_news(client);
+            self.settle();
+        }
+    }
+
+    fn tell_some_who_are_not(&mut self, database: u32, channel: Box<str>, mut clients: BTreeSet<Key>) -> Option<Task> {
+        while !clients.is_empty() {
+            if self.backlog.is_spent() {
+                return Some(Task::Unheard { database, channel, clients });
+            }
+            let Some(client) = clients.pop_first() else { break };
+            self.backlog.costs(CLIENT_COST);
+            let listening = &self.places.databases[database as usize].listening;
+            let losses = listening.losses;
+            // It may have left the channel meanwhile, and come again.
+            if listening.channels.get(&channel).is_some_and(|entry| entry.clients.contains(&client)) {
+                continue;
+            }
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            let Some(ear) = ready.ear_if_any(losses) else { continue };
+            if ear.is_unheard(&channel) {
+                self.backlog.costs(ear.channel_count() * CHANNEL_COST);
+                // There is no way to tell it more gently: it will hear nothing, whatever it is told.
+                self.fail_client(client, &Fault::NotificationsLost);
+                self.settle();
+                continue;
+            }
+            self.end_loan_of_listener(client);
+            self.tell_news(client);
+            self.settle();
+        }
+        None
+    }
+
+    /// A client may leave to the session for all what its own server listens to, if that has nothing else to do.
+    fn end_loan_of_listener(&mut self, client: ClientKey) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        if let Link::Loan(server) = ready.link
+            && self.servers.get(server).is_some_and(|server| server.exchange.may_end() && server.look.is_none())
+        {
+            self.backlog.costs(ready.ear.as_ref().map_or(0, |ear| ear.channel_count()) * CHANNEL_COST);
+            self.end_loan_if_over(server, client);
+            self.settle();
+        }
+    }
+}
+
+/// What a turn does of it: 2 ms or less on a machine of today.
+const COST_MAX: u32 = 200_000;
+/// What a client costs, in the time that it takes to see that a place for one is free, which is some ten nanoseconds,
+const CLIENT_COST: usize = 50;
+/// and each of its channels, where they are given up or taken over.
+const CHANNEL_COST: usize = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_by_one_task_for_each_database_however_often_it_comes() {
+        let mut backlog = Backlog::default();
+        backlog.cut_off(1, 10);
+        backlog.cut_off(2, 10);
+        let Some(Task::CutOff { database: 1, next: 0, left: 10 }) = backlog.next_task() else { panic!("{backlog:?}") };
+        // It is gone on with behind those who have been told.
+        backlog.tasks.push_front(Task::CutOff { database: 1, next: 7, left: 3 });
+        backlog.cut_off(1, 12);
+        assert_eq!(backlog.tasks.len(), 2);
+        assert!(matches!(backlog.next_task(), Some(Task::CutOff { database: 1, next: 7, left: 12 })), "{backlog:?}");
+    }
+
+    #[test]
+    fn a_turn_does_so_much_and_the_next_comes_at_once() {
+        let (mut backlog, now) = (Backlog::default(), Time::from_secs(1));
+        assert_eq!(backlog.next_deadline(now), None);
+        backlog.cut_off(1, 10);
+        assert_eq!(backlog.next_deadline(now), Some(now));
+        backlog.costs(COST_MAX as usize - 1);
+        assert!(!backlog.is_spent());
+        backlog.costs(usize::MAX);
+        assert!(backlog.is_spent() && backlog.next_task().is_none());
+        backlog.begin_turn();
+        assert!(backlog.next_task().is_some() && backlog.next_deadline(now).is_none());
+    }
+}

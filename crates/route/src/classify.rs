@@ -13,6 +13,7 @@ use crate::class::{ACTS_BYTES_MAX, Class, names_bytes};
 use crate::configured::{Configured, LocalCalls};
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::lock::{LockCall, locks_alone};
+use crate::makings::{MAKERS, is_behaviour, makes_behaviour, makings_of};
 use crate::meaning;
 use crate::notify::{PG_NOTIFY, may_notify};
 use crate::numbers::{self, Numbers};
@@ -528,25 +529,6 @@ impl Reader<'_> {
     }
 }
 
-/// Whether what is made, changed or dropped is a function, or what calls one; its kind stands here, or behind a word or two.
-fn is_behaviour(words: &Words<'_>, at: usize) -> bool {
-    (at..at + 3).any(|at| words.is_one_of(at, &BEHAVIOUR))
-}
-
-/// Whether a statement of a block does so.
-fn makes_behaviour(words: &Words<'_>) -> bool {
-    (0..words.end()).any(|at| {
-        let kind = if words.is(at + 1, "or") { at + 3 } else { at + 1 };
-        words.is_one_of(at, &MAKERS) && is_behaviour(words, kind)
-    })
-}
-
-/// Whether a text may do so that nobody can read, or whose strings are executed.
-fn makings_of(text: &[u8]) -> Touches {
-    let mentions = |word: &str| text.windows(word.len()).any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes()));
-    if MAKERS.iter().any(|word| mentions(word)) { Touches::MAKINGS } else { Touches::NOTHING }
-}
-
 /// What the names in a text touch by what PostgreSQL's own functions do.
 pub(crate) fn calls(words: Words<'_>, dialect: Dialect) -> Touches {
     let tame = Knowledge::default();
@@ -605,28 +587,6 @@ pub(crate) const INSERT: &[u8] = b"insert";
 
 /// What a statement begins with that can be prepared (`PreparableStmt` in `parser/gram.y`).
 const QUERIES: [&str; 8] = ["select", "insert", "update", "delete", "merge", "with", "values", "table"];
-
-/// What makes, changes and drops something.
-const MAKERS: [&str; 3] = ["create", "alter", "drop"];
-/// What is made or changed that calls functions, or is one.
-const BEHAVIOUR: [&str; 16] = [
-    "function",
-    "procedure",
-    "routine",
-    "aggregate",
-    "extension",
-    "trigger",
-    "event",
-    "view",
-    "rule",
-    "policy",
-    "operator",
-    "cast",
-    "domain",
-    "type",
-    "schema",
-    "owned",
-];
 
 #[cfg(test)]
 #[path = "classify_tests.rs"]

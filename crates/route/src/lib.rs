@@ -18,6 +18,7 @@ mod functions;
 pub mod lexer;
 mod listens;
 mod lock;
+mod makings;
 mod meaning;
 mod mentions;
 mod notify;

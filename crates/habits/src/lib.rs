@@ -2,7 +2,7 @@
 //!
 //! Always true: a script is one that pgbench runs as it stands, and uses of pgbench's language only what [`Line`] has; a
 //! header that lacks something is a mistake that names its line.
-//! Not here: the files (`tests/habits`), and who plays them (`tests/real/habits.rs`, `cargo xtask bench`).
+//! Not here: the files (`tests/habits`), and who plays them (`tests/real/sessions/habits.rs`, `cargo xtask bench`).
 
 mod header;
 mod page;

@@ -1,4 +1,4 @@
-//! Questions and answers. What real servers answer is tried in `tests/real/state.rs`.
+//! Questions and answers. What real servers answer is tried in `tests/real/sessions/state.rs`.
 
 use route::{Dialect, classify};
 

@@ -28,6 +28,7 @@ use tests::runner::skip;
 use crate::house::House;
 
 /// A bounded number of programs, the same in each run.
+// Alone.
 pub(crate) fn random_programs_are_answered_as_by_postgresql(house: &House) {
     if !house.place.is_trunkline() {
         return skip("the rules of what may differ are written for Trunkline");
@@ -36,6 +37,7 @@ pub(crate) fn random_programs_are_answered_as_by_postgresql(house: &House) {
 }
 
 /// As many programs as the environment asks for, of fresh seeds: `cargo xtask differential`.
+// Only when named.
 pub(crate) fn as_many_random_programs_as_wanted(house: &House) {
     let wish = |name: &str| {
         let text = std::env::var(format!("TRUNKLINE_DIFFERENTIAL_{name}")).ok()?;

@@ -9,7 +9,7 @@ use tests::runner::skip;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
-use crate::signals::setting;
+use crate::operation::signals::setting;
 
 pub(crate) fn a_bad_file_leaves_the_old_configuration_in_force(house: &House) {
     let ini = house.ini("file_reload", &["default_pool_size = 11"]);

@@ -31,6 +31,7 @@ pub(crate) fn random_sessions_are_what_they_would_be_on_a_direct_connection(hous
 }
 
 /// As many steps as `TRUNKLINE_SESSION_STEPS` says, from the seed `TRUNKLINE_SESSION_SEED` on.
+// Only when named.
 pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let steps = number("TRUNKLINE_SESSION_STEPS").unwrap_or(STEPS_EACH as u64);

@@ -8,8 +8,8 @@ use tests::message::{self, Complaint};
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, wait_for, wait_until};
 
-use crate::hashing::enter;
 use crate::house::House;
+use crate::logins::hashing::enter;
 
 /// A row of `SHOW RATE_LIMITS`, by columns.
 fn row(pooler: &Pooler, name: &str) -> std::collections::BTreeMap<String, String> {

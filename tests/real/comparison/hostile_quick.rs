@@ -5,6 +5,7 @@ use crate::hostile::table::{self, Row};
 use crate::hostile::trial;
 use crate::house::House;
 
+// Alone.
 pub(crate) fn quick_attacks_hurt_no_bystander(house: &House) {
     let wanted: Vec<Attack> = attacks().into_iter().filter(|attack| QUICK.contains(&attack.name)).collect();
     assert_eq!(wanted.len(), QUICK.len(), "an attack of the quick set is not in the list");

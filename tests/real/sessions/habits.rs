@@ -17,7 +17,7 @@ use tests::message::{bind, describe, execute, parse, query, sync};
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, try_wait_for};
 
-use crate::alike::{KEEPS, seen};
+use crate::comparison::alike::{KEEPS, seen};
 use crate::house::House;
 
 /// Each script by four clients; by one if it keeps its server.

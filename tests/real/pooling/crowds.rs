@@ -15,6 +15,7 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
+// Alone.
 pub(crate) fn five_thousand_clients_share_ten_servers(house: &House) {
     let room = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
     if room < CLIENTS as u64 + 200 {
@@ -48,6 +49,7 @@ pub(crate) fn five_thousand_clients_share_ten_servers(house: &House) {
     assert_eq!(pooler.client("u", "crowd").value("select 1"), "1");
 }
 
+// Alone.
 pub(crate) fn a_row_of_64_mb_passes_in_flat_memory(house: &House) {
     let pooler = house.pooler("crowd_row", &[]);
     let mut client = pooler.client("u", "crowd_row");
@@ -59,6 +61,7 @@ pub(crate) fn a_row_of_64_mb_passes_in_flat_memory(house: &House) {
     expect_flat(&pooler, before);
 }
 
+// Only when named.
 pub(crate) fn a_row_of_nearly_1_gib_passes_in_flat_memory(house: &House) {
     let pooler = house.pooler("crowd_gib", &[]);
     let mut client = pooler.client("u", "crowd_gib");
@@ -69,6 +72,7 @@ pub(crate) fn a_row_of_nearly_1_gib_passes_in_flat_memory(house: &House) {
     expect_flat(&pooler, before);
 }
 
+// Alone.
 pub(crate) fn ten_thousand_databases_are_read_in_a_second(house: &House) {
     let ini = (0..10_000).fold(Ini::new(&house.line("postgres")), |ini, number| {
         ini.database(&format!("d{number} = host=127.0.0.1 port={} dbname=postgres pool_size=5", house.postgres.port()))
@@ -82,6 +86,7 @@ pub(crate) fn ten_thousand_databases_are_read_in_a_second(house: &House) {
     assert_eq!(pooler.client("u", "d9999").value("select 1"), "1");
 }
 
+// Alone.
 pub(crate) fn without_descriptors_old_clients_go_on_and_new_ones_are_refused(house: &House) {
     if !house.place.is_trunkline() {
         return skip("PgBouncer does not accept what it cannot hold, and says nothing");
@@ -125,6 +130,7 @@ pub(crate) fn without_descriptors_old_clients_go_on_and_new_ones_are_refused(hou
     }
 }
 
+// Alone.
 pub(crate) fn clients_that_take_all_descriptors_leave_some_for_servers(house: &House) {
     if !house.place.is_trunkline() {
         return skip("PgBouncer reserves nothing for servers");
@@ -154,6 +160,7 @@ fn knock(address: SocketAddr, database: &str) -> Option<Peer> {
     Some(peer)
 }
 
+// Alone.
 pub(crate) fn a_full_disk_for_the_log_stops_nothing(house: &House) {
     if !std::path::Path::new("/dev/full").exists() {
         return skip("there is no /dev/full");
@@ -164,6 +171,7 @@ pub(crate) fn a_full_disk_for_the_log_stops_nothing(house: &House) {
     }
 }
 
+// Alone.
 pub(crate) fn clients_that_come_and_go_leave_nothing(house: &House) {
     let pooler = house.pooler("crowd_churn", &["default_pool_size = 4"]);
     let round = |count: usize| {
@@ -187,6 +195,7 @@ pub(crate) fn clients_that_come_and_go_leave_nothing(house: &House) {
     assert!(pooler.descriptors() <= files + 4, "{} descriptors became {}", files, pooler.descriptors());
 }
 
+// Alone.
 pub(crate) fn nobody_reads_anothers_answer_while_clients_and_servers_die(house: &House) {
     let workers = if house.place.is_trunkline() { "workers = 2" } else { "verbose = 0" };
     let pooler = house.pooler("crowd_chaos", &["default_pool_size = 6", "server_login_retry = 0", workers]);

@@ -9,7 +9,7 @@ use tests::message::{bind, execute, parse, sync};
 use tests::pooler::Pooler;
 use tests::wait::wait_until;
 
-use crate::alike::verified;
+use crate::comparison::alike::verified;
 use crate::house::House;
 
 /// A pooler of a database with so many servers.

@@ -8,7 +8,7 @@ use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
-use crate::takeover::{DYING, state};
+use crate::operation::takeover::{DYING, state};
 
 /// A process that has been given everything; it says so when it is told to, and ends with 9 if it hears no last word.
 struct Heir(Child);

@@ -13,7 +13,7 @@ use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
-use crate::tls::Stage;
+use crate::logins::tls::Stage;
 
 pub(crate) fn addresses_take_turns_with_handshakes_of_tls(house: &House) {
     let stage = Stage::new(house, "floods_tls", &["workers = 1", "client_login_timeout = 0", "max_client_conn = 5000"]);

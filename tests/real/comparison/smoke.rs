@@ -7,6 +7,7 @@ use tests::runner::skip;
 use crate::house::House;
 use crate::soak::{self, options::Options};
 
+// Alone.
 pub(crate) fn a_short_soak_shows_nobody_anothers_bytes(house: &House) {
     if !house.place.is_trunkline() {
         return skip("the soak sets what PgBouncer does not know");

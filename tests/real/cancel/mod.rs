@@ -1,0 +1,4 @@
+//! Cancel requests.
+
+pub(crate) mod peers;
+pub(crate) mod requests;

@@ -1,0 +1,6 @@
+//! Random programs and sessions beside direct connections; chaos; attacks.
+
+pub(crate) mod alike;
+pub(crate) mod differential;
+pub(crate) mod hostile_quick;
+pub(crate) mod smoke;

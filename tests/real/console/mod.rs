@@ -1,0 +1,5 @@
+//! The console: what it tells, and what an admin orders there.
+
+pub(crate) mod drivers;
+pub(crate) mod orders;
+pub(crate) mod tables;

@@ -1,0 +1,10 @@
+//! How the process is configured, started, reached, replaced and stopped.
+
+pub(crate) mod called_off;
+pub(crate) mod files;
+pub(crate) mod inis;
+pub(crate) mod lookups;
+pub(crate) mod signals;
+pub(crate) mod sockets;
+pub(crate) mod syslog;
+pub(crate) mod takeover;

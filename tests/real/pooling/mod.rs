@@ -1,0 +1,13 @@
+//! Servers that clients share: who gets one, how many there are, for how long, and what happens when something fails.
+
+pub(crate) mod crowds;
+pub(crate) mod databases;
+pub(crate) mod holes;
+pub(crate) mod limits;
+pub(crate) mod linger;
+pub(crate) mod losses;
+pub(crate) mod memory;
+pub(crate) mod rates;
+pub(crate) mod remembered;
+pub(crate) mod timeouts;
+pub(crate) mod traffic;

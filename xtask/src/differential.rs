@@ -2,7 +2,7 @@
 //!
 //! Always true: the pooler is built as it ships; a difference makes this fail, and is told with the command that shows it
 //! again.
-//! Not here: the programs and the comparison (`tests/real/differential`, `tests/real/alike/`).
+//! Not here: the programs and the comparison (`tests/real/comparison/differential`, `tests/real/comparison/alike/`).
 
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -188,6 +188,7 @@ fn list() -> Vec<Entry> {
         state::what_is_known_wrongly_is_told_where_that_is_wanted,
         memory::who_prepares_too_much_is_closed_with_words,
         memory::a_text_that_is_shared_counts_for_each,
+        memory::what_only_a_server_has_is_in_nobody_s_way,
         memory::who_sets_very_much_keeps_its_server,
         meaning::what_a_transaction_reads_otherwise_is_not_shared,
         meaning::tenants_by_a_local_path_have_statements_of_their_own,

@@ -4,7 +4,7 @@
 //! a secret is in nothing that is logged.
 //! Not here: which question is put (`worker::secrets`), who waits for it (`control`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -19,39 +19,73 @@ use crate::asking::{Asker, Failure};
 /// Questions that wait, and how many are under way at each database: one that does not answer holds up its own only.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    waiting: VecDeque<SecretQuestion>,
+    /// By database, and of each in the order in which they came.
+    waiting: BTreeMap<Turn, SecretQuestion>,
+    /// The first of each database that may be asked one more, by when they came.
+    next: BTreeMap<u64, Arc<str>>,
+    /// Where each client's question waits.
+    places: BTreeMap<(WorkerId, ClientKey), Turn>,
     under_way: BTreeMap<Arc<str>, usize>,
+    /// Counts questions.
+    clock: u64,
 }
+
+/// The place of a question: its database, and which it is of all that have come.
+type Turn = (Arc<str>, u64);
 
 impl Questions {
     /// Somebody asks.
     pub(crate) fn ask(&mut self, question: SecretQuestion) {
-        self.waiting.push_back(question);
+        self.clock += 1;
+        let turn = (Arc::clone(&question.database), self.clock);
+        if let Inquirer::Client(client) = question.inquirer {
+            let before = self.places.insert((question.from, client), turn.clone());
+            debug_assert!(before.is_none(), "client {client:?} asks twice");
+        }
+        self.waiting.insert(turn.clone(), question);
+        self.look_at(&turn.0);
     }
 
     /// The client for which somebody asked is gone. What is under way ends by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
-        let inquirer = Inquirer::Client(client);
-        self.waiting.retain(|question| (question.from, question.inquirer) != (from, inquirer));
+        let Some(turn) = self.places.remove(&(from, client)) else { return };
+        self.waiting.remove(&turn);
+        if self.next.remove(&turn.1).is_some() {
+            self.look_at(&turn.0);
+        }
     }
 
     /// The next question to be put, if there may be one more at its database.
     pub(crate) fn start(&mut self) -> Option<SecretQuestion> {
-        let under_way = &self.under_way;
-        let is_full = |question: &SecretQuestion| under_way.get(&question.database) >= Some(&QUESTIONS_MAX);
-        let place = self.waiting.iter().position(|question| !is_full(question))?;
-        let question = self.waiting.remove(place)?;
-        *self.under_way.entry(Arc::clone(&question.database)).or_default() += 1;
+        let (number, database) = self.next.pop_first()?;
+        let question = self.waiting.remove(&(Arc::clone(&database), number))?;
+        if let Inquirer::Client(client) = question.inquirer {
+            self.places.remove(&(question.from, client));
+        }
+        *self.under_way.entry(Arc::clone(&database)).or_default() += 1;
+        self.look_at(&database);
         Some(question)
     }
 
     /// One has been answered by this database.
-    pub(crate) fn answered(&mut self, database: &str) {
+    pub(crate) fn answered(&mut self, database: &Arc<str>) {
         if let Some(count) = self.under_way.get_mut(database) {
             *count -= 1;
             if *count == 0 {
                 self.under_way.remove(database);
             }
+        }
+        self.look_at(database);
+    }
+
+    /// The first that waits at a database is among the next, if that may be asked one more.
+    fn look_at(&mut self, database: &Arc<str>) {
+        if self.under_way.get(database) >= Some(&QUESTIONS_MAX) {
+            return;
+        }
+        let all = (Arc::clone(database), 0)..=(Arc::clone(database), u64::MAX);
+        if let Some(((database, number), _)) = self.waiting.range(all).next() {
+            self.next.insert(*number, Arc::clone(database));
         }
     }
 }
@@ -158,9 +192,9 @@ mod tests {
         (0..=QUESTIONS_MAX).for_each(|number| questions.ask(question(number, "slow")));
         questions.ask(question(99, "quick"));
         assert_eq!(std::iter::from_fn(|| questions.start()).count(), QUESTIONS_MAX + 1);
-        questions.answered("quick");
+        questions.answered(&"quick".into());
         assert_eq!(questions.start(), None);
-        questions.answered("slow");
+        questions.answered(&"slow".into());
         assert_eq!(questions.start(), Some(question(QUESTIONS_MAX, "slow")));
     }
 
@@ -178,5 +212,50 @@ mod tests {
         questions.forget(WorkerId(0), client(1));
         assert_eq!(questions.start(), Some(question(2, "d")));
         assert_eq!(questions.start(), None);
+    }
+
+    #[test]
+    fn the_one_that_came_first_is_put_first_of_all_that_may_be() {
+        let mut questions = Questions::default();
+        for number in 0..2 * QUESTIONS_MAX {
+            questions.ask(question(number, if number % 2 == 0 { "even" } else { "odd" }));
+        }
+        let more: Vec<_> = ["even", "even", "odd", "third"].into_iter().zip(100..).collect();
+        more.iter().for_each(|&(database, number)| questions.ask(question(number, database)));
+        // A pool asks, too.
+        let of_pool = SecretQuestion { inquirer: Inquirer::Pool(client(101)), ..question(0, "even") };
+        questions.ask(of_pool.clone());
+        for number in 0..2 * QUESTIONS_MAX {
+            assert_eq!(questions.start().map(|question| question.inquirer), Some(Inquirer::Client(client(number))));
+        }
+        assert_eq!(questions.start(), Some(question(103, "third")));
+        assert_eq!(questions.start(), None);
+        ["odd", "even", "even"].iter().for_each(|database| questions.answered(&(*database).into()));
+        questions.forget(WorkerId(0), client(100));
+        assert_eq!(questions.start(), Some(question(101, "even")));
+        assert_eq!(questions.start(), Some(question(102, "odd")));
+        assert_eq!(questions.start(), Some(of_pool));
+        assert_eq!(questions.start(), None);
+        assert!(questions.waiting.is_empty() && questions.next.is_empty() && questions.places.is_empty());
+    }
+
+    /// All that waited were looked through for each that was put, and for each client that left.
+    #[test]
+    fn very_many_who_log_in_at_one_time_are_not_compared_with_one_another() {
+        const COUNT: usize = 100_000;
+        let begun = std::time::Instant::now();
+        let mut questions = Questions::default();
+        (0..COUNT).for_each(|number| questions.ask(question(number, "slow")));
+        for number in COUNT..2 * COUNT {
+            questions.ask(question(number, "quick"));
+            while let Some(put) = questions.start() {
+                if *put.database == *"quick" {
+                    questions.answered(&put.database);
+                }
+            }
+        }
+        (0..COUNT).rev().for_each(|number| questions.forget(WorkerId(0), client(number)));
+        assert!(questions.waiting.is_empty() && questions.places.is_empty() && questions.under_way.len() == 1);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }

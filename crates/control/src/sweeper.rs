@@ -11,11 +11,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Time;
+use base::{Time, WorkerId};
 use protocol::state::{ALL_LOCKS, Kind, lock_key};
 use reactor::Level;
 use tokio::net::UnixStream;
-use worker::letters::{Parts, PinRow, Row, Snapshot, Standing, ToWorker};
+use worker::letters::{LocksDiffer, Parts, PinRow, Row, Snapshot, Standing, ToWorker};
 
 use crate::asking::{Asker, Failure};
 use crate::control::{Control, Moment, Purpose};
@@ -239,12 +239,21 @@ impl<S> Control<S> {
 
     /// What servers there are after the answer is known, too.
     pub(crate) fn sweep_ends(&mut self, question: &Question, answer: &Answer, snapshots: &[Snapshot]) {
-        for finding in self.sweeper.compare(self.now, question, answer, snapshots) {
-            let home = self.force.homes.home_of(&finding.database);
-            let (server, is_new) = (finding.server, finding.is_new);
-            self.post(home, ToWorker::LocksDiffer { server, locks: finding.named(), is_new });
+        let findings = self.sweeper.compare(self.now, question, answer, snapshots);
+        for (home, found) in by_home(&findings, |database| self.force.homes.home_of(database)) {
+            self.post(home, ToWorker::LocksDiffer(found));
         }
     }
+}
+
+/// What each worker is told, in one letter: it looks through its servers for what a letter says.
+fn by_home(findings: &[Finding], home_of: impl Fn(&str) -> WorkerId) -> BTreeMap<WorkerId, Vec<LocksDiffer>> {
+    let mut letters: BTreeMap<WorkerId, Vec<LocksDiffer>> = BTreeMap::new();
+    for finding in findings {
+        let found = LocksDiffer { server: finding.server, locks: finding.named(), is_new: finding.is_new };
+        letters.entry(home_of(&finding.database)).or_default().push(found);
+    }
+    letters
 }
 
 /// Puts a question over `near`, whose other end is with a worker.
@@ -533,6 +542,24 @@ mod tests {
         let question = sweeper.questions.pop_front().expect("it is asked");
         assert_eq!(sweeper.compare(Moment::default(), &question, &answer(12, &[]), &gone), []);
         assert_eq!(sweeper.stranded.len(), 0, "nothing is kept of what is not there");
+    }
+
+    /// Each was a letter of its own, for which a worker looked through all its servers.
+    #[test]
+    fn what_is_found_for_one_worker_is_one_letter() {
+        let finding = |server| Finding {
+            database: if server % 2 == 0 { "even" } else { "odd" }.into(),
+            server,
+            locks: vec![("42".into(), "ExclusiveLock".into())],
+            others: 0,
+            is_new: server > 2,
+        };
+        let findings: Vec<_> = (1..=5).map(finding).collect();
+        let letters = by_home(&findings, |database| WorkerId(u8::from(database == "odd")));
+        let said = |of: u8| letters[&WorkerId(of)].iter().map(|one| (one.server, one.is_new)).collect::<Vec<_>>();
+        assert_eq!((letters.len(), said(0)), (2, vec![(2, false), (4, true)]));
+        assert_eq!(said(1), [(1, false), (3, true), (5, true)]);
+        assert_eq!(letters[&WorkerId(0)][0].locks, ["advisory lock 42 (ExclusiveLock)"]);
     }
 
     /// Each server was held against all that was pinned, and each lock against all that had been found before: ten billion times.

@@ -37,7 +37,7 @@ use crate::turn::{Owner, Worker};
 /// Statements while somebody arrives.
 struct Shelves {
     packed: Arc<BTreeMap<u64, PackedStatement>>,
-    found: BTreeMap<u64, Rc<Statement>>,
+    found: BTreeMap<u64, Statement>,
 }
 
 impl<I: Io> Worker<I> {

@@ -173,15 +173,8 @@ pub enum ToWorker<S> {
         /// Why it cannot.
         error: Option<String>,
     },
-    /// A server has advisory locks that no client is known to hold, or its client is taken to hold some that are not there.
-    LocksDiffer {
-        /// Its number.
-        server: u64,
-        /// Those that nobody is known to hold, in words.
-        locks: Vec<String>,
-        /// Whether this has not been told before.
-        is_new: bool,
-    },
+    /// Servers whose locks are not what is known of them, all that one PostgreSQL has told of.
+    LocksDiffer(Vec<LocksDiffer>),
     /// That session has ended: it listens to nothing until it is there again.
     ListenerLost {
         /// In which database.
@@ -339,6 +332,17 @@ pub struct Traveller<S> {
     pub is_own: bool,
     /// Its place among the connections that have not logged in.
     pub unauthenticated: Option<NonZeroU64>,
+}
+
+/// A server has advisory locks that no client is known to hold, or its client is taken to hold some that are not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocksDiffer {
+    /// The server's number.
+    pub server: u64,
+    /// Those that nobody is known to hold, in words.
+    pub locks: Vec<String>,
+    /// Whether this has not been told before.
+    pub is_new: bool,
 }
 
 /// Who needs to know a user's secret.

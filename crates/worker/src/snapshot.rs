@@ -317,7 +317,7 @@ impl<I: Io> Worker<I> {
                 self.places.users.len() - users_known,
             ),
             row("pool_cache", size_of::<crate::places::PoolPlace>(), self.places.pools().count(), 0),
-            row("prepared_statement_cache", size_of::<Statement>(), prepared.count(), 0),
+            row("prepared_statement_cache", Statement::BYTES, prepared.count(), 0),
             row("prepared_text_cache", 1, prepared.bytes(), 0),
             row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),
         ]

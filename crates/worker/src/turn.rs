@@ -453,7 +453,7 @@ impl<I: Io> Worker<I> {
                 self.heard(&database, &channel, number, error.as_deref());
             }
             ToWorker::ListenerLost { database } => self.listener_lost(&database),
-            ToWorker::LocksDiffer { server, locks, is_new } => self.locks_differ(server, &locks, is_new),
+            ToWorker::LocksDiffer(found) => self.locks_differ(found),
             ToWorker::Sole(sole) => self.mind_sole(&sole),
             ToWorker::FunctionsMade(made) => self.functions_are_made(&made),
             ToWorker::Client(traveller) => self.receive_traveller(*traveller),

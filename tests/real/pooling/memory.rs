@@ -72,6 +72,21 @@ pub(crate) fn a_text_that_is_shared_counts_for_each(house: &House) {
     assert_eq!(bytes(&pooler, database), held[..1]);
 }
 
+/// One client closes what it has prepared, and its server still has that: more text than a worker keeps, which is in nobody's way.
+pub(crate) fn what_only_a_server_has_is_in_nobody_s_way(house: &House) {
+    let database = "memory_left";
+    let pooler = house.pooler(database, &["pool_mode = transaction", "max_prepared_statements = 1000"]);
+    let (mut hog, mut other) = (pooler.client("u", database), pooler.client("u", database));
+    let long = "x".repeat(900_000);
+    for number in 0..310 {
+        assert!(prepare(&mut hog, "s", &format!("select {number} /* {long} */")).errors.is_empty(), "{number}");
+        hog.peer.send(&[tests::message::frame(b'C', b"Ss\0"), sync()].concat());
+        assert!(hog.answer().errors.is_empty());
+    }
+    assert!(prepare(&mut other, "s", &format!("select '{long}'")).errors.is_empty());
+    assert!(bytes(&pooler, database).iter().any(|held| *held > 900_000));
+}
+
 /// More than 64 kB of settings do not follow their client: it keeps its server, where they are, and has them.
 pub(crate) fn who_sets_very_much_keeps_its_server(house: &House) {
     let database = "memory_settings";

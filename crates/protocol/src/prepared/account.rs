@@ -2,19 +2,28 @@
 //!
 //! Always true: what is held of all clients of a worker stays under [`HELD_BYTES_MAX`], and of one client under `max_client_memory` and under what is
 //! still free, so that whoever comes next finds as much as anybody who came before holds, however many of them there are. What a charge has taken it
-//! gives back when it goes. A text that several clients have prepared is held once, and is on the account of each.
+//! gives back when it goes. A text that several clients have prepared is held once, and is on the account of each. What only servers have is no
+//! client's, and keeps none from anything: it is given up when there is no room for more.
 //! Not here: what is remembered (`library`, `names`).
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::HELD_BYTES_MAX;
+use super::statement::Entry;
 use crate::fault::Fault;
 
 /// What all clients of a worker hold, and what one may.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     held: Cell<usize>,
+    /// Of these, what only servers have.
+    unclaimed_bytes: Cell<usize>,
+    /// What only servers have, by since when that is so.
+    unclaimed: RefCell<BTreeMap<u64, Rc<Entry>>>,
+    /// Counts what has become so.
+    clock: Cell<u64>,
     /// 0 is any number.
     client_max: Cell<usize>,
 }
@@ -26,6 +35,34 @@ impl Room {
 
     pub(super) fn limit_clients(&self, bytes_max: usize) {
         self.client_max.set(bytes_max);
+    }
+
+    /// Only servers have this from now on.
+    pub(super) fn unclaim(&self, entry: Rc<Entry>) {
+        let since = self.clock.get() + 1;
+        self.clock.set(since);
+        entry.unclaimed_since().set(since);
+        self.unclaimed_bytes.set(self.unclaimed_bytes.get() + entry.bytes());
+        self.unclaimed.borrow_mut().insert(since, entry);
+    }
+
+    /// A client has it, or nobody.
+    pub(super) fn claim(&self, entry: &Entry) {
+        let since = entry.unclaimed_since().replace(0);
+        if since > 0 {
+            self.unclaimed_bytes.set(self.unclaimed_bytes.get() - entry.bytes());
+            let was = self.unclaimed.borrow_mut().remove(&since);
+            debug_assert!(was.is_some(), "what only servers had was not kept");
+        }
+    }
+
+    /// Gives up what only servers have until there is room for so many bytes, or nothing more of that kind.
+    fn make(&self, bytes: usize) {
+        while self.held.get() + bytes > HELD_BYTES_MAX {
+            let Some((_, oldest)) = self.unclaimed.borrow_mut().pop_first() else { return };
+            oldest.unclaimed_since().set(0);
+            self.unclaimed_bytes.set(self.unclaimed_bytes.get() - oldest.bytes());
+        }
     }
 }
 
@@ -66,6 +103,14 @@ impl Charge {
         Ok(charge)
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn room(&self) -> &Room {
+        &self.room
+    }
+
     /// Takes so many bytes more.
     ///
     /// # Errors
@@ -76,7 +121,8 @@ impl Charge {
 
     fn grow_by(&mut self, bytes: usize, shared: usize) -> Result<(), Fault> {
         let is_room = |held: usize, more: usize, max: usize| held.checked_add(more).filter(|&held| held <= max);
-        let held = is_room(self.room.held.get(), bytes, HELD_BYTES_MAX).ok_or(Fault::StatementsFull)?;
+        let claimed = self.room.held.get() - self.room.unclaimed_bytes.get();
+        let held = is_room(claimed, bytes, HELD_BYTES_MAX).ok_or(Fault::StatementsFull)?;
         if let Some(account) = &self.account {
             let limit = self.room.client_max.get();
             let max = if limit == 0 { usize::MAX } else { limit };
@@ -87,7 +133,8 @@ impl Charge {
             }
             account.set(own);
         }
-        self.room.held.set(held);
+        self.room.make(bytes);
+        self.room.held.set(self.room.held.get() + bytes);
         self.bytes += bytes;
         self.shared += shared;
         Ok(())

@@ -3,66 +3,21 @@
 //! Always true: a text that is longer than [`SHARED_BYTES_MAX`] is read by nobody here, so that no turn takes as long as that; two clients share a statement only if it means the same to both: the same text and types, read under the same
 //! parameters (`'1/2/2026'::date` is another day where another DateStyle holds, and is read when it is prepared); a number is
 //! never used twice; what nobody holds any more is gone; what is held stays under [`super::HELD_BYTES_MAX`].
-//! Not here: who holds it (`names`, `stock`), and for how much of it (`account`).
+//! Not here: who holds it (`names`, `stock`, `statement`), and for how much of it (`account`).
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::{Rc, Weak};
 
-use super::PREFIX;
 use super::account::{Account, Charge, Room};
+use super::statement::{Entry, Statement, Text};
 use crate::fault::Fault;
-
-/// A statement as servers know it.
-#[derive(Debug)]
-pub struct Statement {
-    id: u64,
-    name: Box<[u8]>,
-    text: Rc<[u8]>,
-    dialect: Rc<[u8]>,
-    has_literals: bool,
-    /// For the text, which may be read under other parameters as well.
-    text_charge: Rc<Charge>,
-    _charge: Charge,
-}
-
-impl Statement {
-    /// Its number.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// What it is called on every server.
-    #[must_use]
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// The query, its zero byte, and the types of its parameters.
-    #[must_use]
-    pub fn text(&self) -> &Rc<[u8]> {
-        &self.text
-    }
-
-    /// Whether its text may have anything that is read otherwise under other parameters: a string, or a letter beyond ASCII.
-    #[must_use]
-    pub fn has_literals(&self) -> bool {
-        self.has_literals
-    }
-
-    /// The parameters under which it is read.
-    #[must_use]
-    pub fn dialect(&self) -> &Rc<[u8]> {
-        &self.dialect
-    }
-}
 
 /// All statements that somebody holds.
 #[derive(Debug)]
 pub struct Library {
     /// By the hash of the text, then by number. What nobody holds any more is swept out now and then.
-    known: BTreeMap<(u64, u64), Weak<Statement>>,
+    known: BTreeMap<(u64, u64), Weak<Entry>>,
     next: u64,
     step: u64,
     room: Rc<Room>,
@@ -87,19 +42,19 @@ impl Library {
     }
 
     /// The statement of this text, if it is there or there is room for it. A very long one is always a new one.
-    pub fn find_or_add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
+    pub fn find_or_add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Statement> {
         if text.len() > SHARED_BYTES_MAX {
             return self.add(text, dialect);
         }
         let hash = hash_under(text, dialect);
         let like = self.known.range((hash, 0)..=(hash, u64::MAX)).filter_map(|(_, known)| known.upgrade());
-        let is_same = |known: &Rc<Statement>| *known.text == *text && *known.dialect == **dialect;
+        let is_same = |known: &Rc<Entry>| *known.text() == *text && *known.dialect() == **dialect;
         if let Some(known) = like.into_iter().find(is_same) {
-            return Some(known);
+            return Some(Statement::claim(known));
         }
         let statement = self.add(text, dialect)?;
         self.sweep();
-        self.known.insert((hash, statement.id), Rc::downgrade(&statement));
+        self.known.insert((hash, statement.id()), statement.is_to_be_found());
         Some(statement)
     }
 
@@ -114,48 +69,49 @@ impl Library {
     }
 
     /// A statement of this text that nobody else will share, if there is room for it.
-    pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
-        let charge = self.charge_all(text.len())?;
-        self.number((text.into(), has_literals(text), Rc::new(charge)), dialect)
+    pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Statement> {
+        let text = self.keep(text, has_literals(text))?;
+        self.number(text, dialect)
     }
 
     /// The statement of the same text that is read under these parameters, if it is there or there is room for it.
-    pub(super) fn find_or_add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
-        match like.text.len() {
-            ..=SHARED_BYTES_MAX => self.find_or_add(&like.text, dialect),
+    pub(super) fn find_or_add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Statement> {
+        match like.text().len() {
+            ..=SHARED_BYTES_MAX => self.find_or_add(like.text(), dialect),
             _ => self.add_like(like, dialect),
         }
     }
 
-    /// A statement of the same text that nobody else will share, if there is room for it. The text is not copied.
-    pub(super) fn add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Rc<Statement>> {
-        self.number((like.text.clone(), like.has_literals, like.text_charge.clone()), dialect)
+    /// A statement of the same text that nobody else will share, if there is room for it. A very long text is not copied.
+    pub(super) fn add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Statement> {
+        let text = match like.text().len() {
+            ..=SHARED_BYTES_MAX => self.keep(like.text(), like.has_literals())?,
+            _ => like.shared_text(),
+        };
+        self.number(text, dialect)
     }
 
-    fn number(
-        &mut self,
-        (text, has_literals, text_charge): (Rc<[u8]>, bool, Rc<Charge>),
-        dialect: &Rc<[u8]>,
-    ) -> Option<Rc<Statement>> {
+    fn keep(&self, text: &[u8], has_literals: bool) -> Option<Text> {
+        let charge = Rc::new(self.charge_all(text.len())?);
+        Some(Text { bytes: text.into(), has_literals, charge })
+    }
+
+    fn number(&mut self, text: Text, dialect: &Rc<[u8]>) -> Option<Statement> {
         let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
         let id = self.next;
         self.next += self.step;
-        let name = format!("{PREFIX}{id}").into_bytes().into();
-        let dialect = dialect.clone();
-        Some(Rc::new(Statement { id, name, text, dialect, has_literals, text_charge, _charge: charge }))
+        Some(Statement::new(id, text, dialect.clone(), charge))
     }
 
     /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
     /// above it.
-    pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Rc<Statement>> {
-        let text_charge = Rc::new(self.charge_all(text.len())?);
+    pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Statement> {
+        let text = self.keep(text, has_literals(text))?;
         let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
-        let name = format!("{PREFIX}{id}").into_bytes().into();
-        let (text, has_literals) = (Rc::<[u8]>::from(text), has_literals(text));
-        let statement = Rc::new(Statement { id, name, text, dialect, has_literals, text_charge, _charge: charge });
-        if statement.text.len() <= SHARED_BYTES_MAX {
-            let hash = hash_under(&statement.text, &statement.dialect);
-            self.known.insert((hash, id), Rc::downgrade(&statement));
+        let statement = Statement::new(id, text, dialect, charge);
+        if statement.text().len() <= SHARED_BYTES_MAX {
+            let hash = hash_under(statement.text(), statement.dialect());
+            self.known.insert((hash, id), statement.is_to_be_found());
         }
         Some(statement)
     }

@@ -2,7 +2,8 @@
 //!
 //! A client's names are its own ([`Names`]). What it prepares is kept once for all clients of a worker ([`Library`]), under a
 //! name of ours that is the same on every server. Each server has some of these statements ([`Stock`]); what a client uses and
-//! its server lacks is prepared there first, and nobody sees the answer.
+//! its server lacks is prepared there first, and nobody sees the answer. What no client has any more is kept for as long as servers have it and
+//! there is room ([`Statement`]).
 //!
 //! Always true: a statement counts as being on a server from the moment it is sent until the server says otherwise, by an
 //! error or by skipping it; what may or may not be there is closed before it is prepared; a client is answered in the order
@@ -19,6 +20,7 @@ mod own;
 mod pack;
 mod reading;
 mod refusal;
+mod statement;
 mod stock;
 mod unnamed;
 
@@ -26,11 +28,12 @@ use std::rc::Rc;
 
 pub use account::{Account, Charge};
 pub use again::{Again, Kept, may_be_refused};
-pub use library::{Library, Statement};
+pub use library::Library;
 pub use look::{Ask, Head, concerns, given_name, look, look_at_unnamed};
 pub use names::Names;
 pub use own::Said;
 pub use pack::{Gathered, PackedNames, PackedStatement, PackedStock, Unpacking};
+pub use statement::Statement;
 pub use stock::{Moment, Sides, Stock, Way};
 pub use unnamed::{PackedUnnamed, Unnamed};
 

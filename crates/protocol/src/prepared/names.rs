@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use super::account::Charge;
-use super::library::{Library, Statement};
+use super::library::Library;
+use super::statement::Statement;
 use super::stock::unsettled;
 use crate::fault::Fault;
 use crate::state::Overrides;
@@ -37,7 +38,7 @@ struct Dialect {
 /// What a name means.
 #[derive(Debug)]
 pub(super) struct Named {
-    pub(super) statement: Rc<Statement>,
+    pub(super) statement: Statement,
     /// The step that gave it, while its outcome is not known; otherwise 0.
     pub(super) step: u64,
     /// It meant something else before, which comes back if this step and the Close before it are skipped.
@@ -136,7 +137,7 @@ impl Names {
         dialect: &Rc<[u8]>,
         is_settled: bool,
         library: &mut Library,
-    ) -> Result<Option<(Rc<Statement>, u64)>, Fault> {
+    ) -> Result<Option<(Statement, u64)>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         let (own, text) = (named.statement.dialect(), named.statement.text());
         if !Rc::ptr_eq(own, dialect) && **own != **dialect {
@@ -169,7 +170,7 @@ impl Names {
         name: &[u8],
         dialect: &Rc<[u8]>,
         library: &mut Library,
-    ) -> Result<Option<Rc<Statement>>, Fault> {
+    ) -> Result<Option<Statement>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         named.charge.share(named.statement.text().len() + dialect.len())?;
         named.statement = library.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;

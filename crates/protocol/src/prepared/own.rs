@@ -11,8 +11,8 @@ use std::rc::Rc;
 use wire::{frontend, write};
 
 use super::account::Charge;
-use super::library::Statement;
 use super::names::{Named, Names};
+use super::statement::Statement;
 use super::stock::{NAME_BYTES, Pending, Sides, Stock, push_close, push_name, unsettled};
 use super::{Ask, Bytes};
 use crate::exchange::{Exchange, Step};

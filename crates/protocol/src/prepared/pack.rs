@@ -10,30 +10,37 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
-use super::library::{Library, Statement};
+use super::library::Library;
 use super::names::{Named, Names};
 use super::own::Held as Own;
+use super::statement::{Entry, Mark, Statement};
 use super::stock::{Held, Moment, Pending, State, Stock};
 use crate::pack::Packed;
 
 /// Statements that are held by what has been packed, by their numbers.
 #[derive(Debug, Default)]
-pub struct Gathered(BTreeMap<u64, Rc<Statement>>);
+pub struct Gathered(BTreeMap<u64, Option<Rc<Entry>>>);
 
 impl Gathered {
-    fn add(&mut self, statement: &Rc<Statement>) -> u64 {
-        self.0.entry(statement.id()).or_insert_with(|| statement.clone()).id()
+    fn add(&mut self, statement: &Statement) -> u64 {
+        self.0.entry(statement.id()).or_insert_with(|| Some(statement.entry().clone()));
+        statement.id()
+    }
+
+    fn add_mark(&mut self, mark: &Mark) -> u64 {
+        self.0.entry(mark.id()).or_insert_with(|| mark.entry());
+        mark.id()
     }
 
     /// The statements.
     #[must_use]
     pub fn pack(&self) -> Vec<PackedStatement> {
-        let pack = |statement: &Rc<Statement>| PackedStatement {
-            id: statement.id(),
-            text: (&**statement.text()).into(),
-            dialect: (&**statement.dialect()).into(),
+        let pack = |(id, entry): (&u64, &Option<Rc<Entry>>)| PackedStatement {
+            id: *id,
+            text: entry.as_ref().map(|entry| entry.text()).unwrap_or_default().into(),
+            dialect: entry.as_ref().map(|entry| entry.dialect()).unwrap_or_default().into(),
         };
-        self.0.values().map(pack).collect()
+        self.0.iter().map(pack).collect()
     }
 }
 
@@ -42,6 +49,7 @@ impl Gathered {
 pub struct PackedStatement {
     /// Its number.
     pub id: u64,
+    /// Nothing where it is forgotten and a server may have it: the number is not to be used again.
     text: Packed,
     dialect: Packed,
 }
@@ -52,7 +60,7 @@ pub struct Unpacking<'a> {
     /// All that were packed, by their numbers.
     pub packed: &'a BTreeMap<u64, PackedStatement>,
     /// Those that have been unpacked.
-    pub found: &'a mut BTreeMap<u64, Rc<Statement>>,
+    pub found: &'a mut BTreeMap<u64, Statement>,
     /// Where they are kept.
     pub library: &'a mut Library,
     /// Of the client whose they are.
@@ -60,14 +68,18 @@ pub struct Unpacking<'a> {
 }
 
 impl Unpacking<'_> {
-    fn statement(&mut self, id: u64) -> Option<Rc<Statement>> {
+    fn statement(&mut self, id: u64) -> Option<Statement> {
         if let Some(found) = self.found.get(&id) {
             return Some(found.clone());
         }
-        let packed = self.packed.get(&id)?;
+        let packed = self.packed.get(&id).filter(|packed| !packed.text.0.is_empty())?;
         let statement = self.library.take_in(id, &packed.text.0, packed.dialect.0.as_slice().into())?;
         self.found.insert(id, statement.clone());
         Some(statement)
+    }
+
+    fn mark(&mut self, id: u64) -> Mark {
+        self.statement(id).map_or_else(|| Mark::of_forgotten(id), |statement| statement.mark())
     }
 }
 
@@ -151,12 +163,12 @@ enum PackedPending {
 
 impl PackedHeld {
     fn new(held: &Held, gathered: &mut Gathered) -> Self {
-        Self { statement: gathered.add(&held.statement), used: held.used, state: held.state, loan: held.loan }
+        Self { statement: gathered.add_mark(&held.mark), used: held.used, state: held.state, loan: held.loan }
     }
 
-    fn unpack(self, from: &mut Unpacking<'_>) -> Option<Held> {
+    fn unpack(self, from: &mut Unpacking<'_>) -> Held {
         let Self { statement, used, state, loan } = self;
-        Some(Held { statement: from.statement(statement)?, used, state, loan, moment: Moment::default() })
+        Held { mark: from.mark(statement), used, state, loan, moment: Moment::default() }
     }
 }
 
@@ -186,7 +198,7 @@ impl PackedPending {
                 Pending::Parse { statement, step, name: name.map(|Packed(name)| name.into()) }
             }
             Self::Close { id, epoch, was: None } => Pending::Close { id, epoch, was: None },
-            Self::Close { id, epoch, was: Some(was) } => Pending::Close { id, epoch, was: Some(was.unpack(from)?) },
+            Self::Close { id, epoch, was: Some(was) } => Pending::Close { id, epoch, was: Some(was.unpack(from)) },
             Self::Unnamed => Pending::Unnamed,
             Self::Twice { name: Packed(name) } => Pending::Twice { name: name.into() },
             Self::Found { step, name: Packed(name) } => Pending::Found { step, name: name.into() },
@@ -217,7 +229,7 @@ impl Stock {
         let mut stock = Self { taken, clock, loan, ..Self::default() };
         stock.own.names = own.into_iter().map(|Packed(name)| (name.into(), Own::DOUBTED)).collect();
         for held in held {
-            stock.put(held.unpack(from)?);
+            stock.put(held.unpack(from));
         }
         stock.pending = pending.into_iter().map(|pending| pending.unpack(from)).collect::<Option<_>>()?;
         Some(stock)
@@ -316,5 +328,32 @@ mod tests {
         assert_eq!(stock.ask(bind, 9, &mut sides), Ok(Way::Replaced(3)));
         assert_eq!(out.len(), 1, "the server has it already: {out:?}");
         assert_eq!(other.add(b"select 3\0\0\0", &Rc::from(&b""[..])).expect("there is room").id(), 5);
+    }
+
+    /// A server still has what is forgotten here: what is prepared in the other process must not get its number.
+    #[test]
+    fn what_is_forgotten_keeps_its_number() {
+        let (mut library, mut stock) = (Library::new(1, 1), Stock::default());
+        let dialect: Rc<[u8]> = Rc::from(&b"ISO\0"[..]);
+        for text in [vec![b'x'; 2 << 20], b"select 1\0\0\0".to_vec(), vec![b'x'; 2 << 20]] {
+            let statement = library.find_or_add(&text, &dialect).expect("there is room");
+            let (mark, used) = (statement.mark(), stock.tick());
+            stock.put(Held { mark, used, state: State::Sure, loan: 0, moment: Moment::default() });
+        }
+        let mut gathered = Gathered::default();
+        let packed_stock = stock.pack(&mut gathered);
+        let packed: BTreeMap<_, _> = gathered.pack().into_iter().map(|packed| (packed.id, packed)).collect();
+        assert_eq!(packed.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        let (mut other, mut found) = (Library::new(1, 1), BTreeMap::new());
+        other.begin_above(3);
+        let mut from =
+            Unpacking { packed: &packed, found: &mut found, library: &mut other, account: &Account::default() };
+        let stock = Stock::unpack(packed_stock, &mut from).expect("it goes on");
+        drop(found);
+        assert_eq!((stock.count(), other.count()), (3, 1));
+        let prepared = other.find_or_add(b"select 1\0\0\0", &dialect).expect("there is room");
+        assert_eq!((prepared.id(), other.add(b"select 2\0\0\0", &dialect).expect("there is room").id()), (2, 4));
+        drop((prepared, stock));
+        assert_eq!((other.count(), other.bytes()), (0, 0));
     }
 }

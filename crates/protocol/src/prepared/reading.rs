@@ -9,7 +9,7 @@ use std::rc::Rc;
 use wire::{frontend, write};
 
 use super::Bytes;
-use super::library::Statement;
+use super::statement::Statement;
 use super::stock::{Sides, Stock, push_close, push_name};
 use crate::fault::Fault;
 use crate::vars::changes_of_dialect;
@@ -18,11 +18,11 @@ impl Stock {
     /// Sends the server a statement that it does not have, as its client has given it.
     pub(super) fn prepare_as_given(
         &mut self,
-        statement: Rc<Statement>,
+        statement: Statement,
         name: &[u8],
         named_by: u64,
         sides: &mut Sides<'_>,
-    ) -> Result<Rc<Statement>, Fault> {
+    ) -> Result<Statement, Fault> {
         let readings = changes_of_reading(&statement, sides);
         let statement = match &readings {
             Ok(_) => statement,

@@ -14,10 +14,11 @@ use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 use wire::{backend, frontend, write};
 
-use super::library::{Library, Statement};
+use super::library::Library;
 use super::look::Ask;
 use super::names::{Named, Names};
 use super::own::Own;
+use super::statement::{Mark, Statement};
 use super::{Account, Bytes, Tally, is_ours};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
@@ -43,7 +44,7 @@ pub struct Stock {
 
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) statement: Rc<Statement>,
+    pub(super) mark: Mark,
     pub(super) used: u64,
     pub(super) state: State,
     /// The loan in which it was prepared.
@@ -296,7 +297,7 @@ impl Stock {
     }
 
     /// The statement of a name, which the server has or is sent now. `None` when the server is to say that there is none.
-    fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Rc<Statement>>, Fault> {
+    fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
         let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.library)?;
         let Some((statement, named_by)) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
@@ -319,7 +320,7 @@ impl Stock {
 
     /// Whether the server has a statement when it comes to what is sent now; then it has been used. A name stands or falls with
     /// the very step that gave it, wherever that is.
-    pub(super) fn has(&mut self, statement: &Rc<Statement>, named_by: u64, now: u64) -> bool {
+    pub(super) fn has(&mut self, statement: &Statement, named_by: u64, now: u64) -> bool {
         let clock = self.clock + 1;
         let Some(held) = self.held.get_mut(&statement.id()) else { return false };
         let has = match held.state {
@@ -338,13 +339,7 @@ impl Stock {
     }
 
     /// Sends a statement to the server.
-    pub(super) fn prepare(
-        &mut self,
-        statement: Rc<Statement>,
-        step: u64,
-        name: Option<Rc<[u8]>>,
-        sides: &mut Sides<'_>,
-    ) {
+    pub(super) fn prepare(&mut self, statement: Statement, step: u64, name: Option<Rc<[u8]>>, sides: &mut Sides<'_>) {
         let (id, epoch) = (statement.id(), sides.exchange.epoch());
         let mut out = Vec::new();
         let is_left_over = |pending: &Pending| matches!(pending, Pending::Close { id: closed, epoch: sent, .. } if *closed == id && *sent != epoch);
@@ -356,8 +351,7 @@ impl Stock {
         while self.held.len() >= sides.max
             && let Some((_, &oldest)) = self.by_use.first_key_value()
         {
-            let oldest = self.held[&oldest].statement.clone();
-            self.send_close(oldest.id(), oldest.name(), sides.exchange, &mut out);
+            self.send_close(oldest, &self.held[&oldest].mark.name(), sides.exchange, &mut out);
         }
         send_parse(&statement, out, sides);
         let kind = if name.is_some() { Step::Client } else { Step::Hidden };
@@ -365,17 +359,17 @@ impl Stock {
         let used = self.tick();
         let is_believed = planted::is(Planted::UnconfirmedStatementKept);
         let state = if is_believed { State::Sure } else { State::Sent { step, epoch } };
-        self.put(Held { statement, used, state, loan: self.loan, moment: sides.moment });
+        self.put(Held { mark: statement.mark(), used, state, loan: self.loan, moment: sides.moment });
         sides.exchange.asked_step(kind);
     }
 
     /// Nobody can tell any more which answer is whose, so that none can be hidden or given: the server itself answers, under
     /// a name that nobody else has. It is closed after this loan in any case.
-    fn prepare_unfollowed(&mut self, statement: Rc<Statement>, sides: &mut Sides<'_>) {
+    fn prepare_unfollowed(&mut self, statement: Statement, sides: &mut Sides<'_>) {
         send_parse(&statement, Vec::new(), sides);
         sides.exchange.asked(frontend::PARSE);
         let used = self.tick();
-        self.put(Held { statement, used, state: State::Sure, loan: self.loan, moment: sides.moment });
+        self.put(Held { mark: statement.mark(), used, state: State::Sure, loan: self.loan, moment: sides.moment });
     }
 
     fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
@@ -566,7 +560,7 @@ impl Stock {
     }
 
     pub(super) fn put(&mut self, held: Held) {
-        let (id, used) = (held.statement.id(), held.used);
+        let (id, used) = (held.mark.id(), held.used);
         self.by_use.insert(used, id);
         self.held.insert(id, held);
     }

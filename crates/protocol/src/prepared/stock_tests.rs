@@ -10,6 +10,8 @@ use crate::exchange::{Answered, Exchange};
 use crate::fault::Fault;
 use crate::vars::{Tracked, Vars};
 
+mod held;
+
 /// A server as it is lent.
 #[derive(Default)]
 struct Lent {
@@ -691,31 +693,6 @@ fn what_is_closed_in_vain_stays_in_doubt() {
     // So is the other one, which never came to be.
     let sent = t.bind(&mut ann, "a");
     assert_eq!(sent, "Close PGBOUNCER_1, Close PGBOUNCER_2, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
-}
-
-#[test]
-fn what_nobody_holds_any_more_is_gone() {
-    let (mut t, mut ann) = (Stage::new(1), Names::default());
-    for number in 0..1000 {
-        t.parse(&mut ann, "a", &format!("select {number}"));
-        t.close(&mut ann, "a");
-        t.asked(b"S");
-        t.hears(&mut ann, if number == 0 { "1Z" } else { "31Z" });
-    }
-    assert_eq!(t.library.count(), 1);
-    t.another_server();
-    drop(ann);
-    assert_eq!((t.library.count(), t.library.bytes()), (0, 0));
-}
-
-#[test]
-fn what_may_be_held_has_an_end() {
-    let (mut t, mut ann) = (Stage::new(9), Names::default());
-    let _others = t.library.charge_all(HELD_BYTES_MAX - 1000).expect("room");
-    t.parse(&mut ann, "a", "select 1");
-    let text = [b'x'; 1000];
-    assert_eq!(t.try_ask(&mut ann, Ask::Parse { name: b"b", text: &text }), Err(Fault::StatementsFull));
-    assert_eq!(ann.count(), 1);
 }
 
 #[test]

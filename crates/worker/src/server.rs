@@ -514,16 +514,17 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let behind = if server.look_in_advance.is_some() { server.take_look_in_advance(was_ours) } else { None };
+        let mut has_made_functions = false;
         if !was_ours {
             server.is_told_along = false;
             let place = &mut self.places.databases[server.database as usize];
-            let has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, behind.is_some());
+            has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, behind.is_some());
             server.count_ends(self.now, &mut place.totals);
-            if has_made_functions {
-                self.tell_of_functions(key);
-            }
         }
-        let client = self.servers.get(key).and_then(Server::client);
+        let client = server.client();
+        if has_made_functions {
+            self.tell_of_functions(key);
+        }
         let (listens, has_traces) = ear_and_traces(&self.clients, client);
         client.iter().filter(|_| listens || has_traces).for_each(|client| self.end_own_news(key, *client));
         if let Some(look) = behind {

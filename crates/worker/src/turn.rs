@@ -218,12 +218,14 @@ impl<I: Io> Worker<I> {
         if let Some(rest) = &self.rest {
             return rest.deadline();
         }
+        if let Some(now) = self.backlog.next_deadline(self.now) {
+            return Some(now);
+        }
         let deadlines = [
             self.pools.next_deadline(),
             self.timers.next_deadline(),
             self.lingering.next_deadline(),
             self.alarms.next_deadline(),
-            self.backlog.next_deadline(self.now),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -78,7 +78,7 @@ impl Outbox {
 
     /// What is to be sent of the one chunk there is, if there is just one.
     pub(crate) fn only(&self) -> Option<&[u8]> {
-        if self.rest.is_none() { self.parts().next() } else { None }
+        if self.rest.is_none() { self.first.as_ref().map(|chunk| &chunk.bytes()[self.sent..]) } else { None }
     }
 
     /// The first chunks, as many as `slices` has room for, and not more than `bytes_max` of their bytes; how many.

@@ -296,6 +296,37 @@ pub(crate) fn a_reload_that_leaves_one_server_ends_the_session_for_all(house: &H
     assert_eq!(again.heard(1), ["news x"]);
 }
 
+/// Each channel had a line in the log and a letter of its own, all in one turn.
+pub(crate) fn a_reload_that_ends_many_channels_says_so_once(house: &House) {
+    let ini = house.ini("listen_less_of_many", &["pool_mode = transaction", "default_pool_size = 3", "workers = 1"]);
+    let pooler = house.start(&ini);
+    let mut clients: Vec<Client> = (0..3).map(|_| pooler.client("u", "listen_less_of_many")).collect();
+    let all: String = (0..300).map(|number| format!("listen c{number:04};")).collect();
+    for client in &mut clients {
+        client.run(&all);
+    }
+    await_moved(house, &pooler, "listen_less_of_many");
+    pooler.rewrite(&ini.clone().set("max_db_connections = 1"));
+    pooler.console("RELOAD");
+    for client in &mut clients {
+        assert_eq!(client.answer().errors.last().expect("an error").text, "notifications may have been lost");
+    }
+    let text = "nobody can listen for all clients of listen_less_of_many, they keep their servers: \
+                they may have one server only (300 channels)";
+    pooler.await_log(text);
+    assert_eq!(pooler.log().matches("nobody can listen for all clients").count(), 1);
+    // They are listened to again when there may be one for all.
+    pooler.rewrite(&ini);
+    pooler.console("RELOAD");
+    let (mut again, mut other) = (pooler.client("u", "listen_less_of_many"), pooler.client("u", "listen_less_of_many"));
+    again.run("listen c0007");
+    other.run("listen c0299; listen c0007");
+    await_moved(house, &pooler, "listen_less_of_many");
+    house.postgres.client("listen_less_of_many").run("notify c0007, 'x'");
+    assert_eq!((again.heard(1), other.heard(1)), (vec!["c0007 x".to_owned()], vec!["c0007 x".to_owned()]));
+    assert_eq!(pooler.console("show channels").rows.len(), 2);
+}
+
 /// The server that listens for all is beside those of its pool, however few these are and whatever keeps them.
 pub(crate) fn who_listens_for_all_takes_no_server_from_the_pool(house: &House) {
     let pooler = house.pooler("listen_beside", &["pool_mode = transaction", "default_pool_size = 1"]);

@@ -130,6 +130,7 @@ fn list() -> Vec<Entry> {
         listen::who_reads_is_waited_for_as_often_as_it_is_behind,
         listen::who_does_not_read_keeps_nobody_from_hearing,
         listen::a_reload_that_leaves_one_server_ends_the_session_for_all,
+        listen::a_reload_that_ends_many_channels_says_so_once,
         listen::where_nobody_may_listen_for_all_each_keeps_its_server,
         databases::what_is_idle_does_not_keep_a_database_in_use,
         databases::servers_of_a_minimum_and_of_nobody_who_listens_leave_too,

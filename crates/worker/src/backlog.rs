@@ -5,7 +5,7 @@
 //! ([`Ready::ear`](crate::client::Ready::ear)).
 //! Not here: what is to be done, and why (`listen`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use base::{Key, Time};
@@ -14,6 +14,7 @@ use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::client::{Client, Link, Stage};
+use crate::listen::Channel;
 use crate::turn::Worker;
 
 /// What is left to be done. There is one task at most for the loss of a session for all, and one for each answer about a channel.
@@ -33,6 +34,8 @@ pub(crate) enum Task {
     Heard { database: u32, channel: Box<str> },
     /// Each of these is told that it cannot.
     Unheard { database: u32, channel: Box<str>, clients: BTreeSet<Key> },
+    /// The same of all these channels.
+    NoneHeard { database: u32, channels: BTreeMap<Box<str>, Channel> },
 }
 
 impl Backlog {
@@ -81,6 +84,7 @@ impl<I: Io> Worker<I> {
                 Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
                 Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
                 Task::Unheard { database, channel, clients } => self.tell_some_who_are_not(database, channel, clients),
+                Task::NoneHeard { database, channels } => self.tell_some_that_none_is(database, channels),
             };
             if let Some(rest) = rest {
                 self.backlog.tasks.push_front(rest);
@@ -168,6 +172,22 @@ impl<I: Io> Worker<I> {
             self.end_loan_of_listener(client);
             self.tell_news(client);
             self.settle();
+        }
+        None
+    }
+
+    fn tell_some_that_none_is(&mut self, database: u32, mut channels: BTreeMap<Box<str>, Channel>) -> Option<Task> {
+        while !channels.is_empty() {
+            if self.backlog.is_spent() {
+                return Some(Task::NoneHeard { database, channels });
+            }
+            let Some((channel, entry)) = channels.pop_first() else { break };
+            self.backlog.costs(CHANNEL_COST);
+            let rest = self.tell_some_who_are_not(database, channel, entry.clients);
+            if rest.is_some() {
+                self.backlog.tasks.push_front(Task::NoneHeard { database, channels });
+                return rest;
+            }
         }
         None
     }

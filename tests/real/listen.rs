@@ -209,6 +209,26 @@ pub(crate) fn many_who_have_lost_something_are_told_in_many_turns(house: &House)
     }
 }
 
+/// What the session for all had told in one piece was passed on in one turn, to all who listened.
+pub(crate) fn a_burst_for_many_is_told_in_many_turns(house: &House) {
+    house.postgres.database("listen_beside_burst");
+    let database = "listen_burst_for_many";
+    let ini = house.ini(database, &["pool_mode = transaction", "workers = 1", "max_client_conn = 1000"]);
+    let pooler = house.start(&ini.database(&house.line("listen_beside_burst")));
+    let mut clients: Vec<Client> = (0..400).map(|_| pooler.client("u", database)).collect();
+    clients.iter_mut().for_each(|client| client.run("listen c"));
+    await_moved(house, &pooler, database);
+    let bystander = Bystander::begin(pooler.address(), "u", "listen_beside_burst");
+    let mut direct = house.postgres.client(database);
+    let told: Vec<String> = (0..1000).map(|number| format!("c {number}")).collect();
+    direct.run("select pg_notify('c', n::text) from generate_series(0, 999) n");
+    for client in &mut clients {
+        assert_eq!(client.heard(told.len()), told);
+    }
+    let seen = bystander.end();
+    assert!(!seen.is_lost && seen.longest < TURNS_MAX, "the bystander waited {:?}", seen.longest);
+}
+
 /// Longer than a turn, in a build for tests on a busy machine, and less than one in which all of these were told.
 const TURNS_MAX: Duration = Duration::from_millis(250);
 

@@ -120,6 +120,7 @@ fn list() -> Vec<Entry> {
         listen::who_listens_for_all_takes_no_server_from_the_pool,
         listen::a_thousand_clients_listen_on_one_server,
         listen::many_who_have_lost_something_are_told_in_many_turns,
+        listen::a_burst_for_many_is_told_in_many_turns,
         listen::who_listens_to_what_all_listen_to_needs_no_server,
         listen::who_joins_hears_what_is_committed_from_then_on,
         listen::notifications_come_as_on_a_direct_connection,

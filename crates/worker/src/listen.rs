@@ -425,6 +425,7 @@ impl<I: Io> Worker<I> {
         let losses = listening.losses;
         let Some(channel) = channel_of(body).and_then(|name| listening.channels.get(name)) else { return };
         let clients: Vec<Key> = channel.clients.iter().copied().collect();
+        self.backlog.tells(clients.len());
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             ready.ear(losses).shared(body);

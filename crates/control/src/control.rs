@@ -166,7 +166,7 @@ pub struct Control<S> {
     judged: judges::Questions,
     pub(crate) hashings: Hashings,
     /// What sessions that listen for all are to do.
-    errands: listeners::Errands,
+    pub(crate) errands: listeners::Errands,
     /// The clients of the console that have said something.
     sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
@@ -294,10 +294,8 @@ impl<S> Control<S> {
                 let order = listeners::Order::Listen(channel, number);
                 self.errands.push_back(Errand { database, user: Some(user), order });
             }
-            Event::Letter(ToControl::Unlisten { database, channel }) => {
-                let order = listeners::Order::Unlisten(channel);
-                self.errands.push_back(Errand { database, user: None, order });
-            }
+            Event::Letter(ToControl::Unlisten { database, channel }) => self.unlisten(database, Some(channel)),
+            Event::Letter(ToControl::UnlistenAll { database }) => self.unlisten(database, None),
             Event::Listener { database, report } => self.listener_says(database, report),
             Event::Swept { question, answer } => self.swept(question, answer),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {

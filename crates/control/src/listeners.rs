@@ -24,6 +24,8 @@ pub enum Order {
     Listen(Box<str>, u64),
     /// To leave it.
     Unlisten(Box<str>),
+    /// To leave all channels: it ends.
+    UnlistenAll,
 }
 
 /// What becomes of a session.
@@ -78,6 +80,12 @@ struct Channel {
 }
 
 impl<S> Control<S> {
+    /// Nobody listens any more to a channel of a database, or to any.
+    pub(crate) fn unlisten(&mut self, database: Arc<str>, channel: Option<Box<str>>) {
+        let order = channel.map_or(Order::UnlistenAll, Order::Unlisten);
+        self.errands.push_back(Errand { database, user: None, order });
+    }
+
     /// Something has become of a session that listens for all: the worker on which its database lives is told.
     pub(crate) fn listener_says(&mut self, database: Arc<str>, report: Report) {
         let home = self.force.homes.home_of(&database);
@@ -166,6 +174,7 @@ async fn attend(
                 let is_there = match order {
                     Order::Listen(name, _) => listen_to(&mut asker, &name, channels, limit, tell).await,
                     Order::Unlisten(name) => obey(&mut asker, "UNLISTEN", &name, limit).await.is_ok(),
+                    Order::UnlistenAll => false,
                 };
                 if !is_there {
                     return End::Broken;
@@ -221,6 +230,7 @@ fn note(channels: &mut Channels, order: Order) {
     match order {
         Order::Listen(name, number) => drop(channels.insert(name, Channel { number, was_heard: false })),
         Order::Unlisten(name) => drop(channels.remove(&name)),
+        Order::UnlistenAll => channels.clear(),
     }
 }
 
@@ -261,6 +271,9 @@ mod tests {
         assert_eq!(told.take(), ["Says(Heard { channel: \"new\", number: 2, error: Some(\"no\") })"]);
         assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["old"]);
         note(&mut channels, Order::Unlisten("old".into()));
+        assert!(channels.is_empty());
+        note(&mut channels, Order::Listen("new".into(), 3));
+        note(&mut channels, Order::UnlistenAll);
         assert!(channels.is_empty());
     }
 }

@@ -5,15 +5,16 @@
 //! ([`Ready::ear`](crate::client::Ready::ear)).
 //! Not here: what is to be done, and why (`listen`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use base::{Key, Time};
-use pool::ClientKey;
+use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use reactor::Io;
+use reactor::{Chunk, Io};
 
 use crate::client::{Client, Link, Stage};
+use crate::listen::Channel;
 use crate::turn::Worker;
 
 /// What is left to be done. There is one task at most for the loss of a session for all, and one for each answer about a channel.
@@ -33,6 +34,10 @@ pub(crate) enum Task {
     Heard { database: u32, channel: Box<str> },
     /// Each of these is told that it cannot.
     Unheard { database: u32, channel: Box<str>, clients: BTreeSet<Key> },
+    /// The same of all these channels.
+    NoneHeard { database: u32, channels: BTreeMap<Box<str>, Channel> },
+    /// What the session for all has told on this server is passed on.
+    GoOn { server: ServerKey },
 }
 
 impl Backlog {
@@ -64,8 +69,13 @@ impl Backlog {
         if self.cost < COST_MAX { self.tasks.pop_front() } else { None }
     }
 
-    fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.cost >= COST_MAX
+    }
+
+    /// So many clients are told something.
+    pub(crate) fn tells(&mut self, clients: usize) {
+        self.costs(clients * CLIENT_COST);
     }
 
     fn costs(&mut self, what: usize) {
@@ -81,6 +91,8 @@ impl<I: Io> Worker<I> {
                 Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
                 Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
                 Task::Unheard { database, channel, clients } => self.tell_some_who_are_not(database, channel, clients),
+                Task::NoneHeard { database, channels } => self.tell_some_that_none_is(database, channels),
+                Task::GoOn { server } => self.go_on_with(server),
             };
             if let Some(rest) = rest {
                 self.backlog.tasks.push_front(rest);
@@ -170,6 +182,95 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
         None
+    }
+
+    fn tell_some_that_none_is(&mut self, database: u32, mut channels: BTreeMap<Box<str>, Channel>) -> Option<Task> {
+        while !channels.is_empty() {
+            if self.backlog.is_spent() {
+                return Some(Task::NoneHeard { database, channels });
+            }
+            let Some((channel, entry)) = channels.pop_first() else { break };
+            self.backlog.costs(CHANNEL_COST);
+            let rest = self.tell_some_who_are_not(database, channel, entry.clients);
+            if rest.is_some() {
+                self.backlog.tasks.push_front(Task::NoneHeard { database, channels });
+                return rest;
+            }
+        }
+        None
+    }
+
+    /// Whether a server has to wait with what has come: it tells many, and something is to be done before.
+    pub(crate) fn lines_up(&self, key: ServerKey) -> bool {
+        !self.backlog.tasks.is_empty() && self.tells_all(key)
+    }
+
+    /// Whether the next message of a server is looked at in another turn, if this one has done so much.
+    pub(crate) fn is_for_later(&self, key: ServerKey) -> bool {
+        self.tells_all(key) && self.servers.get(key).is_some_and(|server| server.scanner.is_between())
+    }
+
+    /// Whether a server is that of a session for all. At rest there are no turns for what is left.
+    fn tells_all(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key).filter(|server| !server.is_released) else { return false };
+        let client = server.client().and_then(|client| self.clients.get(client));
+        self.rest.is_none() && client.is_some_and(|client| client.is_listener)
+    }
+
+    /// More has come from a server, behind what is kept. It is as if that had not been received yet: nothing overtakes it.
+    pub(crate) fn keep_for_later(&mut self, key: ServerKey, chunk: Chunk) {
+        let chunk = self.unpinned(chunk);
+        if let Some(later) = self.later_of(key) {
+            later.push_back(chunk);
+        }
+    }
+
+    /// The rest of what has come from a server is kept, before what is kept already.
+    pub(crate) fn keep_rest_for_later(&mut self, key: ServerKey, rest: Chunk) {
+        let rest = self.unpinned(rest);
+        if let Some(later) = self.later_of(key) {
+            later.push_front(rest);
+        }
+    }
+
+    fn later_of(&mut self, key: ServerKey) -> Option<&mut VecDeque<Chunk>> {
+        let server = self.servers.get_mut(key)?;
+        if server.later.is_none() {
+            self.io.pause(server.conn);
+            self.backlog.add(Task::GoOn { server: key });
+        }
+        Some(server.later.get_or_insert_default())
+    }
+
+    fn go_on_with(&mut self, key: ServerKey) -> Option<Task> {
+        let mut behind = std::mem::take(self.servers.get_mut(key)?.later.as_mut()?);
+        while let Some(chunk) = behind.pop_front() {
+            self.converse(key, chunk, 0);
+            self.settle();
+            // It may have been ended meanwhile, with all that had to come before.
+            let Some(later) = self.servers.get_mut(key)?.later.as_mut() else { continue };
+            if !later.is_empty() {
+                later.append(&mut behind);
+                return Some(Task::GoOn { server: key });
+            }
+        }
+        self.servers.get_mut(key)?.later = None;
+        self.receive_next(key);
+        None
+    }
+
+    /// All that is kept of a server is passed on: it has ended, its client goes, or everybody comes to rest.
+    pub(crate) fn end_later(&mut self, key: ServerKey) {
+        let Some(later) = self.servers.get_mut(key).and_then(|server| server.later.take()) else { return };
+        for chunk in later {
+            let Some(server) = self.servers.get_mut(key) else { return };
+            let was_released = std::mem::replace(&mut server.is_released, true);
+            self.converse(key, chunk, 0);
+            if let Some(server) = self.servers.get_mut(key) {
+                server.is_released = was_released;
+            }
+        }
+        self.receive_next(key);
     }
 
     /// A client may leave to the session for all what its own server listens to, if that has nothing else to do.

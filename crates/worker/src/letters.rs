@@ -498,6 +498,11 @@ pub enum ToControl {
         /// To which.
         channel: Box<str>,
     },
+    /// Nobody listens to any channel of a database any more, and nobody may: its session for all ends.
+    UnlistenAll {
+        /// In which database.
+        database: Arc<str>,
+    },
     /// A client of the console no longer wants what it waits for.
     ConsoleCancel {
         /// Where the client is.

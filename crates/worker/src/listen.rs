@@ -13,7 +13,7 @@ use base::{Key, Slab};
 use config::{NotifyLost, Policy};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Ear, Kind, Look, MARKS, Patience, Rounds, channel_of, mark_of};
+use protocol::state::{Ear, Kind, Look, MARKS, Marks, Patience, Rounds, channel_of, mark_of};
 use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
@@ -37,7 +37,7 @@ pub(crate) struct Listening {
     /// How many questions have been asked.
     asked: u64,
     /// Whose the marks are that the session for all has not come to yet.
-    marks: BTreeMap<u64, Key>,
+    marks: Marks<Key>,
     /// Who waits for the session for all.
     pub(crate) rounds: Rounds<Waiter>,
     /// How many waits of that kind there have been.
@@ -148,7 +148,7 @@ impl<I: Io> Worker<I> {
         }
         let listening = &mut self.places.databases[server.database as usize].listening;
         ready.ear(listening.losses).is_marked(number);
-        listening.marks.insert(number, client_key);
+        listening.marks.add(number, client_key);
         self.ask(server_key, Look::of_mark(number));
         self.arm_server(server_key);
     }
@@ -169,7 +169,7 @@ impl<I: Io> Worker<I> {
         }
         ear.is_unmarked();
         if let Some(number) = number {
-            place.listening.marks.remove(&number);
+            place.listening.marks.take(number);
         }
         let learned = &mut place.learned;
         let text = "nobody can take over what this client listens to: its server cannot NOTIFY";
@@ -297,7 +297,7 @@ impl<I: Io> Worker<I> {
         self.unsubscribe(client, database, &ear.leaves(|_| true));
         self.listener_keeps_up(database, client);
         // Its server may be closed before it has sent the mark.
-        self.places.databases[database as usize].listening.marks.retain(|_, whose| *whose != client);
+        self.places.databases[database as usize].listening.marks.forget(client);
     }
 
     /// The session for all listens to a channel now, or cannot. `number` is that of the question: one that was asked before everybody
@@ -319,6 +319,22 @@ impl<I: Io> Worker<I> {
                 self.backlog.add(Task::Heard { database: place, channel });
             }
         }
+    }
+
+    /// Nobody may listen for all clients of a database any more: there may be thousands of channels, whose clients are told each in its turn.
+    pub(crate) fn end_listening_for_all(&mut self, database: u32, why: &str) {
+        let place = &mut self.places.databases[database as usize];
+        let channels = std::mem::take(&mut place.listening.channels);
+        if channels.is_empty() {
+            return;
+        }
+        let (name, count) = (place.name.clone(), channels.len());
+        let line = format_args!(
+            "nobody can listen for all clients of {name}, they keep their servers: {why} ({count} channels)"
+        );
+        self.log.add(Level::Warning, line);
+        self.backlog.add(Task::NoneHeard { database, channels });
+        (self.posts.control)(ToControl::UnlistenAll { database: name });
     }
 
     /// The session for all has ended, and listens to nothing until it is there again.
@@ -397,7 +413,7 @@ impl<I: Io> Worker<I> {
     fn spread(&mut self, database: u32, body: &[u8]) {
         let listening = &mut self.places.databases[database as usize].listening;
         if channel_of(body) == Some(MARKS) {
-            let client = mark_of(body).and_then(|number| Some((number, listening.marks.remove(&number)?)));
+            let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
             if let Some((number, client)) = client
                 && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
                 && let Some(ear) = ready.ear_if_any(listening.losses)
@@ -409,6 +425,7 @@ impl<I: Io> Worker<I> {
         let losses = listening.losses;
         let Some(channel) = channel_of(body).and_then(|name| listening.channels.get(name)) else { return };
         let clients: Vec<Key> = channel.clients.iter().copied().collect();
+        self.backlog.tells(clients.len());
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             ready.ear(losses).shared(body);

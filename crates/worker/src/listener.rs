@@ -9,7 +9,6 @@ use protocol::state::Kind;
 use reactor::{Address, Io};
 
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::letters::ToControl;
 use crate::listen::{Listening, has_ear};
 use crate::turn::Worker;
 
@@ -94,12 +93,7 @@ impl<I: Io> Worker<I> {
             if pool.is_none_or(|pool| self.may_listen_beside(pool)) {
                 continue;
             }
-            let name = place.name.clone();
-            let channels: Vec<_> = channels.iter().map(|(channel, entry)| (channel.clone(), entry.number)).collect();
-            for (channel, number) in channels {
-                self.heard(&name, &channel, number, Some("they may have one server only"));
-                (self.posts.control)(ToControl::Unlisten { database: name.clone(), channel });
-            }
+            self.end_listening_for_all(number, "they may have one server only");
             self.renew_listener(number);
         }
     }

@@ -397,13 +397,16 @@ impl<I: Io> Worker<I> {
         let is_passing = pins.kinds().all(passes);
         let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
+        // Clients may be thousands of times as many as the servers that they keep.
         let is_kept = |client: &&Client| match &client.stage {
-            ClientStage::Ready(ready) if ready.pool == pool && !client.is_own => {
+            ClientStage::Ready(ready) if !client.is_own => {
                 ready.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
             }
             _ => false,
         };
-        let kept = self.clients.iter().map(|(_, client)| client).filter(is_kept).count();
+        let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
+        let lent = lent.filter_map(|(_, server)| self.clients.get(server.client()?));
+        let kept = lent.filter(is_kept).count();
         let is_over = kept > limit as usize;
         let first = pins.iter().next().filter(|_| is_over)?;
         Some(Fault::PinsFull { limit, what: first.hold.words() })

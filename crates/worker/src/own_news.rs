@@ -49,9 +49,9 @@ impl Server {
         self.withheld.as_ref().map(|withheld| withheld.until)
     }
 
-    /// Whether it is not received from because something is withheld.
+    /// Whether it is not received from because something is withheld, or has not been looked at.
     pub(crate) fn is_silenced(&self) -> bool {
-        self.withheld.as_ref().is_some_and(|withheld| withheld.is_paused)
+        self.later.is_some() || self.withheld.as_ref().is_some_and(|withheld| withheld.is_paused)
     }
 }
 
@@ -198,7 +198,7 @@ impl<I: Io> Worker<I> {
 
     /// Everybody comes to rest: nothing is withheld.
     pub(crate) fn release_everybody(&mut self) {
-        let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some());
+        let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
         let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.release(key));
         let joining = |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { joins: Some(_), .. }));
@@ -224,6 +224,7 @@ impl<I: Io> Worker<I> {
 
     /// Gives a client what is withheld from it.
     pub(crate) fn release(&mut self, key: ServerKey) {
+        self.end_later(key);
         let Some(server) = self.servers.get_mut(key) else { return };
         let Some(Withheld { mut behind, is_paused, .. }) = server.withheld.take().map(|withheld| *withheld) else {
             return;

@@ -139,7 +139,7 @@ impl<I: Io> Worker<I> {
         for (_, server) in self.servers.iter() {
             let is_logged_in =
                 matches!(server.stage, Stage::Idle | Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_));
-            if is_logged_in && !server.is_paused {
+            if is_logged_in && !server.is_paused && !server.is_silenced() {
                 self.io.receive(server.conn, Receive::Stream);
             }
         }

@@ -4,6 +4,7 @@
 //! client and is counted in `protocol_surprises`; bytes that go to the client are not copied.
 //! Not here: how it is reached (`dial`), lent (`loan`) and cleaned (`mend`).
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -109,6 +110,8 @@ pub(crate) struct Server {
     pub(crate) is_full: bool,
     /// What it has said and its client is not given yet.
     pub(crate) withheld: Option<Box<Withheld>>,
+    /// What it has said as the session for all, and is looked at in the turns that come ([`Task::GoOn`](crate::backlog::Task::GoOn)).
+    pub(crate) later: Option<VecDeque<Chunk>>,
     /// Its client is given that now.
     pub(crate) is_released: bool,
     /// It has told its client why it ends.
@@ -232,6 +235,7 @@ impl Server {
             is_slowed: false,
             is_full: false,
             withheld: None,
+            later: None,
             is_released: false,
             has_taken_leave: false,
             linger: Linger::default(),
@@ -274,12 +278,14 @@ impl Server {
 impl<I: Io> Worker<I> {
     /// Bytes have come from a server.
     pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
+        let lines_up = self.lines_up(key);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.heard = self.now;
         let (is_full, is_slowed) = (server.is_full, server.is_slowed);
         self.places.databases[server.database as usize].totals.sent += chunk.len() as u64;
         match server.stage {
             _ if server.withheld.is_some() => self.withhold_more(key, chunk),
+            _ if server.later.is_some() || lines_up => self.keep_for_later(key, chunk),
             Stage::Login(_) => self.login_answered(key, chunk.bytes(), 0),
             Stage::Securing(_) => self.tls_answered(key, chunk.bytes()),
             _ => self.converse(key, chunk, 0),
@@ -297,6 +303,11 @@ impl<I: Io> Worker<I> {
         let (mut start, mut at) = (from, from);
         let end = chunk.len();
         while at < end {
+            if self.backlog.is_spent() && self.is_for_later(key) {
+                self.give_client(key, &chunk, start..at);
+                self.keep_rest_for_later(key, chunk.part(at..end));
+                return;
+            }
             let Some(server) = self.servers.get_mut(key) else { return };
             let piece = match server.scanner.next(chunk.bytes(), at, MESSAGE_BYTES_MAX) {
                 Step::Piece(piece) => piece,

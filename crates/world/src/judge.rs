@@ -60,7 +60,9 @@ impl World {
             }
             ToControl::Hash(asked) => self.bring(Case::Hash(asked)),
             ToControl::HashUnneeded { from, asker } => self.drop_case(from, asker),
-            letter @ (ToControl::Listen { .. } | ToControl::Unlisten { .. }) => self.order_listener(letter),
+            letter @ (ToControl::Listen { .. } | ToControl::Unlisten { .. } | ToControl::UnlistenAll { .. }) => {
+                self.order_listener(letter)
+            }
             other => unreachable!("{other:?} is not a question about anybody"),
         }
     }

@@ -65,6 +65,7 @@ struct Channel {
 enum Order {
     Listen(Box<str>, u64),
     Unlisten(Box<str>),
+    UnlistenAll,
 }
 
 #[derive(Debug)]
@@ -125,6 +126,7 @@ impl ForAll {
         match order {
             Order::Listen(name, number) => drop(self.channels.insert(name, Channel { number, was_heard: false })),
             Order::Unlisten(name) => drop(self.channels.remove(&name)),
+            Order::UnlistenAll => self.channels.clear(),
         }
     }
 
@@ -167,6 +169,7 @@ impl World {
                 (database, Some(user), Order::Listen(channel, number))
             }
             ToControl::Unlisten { database, channel } => (database, None, Order::Unlisten(channel)),
+            ToControl::UnlistenAll { database } => (database, None, Order::UnlistenAll),
             other => unreachable!("{other:?} is not about channels"),
         };
         let is_its = |one: &ForAll| one.database == database && !one.is_forgotten;
@@ -244,6 +247,10 @@ impl World {
                     let word = match order {
                         Order::Listen(name, _) => Word::Listen(name),
                         Order::Unlisten(name) => Word::Unlisten(name),
+                        Order::UnlistenAll => {
+                            net.drop_end(end);
+                            return self.listener_ends(net, number, true, None);
+                        }
                     };
                     self.say_for_all(net, number, end, [word].into());
                 }

@@ -209,6 +209,26 @@ pub(crate) fn many_who_have_lost_something_are_told_in_many_turns(house: &House)
     }
 }
 
+/// What the session for all had told in one piece was passed on in one turn, to all who listened.
+pub(crate) fn a_burst_for_many_is_told_in_many_turns(house: &House) {
+    house.postgres.database("listen_beside_burst");
+    let database = "listen_burst_for_many";
+    let ini = house.ini(database, &["pool_mode = transaction", "workers = 1", "max_client_conn = 1000"]);
+    let pooler = house.start(&ini.database(&house.line("listen_beside_burst")));
+    let mut clients: Vec<Client> = (0..400).map(|_| pooler.client("u", database)).collect();
+    clients.iter_mut().for_each(|client| client.run("listen c"));
+    await_moved(house, &pooler, database);
+    let bystander = Bystander::begin(pooler.address(), "u", "listen_beside_burst");
+    let mut direct = house.postgres.client(database);
+    let told: Vec<String> = (0..1000).map(|number| format!("c {number}")).collect();
+    direct.run("select pg_notify('c', n::text) from generate_series(0, 999) n");
+    for client in &mut clients {
+        assert_eq!(client.heard(told.len()), told);
+    }
+    let seen = bystander.end();
+    assert!(!seen.is_lost && seen.longest < TURNS_MAX, "the bystander waited {:?}", seen.longest);
+}
+
 /// Longer than a turn, in a build for tests on a busy machine, and less than one in which all of these were told.
 const TURNS_MAX: Duration = Duration::from_millis(250);
 
@@ -294,6 +314,37 @@ pub(crate) fn a_reload_that_leaves_one_server_ends_the_session_for_all(house: &H
     again.run("listen news");
     house.postgres.client("listen_less").run("notify news, 'x'");
     assert_eq!(again.heard(1), ["news x"]);
+}
+
+/// Each channel had a line in the log and a letter of its own, all in one turn.
+pub(crate) fn a_reload_that_ends_many_channels_says_so_once(house: &House) {
+    let ini = house.ini("listen_less_of_many", &["pool_mode = transaction", "default_pool_size = 3", "workers = 1"]);
+    let pooler = house.start(&ini);
+    let mut clients: Vec<Client> = (0..3).map(|_| pooler.client("u", "listen_less_of_many")).collect();
+    let all: String = (0..300).map(|number| format!("listen c{number:04};")).collect();
+    for client in &mut clients {
+        client.run(&all);
+    }
+    await_moved(house, &pooler, "listen_less_of_many");
+    pooler.rewrite(&ini.clone().set("max_db_connections = 1"));
+    pooler.console("RELOAD");
+    for client in &mut clients {
+        assert_eq!(client.answer().errors.last().expect("an error").text, "notifications may have been lost");
+    }
+    let text = "nobody can listen for all clients of listen_less_of_many, they keep their servers: \
+                they may have one server only (300 channels)";
+    pooler.await_log(text);
+    assert_eq!(pooler.log().matches("nobody can listen for all clients").count(), 1);
+    // They are listened to again when there may be one for all.
+    pooler.rewrite(&ini);
+    pooler.console("RELOAD");
+    let (mut again, mut other) = (pooler.client("u", "listen_less_of_many"), pooler.client("u", "listen_less_of_many"));
+    again.run("listen c0007");
+    other.run("listen c0299; listen c0007");
+    await_moved(house, &pooler, "listen_less_of_many");
+    house.postgres.client("listen_less_of_many").run("notify c0007, 'x'");
+    assert_eq!((again.heard(1), other.heard(1)), (vec!["c0007 x".to_owned()], vec!["c0007 x".to_owned()]));
+    assert_eq!(pooler.console("show channels").rows.len(), 2);
 }
 
 /// The server that listens for all is beside those of its pool, however few these are and whatever keeps them.

@@ -347,6 +347,8 @@ impl<I: Io> Worker<I> {
         server.address = Some(address);
         server.host = packed.host.into();
         server.exchange = packed.exchange;
+        // What its transaction, or a request that it has not answered, has made so far is not known here.
+        server.makes_functions = !server.exchange.may_end();
         if !planted::is(Planted::StatementsLeftBehind) {
             server.stock = stock;
         }

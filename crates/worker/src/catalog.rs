@@ -62,7 +62,8 @@ impl<I: Io> Worker<I> {
         self.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
     }
 
-    pub(crate) fn functions_are_made(&mut self, made: &FunctionsMade) {
+    /// A client of the same database under another name makes functions, or has made them.
+    pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
         for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
             if made.known != (self.id, number) {
                 self.places.databases[number as usize].learned.functions_are_made(&mut self.places.scopes);

@@ -506,7 +506,8 @@ impl<I: Io> Worker<I> {
         let end = if is_over || rest.is_some() { at } else { bytes.len() };
         following.end_of_chunk(ready, bytes);
         totals.add_statements(following.tally);
-        let makes_functions = reading.is_some_and(|reading| reading.makes_functions());
+        // Whoever says so time and again is told of once, until its transaction has ended.
+        let makes_functions = reading.is_some_and(|reading| reading.makes_functions()) && !server.makes_functions;
         server.makes_functions |= makes_functions;
         let conn = server.conn;
         let is_whole = start == 0 && end == bytes.len();

@@ -42,8 +42,6 @@ pub struct Worker<I: Io> {
     inbox: Receiver<ToWorker<I::Socket>>,
     /// Letters that were taken out to find what is in force among them; between two turns, the next of those that are left.
     post: VecDeque<ToWorker<I::Socket>>,
-    /// A turn has read as many letters as one may, and there are more.
-    has_letters_left: bool,
     pub(crate) posts: Posts<I::Socket>,
     pub(crate) force: Arc<Force>,
     /// The time of this turn.
@@ -137,7 +135,6 @@ impl<I: Io> Worker<I> {
             io,
             inbox,
             post: VecDeque::new(),
-            has_letters_left: false,
             posts,
             now,
             clients: Slab::with_capacity(CONNECTIONS_MAX),
@@ -212,7 +209,7 @@ impl<I: Io> Worker<I> {
     /// When there must be a turn even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        if self.has_letters_left {
+        if !self.post.is_empty() {
             return Some(self.now);
         }
         if let Some(rest) = &self.rest {
@@ -237,7 +234,7 @@ impl<I: Io> Worker<I> {
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
         self.backlog.begin_turn();
-        let has_post = self.has_letters_left || done.iter().any(|completion| matches!(completion, Completion::Woken));
+        let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && self.rest.is_none() {
             self.read_what_is_in_force();
         }
@@ -426,12 +423,10 @@ impl<I: Io> Worker<I> {
         // Whatever is ordered finds no server that waits for its client.
         self.end_all_lingering();
         let mut count = 0;
-        self.has_letters_left = false;
         while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
             // A worker that goes to rest keeps all that have come.
             if count == LETTERS_MAX && self.rest.is_none() {
                 self.post.push_front(letter);
-                self.has_letters_left = true;
                 return;
             }
             count += 1;
@@ -457,7 +452,7 @@ impl<I: Io> Worker<I> {
             ToWorker::ListenerLost { database } => self.listener_lost(&database),
             ToWorker::LocksDiffer(found) => self.locks_differ(found),
             ToWorker::Sole(sole) => self.mind_sole(&sole),
-            ToWorker::FunctionsMade(made) => self.functions_are_made(&made),
+            ToWorker::FunctionsMade(made) => self.hear_of_functions(&made),
             ToWorker::Client(traveller) => self.receive_traveller(*traveller),
             ToWorker::Cancel { key, requester, waits } => self.cancel(key, requester, waits),
             ToWorker::PassOn { peer, key, requester, waits } => self.pass_on(peer, key, requester, waits),

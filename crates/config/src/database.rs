@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pool::Mode;
+use protocol::state::Unseen;
 
-use crate::catalog::{Policies, SessionState, Unseen, Words};
+use crate::catalog::{Policies, SessionState, Words};
 use crate::host::Host;
 use crate::mistake::Wrong;
 use crate::pairs::{count, limit, mode, pairs, policies, port, time, unrecognized, word};

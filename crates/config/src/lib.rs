@@ -24,13 +24,12 @@ mod text;
 mod user;
 
 pub use catalog::{
-    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, NotifyLost, Policies, Policy, Reload,
-    SessionState, Settings, Shown, State, TlsMode, Unseen, reference, syslog_facility,
+    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, NotifyLost, Policies, Reload, SessionState,
+    Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use database::{Database, LoadBalance, Password};
 pub use homes::Homes;
 pub use host::Host;
-pub use limits::PinRules;
 pub use load::{Loaded, Overrides, load, load_over, set};
 pub use mistake::{Mistake, Place, Warning};
 pub use peer::Peer;

@@ -8,37 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pool::{Limits, Mode, Reuse};
-use protocol::state::Kind as Holding;
+use protocol::state::{Kind as Holding, PinRules, Policy};
 
-use crate::catalog::{CheckQuery, Policy, SessionState, Settings, Unseen};
+use crate::catalog::{CheckQuery, SessionState, Settings};
 use crate::database::{Database, RESERVED};
 use crate::user::UserSettings;
-
-/// What clients of a pool may hold on its servers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PinRules {
-    policies: [Policy; Holding::ALL.len()],
-    /// So many servers may be kept together; `None` is any number.
-    pub servers_max: Option<u32>,
-    /// So long may one be kept; `None` is for ever.
-    pub age_max: Option<Duration>,
-    /// What is done about what functions may have changed.
-    pub unseen: Unseen,
-}
-
-impl PinRules {
-    /// What is done about this kind.
-    #[must_use]
-    pub fn policy(&self, kind: Holding) -> Policy {
-        self.policies[kind as usize]
-    }
-
-    /// Whether anything is refused.
-    #[must_use]
-    pub fn has_refusals(&self) -> bool {
-        self.policies.contains(&Policy::Reject)
-    }
-}
 
 impl Settings {
     /// The database that a client means: one of that name, else one made from the fallback. The console is none.

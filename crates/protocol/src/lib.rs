@@ -7,6 +7,7 @@ pub mod cancel;
 pub mod client;
 pub mod exchange;
 pub mod fault;
+pub mod loan;
 mod owed;
 pub mod pack;
 pub mod prepared;

@@ -17,24 +17,24 @@ use crate::turn::Worker;
 
 /// Whether these bytes of a client, which its server was sent when it owed nothing, will have that asked.
 pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> bool {
-    let is_asked_for = ready.traces.as_ref().is_some_and(|traces| traces.is_asked_for_by_one());
+    let (client, server_session) = (&ready.session, &server.session);
+    let is_asked_for = client.traces.as_ref().is_some_and(|traces| traces.is_asked_for_by_one());
     let is_lent = matches!(server.stage, ServerStage::Lent { catching_up: None, .. });
-    let is_alone = ready.ear.is_none() && ready.held.is_none() && !ready.is_torn() && !ready.is_collecting();
-    let is_plain = server.cancels_sent == 0 && server.exchange.is_proven() && !server.again.is_sent();
-    is_asked_for && is_lent && is_alone && is_plain && server.look.is_none() && is_of_one_statement(bytes)
+    let is_alone = client.ear.is_none() && ready.held.is_none() && !client.is_torn() && !client.is_collecting();
+    let is_plain = server_session.cancels_sent == 0
+        && server_session.exchange.is_proven()
+        && !server_session.again.is_sent()
+        && server_session.look.is_none();
+    is_asked_for && is_lent && is_alone && is_plain && is_of_one_statement(bytes)
 }
 
 impl Server {
-    /// Whether the rows that it answers us are read.
-    pub(crate) fn is_told_rows(&self) -> bool {
-        self.look.is_some() || !self.collected.is_empty()
-    }
-
     /// The question that is answered next, if the client's request has been, at a `ReadyForQuery`. Where that answers something of ours, or nobody has the server any more,
     /// there is none.
     pub(crate) fn take_look_in_advance(&mut self, was_ours: bool) -> Option<Box<Look>> {
         let is_lent = matches!(self.stage, ServerStage::Lent { .. });
-        let look = self.look_in_advance.take_if(|_| was_ours || is_lent && self.exchange.is_ours());
+        let exchange = &self.session.exchange;
+        let look = self.session.look_in_advance.take_if(|_| was_ours || is_lent && exchange.is_ours());
         look.filter(|_| !was_ours)
     }
 }
@@ -49,9 +49,9 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();
         write::query(&mut out, &look.question());
-        server.exchange.asks_ours();
-        server.makings_asked = self.places.databases[server.database as usize].learned.makings();
-        server.look_in_advance = Some(Box::new(look));
+        server.session.exchange.asks_ours();
+        server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
+        server.session.look_in_advance = Some(Box::new(look));
         self.io.send(server.conn, out.into());
     }
 
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn expect_look_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let look = self.question_of(server_key, client_key);
         if let Some(server) = self.servers.get_mut(server_key) {
-            server.look_in_advance = look.map(|mut look| {
+            server.session.look_in_advance = look.map(|mut look| {
                 look.cancel();
                 Box::new(look)
             });
@@ -75,7 +75,7 @@ impl<I: Io> Worker<I> {
         server.linger.come_back();
         doubt_what_was_read(server, ready);
         server.asked = self.now;
-        server.look = Some(look);
+        server.session.look = Some(look);
         self.arm_server(server_key);
     }
 }

@@ -20,22 +20,22 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), conn, .. }) = self.clients.get_mut(client_key) else {
             return;
         };
-        if server.cancels_sent > 0 {
+        if server.session.cancels_sent > 0 {
             // It would hit what we say. Its client has wanted the request cancelled, and so it is.
-            server.again.forget();
+            server.session.again.forget();
             let mut out = Vec::new();
             write_cancelled(&mut out, "canceling statement due to user request", "Its plan was being made anew.");
             self.io.send(*conn, out.into());
             self.server_ready(key, false);
             return;
         }
-        let bytes = server.again.begins_anew();
+        let bytes = server.session.again.begins_anew();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
         server.stage = Stage::Lent { client: client_key, catching_up: Some(CatchingUp::Before(self.now)) };
         let mut out = Vec::new();
         write::query(&mut out, "DEALLOCATE ALL");
-        server.exchange.asks_ours();
-        server.preparing = Box::default();
+        server.session.exchange.asks_ours();
+        server.session.preparing = Box::default();
         self.io.send(server.conn, out.into());
         self.uncount(key);
         if let Some(server) = self.servers.get_mut(key) {

@@ -23,9 +23,9 @@ const TEXT_BYTES_MAX: usize = 1024;
 impl Ready {
     /// Whether what it has said is one request, which may go along with what its server is told first.
     pub(crate) fn says_one_request(&self) -> bool {
-        let is_between_messages = !self.scanner.is_in_body() && self.scanner.torn_header().is_empty();
+        let is_between_messages = !self.session.scanner.is_in_body() && self.session.scanner.torn_header().is_empty();
         let held = self.held.as_ref().and_then(|held| held.in_one_piece());
-        is_between_messages && !self.is_collecting() && held.is_some_and(is_one_request)
+        is_between_messages && !self.session.is_collecting() && held.is_some_and(is_one_request)
     }
 }
 
@@ -35,7 +35,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client_key) else { return false };
         let Some(server) = self.servers.get(server_key) else { return false };
         let place = self.places.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
-        let has_more = ready.ear.is_some() || ready.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        let has_more =
+            ready.session.ear.is_some() || ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked());
         // At its end the server would be asked, and what that has is not what its client is to have.
         if self.force.settings.session_verify
             || place.is_none()
@@ -55,10 +56,10 @@ impl<I: Io> Worker<I> {
         if text.len() > TEXT_BYTES_MAX || learned.is_due(self.now) {
             return false;
         }
-        let class = self.texts.class(text, &ready.vars, &self.force.tracked, learned);
+        let class = self.texts.class(text, &ready.session.vars, &self.force.tracked, learned);
         let none = Overrides::default();
         let (theirs, ours) =
-            (server.overrides.as_deref().unwrap_or(&none), ready.overrides.as_deref().unwrap_or(&none));
+            (server.session.overrides.as_deref().unwrap_or(&none), ready.session.overrides.as_deref().unwrap_or(&none));
         protocol::state::needs_nothing(&class, theirs, ours)
     }
 
@@ -77,7 +78,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        if let Some(traces) = ready.traces.as_mut().filter(|traces| !traces.is_known()) {
+        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_known()) {
             traces.leave();
         }
         server.stage = ServerStage::Lent { client: client_key, catching_up: None };
@@ -86,7 +87,7 @@ impl<I: Io> Worker<I> {
         let is_lent = |server: &&mut Server| server.client() == Some(client_key);
         let Some(server) = self.servers.get_mut(server_key).filter(is_lent) else { return };
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
-        if differ(server, ready) && server.exchange.may_end() {
+        if differ(server, ready) && server.session.exchange.may_end() {
             self.catch_up(server_key, client_key, self.now);
         }
     }
@@ -100,8 +101,9 @@ impl Client {
             return false;
         };
         match tracked.place(name) {
-            Some(place) => place == tracked.application_name() && ready.vars.get(place) == Some(value),
+            Some(place) => place == tracked.application_name() && ready.session.vars.get(place) == Some(value),
             None => ready
+                .session
                 .overrides
                 .as_ref()
                 .is_some_and(|overrides| overrides.get(&name.to_ascii_lowercase()) == Some(value)),

@@ -15,6 +15,7 @@ use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
+use protocol::loan::{ClientSession, Collected, Drawers};
 use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
@@ -28,10 +29,8 @@ use crate::look::shared;
 use crate::luggage::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
-use crate::numbers::Drawers;
 use crate::places::Welcome;
 use crate::server::{CatchingUp, Server, Stage};
-use crate::statements::Collected;
 use crate::turn::{Owner, Worker};
 
 /// Statements while somebody arrives.
@@ -218,25 +217,25 @@ impl<I: Io> Worker<I> {
         let cancel_key = CancelKey::parse(&cancel_key)?;
         let key_name = cancel_key.name();
         let nowhere = Key { index: u32::MAX, generation: 0 };
-        let mut ready = Ready::new(pool.unwrap_or(nowhere), user, vars, cancel_key);
-        ready.overrides = shared(packed.overrides);
-        ready.given = shared(packed.given);
+        let mut ready = Ready::new(pool.unwrap_or(nowhere), ClientSession::new(user, vars), cancel_key);
+        ready.session.overrides = shared(packed.overrides);
+        ready.session.given = shared(packed.given);
         // Which names these were is not known.
-        ready.placeholders = u64::MAX;
+        ready.session.placeholders = u64::MAX;
         if let Some(began) = began {
-            ready.began = began;
+            ready.session.began = began;
         }
-        ready.scanner = packed.scanner;
+        ready.session.scanner = packed.scanner;
         // What it has prepared, and what it has on a server, has been read by the other process only.
         if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {
-            ready.begin_unread();
-            if let Some(traces) = &mut ready.traces {
+            ready.session.begin_unread();
+            if let Some(traces) = &mut ready.session.traces {
                 traces.unlistens = packed.unlistens;
                 let pin = |(hold, since, statement)| Pin { hold, since: Time(since), statement };
                 traces.comes_keeping(packed.pins.into_iter().map(pin).collect());
             }
         }
-        ready.fate = packed.fate;
+        ready.session.fate = packed.fate;
         ready.is_notified = packed.is_notified;
         ready.skips = packed.skips;
         self.rating.has_rejected |= ready.skips != Skips::Nothing;
@@ -248,14 +247,16 @@ impl<I: Io> Worker<I> {
         }
         let mut is_whole = true;
         if let Some(names) = packed.names {
-            ready.names = self.unpacked(shelves, &ready.account, |from| Names::unpack(names, from)).map(Box::new);
-            is_whole &= ready.names.is_some();
+            ready.session.names =
+                self.unpacked(shelves, &ready.session.account, |from| Names::unpack(names, from)).map(Box::new);
+            is_whole &= ready.session.names.is_some();
         }
-        ready.unnamed = Unnamed::unpack(packed.unnamed, &ready.account, &mut self.library);
+        ready.session.unnamed = Unnamed::unpack(packed.unnamed, &ready.session.account, &mut self.library);
         if let Some((bytes, body_bytes)) = packed.collected {
-            let charge = self.library.charge(&ready.account, bytes.0.len());
-            ready.collected = charge.ok().map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
-            is_whole &= ready.collected.is_some();
+            let charge = self.library.charge(&ready.session.account, bytes.0.len());
+            ready.session.collected =
+                charge.ok().map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
+            is_whole &= ready.session.collected.is_some();
         }
         let key = self.take_client(socket, peer, id, since, ClientStage::Ready(ready))?;
         if let Some(client) = self.clients.get_mut(key) {
@@ -294,7 +295,7 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.places.pool(pool) else { return };
         let database = place.database;
         let user = match self.clients.get(key).map(|client| &client.stage) {
-            Some(ClientStage::Ready(ready)) => ready.user,
+            Some(ClientStage::Ready(ready)) => ready.session.user,
             Some(ClientStage::Login(login)) => {
                 let name = login.request.user.clone();
                 self.places.user(&name, &self.force.settings)
@@ -346,26 +347,26 @@ impl<I: Io> Worker<I> {
         let mut server = Server::new(conn, packed.id, pool, database, vars, Time(packed.since));
         server.address = Some(address);
         server.host = packed.host.into();
-        server.exchange = packed.exchange;
+        server.session.exchange = packed.exchange;
         // What its transaction, or a request that it has not answered, has made so far is not known here.
-        server.makes_functions = !server.exchange.may_end();
+        server.session.makes_functions = !server.session.exchange.may_end();
         if !planted::is(Planted::StatementsLeftBehind) {
-            server.stock = stock;
+            server.session.stock = stock;
         }
-        server.overrides = shared(packed.overrides);
-        server.drawers = Drawers::Several;
-        server.placeholders = u64::MAX;
-        server.told_by = packed.told_by;
+        server.session.overrides = shared(packed.overrides);
+        server.session.drawers = Drawers::Several;
+        server.session.placeholders = u64::MAX;
+        server.session.told_by = packed.told_by;
         server.cancel_key = packed.cancel_key.0.into();
-        server.scanner = packed.scanner;
-        server.fate = packed.fate;
-        server.collected = packed.collected.0;
+        server.session.scanner = packed.scanner;
+        server.session.fate = packed.fate;
+        server.session.collected = packed.collected.0;
         (server.heard, server.answered, server.asked) = (Time(packed.heard), Time(packed.heard), Time(packed.asked));
         (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
         server.query_number = packed.query_number;
-        server.reported_name = packed.reported_name;
-        server.is_told_along = true;
-        let catching_up = server.exchange.has_ours_along().then_some(CatchingUp::Along);
+        server.session.reported_name = packed.reported_name;
+        server.session.is_told_along = true;
+        let catching_up = server.session.exchange.has_ours_along().then_some(CatchingUp::Along);
         server.stage = match client {
             Some(client) => Stage::Lent { client, catching_up },
             None => Stage::Idle,

@@ -123,7 +123,7 @@ impl<I: Io> Worker<I> {
     /// To how many channels a client listens, if it does so in this database.
     fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return None };
-        let ear = ready.ear.as_ref()?;
+        let ear = ready.session.ear.as_ref()?;
         let is_there = self.places.pool(ready.pool).is_some_and(|place| place.database == database);
         is_there.then(|| ear.channel_count())
     }
@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
             entry.telling = Some(Bound::Excluded(client));
             self.backlog.costs(CLIENT_COST);
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            let Some(ear) = ready.ear_if_any(losses) else { continue };
+            let Some(ear) = ready.session.ear_if_any(losses) else { continue };
             ear.is_heard(&channel);
             // Its channels are taken over all at once.
             if !ear.has_own() {
@@ -169,7 +169,7 @@ impl<I: Io> Worker<I> {
                 continue;
             }
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            let Some(ear) = ready.ear_if_any(losses) else { continue };
+            let Some(ear) = ready.session.ear_if_any(losses) else { continue };
             if ear.is_unheard(&channel) {
                 self.backlog.costs(ear.channel_count() * CHANNEL_COST);
                 // There is no way to tell it more gently: it will hear nothing, whatever it is told.
@@ -207,7 +207,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether the next message of a server is looked at in another turn, if this one has done so much.
     pub(crate) fn is_for_later(&self, key: ServerKey) -> bool {
-        self.tells_all(key) && self.servers.get(key).is_some_and(|server| server.scanner.is_between())
+        self.tells_all(key) && self.servers.get(key).is_some_and(|server| server.session.scanner.is_between())
     }
 
     /// Whether a server is that of a session for all. At rest there are no turns for what is left.
@@ -277,9 +277,12 @@ impl<I: Io> Worker<I> {
     fn end_loan_of_listener(&mut self, client: ClientKey) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
         if let Link::Loan(server) = ready.link
-            && self.servers.get(server).is_some_and(|server| server.exchange.may_end() && server.look.is_none())
+            && self
+                .servers
+                .get(server)
+                .is_some_and(|server| server.session.exchange.may_end() && server.session.look.is_none())
         {
-            self.backlog.costs(ready.ear.as_ref().map_or(0, |ear| ear.channel_count()) * CHANNEL_COST);
+            self.backlog.costs(ready.session.ear.as_ref().map_or(0, |ear| ear.channel_count()) * CHANNEL_COST);
             self.end_loan_if_over(server, client);
             self.settle();
         }

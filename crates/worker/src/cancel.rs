@@ -125,7 +125,9 @@ impl<I: Io> Worker<I> {
         let client = client.filter(|client| self.is_key_of(*client, &key));
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {
             Some((client, ClientStage::Ready(ready))) => match ready.link {
-                Link::Loan(server) if self.servers.get(server).is_some_and(|server| server.exchange.is_running()) => {
+                Link::Loan(server)
+                    if self.servers.get(server).is_some_and(|server| server.session.exchange.is_running()) =>
+                {
                     if self.cancel_server(server, Some(requester)) {
                         return;
                     }
@@ -245,12 +247,13 @@ impl<I: Io> Worker<I> {
             cancel.query_number = self.servers.get(cancel.server).map_or(0, |server| server.query_number);
         }
         let server = self.servers.get_mut(cancel.server);
-        match server.filter(|server| server.query_number == cancel.query_number && server.exchange.is_running()) {
+        match server.filter(|server| server.query_number == cancel.query_number && server.session.exchange.is_running())
+        {
             Some(server) => {
                 let mut out = Vec::new();
                 write::cancel_request(&mut out, &server.cancel_key);
                 if !planted::is(Planted::CancelForgottenOnceSent) {
-                    server.cancels_sent += 1;
+                    server.session.cancels_sent += 1;
                     cancel.is_sent = true;
                 }
                 self.io.send(cancel.conn, out.into());
@@ -326,8 +329,8 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(server) = self.servers.get_mut(cancel.server) else { return };
-        server.cancels_sent -= 1;
-        if server.cancels_sent == 0 {
+        server.session.cancels_sent -= 1;
+        if server.session.cancels_sent == 0 {
             self.cancels_over(cancel.server);
         }
     }

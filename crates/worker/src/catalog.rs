@@ -24,17 +24,17 @@ impl Server {
     /// It is ready for more: if it has changed the catalog, and that is committed, others see it now. `scopes` is the last number of a scope;
     /// `is_asked_next`: it is asked what there is now, and has been sent that question already. Whether it has made functions.
     pub(crate) fn tell_of_catalog(&mut self, place: &mut DatabasePlace, scopes: &mut u32, is_asked_next: bool) -> bool {
-        if self.exchange.status() != TxStatus::Idle {
+        if self.session.exchange.status() != TxStatus::Idle {
             return false;
         }
-        place.changes += u64::from(std::mem::take(&mut self.has_changed_catalog));
-        let has_made_functions = std::mem::take(&mut self.makes_functions);
+        place.changes += u64::from(std::mem::take(&mut self.session.has_changed_catalog));
+        let has_made_functions = std::mem::take(&mut self.session.makes_functions);
         if has_made_functions {
             // Whoever has been asked for functions meanwhile has not seen these.
-            let sees_all = is_asked_next && self.makings_asked == place.learned.makings();
+            let sees_all = is_asked_next && self.session.makings_asked == place.learned.makings();
             place.learned.functions_are_made(scopes);
             if sees_all {
-                self.makings_asked = place.learned.makings();
+                self.session.makings_asked = place.learned.makings();
             }
         }
         has_made_functions
@@ -74,7 +74,7 @@ impl<I: Io> Worker<I> {
     /// A server has changed the catalog of its database: who prepares a statement from now on may mean something else by it.
     pub(crate) fn catalog_changes(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.has_changed_catalog = true;
+        server.session.has_changed_catalog = true;
         self.places.databases[server.database as usize].changes += 1;
         if let Some(client) = server.client() {
             self.claim_done(client);

@@ -14,6 +14,7 @@ use std::time::Duration;
 use base::{Key, Time};
 use config::{Database, Host};
 use pool::{Event, ServerKey};
+use protocol::loan::{bound, name, name_behind};
 use protocol::prepared::cut;
 use reactor::{Address, Io, Level};
 use route::{Claim, Dialect};
@@ -22,7 +23,6 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, frontend};
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::letters::ToWorker;
-use crate::reading::{bound, name, name_behind};
 use crate::server::Stage;
 use crate::timers::Timer;
 use crate::turn::Worker;
@@ -68,14 +68,14 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let before = ready.claimed.take();
         let Some(server) = self.servers.get(server_key).filter(|server| server.private.is_none()) else { return };
-        if ready.scanner.is_in_body() || !ready.scanner.torn_header().is_empty() {
+        if ready.session.scanner.is_in_body() || !ready.session.scanner.torn_header().is_empty() {
             return;
         }
-        if !server.exchange.owes_client_nothing() || server.exchange.status() != TxStatus::Idle {
+        if !server.session.exchange.owes_client_nothing() || server.session.exchange.status() != TxStatus::Idle {
             ready.claimed = before.filter(|before| before.goes_on(bytes, 0));
             return;
         }
-        let dialect = self.texts.dialect(&ready.vars, &self.force.tracked);
+        let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
         let next = self.now + PROMPT;
         let claimed = begins(bytes, before.as_deref(), dialect);
         ready.claimed = claimed.map(|claimed| Box::new(Claimed { since: self.now, next, ..claimed }));
@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
         let (Link::Loan(server), Some(claimed)) = (ready.link, &mut ready.claimed) else { return };
         let Some(server) = self.servers.get(server) else { return };
         // What no Sync follows PostgreSQL may not have begun to execute.
-        let is_executed = !server.exchange.owes_client_nothing() && !server.exchange.wants_sync();
+        let is_executed = !server.session.exchange.owes_client_nothing() && !server.session.exchange.wants_sync();
         let (Some(address), true) = (server.address.clone(), is_executed && claimed.next <= self.now) else { return };
         let claim = claimed.claim.clone();
         claimed.next = self.now + ROUND;

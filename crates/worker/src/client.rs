@@ -5,26 +5,20 @@
 //! Not here: how it came in (`accept`, `login`), how a loan begins and ends (`loan`).
 
 use std::num::NonZeroU64;
-use std::rc::Rc;
+use std::ops::Range;
 use std::sync::Arc;
 
-use base::planted::{self, Planted};
 use base::{Key, Time};
-use config::Unseen;
-use pool::{Haste, PoolKey, ServerKey};
+use pool::{Haste, Mode, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
-use protocol::exchange::{Asked, Exchange};
-use protocol::fault::Fault;
-use protocol::prepared::{Account, Kept, Moment, Names, Tally, Unnamed, may_be_refused};
+use protocol::loan::{ClientSession, Forwarded, Requests, Then, ToServer};
+use protocol::prepared::Bytes;
 use protocol::replication::Replication;
-use protocol::state::{Asking, Counting, Ear, Overrides, Traces};
-use protocol::vars::Vars;
+use protocol::state::Unseen;
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, Io, Peer, TimerId};
 use serde::{Deserialize, Serialize};
-use wire::backend::TxStatus;
-use wire::frame::Part;
-use wire::{MESSAGE_BYTES_MAX, Scanner, Step, frontend};
+use wire::{MESSAGE_BYTES_MAX, frontend};
 
 use crate::accept::Greeting;
 use crate::advance::are_asked_about;
@@ -36,8 +30,6 @@ use crate::held::Held;
 use crate::join::Joining;
 use crate::letters::Waits;
 use crate::places::DatabasePlace;
-use crate::reading::{Reading, Torn, may_name_ours};
-use crate::statements::{Collected, Following, Taken};
 use crate::turn::Worker;
 
 /// One client.
@@ -97,44 +89,16 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) pool: PoolKey,
-    /// The number of the user it logged in as.
-    pub(crate) user: u32,
+    /// What it has said and set.
+    pub(crate) session: ClientSession,
     /// The stream that its server is for, which is its alone.
     pub(crate) replication: Option<Replication>,
-    pub(crate) vars: Rc<Vars>,
-    /// The parameters that its session began with.
-    pub(crate) began: Rc<Vars>,
     pub(crate) cancel_key: CancelKey,
-    pub(crate) scanner: Scanner,
     pub(crate) link: Link,
     /// The server that it has had last.
     pub(crate) last_server: Option<ServerKey>,
-    /// What becomes of the rest of the message whose beginning is known.
-    pub(crate) fate: Fate,
-    /// Its prepared statements, once it has any.
-    pub(crate) names: Option<Box<Names>>,
-    /// The one without a name.
-    pub(crate) unnamed: Unnamed,
-    /// What it holds of these, and of messages that are being received.
-    pub(crate) account: Account,
-    /// The beginning of a message that cannot be understood yet.
-    pub(crate) collected: Option<Box<Collected>>,
-    /// What its session began with, where that follows it: what RESET goes back to.
-    pub(crate) given: Option<Rc<Overrides>>,
-    /// What it has set in its session, where that follows it.
-    pub(crate) overrides: Option<Rc<Overrides>>,
-    /// The settings with a dot that it has ever mentioned where it may have set them ([`Likeness::placeholders`]).
-    pub(crate) placeholders: u64,
     /// Whether it is worth waiting for.
     pub(crate) haste: Haste,
-    /// What it listens to, where somebody does that for all.
-    pub(crate) ear: Option<Box<Ear>>,
-    /// What it may have changed in its session since that was last known.
-    pub(crate) traces: Option<Box<Traces>>,
-    /// What its transaction does with numbers of sequences.
-    pub(crate) counting: Counting,
-    /// A text that it is saying, if that has to be read.
-    pub(crate) torn_text: Option<Box<Torn>>,
     /// Whether a server of its pool has taken what it began with.
     pub(crate) is_taken: bool,
     pub(crate) is_paused: bool,
@@ -183,46 +147,22 @@ pub(crate) enum Link {
     Loan(ServerKey),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Fate {
-    Forward,
-    Drop,
-    /// It is kept until it is known which statement it concerns.
-    Collect,
-}
-
 impl Ready {
     /// The bytes that are remembered for it: its prepared statements, what it has said and no server has had, what its session has set and keeps.
     pub(crate) fn memory(&self) -> usize {
         let held = self.held.as_ref().map_or(0, |held| held.len());
-        let set = self.overrides.as_ref().map_or(0, |overrides| overrides.bytes());
-        self.account.held() + held + set + self.traces.as_ref().map_or(0, |traces| traces.bytes())
+        self.session.memory() + held
     }
 
-    pub(crate) fn new(pool: PoolKey, user: u32, vars: Rc<Vars>, cancel_key: CancelKey) -> Self {
+    pub(crate) fn new(pool: PoolKey, session: ClientSession, cancel_key: CancelKey) -> Self {
         Self {
             pool,
-            user,
+            session,
             replication: None,
-            began: vars.clone(),
-            vars,
             cancel_key,
-            scanner: Scanner::default(),
             link: Link::None,
             last_server: None,
-            fate: Fate::Forward,
-            names: None,
-            unnamed: Unnamed::default(),
-            account: Account::default(),
-            collected: None,
-            overrides: None,
-            traces: None,
-            counting: Counting::default(),
             haste: Haste::default(),
-            ear: None,
-            given: None,
-            placeholders: 0,
-            torn_text: None,
             is_taken: false,
             is_paused: false,
             is_notified: false,
@@ -237,24 +177,6 @@ impl Ready {
     /// Whether this is the server it has.
     pub(crate) fn has_loan_of(&self, server: ServerKey) -> bool {
         self.link == Link::Loan(server)
-    }
-
-    /// Whether a message is half forwarded, so that its server cannot be taken away.
-    pub(crate) fn is_torn(&self) -> bool {
-        self.scanner.is_in_body() && self.fate == Fate::Forward && !planted::is(Planted::HalfMessageLeftBehind)
-    }
-
-    /// Whether the message that begins with this byte begins a request, or goes on with one, and has to wait until another one is answered.
-    fn next_waits(&self, exchange: &Exchange, first: u8) -> bool {
-        let kind = self.scanner.torn_header().first().copied().unwrap_or(first);
-        let is_of_copy = matches!(kind, frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL);
-        let is_of_request = !is_of_copy && !matches!(kind, frontend::FLUSH | frontend::TERMINATE);
-        is_of_request && !self.scanner.is_in_body() && exchange.awaits_ready()
-    }
-
-    /// Whether a message has begun of which its server has heard nothing yet.
-    pub(crate) fn is_collecting(&self) -> bool {
-        self.collected.is_some()
     }
 }
 
@@ -355,168 +277,55 @@ impl<I: Io> Worker<I> {
             self.note_claim(key, server_key, chunk.bytes());
         }
         let length_max = self.message_bytes_max();
-        let is_query_refused = self.force.settings.disable_pqexec;
         let one_by_one = self.rating.counts_transactions && self.goes_one_by_one(key);
-        let shared = self.servers.get(server_key).filter(|server| server.private.is_none());
-        let max = shared.map_or(0, |server| self.statements_max(server.pool));
+        let settings = &self.force.settings;
         let client = self.clients.get_mut(key)?;
         let Stage::Ready(ready) = &mut client.stage else { return None };
         let server = self.servers.get_mut(server_key)?;
-        let (library, tracked) = (&mut self.library, &self.force.tracked);
-        let moment = Moment { now: self.now, changes: self.places.databases[server.database as usize].changes };
-        let follows = server.private.is_none() && self.places.pool(server.pool).is_some_and(|place| place.follows);
-        let (tally, reuses) = (Tally::default(), self.force.settings.reuse_unnamed_statements);
-        let mut following = Following { max, follows, reuses, library, moment, tracked, tally, unbound: None };
         let place = self.places.pool(server.pool);
-        let (rules, user) = (place.map(|place| &place.pin_rules), place.map_or(u32::MAX, |place| place.user));
+        let is_shared = server.private.is_none();
+        let follows_statements = is_shared && place.is_some_and(|place| place.mode != Mode::Session);
+        let follows = is_shared && place.is_some_and(|place| place.follows);
+        let rules = place.map(|place| &place.pin_rules);
         let unseen = rules.map_or(Unseen::Verify, |rules| rules.unseen);
-        let rules = rules.filter(|rules| follows && rules.has_refusals()).cloned();
-        let DatabasePlace { totals, learned, .. } = &mut self.places.databases[server.database as usize];
-        let learned = (learned, user, unseen, &mut self.places.scopes);
-        let mut reading = follows.then(|| Reading::new(&mut self.texts, learned, ready, tracked, self.now));
-        let bytes = chunk.bytes();
-        let kept = match (max, reuses) {
-            (0, _) => Kept::Nothing,
-            (_, false) => Kept::Named,
-            (_, true) => Kept::All,
+        let refusals = rules.filter(|rules| follows && rules.has_refusals()).cloned();
+        let server_user = place.map_or(u32::MAX, |place| place.user);
+        let DatabasePlace { totals, learned, changes, .. } = &mut self.places.databases[server.database as usize];
+        let mut requests = Requests {
+            now: self.now,
+            client: key,
+            length_max,
+            statements_max: if follows_statements { settings.max_prepared_statements as usize } else { 0 },
+            reuses_unnamed: settings.reuse_unnamed_statements,
+            refuses_queries: settings.disable_pqexec,
+            one_by_one,
+            follows,
+            unseen,
+            refusals,
+            server_user,
+            changes: *changes,
+            library: &mut self.library,
+            texts: &mut self.texts,
+            tracked: &self.force.tracked,
+            learned,
+            scopes: &mut self.places.scopes,
         };
-        let has_statements = ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
-        server.is_verified = false;
-        let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
-        let is_between = is_between && ready.traces.as_mut().is_none_or(|traces| traces.begins_request());
-        if server.again.is_sent() {
-            server.again.forget();
-        } else if may_be_refused(bytes, kept, has_statements)
-            && server.exchange.owes_client_nothing()
-            && server.exchange.status() == TxStatus::Idle
-            && !ready.is_torn()
-        {
-            server.again.keep(bytes);
-        }
-        let (mut start, mut at) = (0, 0);
-        let mut fault = None;
-        let (mut leaves, mut waits) = (false, false);
-        let mut instead: Option<Vec<u8>> = None;
-        while at < bytes.len() && (ready.scanner.is_in_body() || !server.exchange.is_full()) {
-            waits = one_by_one && ready.next_waits(&server.exchange, bytes[at]);
-            if waits {
-                break;
-            }
-            let piece = match ready.scanner.next(bytes, at, length_max) {
-                Step::Piece(piece) => piece,
-                Step::More => {
-                    // The torn header is kept by the scanner and sent with the rest of its message.
-                    send_part(&mut self.io, server.conn, &chunk, start..at);
-                    start = bytes.len();
-                    break;
-                }
-                Step::Bad { .. } => {
-                    fault = Some(Fault::BadHeader { header: *ready.scanner.header() });
-                    break;
-                }
-            };
-            if let (Some(rules), Some(reading)) = (&rules, &mut reading)
-                && let Some(mut message) = reading.refused(rules, ready, &piece, bytes)
-            {
-                message.extend_from_slice(&bytes[piece.range.end..]);
-                instead = Some(message);
-                break;
-            }
-            if following.deallocates(&mut self.io, ready, server, &chunk, start, &piece) {
-                server.query_begins(self.now, totals);
-                (start, at) = (piece.range.end, piece.range.end);
-                continue;
-            }
-            if let Some(reading) = &mut reading {
-                if max == 0 && may_name_ours(&piece, bytes) {
-                    server.told_by.doubt();
-                }
-                reading.read(ready, following.library, &piece, bytes);
-                server.placeholders |= reading.placeholders();
-                if let Some(class) = reading.says_names()
-                    && following.brings(&mut self.io, ready, server, &chunk, start, &piece, &class)
-                {
-                    start = piece.range.start;
-                }
-                if let Some(asking) = ready.counting.asking() {
-                    reading.note_asker(ready.user);
-                    let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
-                    if asking == Asking::First && is_between && server.drawers.are_others() {
-                        send_part(&mut self.io, server.conn, &chunk, start..piece.range.start);
-                        start = piece.range.start;
-                        server.forget_numbers(&mut self.io, key);
-                    }
-                }
-            }
-            if is_query_refused && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
-                ready.fate = Fate::Drop;
-                fault = Some(Fault::QueryDisallowed);
-                break;
-            }
-            let was_at_rest = server.exchange.owes_client_nothing();
-            let taken = following.take(&mut self.io, ready, server, &chunk, start, &piece);
-            if let Taken::UpTo(here) = taken {
-                (start, at) = (here, piece.range.end);
-                if was_at_rest && !server.exchange.owes_client_nothing() {
-                    server.query_begins(self.now, totals);
-                }
-                continue;
-            } else if let Taken::From(here) = taken {
-                start = here;
-            } else if let Taken::Wrong(why) = taken {
-                fault = Some(why);
-                break;
-            }
-            if let Part::First { carried, .. } = piece.part {
-                if piece.kind == frontend::TERMINATE {
-                    leaves = true;
-                    break;
-                }
-                ready.fate = match server.exchange.asked(piece.kind) {
-                    Asked::Forward => Fate::Forward,
-                    Asked::Drop => Fate::Drop,
-                    Asked::Unexpected => {
-                        ready.fate = Fate::Drop;
-                        let in_copy = server.exchange.is_copying_in();
-                        fault = Some(if in_copy { Fault::UnexpectedInCopy } else { Fault::UnknownMessage });
-                        break;
-                    }
-                };
-                if was_at_rest && !server.exchange.owes_client_nothing() {
-                    server.query_begins(self.now, totals);
-                } else if planted::is(Planted::QueriesCountedTwice) {
-                    totals.query_count += 1;
-                }
-                if carried > 0 && ready.fate == Fate::Forward {
-                    let torn = &ready.scanner.header()[..usize::from(carried)];
-                    self.io.send(server.conn, Chunk::Own(torn.into()));
-                }
-            }
-            if ready.fate == Fate::Drop {
-                send_part(&mut self.io, server.conn, &chunk, start..piece.range.start);
-                start = piece.range.end;
-            } else if planted::is(Planted::MiddleSentTwice) && piece.part == Part::Later && !piece.is_last() {
-                send_part(&mut self.io, server.conn, &chunk, piece.range.clone());
-            }
-            at = piece.range.end;
-        }
-        let is_full = server.exchange.is_full() || waits;
-        let is_over = fault.is_some() || leaves || instead.is_some();
-        let rest = (is_full && !is_over && at < bytes.len()).then(|| chunk.part(at..bytes.len()));
-        let end = if is_over || rest.is_some() { at } else { bytes.len() };
-        following.end_of_chunk(ready, bytes);
-        totals.add_statements(following.tally);
-        // Whoever says so time and again is told of once, until its transaction has ended.
-        let makes_functions = reading.is_some_and(|reading| reading.makes_functions()) && !server.makes_functions;
-        server.makes_functions |= makes_functions;
         let conn = server.conn;
-        let is_whole = start == 0 && end == bytes.len();
-        let asks_in_advance = is_whole && is_between && ready.traces.is_some() && are_asked_about(ready, server, bytes);
-        if is_whole {
+        let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
+        let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
+            requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
+        totals.add_statements(tally);
+        server.queries_begin(begun, self.now, totals);
+        let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
+        let rest = match then {
+            Then::Hold(at) => Some(chunk.part(at..chunk.len())),
+            _ => None,
+        };
+        if unsent == (0..chunk.len()) {
             let chunk = self.unpinned_for(conn, chunk);
             self.io.send(conn, chunk);
         } else {
-            send_part(&mut self.io, conn, &chunk, start..end);
+            send_part(&mut self.io, conn, &chunk, unsent);
         }
         if makes_functions {
             self.tell_of_functions(server_key);
@@ -524,20 +333,21 @@ impl<I: Io> Worker<I> {
         if asks_in_advance {
             self.ask_in_advance(server_key, key);
         }
-        if is_full {
+        if waits {
             self.wait_for_answers(server_key, key, rest);
         }
         self.give_due(server_key);
-        if let Some(fault) = fault {
-            self.explain_statement(key, &fault);
-            self.fail_client(key, &fault);
-        } else if leaves {
-            self.part_from_client(key, "client close request");
-        } else if let Some(instead) = instead {
-            return Some(instead.into());
-        } else {
-            self.mind_flow_to_server(key, server_key);
-            self.end_loan_after(key, server_key);
+        match then {
+            Then::Go | Then::Hold(_) => {
+                self.mind_flow_to_server(key, server_key);
+                self.end_loan_after(key, server_key);
+            }
+            Then::Instead(bytes) => return Some(bytes.into()),
+            Then::Leave => self.part_from_client(key, "client close request"),
+            Then::Fail(fault) => {
+                self.explain_statement(key, &fault);
+                self.fail_client(key, &fault);
+            }
         }
         None
     }
@@ -545,6 +355,27 @@ impl<I: Io> Worker<I> {
     /// The longest message that is taken from a client, by its length word.
     pub(crate) fn message_bytes_max(&self) -> u32 {
         self.force.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
+    }
+}
+
+/// Sends what the bytes of a client become.
+struct Parts<'a, I: Io> {
+    io: &'a mut I,
+    conn: Conn,
+    chunk: &'a Chunk,
+}
+
+impl<I: Io> ToServer for Parts<'_, I> {
+    fn part(&mut self, range: Range<usize>) {
+        send_part(self.io, self.conn, self.chunk, range);
+    }
+
+    fn send(&mut self, bytes: Bytes) {
+        let chunk = match bytes {
+            Bytes::Own(bytes) => Chunk::Own(bytes.into()),
+            Bytes::Shared(bytes) => Chunk::Shared(bytes),
+        };
+        self.io.send(self.conn, chunk);
     }
 }
 

@@ -13,12 +13,15 @@ use crate::server::Server;
 use crate::turn::Worker;
 
 impl Server {
-    /// A client's message is the first after everything before was answered.
-    pub(crate) fn query_begins(&mut self, now: Time, totals: &mut Totals) {
+    /// So many messages of a client were each the first after everything before had been answered.
+    pub(crate) fn queries_begin(&mut self, count: u32, now: Time, totals: &mut Totals) {
+        if count == 0 {
+            return;
+        }
         self.asked = now;
-        self.query_number += 1;
+        self.query_number += u64::from(count);
         self.query_since = Some(now);
-        totals.query_count += 1;
+        totals.query_count += u64::from(count);
         if self.xact_since.is_none() {
             self.xact_since = Some(now);
             totals.xact_count += 1;
@@ -27,14 +30,14 @@ impl Server {
 
     /// The server is ready for more: what has come to its end is counted.
     pub(crate) fn count_ends(&mut self, now: Time, totals: &mut Totals) {
-        if !self.exchange.owes_client_nothing() {
+        if !self.session.exchange.owes_client_nothing() {
             return;
         }
         if let Some(since) = self.query_since.take() {
             totals.query_time += now.since(since).as_micros() as u64;
             self.answered = now;
         }
-        if self.exchange.status() == TxStatus::Idle
+        if self.session.exchange.status() == TxStatus::Idle
             && let Some(since) = self.xact_since.take()
         {
             totals.xact_time += now.since(since).as_micros() as u64;

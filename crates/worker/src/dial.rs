@@ -238,7 +238,7 @@ impl<I: Io> Worker<I> {
                 self.converse(key, Chunk::Own(bytes[at..].into()), 0);
                 return;
             };
-            let piece = match server.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
+            let piece = match server.session.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
                 Step::Piece(piece) => piece,
                 Step::More => return,
                 Step::Bad { kind, .. } => {
@@ -250,11 +250,11 @@ impl<I: Io> Worker<I> {
             let step = if piece.is_whole() {
                 login.hear(piece.kind, &bytes[piece.body])
             } else {
-                server.collected.extend_from_slice(&bytes[piece.body.clone()]);
+                server.session.collected.extend_from_slice(&bytes[piece.body.clone()]);
                 if !piece.is_last() {
                     continue;
                 }
-                let body = std::mem::take(&mut server.collected);
+                let body = std::mem::take(&mut server.session.collected);
                 login.hear(piece.kind, &body)
             };
             match step {
@@ -284,7 +284,7 @@ impl<I: Io> Worker<I> {
         }
         let vars = self.share_vars(vars);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.vars = vars.clone();
+        server.session.vars = vars.clone();
         server.cancel_key = arrival.key;
         let (pool, database) = (server.pool, server.database);
         server.welcome = Some(Rc::new(Welcome { fixed, vars, begun: None }));
@@ -298,7 +298,7 @@ impl<I: Io> Worker<I> {
         match query {
             Some(query) => {
                 server.stage = Stage::Introducing;
-                server.exchange.asks_ours();
+                server.session.exchange.asks_ours();
                 let mut out = Vec::new();
                 write::query(&mut out, &query);
                 self.io.send(server.conn, out.into());
@@ -318,8 +318,8 @@ impl<I: Io> Worker<I> {
         let welcome = server.welcome.take_if(|_| is_shared);
         if let Some(place) = self.places.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
             place.welcome = welcome;
-            if let Some(welcome) = place.welcome.as_mut().filter(|_| server.overrides.is_some()) {
-                Rc::make_mut(welcome).begun.clone_from(&server.overrides);
+            if let Some(welcome) = place.welcome.as_mut().filter(|_| server.session.overrides.is_some()) {
+                Rc::make_mut(welcome).begun.clone_from(&server.session.overrides);
             }
         }
         self.disarm_server(key);

@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
     fn is_answer_torn(&self, client: &Client) -> bool {
         let ClientStage::Ready(ready) = &client.stage else { return false };
         match ready.link {
-            Link::Loan(server) => self.servers.get(server).is_some_and(Server::is_in_message),
+            Link::Loan(server) => self.servers.get(server).is_some_and(|server| server.session.is_in_message()),
             Link::None | Link::Waiting(_) | Link::Delayed(_) => ready.is_answer_torn,
         }
     }
@@ -243,7 +243,7 @@ impl<I: Io> Worker<I> {
             // What TLS has to say about its end is on its way.
             self.io.close(server.conn, Close::AfterSending);
         } else if hears
-            || server.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
+            || server.session.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
         {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::TERMINATE);
@@ -263,7 +263,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Console(console) => (CONSOLE, &*console.user),
             ClientStage::Ready(ready) => {
                 let database = self.places.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
-                (database, &*self.places.users[ready.user as usize].name)
+                (database, &*self.places.users[ready.session.user as usize].name)
             }
         };
         let id = client.id;

@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get_mut(key) else { return };
         server.is_full = true;
-        if server.exchange.wants_sync() {
+        if server.session.exchange.wants_sync() {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::FLUSH);
             self.io.send(server.conn, out.into());
@@ -101,7 +101,8 @@ impl<I: Io> Worker<I> {
 
     /// A server may have given enough of them.
     pub(crate) fn hear_again(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key).filter(|server| server.is_full && server.exchange.has_room())
+        let Some(server) =
+            self.servers.get_mut(key).filter(|server| server.is_full && server.session.exchange.has_room())
         else {
             return;
         };
@@ -122,7 +123,7 @@ impl<I: Io> Worker<I> {
     /// Asks such a server for the next buffer, or for everything as before when it has told all.
     pub(crate) fn receive_next(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.is_slowed = server.look.as_ref().is_some_and(|look| look.reads_functions());
+        server.is_slowed = server.session.look.as_ref().is_some_and(|look| look.reads_functions());
         if server.is_paused || server.is_silenced() {
             return;
         }
@@ -183,7 +184,7 @@ impl<I: Io> Worker<I> {
             }
             Stage::Greeting(_) | Stage::Cancelling(_) => return,
         };
-        let (link, listens) = (ready.link, ready.ear.is_some());
+        let (link, listens) = (ready.link, ready.session.ear.is_some());
         let database = self.places.pool(ready.pool).map(|place| place.database);
         if listens {
             self.tell_news(key);

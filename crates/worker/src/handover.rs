@@ -6,12 +6,11 @@
 //! nobody, stays behind.
 //! Not here: what is packed (`luggage`), who carries it (`control::courier`).
 
-use config::Policy;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
 use protocol::pack::Packed;
 use protocol::prepared::Gathered;
-use protocol::state::{Hold, Kind};
+use protocol::state::{Hold, Kind, Policy};
 use protocol::vars::Vars;
 use reactor::Io;
 
@@ -142,8 +141,11 @@ impl<I: Io> Worker<I> {
                 // What went along with a request is answered together with that, to whoever has the server by then.
                 let is_caught_up =
                     matches!(server.stage, Stage::Lent { catching_up: None | Some(CatchingUp::Along), .. })
-                        && server.look.is_none();
-                is_caught_up && server.security.is_none() && server.cancels_sent == 0 && self.io.is_at_rest(server.conn)
+                        && server.session.look.is_none();
+                is_caught_up
+                    && server.security.is_none()
+                    && server.session.cancels_sent == 0
+                    && self.io.is_at_rest(server.conn)
             }),
         };
         is_open && is_free && may_server && !is_stream
@@ -180,7 +182,8 @@ impl<I: Io> Worker<I> {
             Kind::Channel => rules.is_none_or(|rules| rules.policy(kind) == Policy::Virtualize),
             kind => kind == Kind::Sequence,
         };
-        let pins = ready.traces.iter().flat_map(|traces| traces.pins().iter()).filter(|pin| !passes(pin.hold.kind));
+        let pins =
+            ready.session.traces.iter().flat_map(|traces| traces.pins().iter()).filter(|pin| !passes(pin.hold.kind));
         pins.map(|pin| (pin.hold.clone(), pin.since.0, pin.statement.clone())).collect()
     }
 
@@ -210,21 +213,22 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(ready) => PackedStage::Ready(Box::new(PackedReady {
                 pool: self.pool_name(ready.pool)?,
-                user: self.places.users[ready.user as usize].name.to_string(),
-                vars: self.packed_vars(&ready.vars),
-                overrides: ready.overrides.as_deref().cloned().unwrap_or_default(),
-                given: ready.given.as_deref().cloned().unwrap_or_default(),
-                began: (ready.began != ready.vars).then(|| self.packed_vars(&ready.began)),
-                channels: ready.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
-                unlistens: ready.traces.as_ref().map(|traces| traces.unlistens.clone()).unwrap_or_default(),
+                user: self.places.users[ready.session.user as usize].name.to_string(),
+                vars: self.packed_vars(&ready.session.vars),
+                overrides: ready.session.overrides.as_deref().cloned().unwrap_or_default(),
+                given: ready.session.given.as_deref().cloned().unwrap_or_default(),
+                began: (ready.session.began != ready.session.vars).then(|| self.packed_vars(&ready.session.began)),
+                channels: ready.session.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
+                unlistens: ready.session.traces.as_ref().map(|traces| traces.unlistens.clone()).unwrap_or_default(),
                 pins: self.packed_pins(ready),
                 cancel_key: ready.cancel_key.parts().0.into(),
                 cancel_key_rest: Some(ready.cancel_key.parts().1).filter(|rest| !rest.is_empty()).map(Packed::from),
-                scanner: ready.scanner.clone(),
-                fate: ready.fate,
-                names: ready.names.as_ref().map(|names| names.pack(gathered)),
-                unnamed: ready.unnamed.pack(),
+                scanner: ready.session.scanner.clone(),
+                fate: ready.session.fate,
+                names: ready.session.names.as_ref().map(|names| names.pack(gathered)),
+                unnamed: ready.session.unnamed.pack(),
                 collected: ready
+                    .session
                     .collected
                     .as_ref()
                     .map(|collected| (collected.bytes.as_slice().into(), collected.body_bytes)),
@@ -257,19 +261,19 @@ impl<I: Io> Worker<I> {
             query_since: server.query_since.map(|since| since.0),
             xact_since: server.xact_since.map(|since| since.0),
             query_number: server.query_number,
-            exchange: server.exchange.clone(),
-            stock: server.stock.pack(gathered),
-            vars: self.packed_vars(&server.vars),
-            overrides: server.overrides.as_deref().cloned().unwrap_or_default(),
-            told_by: server.told_by,
-            reported_name: server.reported_name.clone(),
+            exchange: server.session.exchange.clone(),
+            stock: server.session.stock.pack(gathered),
+            vars: self.packed_vars(&server.session.vars),
+            overrides: server.session.overrides.as_deref().cloned().unwrap_or_default(),
+            told_by: server.session.told_by,
+            reported_name: server.session.reported_name.clone(),
             cancel_key: (&*server.cancel_key).into(),
-            scanner: server.scanner.clone(),
-            fate: server.fate,
-            collected: server.collected.as_slice().into(),
+            scanner: server.session.scanner.clone(),
+            fate: server.session.fate,
+            collected: server.session.collected.as_slice().into(),
             times: (born.0, since.0),
             is_obsolete: self.pools.is_obsolete(key),
-            is_asked_in_advance: server.look_in_advance.is_some(),
+            is_asked_in_advance: server.session.look_in_advance.is_some(),
         })
     }
 

@@ -84,11 +84,11 @@ impl Ready {
     /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
     pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
         let held = self.held.as_ref()?;
-        let mut bytes: Vec<u8> = self.scanner.torn_header().to_vec();
+        let mut bytes: Vec<u8> = self.session.scanner.torn_header().to_vec();
         bytes.extend(held.bytes());
         let first = first_request(&bytes)?;
         bytes.drain(..first.end);
-        self.scanner = Scanner::default();
+        self.session.scanner = Scanner::default();
         self.held = (!bytes.is_empty()).then(|| {
             let mut held = Held::default();
             held.push(bytes.into());
@@ -100,7 +100,7 @@ impl Ready {
     /// The kind and declared length of the message that begins next, as far as its header is here.
     pub(crate) fn next_header(&self) -> Option<(u8, u32)> {
         let mut header = [0; 5];
-        let torn = self.scanner.torn_header();
+        let torn = self.session.scanner.torn_header();
         let held = self.held.iter().flat_map(|held| held.bytes());
         let mut bytes = torn.iter().copied().chain(held);
         for place in &mut header {

@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
         if let Some(query) = query {
             let class = classify(query.as_bytes(), Dialect::default(), learned.knowledge());
             let names = class.mentions.iter().map(|name| &**name);
-            server.placeholders |= learned.custom.mention(user, names, self.now);
+            server.session.placeholders |= learned.custom.mention(user, names, self.now);
         }
         let knowledge = learned.knowledge();
         // Triggers at login are taken to be what they were when the first server of the pool has told.
@@ -71,22 +71,22 @@ impl<I: Io> Worker<I> {
     /// `connect_query` has been answered, or what the session begins with.
     pub(crate) fn introduced(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if let Some(look) = server.look.take() {
+        if let Some(look) = server.session.look.take() {
             // Where it cannot tell, the first client is told so.
             let seen = look.end();
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
             if let Some(seen) = &seen {
                 let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-                server.overrides = shared(seen.overrides(&Overrides::default(), &self.force.tracked, login));
+                server.session.overrides = shared(seen.overrides(&Overrides::default(), &self.force.tracked, login));
             }
             self.learn(key, seen.and_then(|seen| seen.knowledge));
             match learns_settings {
                 true => self.ask_at_first(key),
                 false => self.dialed(key),
             }
-        } else if server.exchange.may_end() {
+        } else if server.session.exchange.may_end() {
             self.ask_at_first(key);
-        } else if server.exchange.owes_nothing() {
+        } else if server.session.exchange.owes_nothing() {
             self.dial_failed(key, Failure::unreachable("exec_on_connect query failed"));
         }
     }

@@ -41,17 +41,17 @@ impl<I: Io> Worker<I> {
         if self.places.databases[database].listening.session.is_none() || !place.follows {
             return false;
         }
-        let is_known = ready.traces.as_ref().is_none_or(|traces| !traces.unlistens.is_any());
+        let is_known = ready.session.traces.as_ref().is_none_or(|traces| !traces.unlistens.is_any());
         let first = ready
             .held
             .as_ref()
-            .filter(|_| ready.scanner.torn_header().is_empty() && is_known)
+            .filter(|_| ready.session.scanner.torn_header().is_empty() && is_known)
             .and_then(|held| held.first());
         let message = first.and_then(|bytes| bytes.get(..1 + length as usize));
         let Some((&frontend::QUERY, message)) = message.and_then(<[u8]>::split_first) else { return false };
         let Some((0, text)) = message.get(HEADER_BYTES - 1..).and_then(<[u8]>::split_last) else { return false };
         let (pool, may_ask) = (ready.pool, self.rest.is_none() && self.shutdown.is_none());
-        let dialect = self.texts.dialect(&ready.vars, &self.force.tracked);
+        let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
         let Some(listens) = route::listens(text, dialect).filter(|_| may_ask) else { return false };
         let listening = &self.places.databases[database].listening;
         if !listens.channels.iter().all(|channel| listening.is_heard(channel))
@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
             self.skip_rejected(key);
             return;
         }
-        ready.ear(losses).listens(joining.channels.iter().map(|channel| &**channel));
+        ready.session.ear(losses).listens(joining.channels.iter().map(|channel| &**channel));
         for channel in joining.channels {
             self.subscribe(key, database, channel);
         }
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
         totals.query_count += 1;
         totals.xact_count += 1;
         let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
-        ready.ear(losses).has_moved();
+        ready.session.ear(losses).has_moved();
         ready.drop_first_request();
         *answered = self.now;
         let (count, tag) = joining.tags;

@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
         let client = self.clients.get(key).filter(|client| !client.is_own && !client.seat.has_user_slot)?;
         match &client.stage {
             Stage::Ready(ready) => {
-                let user = self.places.users[ready.user as usize].name.clone();
+                let user = self.places.users[ready.session.user as usize].name.clone();
                 Some((user, self.places.pool(ready.pool)?.database_name.clone()))
             }
             Stage::Login(login) => {
@@ -174,7 +174,7 @@ impl<I: Io> Worker<I> {
             Stage::Login(login) => self.user_key(&login.request.user, &login.request.database),
             Stage::Ready(ready) => {
                 let database = &self.places.pool(ready.pool)?.database_name;
-                self.user_key(&self.places.users[ready.user as usize].name, database)
+                self.user_key(&self.places.users[ready.session.user as usize].name, database)
             }
             _ => None,
         }
@@ -268,7 +268,7 @@ impl<I: Io> Worker<I> {
         if client.seat.has_user_slot {
             let name = match &client.stage {
                 Stage::Login(login) => Arc::from(&*login.request.user),
-                Stage::Ready(ready) => self.places.users[ready.user as usize].name.clone(),
+                Stage::Ready(ready) => self.places.users[ready.session.user as usize].name.clone(),
                 Stage::Console(console) => Arc::from(&*console.user),
                 Stage::Greeting(_) | Stage::Cancelling(_) => return,
             };

@@ -42,16 +42,16 @@ impl<I: Io> Worker<I> {
         else {
             return false;
         };
-        if self
-            .pools
-            .wants_back(server.pool, likeness(server.overrides.as_deref(), server.placeholders, server.last_client))
-        {
+        if self.pools.wants_back(
+            server.pool,
+            likeness(server.session.overrides.as_deref(), server.session.placeholders, server.last_client),
+        ) {
             return false;
         }
         let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
-        let is_clean = server.exchange.may_be_lent() && server.cancels_sent == 0;
+        let is_clean = server.session.exchange.may_be_lent() && server.session.cancels_sent == 0;
         // What its client has reset is what that began with, and not what the server did: the next loan tells it.
-        let is_like_client = Rc::ptr_eq(&server.vars, &ready.vars) && !differ(server, ready);
+        let is_like_client = Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(server, ready);
         let is_like_client = is_like_client || planted::is(Planted::LingerUnlike);
         if *is_listener || is_ending || !is_clean || !is_like_client {
             return false;
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Stage::Lent { client: client_key, catching_up: None } = server.stage else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if !server.exchange.may_end() || ready.is_torn() || ready.is_collecting() {
+        if !server.session.exchange.may_end() || ready.session.is_torn() || ready.session.is_collecting() {
             return;
         }
         server.linger.end_in_vain(&mut ready.haste);

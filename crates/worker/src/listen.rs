@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use base::planted::{self, Planted};
 use base::{Key, Slab};
-use config::{NotifyLost, Policy};
+use config::NotifyLost;
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{Ear, Kind, Look, MARKS, Marks, Patience, Rounds, channel_of, mark_of};
+use protocol::loan::ClientSession;
+use protocol::state::{Kind, Look, MARKS, Marks, Patience, Policy, Rounds, channel_of, mark_of};
 use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
@@ -84,20 +85,6 @@ impl DatabasePlace {
     }
 }
 
-impl Ready {
-    /// What it listens to, or is about to, in a database whose session for all has been lost so often.
-    pub(crate) fn ear(&mut self, losses: u64) -> &mut Ear {
-        let ear = self.ear.get_or_insert_with(|| Box::new(Ear::new(losses)));
-        ear.knows_losses(losses);
-        ear
-    }
-
-    /// The same, if it listens to anything.
-    pub(crate) fn ear_if_any(&mut self, losses: u64) -> Option<&mut Ear> {
-        if self.ear.is_some() { Some(self.ear(losses)) } else { None }
-    }
-}
-
 impl<I: Io> Worker<I> {
     /// The server of a client listens for it: somebody else is to do that for all. Whether the server is being told to leave now.
     pub(crate) fn move_channels(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
@@ -107,7 +94,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let Some(traces) = ready.traces.as_mut().filter(|_| is_shared) else { return false };
+        let Some(traces) = ready.session.traces.as_mut().filter(|_| is_shared) else { return false };
         // That it listens to marks is our doing.
         let channels: Vec<Box<str>> = traces.channels().filter(|name| *name != MARKS).map(Box::from).collect();
         if channels.is_empty() {
@@ -120,14 +107,14 @@ impl<I: Io> Worker<I> {
         }
         let names = || channels.iter().map(|name| &**name);
         let losses = self.places.databases[number as usize].listening.losses;
-        let news = ready.ear(losses).listens(names());
+        let news = ready.session.ear(losses).listens(names());
         for channel in news {
             self.subscribe(client_key, number, channel);
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        if !ready.ear(losses).may_move(names()) {
+        if !ready.session.ear(losses).may_move(names()) {
             return self.give_to_listener(server_key, client_key);
         }
         self.mark(server_key, client_key);
@@ -141,13 +128,13 @@ impl<I: Io> Worker<I> {
         let number = u64::from_be_bytes(number);
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if server.cancels_sent > 0 || !server.exchange.is_proven() {
+        if server.session.cancels_sent > 0 || !server.session.exchange.is_proven() {
             // A cancel request that is still on its way would hit it, and what answers what has to be known.
             self.arm_server(server_key);
             return;
         }
         let listening = &mut self.places.databases[server.database as usize].listening;
-        ready.ear(listening.losses).is_marked(number);
+        ready.session.ear(listening.losses).is_marked(number);
         listening.marks.add(number, client_key);
         self.ask(server_key, Look::of_mark(number));
         self.arm_server(server_key);
@@ -158,10 +145,10 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let place = &mut self.places.databases[server.database as usize];
-        let ear = ready.ear(place.listening.losses);
+        let ear = ready.session.ear(place.listening.losses);
         let number = look.mark();
         if look.end().is_some() && ear.may_leave() {
-            if let Some(traces) = &mut ready.traces {
+            if let Some(traces) = &mut ready.session.traces {
                 traces.wants_to_leave();
             }
             self.look_at(server_key, client_key, true);
@@ -185,7 +172,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
         let Some(server) = self.servers.get(server).filter(|server| server.private.is_none()) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return false };
-        let channels = ready.traces.iter().flat_map(|traces| traces.channels()).filter(|name| *name != MARKS);
+        let channels = ready.session.traces.iter().flat_map(|traces| traces.channels()).filter(|name| *name != MARKS);
         self.may_listen_through_all(server.pool, client, channels)
     }
 
@@ -199,7 +186,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return false;
         };
-        let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.vars.get(place));
+        let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.session.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
         let Some(place) = self.places.pool(pool) else { return false };
         is_read
@@ -212,9 +199,9 @@ impl<I: Io> Worker<I> {
     fn has_room_for<'a>(&self, ready: &Ready, database: u32, channels: impl Iterator<Item = &'a str>) -> bool {
         let (of_client, of_database) = (self.force.settings.max_client_channels, self.force.settings.max_db_channels);
         let known = &self.places.databases[database as usize].listening.channels;
-        let has = |name: &str| ready.ear.as_ref().is_some_and(|ear| ear.has(name));
+        let has = |name: &str| ready.session.ear.as_ref().is_some_and(|ear| ear.has(name));
         let news: Vec<&str> = channels.filter(|name| !has(name)).collect();
-        let all = news.len() + ready.ear.as_ref().map_or(0, |ear| ear.channel_count());
+        let all = news.len() + ready.session.ear.as_ref().map_or(0, |ear| ear.channel_count());
         let unknown = news.iter().filter(|name| !known.contains_key(**name)).count();
         let is_within = |count: usize, limit: u32| limit == 0 || count <= limit as usize;
         // Who listens to nothing new is not made to keep a server by a limit that has been lowered.
@@ -238,13 +225,13 @@ impl<I: Io> Worker<I> {
         let entry = channels.entry(channel.clone()).or_default();
         entry.clients.insert(client);
         if entry.is_heard(*losses) || planted::is(Planted::ListenerBelieved) {
-            ready.ear(*losses).is_heard(&channel);
+            ready.session.ear(*losses).is_heard(&channel);
         }
         if entry.number == 0 {
             *asked += 1;
             entry.number = *asked;
             let (database, number) = (place.name.clone(), *asked);
-            let user = self.places.users[ready.user as usize].name.clone();
+            let user = self.places.users[ready.session.user as usize].name.clone();
             (self.posts.control)(ToControl::Listen { database, user, channel, number });
         }
     }
@@ -275,16 +262,16 @@ impl<I: Io> Worker<I> {
     /// A client has said that it leaves channels, and its server has told that this is so as far as that goes.
     pub(crate) fn leave_channels(&mut self, client: ClientKey, database: u32) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        let Some(traces) = &mut ready.traces else { return };
+        let Some(traces) = &mut ready.session.traces else { return };
         let left = traces.unlistens.take();
-        let Some(ear) = &mut ready.ear else { return };
+        let Some(ear) = &mut ready.session.ear else { return };
         ear.knows_losses(self.places.databases[database as usize].listening.losses);
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
         let again: BTreeSet<&str> = traces.channels().collect();
         let is_left = |name: &str| left.has(name) && !planted::is(Planted::LeftChannelTold) && !again.contains(name);
         let gone = ear.leaves(is_left);
         if ear.is_idle() {
-            ready.ear = None;
+            ready.session.ear = None;
         }
         self.unsubscribe(client, database, &gone);
     }
@@ -292,7 +279,7 @@ impl<I: Io> Worker<I> {
     /// A client goes, or is not followed any more.
     pub(crate) fn stop_listening(&mut self, client: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        let Some(mut ear) = ready.ear.take() else { return };
+        let Some(mut ear) = ready.session.ear.take() else { return };
         let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         self.unsubscribe(client, database, &ear.leaves(|_| true));
         self.listener_keeps_up(database, client);
@@ -348,7 +335,7 @@ impl<I: Io> Worker<I> {
     /// of the client whose server that was (`give_to_listener`).
     pub(crate) fn lose_given_channels(&mut self, listener: ClientKey, database: u32) {
         if let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get_mut(listener)
-            && ready.traces.as_mut().is_some_and(|traces| !traces.leave().is_empty())
+            && ready.session.traces.as_mut().is_some_and(|traces| !traces.leave().is_empty())
         {
             self.cut_off_all(database);
         }
@@ -367,7 +354,10 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let database = self.places.pool(ready.pool).map(|place| place.database);
         let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
-        ready.ear(self.places.databases[database as usize].listening.losses).comes_with(channels.iter().cloned());
+        ready
+            .session
+            .ear(self.places.databases[database as usize].listening.losses)
+            .comes_with(channels.iter().cloned());
         for channel in channels {
             self.subscribe(client, database, channel);
         }
@@ -379,8 +369,10 @@ impl<I: Io> Worker<I> {
         match self.force.settings.notify_lost {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
-                if let Some(Client { stage: ClientStage::Ready(Ready { ear: Some(ear), .. }), .. }) =
-                    self.clients.get_mut(client)
+                if let Some(Client {
+                    stage: ClientStage::Ready(Ready { session: ClientSession { ear: Some(ear), .. }, .. }),
+                    ..
+                }) = self.clients.get_mut(client)
                 {
                     ear.owes_word();
                 }
@@ -399,7 +391,7 @@ impl<I: Io> Worker<I> {
         if client.is_listener {
             self.spread(number, body);
         } else if let ClientStage::Ready(ready) = &mut client.stage
-            && let Some(ear) = ready.ear_if_any(self.places.databases[number as usize].listening.losses)
+            && let Some(ear) = ready.session.ear_if_any(self.places.databases[number as usize].listening.losses)
         {
             let is_told = ear.own(body);
             if is_told {
@@ -416,7 +408,7 @@ impl<I: Io> Worker<I> {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
             if let Some((number, client)) = client
                 && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
-                && let Some(ear) = ready.ear_if_any(listening.losses)
+                && let Some(ear) = ready.session.ear_if_any(listening.losses)
             {
                 ear.shared_mark(number);
             }
@@ -428,7 +420,7 @@ impl<I: Io> Worker<I> {
         self.backlog.tells(clients.len());
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            ready.ear(losses).shared(body);
+            ready.session.ear(losses).shared(body);
             self.tell_news(client);
             self.wait_for_listener(database, client);
         }
@@ -444,15 +436,17 @@ impl<I: Io> Worker<I> {
         let is_outside = match ready.link {
             Link::None | Link::Waiting(_) | Link::Delayed(_) => true,
             Link::Loan(server) => self.servers.get(server).is_some_and(|server| {
-                let exchange = &server.exchange;
+                let exchange = &server.session.exchange;
                 server.withheld.is_some()
-                    || exchange.owes_client_nothing() && exchange.status() == TxStatus::Idle && !server.is_in_message()
+                    || exchange.owes_client_nothing()
+                        && exchange.status() == TxStatus::Idle
+                        && !server.session.is_in_message()
             }),
         };
         let is_answer_torn = ready.is_answer_torn;
         let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         let listening = &self.places.databases[number as usize].listening;
-        let Ready { ear: Some(ear), traces, .. } = ready else { return };
+        let ClientSession { ear: Some(ear), traces, .. } = &mut ready.session else { return };
         ear.knows_losses(listening.losses);
         if ear.is_owed_word() && force.settings.notify_lost == NotifyLost::Disconnect {
             self.fail_client(client_key, &Fault::NotificationsLost);
@@ -511,7 +505,7 @@ pub(crate) fn has_ear(clients: &Slab<Client>, client: ClientKey) -> bool {
 pub(crate) fn ear_and_traces(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
     match client.and_then(|client| clients.get(client)) {
         Some(Client { is_listener, stage: ClientStage::Ready(ready), .. }) => {
-            (*is_listener || ready.ear.is_some(), ready.traces.is_some())
+            (*is_listener || ready.session.ear.is_some(), ready.session.traces.is_some())
         }
         Some(Client { is_listener, .. }) => (*is_listener, false),
         None => (false, false),

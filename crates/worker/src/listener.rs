@@ -40,7 +40,9 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get(server_key) else { return false };
         let (pool, number) = (server.pool, server.database);
-        let is_at_rest = server.exchange.may_end() && server.exchange.is_proven() && server.cancels_sent == 0;
+        let is_at_rest = server.session.exchange.may_end()
+            && server.session.exchange.is_proven()
+            && server.session.cancels_sent == 0;
         let Some(listener) = self.places.databases[number as usize].listening.session else { return false };
         let since = match self.clients.get(listener).map(|client| &client.stage) {
             Some(ClientStage::Ready(Ready { link: Link::Waiting(since), pool: its, .. })) if *its == pool => *since,
@@ -49,14 +51,14 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let only_listens = ready
-            .traces
-            .as_ref()
-            .is_some_and(|traces| !traces.is_asked_for() && traces.pins().kinds().all(|kind| kind == Kind::Channel));
-        if !is_at_rest || !only_listens || ready.is_torn() || ready.is_collecting() {
+        let only_listens =
+            ready.session.traces.as_ref().is_some_and(|traces| {
+                !traces.is_asked_for() && traces.pins().kinds().all(|kind| kind == Kind::Channel)
+            });
+        if !is_at_rest || !only_listens || ready.session.is_torn() || ready.session.is_collecting() {
             return false;
         }
-        let (Some(traces), Some(ear)) = (&mut ready.traces, &mut ready.ear) else { return false };
+        let (Some(traces), Some(ear)) = (&mut ready.session.traces, &mut ready.session.ear) else { return false };
         ear.knows_losses(self.places.databases[number as usize].listening.losses);
         traces.channels().for_each(|channel| ear.is_heard(channel));
         ear.is_unmarked();
@@ -68,7 +70,7 @@ impl<I: Io> Worker<I> {
         self.tell_pools(Event::Left { pool, client: listener });
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
             ready.link = Link::Loan(server_key);
-            ready.traces.get_or_insert_default().comes_keeping(pins);
+            ready.session.traces.get_or_insert_default().comes_keeping(pins);
         }
         self.tell_pools(Event::SetAside { server: server_key });
         self.catch_up(server_key, listener, since);

@@ -11,6 +11,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Likeness, Linger, Mode, Return, ServerKey};
 use protocol::fault::Fault;
+use protocol::loan::{DISCARD_SEQUENCES, Drawers};
 use protocol::state::{Counted, Kind, Overrides, Preparation};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
@@ -22,13 +23,12 @@ use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::look::{DISCARD_ALL, likeness};
 use crate::mend::{NOT_TAKEN_OVER, TOLD_CANCELLED, unfit};
-use crate::numbers::{DISCARD_SEQUENCES, Drawers};
 use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
 /// Whether a client has set something else than its server has.
 pub(crate) fn differ(server: &Server, ready: &Ready) -> bool {
-    match (&server.overrides, &ready.overrides) {
+    match (&server.session.overrides, &ready.session.overrides) {
         (Some(theirs), Some(ours)) => !Rc::ptr_eq(theirs, ours) && theirs != ours,
         (theirs, ours) => theirs.is_some() != ours.is_some(),
     }
@@ -36,9 +36,9 @@ pub(crate) fn differ(server: &Server, ready: &Ready) -> bool {
 
 /// A transaction ends in which a client has changed what texts mean, be it only there: what was prepared in it means something else to others.
 pub(crate) fn doubt_what_was_read(server: &mut Server, ready: &mut Ready) {
-    if let Some(traces) = &mut ready.traces {
+    if let Some(traces) = &mut ready.session.traces {
         if traces.sets_meaning() {
-            server.stock.doubt_this_loan();
+            server.session.stock.doubt_this_loan();
         }
         traces.transaction_ends();
     }
@@ -47,27 +47,29 @@ pub(crate) fn doubt_what_was_read(server: &mut Server, ready: &mut Ready) {
 /// The SQL that brings a server to what its client has set, and has prepared.
 fn changes(server: &Server, ready: &Ready) -> (Option<String>, Vec<(Preparation, Box<str>)>) {
     let none = Overrides::default();
-    let (theirs, ours) = (server.overrides.as_deref().unwrap_or(&none), ready.overrides.as_deref().unwrap_or(&none));
+    let (theirs, ours) =
+        (server.session.overrides.as_deref().unwrap_or(&none), ready.session.overrides.as_deref().unwrap_or(&none));
     (theirs.changes_to(ours), theirs.preparations_to(ours))
 }
 
 /// Writes what tells a server in its client's packet what that has set; how many answers it will have. `None` where that cannot be:
 /// what a statement is worth that was prepared under other parameters is not known before they are in force.
 fn tell_along(server: &mut Server, ready: &Ready, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
-    if !server.vars.read_alike(&ready.vars, tracked) {
+    if !server.session.vars.read_alike(&ready.session.vars, tracked) {
         return None;
     }
     let none = Overrides::default();
-    let (theirs, ours) = (server.overrides.as_deref(), ready.overrides.as_deref());
+    let (theirs, ours) = (server.session.overrides.as_deref(), ready.session.overrides.as_deref());
     let mut settings = theirs.unwrap_or(&none).differences(ours.unwrap_or(&none))?;
     let name = tracked.application_name();
-    let renamed = ready.vars.get(name).filter(|ours| server.vars.get(name).is_some_and(|theirs| theirs != *ours));
+    let renamed =
+        ready.session.vars.get(name).filter(|ours| server.session.vars.get(name).is_some_and(|theirs| theirs != *ours));
     settings.extend(renamed.map(|name| ("application_name", Some(name))));
-    let answers = server.told_by.tell(&settings, out)?;
+    let answers = server.session.told_by.tell(&settings, out)?;
     if renamed.is_some() {
         // It is reported only when the server is ready (`ReportChangedGUCOptions`), long after the settings have been accepted.
-        let reported = std::mem::replace(&mut server.vars, ready.vars.clone());
-        server.reported_name = reported.get(name).map(Box::from);
+        let reported = std::mem::replace(&mut server.session.vars, ready.session.vars.clone());
+        server.session.reported_name = reported.get(name).map(Box::from);
     }
     Some(answers)
 }
@@ -95,7 +97,7 @@ impl<I: Io> Worker<I> {
         };
         // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
         assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
-        assert!(server.exchange.may_end(), "a server was to be lent that owes an answer");
+        assert!(server.session.exchange.may_end(), "a server was to be lent that owes an answer");
         assert!(server.private.is_none(), "a server was to be lent that is one client's alone");
         let totals = &mut self.places.databases[server.database as usize].totals;
         totals.server_assignment_count += 1;
@@ -103,14 +105,16 @@ impl<I: Io> Worker<I> {
         server.is_full = false;
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
-        ready.unnamed.begin_loan();
-        ready.counting.ends();
-        server.stock.begin_loan();
-        server.drawers.come(client_key);
-        server.numbers_until = None;
+        ready.session.unnamed.begin_loan();
+        ready.session.counting.ends();
+        server.session.stock.begin_loan();
+        server.session.drawers.come(client_key);
+        server.session.numbers_until = None;
         let is_anew = server.last_client.replace(client_key) != Some(client_key)
             || ready.last_server.replace(server_key) != Some(server_key);
-        if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {
+        if is_anew
+            && let Some(overrides) = server.session.overrides.as_mut().filter(|overrides| overrides.has_identity())
+        {
             Rc::make_mut(overrides).doubt_identity();
         }
         if is_listener {
@@ -124,15 +128,16 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let learned = &self.places.databases[server.database as usize].learned;
-        let forgets = server.drawers.are_others() && learned.asks_for_numbers(ready.user);
+        let forgets = server.session.drawers.are_others() && learned.asks_for_numbers(ready.session.user);
         server.asked = self.now;
         let tracked = &self.force.tracked;
-        let differs = !Rc::ptr_eq(&ready.vars, &server.vars);
+        let differs = !Rc::ptr_eq(&ready.session.vars, &server.session.vars);
         let name = tracked.application_name();
-        let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == ready.vars.get(name);
+        let is_namesake =
+            planted::is(Planted::CatchUpByName) && server.session.vars.get(name) == ready.session.vars.get(name);
         let vars_differ = differs && !is_namesake;
         let overrides_differ = differ(server, ready) && !planted::is(Planted::StateOfAnother);
-        let has_own = server.stock.has_own();
+        let has_own = server.session.stock.has_own();
         if overrides_differ && !vars_differ && !forgets && !has_own && self.needs_nothing(server_key, client_key) {
             self.lend_untold(server_key, client_key);
             return;
@@ -141,14 +146,14 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let tracked = &self.force.tracked;
-        let hasty = server.overrides.as_mut().filter(|overrides| overrides_differ && overrides.is_hasty());
+        let hasty = server.session.overrides.as_mut().filter(|overrides| overrides_differ && overrides.is_hasty());
         let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
-        server.was_hasty = calming.is_some();
+        server.session.was_hasty = calming.is_some();
         let (mut closing, mut out) = (Vec::new(), Vec::new());
         if has_own {
-            server.stock.close_own(&mut server.exchange, &mut closing);
+            server.session.stock.close_own(&mut server.session.exchange, &mut closing);
         }
-        let may_go_along = is_taken && !server.was_hasty && !forgets && closing.is_empty();
+        let may_go_along = is_taken && !server.session.was_hasty && !forgets && closing.is_empty();
         let goes_along = may_go_along && ready.says_one_request();
         let answers = match goes_along {
             true => tell_along(server, ready, tracked, &mut out),
@@ -157,29 +162,31 @@ impl<I: Io> Worker<I> {
         let mut told: Vec<String> = calming.into_iter().collect();
         let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
         if let Some(answers) = answers.filter(|_| !is_careless) {
-            server.is_told_along = true;
-            server.exchange.asks_ours_along(answers);
+            server.session.is_told_along = true;
+            server.session.exchange.asks_ours_along(answers);
         } else {
             out.clear();
             // What is set is sent by itself: its text may be in the encoding that the parameters bring.
-            told.extend(vars_differ.then(|| server.vars.catch_up(&ready.vars, tracked)).into_iter().flatten());
+            told.extend(
+                vars_differ.then(|| server.session.vars.catch_up(&ready.session.vars, tracked)).into_iter().flatten(),
+            );
             let (settings, statements) = if overrides_differ { changes(server, ready) } else { Default::default() };
             told.extend(settings);
             if forgets {
                 told.push(DISCARD_SEQUENCES.to_owned());
-                server.drawers = Drawers::One(client_key);
+                server.session.drawers = Drawers::One(client_key);
             }
             for sql in told.iter().map(|sql| &**sql).chain(statements.iter().map(|(_, sql)| &**sql)) {
                 write::query(&mut out, sql);
-                server.exchange.asks_ours();
+                server.session.exchange.asks_ours();
             }
-            server.preparing = statements.into_iter().map(|(what, _)| what).collect();
+            server.session.preparing = statements.into_iter().map(|(what, _)| what).collect();
             out.splice(..0, closing);
         }
         // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
-        server.overrides.clone_from(&ready.overrides);
+        server.session.overrides.clone_from(&ready.session.overrides);
         if overrides_differ {
-            server.placeholders |= ready.placeholders;
+            server.session.placeholders |= ready.session.placeholders;
         }
         if out.is_empty() {
             server.stage = Stage::Lent { client: client_key, catching_up: None };
@@ -205,7 +212,7 @@ impl<I: Io> Worker<I> {
     /// The server has taken over the client's parameters.
     pub(crate) fn caught_up(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        if server.exchange.is_ours() {
+        if server.session.exchange.is_ours() {
             return;
         }
         if matches!(server.stage, Stage::Lent { catching_up: Some(CatchingUp::Untold), .. }) {
@@ -213,13 +220,13 @@ impl<I: Io> Worker<I> {
             return;
         }
         server.stage = Stage::Lent { client: client_key, catching_up: None };
-        if server.again.has_forgotten() {
+        if server.session.again.has_forgotten() {
             self.catch_up(server_key, client_key, self.now);
             return;
         }
-        let server_vars = server.vars.clone();
+        let server_vars = server.session.vars.clone();
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
-            let mut vars = (*ready.vars).clone();
+            let mut vars = (*ready.session.vars).clone();
             if self.force.settings.verbose > 0 {
                 let line = self.client_prefix(client_key);
                 for (name, ours, theirs) in vars.respellings(&server_vars, &self.force.tracked) {
@@ -232,7 +239,7 @@ impl<I: Io> Worker<I> {
             vars.respell(&server_vars);
             let vars = self.share_vars(vars);
             if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
-                ready.vars = vars;
+                ready.session.vars = vars;
             }
             self.takes_what_it_began_with(client_key);
         }
@@ -245,10 +252,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         // A cancel request that is still on its way must not meet the client's next query.
-        let is_aimed_at =
-            server.cancels_sent > 0 && server.exchange.owes_nothing() && !planted::is(Planted::CancelMeetsNextQuery);
-        let is_asked = server.look.is_some() || server.look_in_advance.is_some();
-        let is_free = !is_asked && !server.again.is_refused() && !server.is_full;
+        let is_aimed_at = server.session.cancels_sent > 0
+            && server.session.exchange.owes_nothing()
+            && !planted::is(Planted::CancelMeetsNextQuery);
+        let is_asked = server.session.look.is_some() || server.session.look_in_advance.is_some();
+        let is_free = !is_asked && !server.session.again.is_refused() && !server.is_full;
         matches!(server.stage, Stage::Lent { catching_up: None, .. }) && is_free && !is_aimed_at
     }
 
@@ -267,14 +275,14 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        if !server.exchange.may_end() || ready.is_torn() || ready.is_collecting() {
+        if !server.session.exchange.may_end() || ready.session.is_torn() || ready.session.is_collecting() {
             self.arm_server(server_key);
             return;
         }
         doubt_what_was_read(server, ready);
-        let counted = ready.counting.ends();
-        let mut is_marked = ready.traces.as_ref().is_some_and(|traces| traces.is_marked());
-        if counted != Counted::Neither || server.numbers_until.is_some() {
+        let counted = ready.session.counting.ends();
+        let mut is_marked = ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        if counted != Counted::Neither || server.session.numbers_until.is_some() {
             is_marked = self.count_numbers(server_key, client_key, counted);
         }
         if is_marked || self.verify_untouched(server_key, client_key) {
@@ -289,17 +297,17 @@ impl<I: Io> Worker<I> {
         let is_shared_loan = |server: &&Server| server.client().is_some() && server.private.is_none();
         let Some(server) = self.servers.get(key).filter(is_shared_loan) else { return false };
         let is_statement = self.places.pool(server.pool).is_some_and(|place| place.mode == pool::Mode::Statement);
-        is_statement && server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle
+        is_statement && server.session.exchange.owes_nothing() && server.session.exchange.status() != TxStatus::Idle
     }
 
     /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
     /// data of a COPY that has failed: then the loan is over now. Not while more is held, which may be the rest of a header.
     pub(crate) fn end_loan_after(&mut self, key: ClientKey, server_key: ServerKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.exchange.may_end());
+        let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end());
         if is_at_rest
-            && !ready.is_torn()
-            && !ready.is_collecting()
+            && !ready.session.is_torn()
+            && !ready.session.is_collecting()
             && ready.held.is_none()
             && ready.has_loan_of(server_key)
         {
@@ -316,11 +324,11 @@ impl<I: Io> Worker<I> {
             ready.link = Link::None;
             *answered = (*answered).max(server.answered);
         }
-        if !server.exchange.may_be_lent() {
-            let why = unfit(&server.exchange);
+        if !server.session.exchange.may_be_lent() {
+            let why = unfit(&server.session.exchange);
             self.unlink_flow(client_key, server_key);
             self.lose_server(server_key, why);
-        } else if server.cancels_sent > 0 {
+        } else if server.session.cancels_sent > 0 {
             let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
             if is_reset {
                 self.mend(server_key, false);
@@ -345,7 +353,7 @@ impl<I: Io> Worker<I> {
     /// A server that is clean goes back to its pool.
     fn give_back(&mut self, server: ServerKey) {
         let likeness = self.servers.get(server).map_or(Likeness::default(), |server| {
-            likeness(server.overrides.as_deref(), server.placeholders, server.last_client)
+            likeness(server.session.overrides.as_deref(), server.session.placeholders, server.last_client)
         });
         self.tell_pools(Event::Returned { server, as_: Return::Clean, likeness });
     }
@@ -356,45 +364,45 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
         // Whoever asked it nothing waits for no answer.
-        server.look.take_if(|look| look.is_of_nothing());
-        server.again.forget();
+        server.session.look.take_if(|look| look.is_of_nothing());
+        server.session.again.forget();
         if server.private.is_some() {
             self.leave_private(server_key);
             return;
         }
         doubt_what_was_read(server, ready);
         let is_forgotten = planted::is(Planted::StateLeftBehind);
-        let is_torn = ready.is_torn();
+        let is_torn = ready.session.is_torn();
         if is_torn {
-            server.exchange.torn(ready.scanner.header()[0]);
+            server.session.exchange.torn(ready.session.scanner.header()[0]);
         }
-        if server.numbers_until.is_some() {
+        if server.session.numbers_until.is_some() {
             self.forget_numbers(server_key, client_key);
         }
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
-            if server.look.is_some() && !is_torn && traces.is_all_told() {
+        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
+            if server.session.look.is_some() && !is_torn && traces.is_all_told() {
                 traces.leave();
                 self.await_look(server_key);
                 return;
             }
             let can_be_discarded = traces.pins().kinds().all(Kind::is_discarded);
             traces.leave();
-            server.look = None;
+            server.session.look = None;
             match can_be_discarded {
                 true => self.mend_with(server_key, is_torn, Some(DISCARD_ALL)),
                 false => self.doom(server_key, "its client left what cannot be discarded"),
             }
             return;
         }
-        let is_clean = server.exchange.may_end() && server.exchange.may_be_lent() && !is_torn;
+        let is_clean = server.session.exchange.may_end() && server.session.exchange.may_be_lent() && !is_torn;
         if planted::is(Planted::HeldBytesSentAfterAll)
             && let Some(mut held) = ready.held.take()
         {
             std::iter::from_fn(|| held.pop()).for_each(|chunk| self.io.send(server.conn, chunk));
         }
-        if is_clean && server.cancels_sent == 0 {
+        if is_clean && server.session.cancels_sent == 0 {
             server.stage = Stage::Idle;
             self.resume_server(server_key);
             self.give_back(server_key);
@@ -421,7 +429,7 @@ impl<I: Io> Worker<I> {
     fn keeps_something(&self, client: ClientKey) -> bool {
         let client = self.clients.get(client).filter(|client| !client.is_listener);
         client.is_some_and(|client| match &client.stage {
-            ClientStage::Ready(ready) => ready.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty()),
+            ClientStage::Ready(ready) => ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty()),
             _ => false,
         })
     }
@@ -451,11 +459,11 @@ impl<I: Io> Worker<I> {
         if !matches!(catching_up, Some(CatchingUp::Before(_))) || notice.is_fatal() {
             return false;
         }
-        let place = server.preparing.len().checked_sub(server.exchange.ours());
-        match place.and_then(|place| server.preparing.get(place)) {
+        let place = server.session.preparing.len().checked_sub(server.session.exchange.ours());
+        match place.and_then(|place| server.session.preparing.get(place)) {
             Some(Preparation::Prepare(name)) => {
                 let name = name.clone();
-                if let Some(overrides) = &mut server.overrides {
+                if let Some(overrides) = &mut server.session.overrides {
                     Rc::make_mut(overrides).statements_mut().remove(&name);
                 }
                 let database = server.database as usize;
@@ -479,8 +487,8 @@ impl<I: Io> Worker<I> {
                 self.cancelled_along(key, client, &notice.message);
             }
             // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
-            Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_) if server.look.is_some() => {
-                if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
+            Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_) if server.session.look.is_some() => {
+                if let Some(look) = self.servers.get_mut(key).and_then(|server| server.session.look.as_mut()) {
                     match notice.sqlstate == QUERY_CANCELED {
                         true => look.cancel(),
                         false => look.break_off(),
@@ -489,7 +497,7 @@ impl<I: Io> Worker<I> {
             }
             // By the limit of the session before, of which nobody hears.
             Stage::Lent { client, catching_up: Some(CatchingUp::Before(since)) }
-                if server.was_hasty && notice.sqlstate == QUERY_CANCELED =>
+                if server.session.was_hasty && notice.sqlstate == QUERY_CANCELED =>
             {
                 self.uncount(key);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
@@ -506,7 +514,7 @@ impl<I: Io> Worker<I> {
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
             // What would have told what its client has kept, if that had not left.
-            Stage::Cleaning(_) if server.look_in_advance.is_some() => {}
+            Stage::Cleaning(_) if server.session.look_in_advance.is_some() => {}
             // It discards what it was told anyway.
             Stage::Cleaning(ref cleaning) if cleaning.will_discard_all() => {}
             Stage::Cleaning(ref cleaning) => {

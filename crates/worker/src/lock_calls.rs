@@ -15,7 +15,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn awaits_lock_row(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let is_awaited = self.traces_of(client_key).is_some_and(Traces::awaits_lock_row);
         if is_awaited && let Some(server) = self.servers.get_mut(server_key) {
-            server.tells_lock = true;
+            server.session.tells_lock = true;
         }
         is_awaited
     }
@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
     /// The answer has come to its end.
     pub(crate) fn end_lock_row(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        server.tells_lock = false;
+        server.session.tells_lock = false;
         let client = server.client();
         if let Some(traces) = client.and_then(|client| self.traces_of(client)) {
             traces.end_of_lock_answer();
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let is_verified = self.force.settings.session_verify;
-        let known = is_verified.then(|| server.overrides.as_deref().cloned().unwrap_or_default());
+        let known = is_verified.then(|| server.session.overrides.as_deref().cloned().unwrap_or_default());
         let now = self.now;
         let Some(traces) = self.traces_of(client_key).filter(|traces| traces.is_asked_for()) else { return false };
         if !traces.settle_lock(now) {
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
 
     fn traces_of(&mut self, client: ClientKey) -> Option<&mut Traces> {
         match self.clients.get_mut(client) {
-            Some(Client { stage: Stage::Ready(ready), .. }) => ready.traces.as_deref_mut(),
+            Some(Client { stage: Stage::Ready(ready), .. }) => ready.session.traces.as_deref_mut(),
             _ => None,
         }
     }

@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
 
     /// Meanwhile it may have got something to do, and then it will be asked again.
     fn locks_of_server_differ(&mut self, key: ServerKey, locks: &[String], is_new: bool) {
-        let Some(server) = self.servers.get(key).filter(|server| server.exchange.may_end()) else { return };
+        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
         let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
         match server.stage {
             Stage::Idle => {
@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
     /// What a client holds is not what was known: its server is asked.
     fn ask_of_locks(&mut self, server_key: ServerKey, client_key: pool::ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(traces) = ready.traces.as_mut().filter(|traces| !traces.is_asked_for()) else { return };
+        let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_asked_for()) else { return };
         traces.doubt(Touches::LOCKS);
         self.keep_or_look(server_key, client_key);
     }

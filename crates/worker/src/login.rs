@@ -16,6 +16,7 @@ use pool::{Event, PoolKey};
 use protocol::client::greeting::{with_given, write_welcome};
 use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
 use protocol::fault::Fault;
+use protocol::loan::ClientSession;
 use protocol::vars::Vars;
 use reactor::{Io, Level, Peer, Receive};
 use wire::{Scanner, Step as Found, frontend};
@@ -444,10 +445,10 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let given = shared(given);
         let overrides = if matches!(link, Link::None) { begun_with(&welcome.begun, &given) } else { given.clone() };
-        let mut ready =
-            Ready { link, replication, given, overrides, placeholders, ..Ready::new(pool, user, vars, cancel_key) };
-        if ready.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
-            ready.traces.get_or_insert_default().begin_with_statements();
+        let session = ClientSession { given, overrides, placeholders, ..ClientSession::new(user, vars) };
+        let mut ready = Ready { link, replication, ..Ready::new(pool, session, cancel_key) };
+        if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
+            ready.session.traces.get_or_insert_default().begin_with_statements();
         }
         let ready = Stage::Ready(ready);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };

@@ -9,10 +9,9 @@ use std::rc::Rc;
 
 use base::Time;
 use base::planted::{self, Planted};
-use config::{Policy, Unseen};
 use pool::{ClientKey, Likeness, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{ANSWER_BYTES_MAX, Circumstances, Kind, Look, Overrides, Pin, Statements};
+use protocol::state::{ANSWER_BYTES_MAX, Circumstances, Kind, Look, Overrides, Pin, Policy, Statements, Unseen};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches, Unread};
@@ -73,7 +72,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn is_marked(&self, client: ClientKey) -> bool {
         match self.clients.get(client) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
-                ready.traces.as_ref().is_some_and(|traces| traces.is_marked())
+                ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked())
             }
             _ => false,
         }
@@ -96,7 +95,7 @@ impl<I: Io> Worker<I> {
         }
         let is_known = match self.clients.get(client_key) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
-                ready.traces.as_ref().is_some_and(|traces| !traces.is_asked_for())
+                ready.session.traces.as_ref().is_some_and(|traces| !traces.is_asked_for())
             }
             _ => false,
         };
@@ -112,8 +111,8 @@ impl<I: Io> Worker<I> {
             return false;
         };
         let Some(place) = self.places.pool(server.pool).filter(|place| place.follows) else { return false };
-        let Some(traces) = ready.traces.as_mut().filter(|traces| traces.is_known()) else { return false };
-        let (tracked, parameters) = (&self.force.tracked, server.vars.clone());
+        let Some(traces) = ready.session.traces.as_mut().filter(|traces| traces.is_known()) else { return false };
+        let (tracked, parameters) = (&self.force.tracked, server.session.vars.clone());
         let circumstances = Circumstances {
             login: &place.user_name,
             is_reported: &|name| tracked.place(name).is_some_and(|at| parameters.get(at).is_some()),
@@ -121,10 +120,11 @@ impl<I: Io> Worker<I> {
         };
         let none = Overrides::default();
         let effects = traces.effects();
-        let before = server.overrides.as_deref().unwrap_or(&none);
-        let (Some(of_server), Some(of_client)) =
-            (effects.on(before, circumstances), effects.on(ready.overrides.as_deref().unwrap_or(&none), circumstances))
-        else {
+        let before = server.session.overrides.as_deref().unwrap_or(&none);
+        let (Some(of_server), Some(of_client)) = (
+            effects.on(before, circumstances),
+            effects.on(ready.session.overrides.as_deref().unwrap_or(&none), circumstances),
+        ) else {
             traces.effects_in_doubt();
             return false;
         };
@@ -134,17 +134,17 @@ impl<I: Io> Worker<I> {
         }
         if !before.reads_like(&of_server) {
             // What has been prepared meanwhile may have been read before or after that.
-            server.stock.doubt_this_loan();
+            server.session.stock.doubt_this_loan();
         }
         if effects.concern_statements_of_ours() {
-            server.told_by.doubt();
+            server.session.told_by.doubt();
         }
-        let vars = ready.vars.reset(&ready.began, tracked, |name| effects.is_reset(name));
+        let vars = ready.session.vars.reset(&ready.session.began, tracked, |name| effects.is_reset(name));
         let is_same = of_server == of_client;
-        server.overrides = shared(of_server);
-        let of_client = if is_same { server.overrides.clone() } else { shared(of_client) };
-        ready.overrides = with_given(&of_client, ready.given.as_deref());
-        if ready.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty()) {
+        server.session.overrides = shared(of_server);
+        let of_client = if is_same { server.session.overrides.clone() } else { shared(of_client) };
+        ready.session.overrides = with_given(&of_client, ready.session.given.as_deref());
+        if ready.session.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty()) {
             traces.has_no_statements();
         }
         traces.effects_applied();
@@ -157,7 +157,7 @@ impl<I: Io> Worker<I> {
     /// What a client has on its server is known: the loan ends, or the server is kept for it.
     fn end_or_keep(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if ready.traces.as_ref().is_none_or(|traces| traces.pins().is_empty()) {
+        if ready.session.traces.as_ref().is_none_or(|traces| traces.pins().is_empty()) {
             self.end_loan_if_over(server_key, client_key);
         } else if !self.move_channels(server_key, client_key) {
             self.arm_server(server_key);
@@ -171,17 +171,17 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if !self.places.pool(server.pool).is_some_and(|place| place.follows) {
             // Not any more. The server is closed as it comes back.
-            ready.traces = None;
+            ready.session.traces = None;
             self.end_loan(server_key, client_key);
             return;
         }
         // A cancel request that is still on its way would hit our question.
-        let is_asked_for = ready.traces.as_ref().is_some_and(|traces| traces.is_asked_for());
-        if server.cancels_sent > 0 || !is_asked_for {
+        let is_asked_for = ready.session.traces.as_ref().is_some_and(|traces| traces.is_asked_for());
+        if server.session.cancels_sent > 0 || !is_asked_for {
             self.arm_server(server_key);
             return;
         }
-        if !server.exchange.is_proven() {
+        if !server.session.exchange.is_proven() {
             // It cannot be told any more what answers what, and so not what the session has.
             self.lose_server(server_key, UNPROVEN);
             self.fail_client(client_key, &Fault::StateLost);
@@ -202,10 +202,10 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
             return None;
         };
-        let mut look = ready.traces.as_ref()?.question()?;
+        let mut look = ready.session.traces.as_ref()?.question()?;
         let place = self.places.pool(server.pool);
         let learned = &self.places.databases[server.database as usize].learned;
-        let own = ready.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
+        let own = ready.session.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
         let of_functions = learned.settings();
         let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
         let user = place.map_or(u32::MAX, |place| place.user);
@@ -214,9 +214,9 @@ impl<I: Io> Worker<I> {
         if learned.knowledge().is_none() {
             look.add_functions();
         }
-        let may_be_another = ready.traces.as_ref().is_some_and(|traces| traces.may_be_another());
+        let may_be_another = ready.session.traces.as_ref().is_some_and(|traces| traces.may_be_another());
         if let Some(place) = place
-            && (may_be_another || ready.overrides.as_ref().is_some_and(|overrides| overrides.has_identity()))
+            && (may_be_another || ready.session.overrides.as_ref().is_some_and(|overrides| overrides.has_identity()))
         {
             look.ask_as(&place.user_name);
         }
@@ -236,9 +236,9 @@ impl<I: Io> Worker<I> {
         } else {
             write::query(&mut out, &look.question());
         }
-        server.exchange.asks_ours();
-        server.makings_asked = self.places.databases[server.database as usize].learned.makings();
-        server.look = Some(Box::new(look));
+        server.session.exchange.asks_ours();
+        server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
+        server.session.look = Some(Box::new(look));
         server.asked = self.now;
         self.io.send(server.conn, out.into());
     }
@@ -246,7 +246,7 @@ impl<I: Io> Worker<I> {
     /// The server has told what its session has.
     pub(crate) fn looked(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(mut look) = server.look.take() else { return };
+        let Some(mut look) = server.session.look.take() else { return };
         if look.is_of_nothing() {
             self.listener_is_level(server_key, client_key);
             return;
@@ -263,7 +263,7 @@ impl<I: Io> Worker<I> {
         let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
         let is_pinned = rules.is_some_and(|rules| rules.unseen == Unseen::Pin);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let traces = ready.traces.get_or_insert_default();
+        let traces = ready.session.traces.get_or_insert_default();
         let (mut differing, is_overfull) = (None, look.is_overfull());
         match look.end() {
             // Of what functions set, nothing was known when it was asked.
@@ -273,21 +273,22 @@ impl<I: Io> Worker<I> {
                 return;
             }
             Some(seen) => {
-                let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
+                let before = server.session.overrides.take().as_deref().cloned().unwrap_or_default();
                 let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
                 let mut overrides = seen.overrides(&before, &self.force.tracked, login);
                 if planted::is(Planted::ResetUndone) && overrides.is_empty() {
-                    overrides = ready.overrides.as_deref().cloned().unwrap_or_default();
+                    overrides = ready.session.overrides.as_deref().cloned().unwrap_or_default();
                 }
                 if let Some(verdict) = seen.verdict(&overrides) {
-                    server.is_verified = true;
+                    server.session.is_verified = true;
                     self.verified.sessions += 1;
                     differing = verdict.err();
                 }
-                let missing = ready.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
+                let missing =
+                    ready.session.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
                 if !before.reads_like(&overrides) {
                     // What has been prepared meanwhile may have been read before or after that.
-                    server.stock.doubt_this_loan();
+                    server.session.stock.doubt_this_loan();
                 }
                 traces.seen(&seen, &overrides, is_pinned, self.now);
                 let is_too_much = overrides.is_too_much();
@@ -296,11 +297,11 @@ impl<I: Io> Worker<I> {
                 }
                 let overrides = shared(overrides);
                 if seen.asked.has(Touches::STATEMENTS) {
-                    server.told_by.doubt();
+                    server.session.told_by.doubt();
                 }
-                ready.overrides = with_given(&overrides, ready.given.as_deref());
+                ready.session.overrides = with_given(&overrides, ready.session.given.as_deref());
                 // Where not all of it is remembered, the server is its client's alone, and is told nothing of it.
-                let mut overrides = if is_too_much { ready.overrides.clone() } else { overrides };
+                let mut overrides = if is_too_much { ready.session.overrides.clone() } else { overrides };
                 if let Some(overrides) =
                     overrides.as_mut().filter(|overrides| overrides.get("session_authorization").is_some())
                 {
@@ -309,13 +310,14 @@ impl<I: Io> Worker<I> {
                 }
                 if let Some(missing) = missing {
                     // It could not be prepared there, and is its client's nevertheless.
-                    Rc::make_mut(ready.overrides.get_or_insert_default()).statements_mut().add(missing);
+                    Rc::make_mut(ready.session.overrides.get_or_insert_default()).statements_mut().add(missing);
                 }
-                server.overrides = overrides;
+                server.session.overrides = overrides;
                 let is_first = |name: &str| seen.is_first(name) == Some(true);
-                let reset = ready.vars.reset(&ready.began, &self.force.tracked, is_first);
+                let reset = ready.session.vars.reset(&ready.session.began, &self.force.tracked, is_first);
                 let losses = self.places.databases[server.database as usize].listening.losses;
-                let is_cut_off = seen.has_left_channels && ready.ear_if_any(losses).is_some_and(|ear| ear.has_moved());
+                let is_cut_off =
+                    seen.has_left_channels && ready.session.ear_if_any(losses).is_some_and(|ear| ear.has_moved());
                 if let Some(vars) = reset {
                     self.go_back(client_key, vars);
                 }
@@ -345,10 +347,10 @@ impl<I: Io> Worker<I> {
             self.log.add(Level::Warning, text);
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(traces) = &ready.traces else { return };
+        let Some(traces) = &ready.session.traces else { return };
         if traces.pins().is_empty() || planted::is(Planted::PinForgotten) {
             if !traces.pins().is_empty() {
-                ready.traces = None;
+                ready.session.traces = None;
             }
             self.end_loan_if_over(server_key, client_key);
             return;
@@ -367,9 +369,9 @@ impl<I: Io> Worker<I> {
         let vars = self.share_vars(vars);
         let Some(client) = self.clients.get_mut(client) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
-        let before = std::mem::replace(&mut ready.vars, vars);
+        let before = std::mem::replace(&mut ready.session.vars, vars);
         let mut out = Vec::new();
-        let changed = ready.vars.known(&self.force.tracked).filter(|(name, value)| {
+        let changed = ready.session.vars.known(&self.force.tracked).filter(|(name, value)| {
             let place = self.force.tracked.place(name);
             place.and_then(|place| before.get(place)) != Some(value)
         });
@@ -382,7 +384,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return None;
         };
-        let (pins, pool) = (ready.traces.as_ref()?.pins(), self.servers.get(server)?.pool);
+        let (pins, pool) = (ready.session.traces.as_ref()?.pins(), self.servers.get(server)?.pool);
         let rules = &self.places.pool(pool)?.pin_rules;
         let refused = pins.kinds().find(|kind| rules.policy(*kind) == Policy::Reject);
         if let Some(kind) = refused {
@@ -400,7 +402,7 @@ impl<I: Io> Worker<I> {
         // Clients may be thousands of times as many as the servers that they keep.
         let is_kept = |client: &&Client| match &client.stage {
             ClientStage::Ready(ready) if !client.is_own => {
-                ready.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
+                ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
             }
             _ => false,
         };
@@ -420,18 +422,18 @@ impl<I: Io> Worker<I> {
         else {
             return None;
         };
-        let traces = ready.traces.as_ref()?;
+        let traces = ready.session.traces.as_ref()?;
         let kept = traces.pins().oldest().zip(traces.kept_since());
         let limit = self.places.pool(server.pool)?.pin_rules.age_max;
         let too_long = kept.zip(limit).map(|((first, since), limit)| {
             (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
         });
         // Without a pin the loan goes on until the server can be asked what the session has, which is after the cancel requests (`look_at`).
-        let is_kept = kept.is_some() || server.cancels_sent > 0 && traces.is_marked();
+        let is_kept = kept.is_some() || server.session.cancels_sent > 0 && traces.is_marked();
         // A client whose next request waits for the end of a cancel request is not idle.
         let waits = ready.held.is_some() && !self.may_forward(key);
-        let is_idle = is_kept && server.exchange.may_end() && !waits;
-        let idle = self.places.users[ready.user as usize].client_idle_timeout.filter(|_| is_idle);
+        let is_idle = is_kept && server.session.exchange.may_end() && !waits;
+        let idle = self.places.users[ready.session.user as usize].client_idle_timeout.filter(|_| is_idle);
         let silent_since = client.silent_since().max(server.answered);
         let idle = idle.map(|limit| (silent_since + limit, Fault::ClientIdleTimeout));
         too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
@@ -443,7 +445,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return;
         };
-        let (Some(traces), Some(server)) = (&ready.traces, self.servers.get(server)) else { return };
+        let (Some(traces), Some(server)) = (&ready.session.traces, self.servers.get(server)) else { return };
         let Some(rules) = self.places.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
         let learned = &mut self.places.databases[server.database as usize].learned;
         let (mut texts, mut notices) = (Vec::new(), Vec::new());
@@ -481,18 +483,18 @@ impl<I: Io> Worker<I> {
     /// something that has to be discarded.
     pub(crate) fn looked_behind(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let seen = server.look.take().and_then(|look| look.end());
+        let seen = server.session.look.take().and_then(|look| look.end());
         let mut is_clean = seen.as_ref().is_some_and(|seen| {
             let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
             is_known && seen.holds.is_empty()
         });
         if let Some(seen) = seen {
-            server.told_by.doubt();
+            server.session.told_by.doubt();
             let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-            let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
+            let before = server.session.overrides.take().as_deref().cloned().unwrap_or_default();
             let overrides = seen.overrides(&before, &self.force.tracked, login);
             is_clean &= !overrides.is_too_much();
-            server.overrides = shared(overrides);
+            server.session.overrides = shared(overrides);
             self.learn(key, seen.knowledge);
         }
         self.end_look(key, is_clean);
@@ -502,7 +504,7 @@ impl<I: Io> Worker<I> {
         let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
         self.places.scopes += 1;
         let learned = &mut self.places.databases[row.database as usize].learned;
-        let what = match learned.learn(knowledge, row.makings_asked, self.now, self.places.scopes) {
+        let what = match learned.learn(knowledge, row.session.makings_asked, self.now, self.places.scopes) {
             None | Some(Unread::Nothing) => return,
             Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
             Some(Unread::All) => "more functions than are read: any statement may do anything",
@@ -521,12 +523,12 @@ impl<I: Io> Worker<I> {
             if let ClientStage::Ready(ready) = &mut client.stage
                 && ready.pool == pool
             {
-                let holds = ready.traces.as_ref().is_some_and(|traces| traces.kept_since().is_some());
+                let holds = ready.session.traces.as_ref().is_some_and(|traces| traces.kept_since().is_some());
                 if holds && !keeps && !client.is_own {
                     holders.push(key);
                 }
-                ready.overrides.clone_from(&ready.given);
-                ready.begin_unread();
+                ready.session.overrides.clone_from(&ready.session.given);
+                ready.session.begin_unread();
             }
         }
         // Nobody would know any more when to leave them their servers: better an error than a lock that is gone without a word.

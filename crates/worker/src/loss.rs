@@ -13,7 +13,7 @@ use wire::frame::Piece;
 use wire::notice::Notice;
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::server::{CatchingUp, Server, Stage};
+use crate::server::{CatchingUp, Stage};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -54,12 +54,16 @@ impl<I: Io> Worker<I> {
         let bytes = piece.range.len();
         match piece.kind {
             backend::NOTIFICATION_RESPONSE => return false,
-            kind if kind == backend::READY_FOR_QUERY || !server.exchange.is_ours() => server.answer_bytes = 0,
-            backend::DATA_ROW => server.answer_bytes += bytes,
-            backend::ERROR_RESPONSE if piece.is_last() => server.answer_bytes += OWN_ANSWER_BYTES_MAX / ERRORS_MAX,
-            _ => server.answer_bytes += bytes * WORDS_TIMES,
+            kind if kind == backend::READY_FOR_QUERY || !server.session.exchange.is_ours() => {
+                server.session.answer_bytes = 0
+            }
+            backend::DATA_ROW => server.session.answer_bytes += bytes,
+            backend::ERROR_RESPONSE if piece.is_last() => {
+                server.session.answer_bytes += OWN_ANSWER_BYTES_MAX / ERRORS_MAX
+            }
+            _ => server.session.answer_bytes += bytes * WORDS_TIMES,
         }
-        let is_too_long = server.answer_bytes > OWN_ANSWER_BYTES_MAX;
+        let is_too_long = server.session.answer_bytes > OWN_ANSWER_BYTES_MAX;
         if is_too_long {
             self.close_endless(key);
         }
@@ -117,7 +121,9 @@ impl<I: Io> Worker<I> {
                 self.lose_server(key, "server closed the stream");
                 self.part_from_client(client, "server closed the stream");
             }
-            Some(&Stage::Lent { client, .. }) if self.servers.get(key).is_some_and(Server::has_said_all) => {
+            Some(&Stage::Lent { client, .. })
+                if self.servers.get(key).is_some_and(|server| server.session.has_said_all()) =>
+            {
                 self.lose_server(key, why);
                 self.part_from_client(client, why);
             }
@@ -144,7 +150,7 @@ impl<I: Io> Worker<I> {
             && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
         {
             ready.link = Link::None;
-            ready.is_answer_torn = server.is_in_message();
+            ready.is_answer_torn = server.session.is_in_message();
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use base::WorkerId;
 use protocol::cancel::{CancelKey, KeyName};
 use protocol::exchange::Exchange;
+use protocol::loan::{AnswerFate, RequestFate};
 use protocol::pack::Packed;
 use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
 use protocol::state::{Hold, Overrides, Prepared, Unlistens};
@@ -191,7 +192,7 @@ pub(crate) struct PackedReady {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cancel_key_rest: Option<Packed>,
     pub(crate) scanner: Scanner,
-    pub(crate) fate: crate::client::Fate,
+    pub(crate) fate: RequestFate,
     #[serde(default)]
     pub(crate) names: Option<PackedNames>,
     pub(crate) unnamed: PackedUnnamed,
@@ -235,7 +236,7 @@ pub struct PackedServer {
     pub(crate) reported_name: Option<Box<str>>,
     pub(crate) cancel_key: Packed,
     pub(crate) scanner: Scanner,
-    pub(crate) fate: crate::server::Fate,
+    pub(crate) fate: AnswerFate,
     #[serde(default)]
     pub(crate) collected: Packed,
     /// When its login was complete, and since when it is idle or lent.
@@ -302,7 +303,7 @@ impl Pair {
         let is_torn = self
             .server
             .as_ref()
-            .is_some_and(|server| server.scanner.is_in_body() && matches!(server.fate, crate::server::Fate::Forward));
+            .is_some_and(|server| server.scanner.is_in_body() && matches!(server.fate, AnswerFate::Forward));
         if let Some(PackedClient { stage: PackedStage::Ready(ready), .. }) = &mut self.client {
             ready.is_answer_torn |= is_torn;
         }

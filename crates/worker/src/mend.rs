@@ -134,7 +134,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let mut out = Vec::new();
         write::query(&mut out, sql);
-        server.exchange.asks_ours();
+        server.session.exchange.asks_ours();
         server.stage = Stage::Cleaning(Cleaning::new(self.now, kind));
         self.io.send(server.conn, out.into());
         self.hear_server(key);
@@ -159,7 +159,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn mend_with(&mut self, key: ServerKey, is_torn: bool, instead: Option<&str>) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if is_torn {
-            let why = hopeless(&server.exchange, "client disconnect before everything was sent to the server");
+            let why = hopeless(&server.session.exchange, "client disconnect before everything was sent to the server");
             self.doom(key, why);
             return;
         }
@@ -168,14 +168,14 @@ impl<I: Io> Worker<I> {
         let reset = instead.or(reset);
         let mut out = Vec::new();
         // A cancel request that is still on its way would hit what we ask next.
-        let is_aimed_at = server.cancels_sent > 0 && server.exchange.owes_nothing();
+        let is_aimed_at = server.session.cancels_sent > 0 && server.session.exchange.owes_nothing();
         let (mend, progress) = if is_aimed_at {
             (Mend::new(reset), Progress::Wait)
         } else {
-            Mend::begin(&mut server.exchange, reset, &mut out)
+            Mend::begin(&mut server.session.exchange, reset, &mut out)
         };
         if progress == Progress::Hopeless {
-            let why = unfit(&server.exchange);
+            let why = unfit(&server.session.exchange);
             self.doom(key, why);
             return;
         }
@@ -194,7 +194,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn doom(&mut self, key: ServerKey, why: &'static str) {
         let Some(server) = self.servers.get(key) else { return };
         let heard = Some(server.heard);
-        if is_at_work(&server.exchange) && self.cancel_server(key, None) {
+        if is_at_work(&server.session.exchange) && self.cancel_server(key, None) {
             self.begin_cleaning(key, Kind::Doomed { why, heard });
         } else {
             self.lose_server(key, why);
@@ -224,11 +224,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_look(&mut self, key: ServerKey, is_clean: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if is_clean {
-            let progress = proven(&server.exchange);
+            let progress = proven(&server.session.exchange);
             return self.progressed(key, progress);
         }
         let mut out = Vec::new();
-        let (mend, progress) = Mend::begin(&mut server.exchange, Some(DISCARD_ALL), &mut out);
+        let (mend, progress) = Mend::begin(&mut server.session.exchange, Some(DISCARD_ALL), &mut out);
         server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Mend(mend)));
         self.io.send(server.conn, out.into());
         self.arm_server(key);
@@ -246,7 +246,7 @@ impl<I: Io> Worker<I> {
     /// The server that is made clean has said that it is ready.
     pub(crate) fn cleaning_goes_on(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if server.cancels_sent > 0 && server.exchange.owes_nothing() {
+        if server.session.cancels_sent > 0 && server.session.exchange.owes_nothing() {
             // A cancel request that is still on its way would hit what we ask next.
             return;
         }
@@ -255,15 +255,15 @@ impl<I: Io> Worker<I> {
         cleaning.is_hurried = false;
         let mut out = Vec::new();
         let progress = match &mut cleaning.kind {
-            Kind::Reset | Kind::Check | Kind::AwaitCancels => proven(&server.exchange),
+            Kind::Reset | Kind::Check | Kind::AwaitCancels => proven(&server.session.exchange),
             Kind::Look => {
                 self.looked_behind(key);
                 return;
             }
-            Kind::Mend(mend) => mend.go_on(&mut server.exchange, &mut out),
+            Kind::Mend(mend) => mend.go_on(&mut server.session.exchange, &mut out),
             Kind::Doomed { why, .. } => {
                 let why = *why;
-                if !is_at_work(&server.exchange) {
+                if !is_at_work(&server.session.exchange) {
                     self.lose_server(key, why);
                 }
                 return;
@@ -280,10 +280,10 @@ impl<I: Io> Worker<I> {
         match progress {
             Progress::Wait | Progress::WantsCancel => {}
             Progress::Hopeless => {
-                let why = hopeless(&server.exchange, "could not be made clean");
+                let why = hopeless(&server.session.exchange, "could not be made clean");
                 self.lose_server(key, why);
             }
-            Progress::Clean if server.cancels_sent > 0 => {
+            Progress::Clean if server.session.cancels_sent > 0 => {
                 if let Stage::Cleaning(cleaning) = &mut server.stage {
                     cleaning.kind = Kind::AwaitCancels;
                 }
@@ -301,7 +301,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
         let is_wanted = match &mut cleaning.kind {
-            Kind::Mend(_) => server.exchange.is_running(),
+            Kind::Mend(_) => server.session.exchange.is_running(),
             Kind::Doomed { heard, .. } => {
                 heard.take_if(|_| !was_sent);
                 true
@@ -323,12 +323,12 @@ impl<I: Io> Worker<I> {
         if let Kind::Doomed { why, heard } = &mut cleaning.kind {
             let (why, before) = (*why, heard.replace(server.heard));
             // A signal that is not answered has come to a server that waits for the rest of a message, or will be heeded all the same.
-            if before == Some(server.heard) || !is_at_work(&server.exchange) {
+            if before == Some(server.heard) || !is_at_work(&server.session.exchange) {
                 self.lose_server(key, why);
                 return;
             }
         }
-        if server.exchange.is_running() {
+        if server.session.exchange.is_running() {
             self.cancel_server(key, None);
         }
         self.arm_server(key);
@@ -341,7 +341,7 @@ impl<I: Io> Worker<I> {
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Lent { client, .. } => {
                 let client = *client;
-                if server.exchange.may_end() && server.look.is_none() && self.is_marked(client) {
+                if server.session.exchange.may_end() && server.session.look.is_none() && self.is_marked(client) {
                     self.end_loan_if_over(key, client);
                 }
                 self.forward_held(client);

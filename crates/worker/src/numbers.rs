@@ -5,57 +5,18 @@
 //! Not here: which texts draw and ask (`route::Numbers`), what a transaction has done (`protocol::state::Counting`).
 
 use base::Time;
-use config::Policy;
 use pool::{ClientKey, ServerKey};
-use protocol::state::{Counted, Kind};
+use protocol::state::{Counted, Kind, Policy};
 use reactor::Io;
-use wire::write;
 
 use crate::client::{Client, Stage as ClientStage};
 use crate::server::Server;
 use crate::turn::Worker;
 
-/// What makes a server forget all numbers that have been drawn there. `currval` and `lastval` fail until others are drawn (55000).
-pub(crate) const DISCARD_SEQUENCES: &str = "DISCARD SEQUENCES";
-
-/// Who may have drawn the numbers that a server knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Drawers {
-    Nobody,
-    One(ClientKey),
-    Several,
-}
-
-impl Drawers {
-    /// The server is lent to this client.
-    pub(crate) fn come(&mut self, client: ClientKey) {
-        *self = match *self {
-            Self::Nobody => Self::One(client),
-            Self::One(one) if one == client => Self::One(one),
-            _ => Self::Several,
-        };
-    }
-
-    /// Whether others than the one that has it now may be among them.
-    pub(crate) fn are_others(self) -> bool {
-        self == Self::Several
-    }
-}
-
 impl Server {
     /// Until when it stays with its client for numbers, while that says nothing.
     pub(crate) fn numbers_due(&self) -> Option<Time> {
-        self.numbers_until.filter(|_| self.client().is_some() && self.exchange.may_end())
-    }
-
-    /// Has it forget the numbers of others, before its client says something.
-    pub(crate) fn forget_numbers<I: Io>(&mut self, io: &mut I, client: ClientKey) {
-        let mut out = Vec::new();
-        write::query(&mut out, DISCARD_SEQUENCES);
-        self.exchange.asks_ours();
-        self.again.forget();
-        self.drawers = Drawers::One(client);
-        io.send(self.conn, out.into());
+        self.session.numbers_until.filter(|_| self.client().is_some() && self.session.exchange.may_end())
     }
 }
 
@@ -68,27 +29,27 @@ impl<I: Io> Worker<I> {
         else {
             return self.is_marked(client_key);
         };
-        if !self.places.databases[server.database as usize].learned.asks_for_numbers(ready.user) {
+        if !self.places.databases[server.database as usize].learned.asks_for_numbers(ready.session.user) {
             return self.is_marked(client_key);
         }
         let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
         let is_refused = rules.is_none_or(|rules| rules.policy(Kind::Sequence) == Policy::Reject);
         let hold = self.force.settings.sequence_hold_time.filter(|_| !is_refused);
         let learned = &mut self.places.databases[server.database as usize].learned;
-        let traces = ready.traces.get_or_insert_default();
+        let traces = ready.session.traces.get_or_insert_default();
         let mut is_new = false;
         match counted {
             Counted::Asked => {
                 learned.numbers.asked(traces.drawn_by());
                 traces.lets_go_of_numbers();
-                server.numbers_until = None;
+                server.session.numbers_until = None;
             }
             Counted::Drew => {
                 if let Some(before) = traces.lets_go_of_numbers() {
                     learned.numbers.in_vain(&before);
                 }
                 let hold = hold.filter(|_| learned.numbers.is_worth_it(traces.drawn_by()));
-                server.numbers_until = hold.map(|hold| self.now + hold);
+                server.session.numbers_until = hold.map(|hold| self.now + hold);
                 is_new = hold.is_some();
                 if is_new {
                     traces.keeps_numbers(self.now);
@@ -105,7 +66,7 @@ impl<I: Io> Worker<I> {
     /// A client has not asked in time for what it has drawn.
     pub(crate) fn numbers_are_over(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        server.numbers_until = None;
+        server.session.numbers_until = None;
         if let Some(client_key) = server.client() {
             self.forget_numbers(server_key, client_key);
             self.end_loan_if_over(server_key, client_key);
@@ -116,7 +77,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forget_numbers(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if let Some(statement) = ready.traces.as_mut().and_then(|traces| traces.lets_go_of_numbers()) {
+        if let Some(statement) = ready.session.traces.as_mut().and_then(|traces| traces.lets_go_of_numbers()) {
             self.places.databases[server.database as usize].learned.numbers.in_vain(&statement);
         }
     }

@@ -203,7 +203,7 @@ impl<I: Io> Worker<I> {
         if !self.force.settings.server_fast_close || !self.pools.is_obsolete(key) {
             return;
         }
-        let Some(server) = self.servers.get(key).filter(|server| server.exchange.may_end()) else { return };
+        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
         let is_session = self.places.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
         if let Some(client) = server.client().filter(|_| is_session) {
             self.lose_server(key, CloseReason::ConfigurationChanged.as_str());

@@ -14,6 +14,7 @@ use std::time::Duration;
 use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{ClientKey, ServerKey};
+use protocol::loan::ClientSession;
 use protocol::state::Look;
 use reactor::{Chunk, Io, Receive};
 use wire::backend::TxStatus;
@@ -66,12 +67,15 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let awaits_news = match server.client().and_then(|client| self.clients.get(client)) {
-            Some(Client { stage: ClientStage::Ready(Ready { ear: Some(ear), .. }), .. }) => ear.awaits_own_news(),
+            Some(Client {
+                stage: ClientStage::Ready(Ready { session: ClientSession { ear: Some(ear), .. }, .. }),
+                ..
+            }) => ear.awaits_own_news(),
             _ => false,
         };
         awaits_news
             && !server.is_released
-            && !server.again.is_refused()
+            && !server.session.again.is_refused()
             && self.rest.is_none()
             && TxStatus::parse(body) == Some(TxStatus::Idle)
             && self.server_for_all(server.database).is_some()
@@ -120,12 +124,16 @@ impl<I: Io> Worker<I> {
         }
         let Some(server_key) = self.server_for_all(database) else { return };
         let Some(server) = self.servers.get(server_key) else { return };
-        let is_free = server.look.is_none() && server.cancels_sent == 0 && server.exchange.is_proven();
+        let is_free =
+            server.session.look.is_none() && server.session.cancels_sent == 0 && server.session.exchange.is_proven();
         let is_torn = match server.client().and_then(|client| self.clients.get(client)) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => ready.is_torn() || ready.is_collecting(),
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => {
+                ready.session.is_torn() || ready.session.is_collecting()
+            }
             _ => true,
         };
-        let is_at_rest = server.exchange.may_end() && matches!(server.stage, Stage::Lent { catching_up: None, .. });
+        let is_at_rest =
+            server.session.exchange.may_end() && matches!(server.stage, Stage::Lent { catching_up: None, .. });
         if is_free && is_at_rest && !is_torn {
             self.places.databases[database as usize].listening.rounds.asks();
             self.ask(server_key, Look::of_nothing());
@@ -152,15 +160,15 @@ impl<I: Io> Worker<I> {
 
     /// A client's server is ready: which channels that has left, and whether it has said anything since that may notify.
     pub(crate) fn end_own_news(&mut self, key: ServerKey, client: ClientKey) {
-        let Some(exchange) = self.servers.get(key).map(|server| &server.exchange) else { return };
+        let Some(exchange) = self.servers.get(key).map(|server| &server.session.exchange) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        if let Some(traces) = &mut ready.traces {
+        if let Some(traces) = &mut ready.session.traces {
             traces.unlistens.is_ready(exchange.status() == TxStatus::Idle, exchange.owes_client_nothing());
         }
         if exchange.may_end()
-            && !ready.is_torn()
-            && !ready.is_collecting()
-            && let Some(ear) = &mut ready.ear
+            && !ready.session.is_torn()
+            && !ready.session.is_collecting()
+            && let Some(ear) = &mut ready.session.ear
         {
             ear.transaction_ends();
         }

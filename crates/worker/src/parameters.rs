@@ -28,24 +28,24 @@ impl<I: Io> Worker<I> {
         }
         let is_name = place == self.force.tracked.application_name();
         if is_name {
-            server.reported_name = None;
+            server.session.reported_name = None;
         }
-        if server.vars.get(place) == Some(value) {
+        if server.session.vars.get(place) == Some(value) {
             return;
         }
-        let mut vars = (*server.vars).clone();
+        let mut vars = (*server.session.vars).clone();
         vars.set(place, value);
         let vars = self.share_vars(vars);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.vars = vars.clone();
+        server.session.vars = vars.clone();
         // Its client may have left before it heard of it.
         if !is_name {
-            server.stock.doubt_this_loan();
+            server.session.stock.doubt_this_loan();
         }
         if let Stage::Lent { client, catching_up: None | Some(CatchingUp::Untold) } = server.stage
             && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
         {
-            ready.vars = vars;
+            ready.session.vars = vars;
         }
     }
 
@@ -53,9 +53,9 @@ impl<I: Io> Worker<I> {
     /// reported last. Its client is told so.
     pub(crate) fn keeps_its_name(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let Some(name) = server.reported_name.take() else { return };
+        let Some(name) = server.session.reported_name.take() else { return };
         let place = self.force.tracked.application_name();
-        if server.vars.get(place) == Some(&*name) {
+        if server.session.vars.get(place) == Some(&*name) {
             return;
         }
         let mut status = Vec::new();

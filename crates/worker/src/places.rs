@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
-use config::{Database, PinRules, Settings};
+use config::{Database, Settings};
 use pool::PoolKey;
-use protocol::state::Overrides;
+use protocol::state::{Learned, Overrides, PinRules};
 use protocol::vars::Vars;
 
 use crate::beside::Beside;
 use crate::hashing::SecretHashing;
-use crate::learned::Learned;
 use crate::letters::Totals;
 use crate::listen::Listening;
 use crate::taken::Taken;

@@ -131,7 +131,7 @@ impl<I: Io> Worker<I> {
         assert!(matches!(server.stage, Stage::Idle), "a server was to be bound that is not at rest");
         server.stage = Stage::Lent { client: client_key, catching_up: None };
         server.asked = self.now;
-        let (pool, vars) = (server.pool, server.vars.clone());
+        let (pool, vars) = (server.pool, server.session.vars.clone());
         let totals = &mut self.places.databases[server.database as usize].totals;
         totals.wait_time += waited.as_micros() as u64;
         self.let_in(client_key, pool, &welcome, vars, Link::Loan(server_key));
@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
     /// Its client has gone: nobody else could use it.
     pub(crate) fn leave_private(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let is_at_rest = server.exchange.may_end();
+        let is_at_rest = server.session.exchange.may_end();
         if is_at_rest && planted::is(Planted::PrivateServerReturned) {
             server.stage = Stage::Idle;
             self.tell_pools(Event::Returned { server: key, as_: Return::Clean, likeness: Likeness::default() });
@@ -154,9 +154,11 @@ impl<I: Io> Worker<I> {
     /// between two messages.
     pub(crate) fn hears_private(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
-        let Some(private) = server.private.as_ref().filter(|_| server.exchange.is_copying_in()) else { return false };
+        let Some(private) = server.private.as_ref().filter(|_| server.session.exchange.is_copying_in()) else {
+            return false;
+        };
         match self.clients.get(private.client) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => !ready.is_torn(),
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => !ready.session.is_torn(),
             _ => false,
         }
     }
@@ -165,8 +167,9 @@ impl<I: Io> Worker<I> {
     /// `CommandComplete` and leaves. Its client is told nothing more: it would take that for an error in what it has.
     pub(crate) fn has_said_its_last(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key).filter(|server| server.private.is_some()) else { return false };
-        let is_last = server.scanner.is_between() && server.scanner.header()[0] == backend::COMMAND_COMPLETE;
-        is_last && server.exchange.is_copying_in()
+        let is_last =
+            server.session.scanner.is_between() && server.session.scanner.header()[0] == backend::COMMAND_COMPLETE;
+        is_last && server.session.exchange.is_copying_in()
     }
 }
 

@@ -12,12 +12,13 @@ use base::{Key, Time, Wall};
 use config::Settings;
 use pool::{Admission, Delayed, Mode, Moment, RateRow, RateRule, Rates, Relief, Shortage, Subject, Ticket, millis};
 use protocol::fault::Fault;
+use protocol::loan::RequestFate;
 use reactor::{Io, Level, Peer, Receive};
 use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::applicant::Waits;
-use crate::client::{Client, Fate, Link, Ready, Skips, Stage};
+use crate::client::{Client, Link, Ready, Skips, Stage};
 use crate::console::CONSOLE;
 use crate::timers::Timer;
 use crate::turn::Worker;
@@ -178,9 +179,9 @@ impl<I: Io> Worker<I> {
                 (&*login.request.user, &*login.request.database, login.request.vars.get(name).unwrap_or(""))
             }
             Stage::Ready(ready) => (
-                &*self.places.users[ready.user as usize].name,
+                &*self.places.users[ready.session.user as usize].name,
                 &*self.places.pool(ready.pool)?.database_name,
-                ready.vars.get(name).unwrap_or(""),
+                ready.session.vars.get(name).unwrap_or(""),
             ),
             Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return None,
         };
@@ -250,7 +251,7 @@ impl<I: Io> Worker<I> {
     /// A request that was rejected has come to its end: its client may ask for something else.
     pub(crate) fn end_skipping(&mut self, key: Key) {
         let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
-        (ready.skips, ready.fate, *answered) = (Skips::Nothing, Fate::Forward, self.now);
+        (ready.skips, ready.session.fate, *answered) = (Skips::Nothing, RequestFate::Forward, self.now);
         let mut out = Vec::new();
         write::ready_for_query(&mut out, TxStatus::Idle);
         self.io.send(*conn, out.into());

@@ -327,10 +327,12 @@ impl<I: Io> Worker<I> {
             }
             // Until it has taken over the parameters its client holds its request back.
             Stage::Lent { catching_up: Some(CatchingUp::Before(_) | CatchingUp::Untold), .. } => Repose::Awaited,
-            Stage::Lent { .. } if server.look.is_some() => Repose::Awaited,
-            Stage::Lent { .. } if server.cancels_sent > 0 || self.is_aimed_at(key) => Repose::Awaited,
+            Stage::Lent { .. } if server.session.look.is_some() => Repose::Awaited,
+            Stage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => Repose::Awaited,
             // It cannot go along; its client can, once it has done with it.
-            Stage::Lent { .. } if self.is_departing() && server.security.is_some() && !server.exchange.may_end() => {
+            Stage::Lent { .. }
+                if self.is_departing() && server.security.is_some() && !server.session.exchange.may_end() =>
+            {
                 Repose::Awaited
             }
             Stage::Lent { .. } => Repose::Rests,

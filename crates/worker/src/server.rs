@@ -11,23 +11,20 @@ use std::sync::Arc;
 use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Linger, PoolKey, ServerKey};
-use protocol::exchange::{Answered, Exchange};
+use protocol::exchange::Answered;
 use protocol::fault::Fault;
-use protocol::prepared::{Again, Stock};
+use protocol::loan::{AnswerFate, ServerSession};
 use protocol::server::login::ServerLogin;
-use protocol::state::{Look, Overrides, Preparation, Prepared};
 use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
 use reactor::{Address, Chunk, Conn, Io, TimerId};
-use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
 use wire::frame::Part;
-use wire::{MESSAGE_BYTES_MAX, Scanner, Step, write};
+use wire::{MESSAGE_BYTES_MAX, Step, write};
 
 use crate::catalog::changes_catalog;
 use crate::listen::{ear_and_traces, has_ear};
 use crate::mend::Cleaning;
-use crate::numbers::Drawers;
 use crate::own_news::Withheld;
 use crate::places::Welcome;
 use crate::private::Private;
@@ -53,56 +50,14 @@ pub(crate) struct Server {
     pub(crate) stage: Stage,
     /// Whose it is alone, if it is nobody else's.
     pub(crate) private: Option<Box<Private>>,
-    pub(crate) exchange: Exchange,
-    /// The prepared statements that it has.
-    pub(crate) stock: Stock,
-    pub(crate) vars: Rc<Vars>,
-    /// What is set in its session, where that follows clients.
-    pub(crate) overrides: Option<Rc<Overrides>>,
-    /// The settings with a dot that its session has ever had ([`Likeness::placeholders`]).
-    pub(crate) placeholders: u64,
-    /// The statements by which it is told that.
-    pub(crate) told_by: Prepared,
-    /// What it is told last before a loan, one by one, of statements that are prepared by SQL.
-    pub(crate) preparing: Box<[Preparation]>,
-    /// The catalog has been changed in the transaction that is open.
-    pub(crate) has_changed_catalog: bool,
-    /// Functions may have been made in it.
-    pub(crate) makes_functions: bool,
-    /// How often functions had been made when it was asked for them ([`Learned::makings`](crate::learned::Learned::makings)).
-    pub(crate) makings_asked: u64,
-    /// What its client has asked, as long as that may have to be said again.
-    pub(crate) again: Again,
-    /// The `application_name` that it has reported last, if it was given its client's along with a request and has not reported one since.
-    pub(crate) reported_name: Option<Box<str>>,
-    /// It was told settings along with the request that it answers, and reports some of them.
-    pub(crate) is_told_along: bool,
-    /// What it is told begins with the end of a limit that may end just that.
-    pub(crate) was_hasty: bool,
+    /// What it has been sent and has answered.
+    pub(crate) session: ServerSession,
     /// Who has had it last.
     pub(crate) last_client: Option<ClientKey>,
-    /// Whose numbers of sequences its session knows.
-    pub(crate) drawers: Drawers,
-    /// It stays so long with its client for the numbers that this has drawn.
-    pub(crate) numbers_until: Option<Time>,
-    /// It is asked what its session has.
-    pub(crate) look: Option<Box<Look>>,
-    /// The same behind what its client has said last, which it has not answered yet; or behind what a client has said that has left.
-    pub(crate) look_in_advance: Option<Box<Look>>,
-    /// A row of its answer may tell what has become of an advisory lock.
-    pub(crate) tells_lock: bool,
-    /// Since its client has said something to it, it has been asked what its session has, though that is known.
-    pub(crate) is_verified: bool,
     /// What its login and `connect_query` have told, until it is ready for its first client.
     pub(crate) welcome: Option<Rc<Welcome>>,
     /// Process id and secret, for cancel requests.
     pub(crate) cancel_key: Box<[u8]>,
-    pub(crate) scanner: Scanner,
-    pub(crate) fate: Fate,
-    /// A small message that came in parts.
-    pub(crate) collected: Vec<u8>,
-    /// How much it has answered to the query of our own that it answers now.
-    pub(crate) answer_bytes: usize,
     pub(crate) is_paused: bool,
     /// It tells of functions, and is received from buffer by buffer.
     pub(crate) is_slowed: bool,
@@ -114,8 +69,6 @@ pub(crate) struct Server {
     pub(crate) later: Option<VecDeque<Chunk>>,
     /// Its client is given that now.
     pub(crate) is_released: bool,
-    /// It has told its client why it ends.
-    pub(crate) has_taken_leave: bool,
     /// Whether it stays with a client that may come back at once.
     pub(crate) linger: Linger,
     pub(crate) timer: Option<(TimerId, Time)>,
@@ -132,8 +85,6 @@ pub(crate) struct Server {
     pub(crate) asked: Time,
     /// How many queries it was asked; names the one that a cancel request is meant for.
     pub(crate) query_number: u64,
-    /// Cancel requests that have been sent to it and may not have arrived yet.
-    pub(crate) cancels_sent: u32,
 }
 
 /// What it is doing.
@@ -183,13 +134,6 @@ pub(crate) enum Securing {
     Shaking,
 }
 
-/// Whose a message is, all its parts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Fate {
-    Forward,
-    Swallow,
-}
-
 impl Server {
     /// One that is about to be dialed.
     pub(crate) fn new(conn: Conn, id: u64, pool: PoolKey, database: u32, vars: Rc<Vars>, now: Time) -> Self {
@@ -204,40 +148,16 @@ impl Server {
             since: now,
             stage: Stage::Resolving,
             private: None,
-            exchange: Exchange::default(),
-            stock: Stock::default(),
-            vars,
-            overrides: None,
-            placeholders: 0,
-            told_by: Prepared::default(),
-            preparing: Box::default(),
-            has_changed_catalog: false,
-            makes_functions: false,
-            makings_asked: 0,
-            again: Again::default(),
-            reported_name: None,
-            is_told_along: false,
-            was_hasty: false,
+            session: ServerSession::new(vars),
             last_client: None,
-            drawers: Drawers::Nobody,
-            numbers_until: None,
-            look: None,
-            look_in_advance: None,
-            tells_lock: false,
-            is_verified: false,
             welcome: None,
             cancel_key: Box::default(),
-            scanner: Scanner::default(),
-            fate: Fate::Swallow,
-            collected: Vec::new(),
-            answer_bytes: 0,
             is_paused: false,
             is_slowed: false,
             is_full: false,
             withheld: None,
             later: None,
             is_released: false,
-            has_taken_leave: false,
             linger: Linger::default(),
             timer: None,
             query_since: None,
@@ -247,7 +167,6 @@ impl Server {
             answered: now,
             asked: now,
             query_number: 0,
-            cancels_sent: 0,
         }
     }
 
@@ -257,16 +176,6 @@ impl Server {
             Stage::Lent { client, .. } => Some(client),
             _ => None,
         }
-    }
-
-    /// Whether a message to its client has begun and not ended.
-    pub(crate) fn is_in_message(&self) -> bool {
-        self.scanner.is_in_body() && self.fate == Fate::Forward
-    }
-
-    /// Whether it has told its client why it ends, and nothing more is to be said.
-    pub(crate) fn has_said_all(&self) -> bool {
-        self.has_taken_leave && !self.is_in_message()
     }
 
     /// The process that serves it, as its key for cancel requests has it; 0 before it is logged in.
@@ -309,7 +218,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
             let Some(server) = self.servers.get_mut(key) else { return };
-            let piece = match server.scanner.next(chunk.bytes(), at, MESSAGE_BYTES_MAX) {
+            let piece = match server.session.scanner.next(chunk.bytes(), at, MESSAGE_BYTES_MAX) {
                 Step::Piece(piece) => piece,
                 Step::More => {
                     // The torn header is kept by the scanner and sent with the rest of its message.
@@ -326,8 +235,8 @@ impl<I: Io> Worker<I> {
             let is_cut = !matches!(piece.part, Part::First { carried: 0, .. });
             // What a ReadyForQuery says stands in its body, so it is counted when that has come.
             let is_counted = if piece.kind == backend::READY_FOR_QUERY { piece.is_last() } else { is_first };
-            let was_ours = server.exchange.is_ours();
-            let server = if is_first && server.linger.is_waiting() && server.exchange.owes_nothing() {
+            let was_ours = server.session.exchange.is_ours();
+            let server = if is_first && server.linger.is_waiting() && server.session.exchange.owes_nothing() {
                 // It says so to nobody: its client is told no more than by a server that it does not have.
                 self.give_client(key, &chunk, start..piece.range.start);
                 start = piece.range.start;
@@ -337,13 +246,16 @@ impl<I: Io> Worker<I> {
             } else {
                 server
             };
-            if piece.kind == backend::ERROR_RESPONSE && server.client().is_none() && server.exchange.owes_nothing() {
+            if piece.kind == backend::ERROR_RESPONSE
+                && server.client().is_none()
+                && server.session.exchange.owes_nothing()
+            {
                 let body = piece.is_whole().then(|| &chunk.bytes()[piece.body]);
                 self.farewell(key, body);
                 return;
             }
             let is_ready = is_counted && piece.kind == backend::READY_FOR_QUERY && !was_ours;
-            if is_ready && server.reported_name.is_some() {
+            if is_ready && server.session.reported_name.is_some() {
                 self.give_client(key, &chunk, start..piece.range.start);
                 start = piece.range.start;
                 self.keeps_its_name(key);
@@ -356,7 +268,7 @@ impl<I: Io> Worker<I> {
             let mut is_hidden = false;
             let mut reworded = None;
             if is_counted {
-                match server.exchange.answered(piece.kind, &chunk.bytes()[piece.body.clone()]) {
+                match server.session.exchange.answered(piece.kind, &chunk.bytes()[piece.body.clone()]) {
                     Ok(answered) => is_hidden = answered == Answered::Hidden,
                     Err(surprise) => {
                         self.give_client(key, &chunk, start..piece.range.start);
@@ -364,31 +276,35 @@ impl<I: Io> Worker<I> {
                         return;
                     }
                 }
-                if server.again.is_sent() && !was_ours {
-                    server.again.answered(piece.kind, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
+                if server.session.again.is_sent() && !was_ours {
+                    server
+                        .session
+                        .again
+                        .answered(piece.kind, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
                 }
-                if piece.kind == backend::READY_FOR_QUERY && server.stock.is_dropping() {
-                    server.stock.drops_end();
+                if piece.kind == backend::READY_FOR_QUERY && server.session.stock.is_dropping() {
+                    server.session.stock.drops_end();
                 }
-                if server.exchange.has_outcome() {
+                if server.session.exchange.has_outcome() {
                     self.settle_statements(key);
                 }
             }
-            let has_caught_up = was_ours && self.servers.get(key).is_some_and(|server| !server.exchange.is_ours());
+            let has_caught_up =
+                was_ours && self.servers.get(key).is_some_and(|server| !server.session.exchange.is_ours());
             let Some(server) = self.servers.get_mut(key) else { return };
-            if server.exchange.has_lost_steps() && server.client().is_some() {
+            if server.session.exchange.has_lost_steps() && server.client().is_some() {
                 self.give_client(key, &chunk, start..piece.range.start);
                 self.statements_lost(key);
                 return;
             }
-            let has_due = piece.is_last() && server.exchange.has_due();
+            let has_due = piece.is_last() && server.session.exchange.has_due();
             if is_first {
                 let is_ours = was_ours
                     && piece.kind != backend::NOTIFICATION_RESPONSE
                     && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
                 // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
                 let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
-                let is_echo = server.is_told_along
+                let is_echo = server.session.is_told_along
                     && piece.kind == backend::PARAMETER_STATUS
                     && piece.is_whole()
                     && server
@@ -397,9 +313,9 @@ impl<I: Io> Worker<I> {
                         .is_some_and(|client| client.has_set(&self.force.tracked, &chunk.bytes()[piece.body.clone()]));
                 let is_heard = piece.kind == backend::NOTIFICATION_RESPONSE
                     && server.client().is_some_and(|client| has_ear(&self.clients, client));
-                let is_refused = server.again.is_refused()
+                let is_refused = server.session.again.is_refused()
                     && matches!(piece.kind, backend::ERROR_RESPONSE | backend::READY_FOR_QUERY);
-                let is_by_the_way = piece.kind == backend::PARAMETER_STATUS && server.exchange.is_hiding();
+                let is_by_the_way = piece.kind == backend::PARAMETER_STATUS && server.session.exchange.is_hiding();
                 let is_withheld = is_heard
                     || is_by_the_way
                     || is_ours
@@ -411,19 +327,19 @@ impl<I: Io> Worker<I> {
                 let is_error = !is_withheld && piece.kind == backend::ERROR_RESPONSE && piece.is_whole();
                 let client = server.client().filter(|_| is_error).and_then(|client| self.clients.get_mut(client));
                 reworded = client.and_then(|client| reworded_for(client, &chunk.bytes()[piece.body.clone()]));
-                let fate = if is_withheld || reworded.is_some() { Fate::Swallow } else { Fate::Forward };
-                server.fate = fate;
-                if fate == Fate::Forward
+                let fate = if is_withheld || reworded.is_some() { AnswerFate::Swallow } else { AnswerFate::Forward };
+                server.session.fate = fate;
+                if fate == AnswerFate::Forward
                     && !planted::is(Planted::TornHeaderLost)
                     && let Part::First { carried: carried @ 1.., .. } = piece.part
                 {
-                    let torn: Box<[u8]> = server.scanner.header()[..usize::from(carried)].into();
+                    let torn: Box<[u8]> = server.session.scanner.header()[..usize::from(carried)].into();
                     self.give_client_own(key, torn);
                 }
             }
             let Some(server) = self.servers.get_mut(key) else { return };
-            let tells_lock = server.tells_lock;
-            if server.fate == Fate::Swallow {
+            let tells_lock = server.session.tells_lock;
+            if server.session.fate == AnswerFate::Swallow {
                 let mine = start..piece.range.start;
                 start = piece.range.end;
                 self.give_client(key, &chunk, mine);
@@ -445,12 +361,13 @@ impl<I: Io> Worker<I> {
             match piece.kind {
                 // It is what it was before, as soon as the server has read what it was changed for.
                 backend::PARAMETER_STATUS
-                    if self.servers.get(key).is_some_and(|server| server.exchange.is_hiding()) => {}
+                    if self.servers.get(key).is_some_and(|server| server.session.exchange.is_hiding()) => {}
                 backend::PARAMETER_STATUS | backend::ERROR_RESPONSE => {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
                 backend::READY_FOR_QUERY
-                    if piece.is_last() && self.servers.get(key).is_some_and(|server| server.again.is_refused()) =>
+                    if piece.is_last()
+                        && self.servers.get(key).is_some_and(|server| server.session.again.is_refused()) =>
                 {
                     self.say_again(key);
                 }
@@ -465,7 +382,8 @@ impl<I: Io> Worker<I> {
                 backend::READY_FOR_QUERY if piece.is_last() && is_cut => {
                     if !was_ours {
                         let mut ready = Vec::new();
-                        let status = self.servers.get(key).map_or(TxStatus::Idle, |server| server.exchange.status());
+                        let status =
+                            self.servers.get(key).map_or(TxStatus::Idle, |server| server.session.exchange.status());
                         write::ready_for_query(&mut ready, status);
                         self.give_client_own(key, ready.into());
                     }
@@ -487,14 +405,16 @@ impl<I: Io> Worker<I> {
                     self.server_ready(key, was_ours);
                 }
                 // A row of which a part has been collected is collected to its end, even if nobody looks any more.
-                backend::DATA_ROW if was_ours && self.servers.get(key).is_some_and(Server::is_told_rows) => {
+                backend::DATA_ROW
+                    if was_ours && self.servers.get(key).is_some_and(|server| server.session.is_told_rows()) =>
+                {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
                 backend::DATA_ROW if tells_lock && !was_ours => {
                     self.lock_row(key, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
                 }
                 backend::NOTIFICATION_RESPONSE
-                    if self.servers.get(key).is_some_and(|server| server.fate == Fate::Swallow) =>
+                    if self.servers.get(key).is_some_and(|server| server.session.fate == AnswerFate::Swallow) =>
                 {
                     self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
                 }
@@ -524,10 +444,11 @@ impl<I: Io> Worker<I> {
     /// The server has said that it is ready for a query, and its client has been given that.
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let behind = if server.look_in_advance.is_some() { server.take_look_in_advance(was_ours) } else { None };
+        let behind =
+            if server.session.look_in_advance.is_some() { server.take_look_in_advance(was_ours) } else { None };
         let mut has_made_functions = false;
         if !was_ours {
-            server.is_told_along = false;
+            server.session.is_told_along = false;
             let place = &mut self.places.databases[server.database as usize];
             has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, behind.is_some());
             server.count_ends(self.now, &mut place.totals);
@@ -545,7 +466,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             Stage::Lent { client, catching_up: Some(_) } => self.caught_up(key, client),
-            Stage::Lent { client, .. } if server.look.is_some() => self.looked(key, client),
+            Stage::Lent { client, .. } if server.session.look.is_some() => self.looked(key, client),
             Stage::Lent { client, .. } => self.end_loan_if_over(key, client),
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Introducing => self.introduced(key),

@@ -16,16 +16,16 @@ impl<I: Io> Worker<I> {
     /// Reads the small messages that concern us whole, whatever way they came.
     pub(crate) fn collect(&mut self, key: ServerKey, kind: u8, body: &[u8], is_last: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if is_last && server.collected.is_empty() {
+        if is_last && server.session.collected.is_empty() {
             self.read_small(key, kind, body);
             return;
         }
         // What is longer than any parameter or error is looked at as far as it goes.
         let most = if kind == backend::DATA_ROW { ROW_BYTES_MAX } else { COLLECTED_BYTES_MAX };
-        let room = most.saturating_sub(server.collected.len());
-        server.collected.extend_from_slice(&body[..body.len().min(room)]);
+        let room = most.saturating_sub(server.session.collected.len());
+        server.session.collected.extend_from_slice(&body[..body.len().min(room)]);
         if is_last {
-            let whole = std::mem::take(&mut server.collected);
+            let whole = std::mem::take(&mut server.session.collected);
             self.read_small(key, kind, &whole);
         }
     }
@@ -40,7 +40,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         if kind == backend::DATA_ROW {
-            if let Some(look) = self.servers.get_mut(key).and_then(|server| server.look.as_mut()) {
+            if let Some(look) = self.servers.get_mut(key).and_then(|server| server.session.look.as_mut()) {
                 look.row(body);
                 if look.reads_functions() {
                     self.slow_down(key);
@@ -53,22 +53,22 @@ impl<I: Io> Worker<I> {
             return;
         }
         if let Some(server) = self.servers.get_mut(key) {
-            server.stock.refused(body);
+            server.session.stock.refused(body);
         }
         let Some(server) = self.servers.get(key) else { return };
         // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
-        let is_ours = server.exchange.is_ours();
-        let is_last_owed = server.exchange.count_ready() == 1;
+        let is_ours = server.session.exchange.is_ours();
+        let is_last_owed = server.session.exchange.count_ready() == 1;
         if let Some(client) = server.client().filter(|_| !is_ours) {
             if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
-                && let Some(traces) = &mut ready.traces
+                && let Some(traces) = &mut ready.session.traces
             {
                 traces.effects_in_doubt();
                 traces.unlistens.fails(is_last_owed);
             }
             let is_last = Notice::parse(body).is_fatal();
             if let Some(server) = self.servers.get_mut(key).filter(|_| is_last) {
-                server.has_taken_leave = true;
+                server.session.has_taken_leave = true;
             }
             return;
         }
@@ -76,13 +76,13 @@ impl<I: Io> Worker<I> {
         if is_ours && self.cannot_prepare(key, &notice) {
             return;
         }
-        if let Some(server) = self.servers.get_mut(key).filter(|server| is_ours && server.stock.has_own()) {
-            server.stock.doubt_own();
+        if let Some(server) = self.servers.get_mut(key).filter(|server| is_ours && server.session.stock.has_own()) {
+            server.session.stock.doubt_own();
         }
         let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);
         let what = match (&server.stage, is_ours) {
-            (Stage::Introducing, true) if server.look.is_none() => "error while executing exec_on_query",
+            (Stage::Introducing, true) if server.session.look.is_none() => "error while executing exec_on_query",
             (_, true) => "error in a query of our own",
             (_, false) => "server said",
         };

@@ -103,8 +103,8 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(ready) => {
                 let database = self.places.pool(ready.pool)?.database_name.clone();
-                let user = self.places.users[ready.user as usize].name.clone();
-                let name: Box<str> = ready.vars.get(self.force.tracked.application_name()).unwrap_or("").into();
+                let user = self.places.users[ready.session.user as usize].name.clone();
+                let name: Box<str> = ready.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into();
                 let (state, link, since) = match ready.link {
                     Link::None => ("idle", None, None),
                     Link::Waiting(since) | Link::Delayed(since) => ("waiting", None, Some(since)),
@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
         };
         let (held, names, memory) = match &client.stage {
             ClientStage::Ready(ready) => {
-                let names = ready.names.as_ref().map_or(0, |names| names.count());
+                let names = ready.session.names.as_ref().map_or(0, |names| names.count());
                 (ready.held.as_ref().map_or(0, |held| held.len()), names, ready.memory())
             }
             _ => (0, 0, 0),
@@ -157,7 +157,7 @@ impl<I: Io> Worker<I> {
     /// What a client holds.
     fn pin_rows(&self, key: Key) -> Vec<PinRow> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return Vec::new() };
-        let (Link::Loan(server), Some(traces)) = (&ready.link, &ready.traces) else { return Vec::new() };
+        let (Link::Loan(server), Some(traces)) = (&ready.link, &ready.session.traces) else { return Vec::new() };
         if traces.pins().is_empty() {
             return Vec::new();
         }
@@ -187,7 +187,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { .. } => "active",
             Stage::Cleaning(cleaning) => cleaning.word(),
         };
-        let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.exchange.may_end();
+        let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.session.exchange.may_end();
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
         let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
         Row {
@@ -207,10 +207,10 @@ impl<I: Io> Worker<I> {
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
             remote_pid: server.pid(),
             tls: said(server.security.as_deref()),
-            application_name: server.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
+            application_name: server.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
             held: 0,
             unsent: self.io.unsent(server.conn),
-            prepared_statements: server.stock.count(),
+            prepared_statements: server.session.stock.count(),
             memory: 0,
             at_rest_since: is_at_rest.then_some(server.asked),
         }

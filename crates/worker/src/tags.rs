@@ -18,7 +18,7 @@ impl<I: Io> Worker<I> {
             return tags().any(|tag| **tag == bytes[piece.body.clone()]);
         }
         let Some(server) = self.servers.get(key) else { return false };
-        let tag_bytes = server.collected.len() + piece.body.len() + piece.left as usize;
+        let tag_bytes = server.session.collected.len() + piece.body.len() + piece.left as usize;
         tags().any(|tag| tag.len() == tag_bytes)
     }
 
@@ -27,10 +27,10 @@ impl<I: Io> Worker<I> {
         if body == DISCARD_ALL
             && let Some(server) = self.servers.get_mut(key)
         {
-            server.overrides = None;
+            server.session.overrides = None;
             if let Some(client) = server.client()
                 && let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client)
-                && let Some(traces) = &mut ready.traces
+                && let Some(traces) = &mut ready.session.traces
             {
                 traces.discarded();
             }
@@ -41,10 +41,10 @@ impl<I: Io> Worker<I> {
         if DROPS_ONE.contains(&body) {
             self.statement_dropped(key);
         }
-        if let Some(server) = self.servers.get(key).filter(|server| !server.exchange.is_ours())
+        if let Some(server) = self.servers.get(key).filter(|server| !server.session.exchange.is_ours())
             && let Some(client) = server.client()
             && let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client)
-            && let Some(traces) = &mut ready.traces
+            && let Some(traces) = &mut ready.session.traces
         {
             match body {
                 UNLISTEN | DISCARD_ALL => traces.unlistens.is_executed(),

@@ -44,12 +44,12 @@ impl<I: Io> Worker<I> {
     pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
         let Some(place) = self.places.pool_mut(ready.pool) else { return false };
-        let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.began) && ready.given.is_none();
+        let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.session.began) && ready.session.given.is_none();
         if !ready.is_taken && place.taken.latest.as_ref().is_some_and(is_latest) {
             ready.is_taken = true;
         } else if !ready.is_taken && place.taken.has(hash(ready, &self.force.tracked)) {
             ready.is_taken = true;
-            place.taken.latest = ready.given.is_none().then(|| ready.began.clone());
+            place.taken.latest = ready.session.given.is_none().then(|| ready.session.began.clone());
         }
         ready.is_taken
     }
@@ -70,9 +70,9 @@ impl<I: Io> Worker<I> {
 fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (place, name) in tracked.names().enumerate().filter(|(place, _)| *place != tracked.application_name()) {
-        (name, ready.began.get(place)).hash(&mut hasher);
+        (name, ready.session.began.get(place)).hash(&mut hasher);
     }
-    for setting in ready.given.iter().flat_map(|given| given.iter()) {
+    for setting in ready.session.given.iter().flat_map(|given| given.iter()) {
         setting.hash(&mut hasher);
     }
     hasher.finish()

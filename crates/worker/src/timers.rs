@@ -141,7 +141,7 @@ impl<I: Io> Worker<I> {
                     ready.joins.as_ref().map(|joining| (joining.until, ClientDue::Late))
                 }
                 Link::None => {
-                    let limit = self.places.users[ready.user as usize].client_idle_timeout?;
+                    let limit = self.places.users[ready.session.user as usize].client_idle_timeout?;
                     Some((client.silent_since() + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
                 }
                 Link::Waiting(since) => {
@@ -219,7 +219,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { .. } if server.private.is_some() => None,
             // PostgreSQL has answered; how long that is withheld has a limit of its own.
             Stage::Lent { .. } if server.withheld.is_some() => None,
-            Stage::Lent { .. } if server.look.as_ref().is_some_and(|look| !look.is_of_nothing()) => {
+            Stage::Lent { .. } if server.session.look.as_ref().is_some_and(|look| !look.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }
@@ -231,7 +231,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { catching_up: Some(CatchingUp::Along), .. } if planted::is(Planted::AlongUntimed) => None,
             // Settings that the server is told by themselves take it no time. Statements that it prepares may wait for locks, and settings in
             // the packet of a request are answered together with that: there the limits of queries hold.
-            Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. } if server.preparing.is_empty() => {
+            Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. } if server.session.preparing.is_empty() => {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
@@ -241,7 +241,8 @@ impl<I: Io> Worker<I> {
                 let query = query.map(|(since, limit)| (since + limit, Fault::QueryTimeout));
                 let xact = server.xact_since.zip(limits.transaction_timeout);
                 let xact = xact.map(|(since, limit)| (since + limit, Fault::TransactionTimeout));
-                let is_idle_in = server.exchange.owes_nothing() && server.exchange.status() != TxStatus::Idle;
+                let is_idle_in =
+                    server.session.exchange.owes_nothing() && server.session.exchange.status() != TxStatus::Idle;
                 let idle = limits.idle_transaction_timeout.filter(|_| is_idle_in);
                 let idle = idle.map(|limit| (server.heard + limit, Fault::IdleTransactionTimeout));
                 query.into_iter().chain(xact).chain(idle).chain(self.pin_due(key)).min_by_key(|(at, _)| *at)
@@ -272,7 +273,7 @@ impl<I: Io> Worker<I> {
         match &server.stage {
             Stage::Lent { client, catching_up } => {
                 let (client, is_told_first) = (*client, matches!(catching_up, Some(CatchingUp::Before(_))));
-                if server.look.is_some() {
+                if server.session.look.is_some() {
                     self.lose_server(key, "its session could not be read in time");
                 } else if is_told_first && matches!(fault, Fault::ServerCrashed) {
                     self.lose_server(key, "did not take over the client's settings in time (server_mend_timeout)");

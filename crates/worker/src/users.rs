@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
             used.extend(client.seat.counted.map(|(_, user)| user));
             match &client.stage {
                 // Our own clients are counted nowhere.
-                Stage::Ready(ready) => used.extend([ready.user]),
+                Stage::Ready(ready) => used.extend([ready.session.user]),
                 Stage::Login(login) => used.extend(login.hashed_user()),
                 Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => {}
             }

@@ -20,11 +20,11 @@ impl<I: Io> Worker<I> {
             return false;
         };
         let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
-        if server.is_verified || !follows {
+        if server.session.is_verified || !follows {
             return false;
         }
-        let known = server.overrides.as_deref().cloned().unwrap_or_default();
-        ready.traces.get_or_insert_default().verify(known);
+        let known = server.session.overrides.as_deref().cloned().unwrap_or_default();
+        ready.session.traces.get_or_insert_default().verify(known);
         true
     }
 

@@ -6,10 +6,11 @@
 use base::{Key, Time};
 use pool::Event;
 use protocol::fault::Fault;
+use protocol::loan::RequestFate;
 use reactor::{Chunk, Io};
 use wire::{Step, frontend};
 
-use crate::client::{Client, Fate, Link, Skips, Stage};
+use crate::client::{Client, Link, Skips, Stage};
 use crate::look::likeness;
 use crate::turn::Worker;
 
@@ -30,8 +31,8 @@ impl<I: Io> Worker<I> {
         let bytes = chunk.bytes();
         let mut at = 0;
         while at < bytes.len() {
-            if !ready.scanner.is_in_body() {
-                let kind = ready.scanner.torn_header().first().copied().unwrap_or(bytes[at]);
+            if !ready.session.scanner.is_in_body() {
+                let kind = ready.session.scanner.torn_header().first().copied().unwrap_or(bytes[at]);
                 let needs_none = matches!(
                     kind,
                     frontend::TERMINATE
@@ -47,9 +48,9 @@ impl<I: Io> Worker<I> {
                     self.fail_client(key, &Fault::UnknownMessage);
                     return;
                 }
-                ready.fate = Fate::Drop;
+                ready.session.fate = RequestFate::Drop;
             }
-            match ready.scanner.next(bytes, at, length_max) {
+            match ready.session.scanner.next(bytes, at, length_max) {
                 Step::Piece(piece) if piece.kind == frontend::TERMINATE => {
                     self.part_from_client(key, "client close request");
                     return;
@@ -63,7 +64,7 @@ impl<I: Io> Worker<I> {
                 }
                 Step::More => return,
                 Step::Bad { .. } => {
-                    let header = *ready.scanner.header();
+                    let header = *ready.session.scanner.header();
                     self.fail_client(key, &Fault::BadHeader { header });
                     return;
                 }
@@ -101,7 +102,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &fault);
             return;
         }
-        let here = ready.scanner.torn_header().len() + held.len();
+        let here = ready.session.scanner.torn_header().len() + held.len();
         if here <= length as usize && here < COLLECTED_BYTES_MAX {
             return;
         }
@@ -117,14 +118,16 @@ impl<I: Io> Worker<I> {
         }
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         ready.is_notified = false;
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
+        let (pool, likeness) =
+            (ready.pool, likeness(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
         self.want(key, self.now, Event::Wants { pool, client: key, likeness });
     }
 
     /// The client's server was lost before it was asked anything: what is held is for another one.
     pub(crate) fn want_again(&mut self, key: Key, since: Time) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let (pool, likeness) = (ready.pool, likeness(ready.overrides.as_deref(), ready.placeholders, Some(key)));
+        let (pool, likeness) =
+            (ready.pool, likeness(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
         self.want(key, since, Event::WantsAgain { pool, client: key, since, likeness });
     }
 

@@ -14,8 +14,9 @@ use super::kinds::{
 };
 use super::policy::PolicyList;
 use super::shape::catalog;
-use super::words::{AuthType, IoBackend, NotifyLost, SessionState, TlsMode, Unseen};
+use super::words::{AuthType, IoBackend, NotifyLost, SessionState, TlsMode};
 use pool::Mode;
+use protocol::state::Unseen;
 
 catalog! {
     /// Users who may do everything on the console.

@@ -12,9 +12,9 @@ mod words;
 
 pub use entries::{CATALOG, Settings};
 pub use kinds::{CheckQuery, List};
-pub use policy::{Policies, Policy};
+pub use policy::Policies;
 pub use shape::{Entry, Reload, State};
-pub use words::{AuthType, FACILITY_DAEMON, IoBackend, NotifyLost, SessionState, TlsMode, Unseen, syslog_facility};
+pub use words::{AuthType, FACILITY_DAEMON, IoBackend, NotifyLost, SessionState, TlsMode, syslog_facility};
 
 pub(crate) use kinds::{Kind, Word, seconds};
 pub(crate) use words::Words;

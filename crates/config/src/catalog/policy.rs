@@ -4,24 +4,10 @@
 //! all, and statements prepared by SQL, which follow their client (`virtualize`).
 //! Not here: doing it (`worker::look`).
 
-use protocol::state::Kind as Holding;
+use protocol::state::{Kind as Holding, Policy};
 
 use super::kinds::{Kind, Misfit, Range};
 use crate::mistake::did_you_mean;
-
-/// What is done about a client that holds something on its server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
-    /// It keeps the server.
-    Pin,
-    /// The same, and it is told.
-    Warn,
-    /// It does not keep the server, wherever that is possible: one server listens for all; statements are prepared where their client
-    /// goes.
-    Virtualize,
-    /// It is refused.
-    Reject,
-}
 
 /// The policies, kind by kind, as far as somebody has said them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

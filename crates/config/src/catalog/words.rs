@@ -4,6 +4,7 @@
 //! Not here: what a word means (the machines).
 
 use pool::Mode;
+use protocol::state::Unseen;
 
 /// A type whose values are written as words.
 pub trait Words: Copy + PartialEq + 'static {
@@ -60,17 +61,6 @@ pub enum SessionState {
     Pgbouncer,
     /// It follows its client; what cannot, keeps the server for it.
     Follow,
-}
-
-/// What is done about what functions may have changed in a session, where no text tells (`session_unseen`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unseen {
-    /// The server is asked.
-    Verify,
-    /// The client keeps its server.
-    Pin,
-    /// It is taken to be nothing.
-    Ignore,
 }
 
 /// How clients that listen are told that notifications may have been lost (`notify_lost`).

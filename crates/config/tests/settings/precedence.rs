@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use config::{Host, Policy, Settings, Unseen};
+use config::{Host, Settings};
 use pool::{Limits, Mode, Reuse};
-use protocol::state::Kind;
+use protocol::state::{Kind, Policy, Unseen};
 
 use crate::settings;
 

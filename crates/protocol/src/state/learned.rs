@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::mentioned::Mentioned;
+use super::numbers::Habits;
+use super::pins::Kind;
 use base::Time;
-use protocol::state::{Habits, Kind};
 use route::{Knowledge, Unread};
-
-use crate::mentioned::Mentioned;
 
 /// What is known of a database's texts and functions.
 #[derive(Debug)]
-pub(crate) struct Learned {
+pub struct Learned {
     /// What its functions do to sessions, and since when that is known.
     knowledge: Option<(Rc<Knowledge>, Time)>,
     /// What a server has told of them last, also where that is not relied upon any more.
@@ -29,11 +29,11 @@ pub(crate) struct Learned {
     /// What tells its texts from those of others, and from those read with older knowledge.
     scope: u32,
     /// Settings with a dot in their names that anybody has mentioned.
-    pub(crate) custom: Mentioned,
+    pub custom: Mentioned,
     /// Users whose programs ask for numbers of sequences that they have drawn in an earlier transaction.
     askers: BTreeSet<u32>,
     /// For which statements of theirs it is worth to keep a server.
-    pub(crate) numbers: Habits,
+    pub numbers: Habits,
     /// Which kind has been said to be held by which statement.
     told: BTreeSet<(Kind, Box<str>)>,
     /// How often something of each kind began to be held.
@@ -42,7 +42,7 @@ pub(crate) struct Learned {
 
 impl Learned {
     /// Nothing yet.
-    pub(crate) fn new(scope: u32) -> Self {
+    pub fn new(scope: u32) -> Self {
         Self {
             knowledge: None,
             told_last: None,
@@ -59,17 +59,17 @@ impl Learned {
     }
 
     /// What its functions do, if that is known.
-    pub(crate) fn knowledge(&self) -> Option<&Knowledge> {
+    pub fn knowledge(&self) -> Option<&Knowledge> {
         self.knowledge.as_ref().map(|(knowledge, _)| &**knowledge)
     }
 
     /// The settings that the texts of functions mention, as far as anybody has told.
-    pub(crate) fn settings(&self) -> impl Iterator<Item = &str> {
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
         self.told_last.iter().flat_map(|knowledge| knowledge.settings())
     }
 
     /// What is known of its functions, in a word for people.
-    pub(crate) fn word(&self, now: Time) -> &'static str {
+    pub fn word(&self, now: Time) -> &'static str {
         match &self.knowledge {
             Some((knowledge, _)) if knowledge.is_trusting() => "ignored",
             Some((_, since)) if now.since(*since) > KNOWLEDGE_AGE_MAX => "unknown",
@@ -83,12 +83,12 @@ impl Learned {
     }
 
     /// What is known of texts is known in this scope.
-    pub(crate) fn scope(&self) -> u32 {
+    pub fn scope(&self) -> u32 {
         self.scope
     }
 
     /// From now on its functions are taken to do nothing, whatever they do (`session_unseen = ignore`), or are not.
-    pub(crate) fn trust(&mut self, is_trusting: bool, scopes: &mut u32) {
+    pub fn trust(&mut self, is_trusting: bool, scopes: &mut u32) {
         if self.is_trusting() != is_trusting {
             *scopes += 1;
             self.knowledge = is_trusting.then(|| (Rc::new(Knowledge::trusting()), Time(0)));
@@ -97,13 +97,13 @@ impl Learned {
     }
 
     /// Whether its functions are taken to do nothing.
-    pub(crate) fn is_trusting(&self) -> bool {
+    pub fn is_trusting(&self) -> bool {
         self.knowledge().is_some_and(Knowledge::is_trusting)
     }
 
     /// A server has told what the functions do, which was asked when so many had been made ([`Self::makings`]): it may not have seen what has
     /// been made since. How many of them it has not told, if that is another answer than the last time.
-    pub(crate) fn learn(&mut self, knowledge: Knowledge, makings: u64, now: Time, scope: u32) -> Option<Unread> {
+    pub fn learn(&mut self, knowledge: Knowledge, makings: u64, now: Time, scope: u32) -> Option<Unread> {
         if self.is_trusting() {
             return None;
         }
@@ -119,25 +119,25 @@ impl Learned {
     }
 
     /// How often functions have been made, or may have been.
-    pub(crate) fn makings(&self) -> u64 {
+    pub fn makings(&self) -> u64 {
         self.makings
     }
 
     /// Functions are being made, or have been: what is known is not all.
-    pub(crate) fn functions_are_made(&mut self, scopes: &mut u32) {
+    pub fn functions_are_made(&mut self, scopes: &mut u32) {
         self.makings += 1;
         self.forget(scopes);
     }
 
     /// Forgets what is too old to be relied upon.
-    pub(crate) fn forget_old(&mut self, now: Time, scopes: &mut u32) {
+    pub fn forget_old(&mut self, now: Time, scopes: &mut u32) {
         if self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX) {
             self.forget(scopes);
         }
     }
 
     /// The name of the database leads to another one now: nothing is known of its functions.
-    pub(crate) fn forget(&mut self, scopes: &mut u32) {
+    pub fn forget(&mut self, scopes: &mut u32) {
         if self.knowledge.is_some() && !self.is_trusting() {
             *scopes += 1;
             (self.knowledge, self.scope) = (None, *scopes);
@@ -145,12 +145,12 @@ impl Learned {
     }
 
     /// Whether they are to be read anew.
-    pub(crate) fn is_due(&self, now: Time) -> bool {
+    pub fn is_due(&self, now: Time) -> bool {
         self.knowledge.is_some() && !self.is_trusting() && now >= self.again_at
     }
 
     /// Whether the functions are to be read again, by who asks first.
-    pub(crate) fn is_to_be_read(&mut self, now: Time) -> bool {
+    pub fn is_to_be_read(&mut self, now: Time) -> bool {
         let is_due = self.is_due(now);
         if is_due {
             // Whoever it is may leave before it has been told.
@@ -160,33 +160,33 @@ impl Learned {
     }
 
     /// A program of this user asks for numbers that it has drawn in an earlier transaction.
-    pub(crate) fn note_asker(&mut self, user: u32) {
+    pub fn note_asker(&mut self, user: u32) {
         self.askers.insert(user);
     }
 
     /// Whether programs of this user ask for numbers that they have drawn in an earlier transaction.
-    pub(crate) fn asks_for_numbers(&self, user: u32) -> bool {
+    pub fn asks_for_numbers(&self, user: u32) -> bool {
         self.askers.contains(&user)
     }
 
     /// Users are forgotten, and their numbers given to others.
-    pub(crate) fn forget_users(&mut self, users: &BTreeSet<u32>) {
+    pub fn forget_users(&mut self, users: &BTreeSet<u32>) {
         self.askers.retain(|user| !users.contains(user));
         self.custom.forget_users(users);
     }
 
     /// Something of this kind begins to be held.
-    pub(crate) fn count_pin(&mut self, kind: Kind) {
+    pub fn count_pin(&mut self, kind: Kind) {
         self.pins[kind as usize] += 1;
     }
 
     /// How often something of each kind began to be held.
-    pub(crate) fn pins(&self) -> impl Iterator<Item = (Kind, u64)> {
+    pub fn pins(&self) -> impl Iterator<Item = (Kind, u64)> {
         Kind::ALL.into_iter().zip(self.pins)
     }
 
     /// Whether nobody has been told yet that this statement holds something of this kind.
-    pub(crate) fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
+    pub fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
         if self.told.len() >= TOLD_MAX {
             self.told.clear();
         }

@@ -8,21 +8,19 @@ use std::rc::Rc;
 
 use base::Time;
 use base::planted::{self, Planted};
-use config::{PinRules, Policy, Unseen};
-use protocol::prepared::{Account, Charge, Library, cut};
-use protocol::state::{Counting, Kind, Traces, is_ours};
-use protocol::vars::{Tracked, Vars};
 use route::{Cache, Class, Dialect, Encoding, Touches, condense};
 use wire::frame::Part;
 use wire::{Piece, frontend, write};
 
-use crate::client::Ready;
-use crate::learned::Learned;
-use crate::statements::may_be_by_sql;
+use super::client_session::ClientSession;
+use super::statements::may_be_by_sql;
+use crate::prepared::{Account, Charge, Library, cut};
+use crate::state::{Kind, Learned, PinRules, Policy, Traces, Unseen, is_ours};
+use crate::vars::{Tracked, Vars};
 
 /// As much of a message as has come, of one that cannot be read by its beginning.
 #[derive(Debug)]
-pub(crate) struct Torn {
+pub struct Torn {
     bytes: Vec<u8>,
     charge: Charge,
     /// When it is this long, its strings are left out.
@@ -66,7 +64,7 @@ impl Torn {
 
 /// The texts that have been read, and how those of the last client were to be read.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub struct Texts {
     cache: Cache,
     /// Most clients have the same parameters, and then the very same.
     last: Option<(Rc<Vars>, Dialect)>,
@@ -74,18 +72,18 @@ pub(crate) struct Texts {
 
 impl Texts {
     /// The parameters that follow clients are others now.
-    pub(crate) fn forget_parameters(&mut self) {
+    pub fn forget_parameters(&mut self) {
         self.last = None;
     }
 
     /// What a text does that a client with these parameters says.
-    pub(crate) fn class(&mut self, text: &[u8], vars: &Rc<Vars>, tracked: &Tracked, learned: &Learned) -> Rc<Class> {
+    pub fn class(&mut self, text: &[u8], vars: &Rc<Vars>, tracked: &Tracked, learned: &Learned) -> Rc<Class> {
         let dialect = self.dialect(vars, tracked);
         self.cache.class(text, dialect, learned.scope(), learned.knowledge())
     }
 
     /// How texts of a client with these parameters are read.
-    pub(crate) fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
+    pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
         if let Some((last, dialect)) = &self.last
             && Rc::ptr_eq(last, vars)
         {
@@ -102,7 +100,7 @@ impl Texts {
 }
 
 /// Reads what one client says.
-pub(crate) struct Reading<'a> {
+pub(super) struct Reading<'a> {
     texts: &'a mut Cache,
     learned: &'a mut Learned,
     /// The last number of a scope.
@@ -115,38 +113,38 @@ pub(crate) struct Reading<'a> {
     now: Time,
     /// What says names of prepared statements, if the last message does, or what it binds.
     says_names: Option<Rc<Class>>,
-    /// The settings with a dot that have been mentioned so far ([`pool::Likeness::placeholders`]).
+    /// The settings with a dot that have been mentioned so far (`pool::Likeness::placeholders`).
     placeholders: u64,
 }
 
 impl<'a> Reading<'a> {
     /// Of the texts of one database, of which `learned` is known, that servers of a user are to read, and `unseen` what is done about the rest; `scopes` is the last number of a scope.
-    pub(crate) fn new(
+    pub(super) fn new(
         texts: &'a mut Texts,
         (learned, user, unseen, scopes): (&'a mut Learned, u32, Unseen, &'a mut u32),
-        ready: &Ready,
+        client: &ClientSession,
         tracked: &Tracked,
         now: Time,
     ) -> Self {
         learned.trust(unseen == Unseen::Ignore, scopes);
         learned.forget_old(now, scopes);
-        let dialect = texts.dialect(&ready.vars, tracked);
+        let dialect = texts.dialect(&client.vars, tracked);
         let texts = &mut texts.cache;
         Self { texts, learned, scopes, makes_functions: false, user, dialect, now, says_names: None, placeholders: 0 }
     }
 
     /// What says names of prepared statements, if the message that has been read does.
-    pub(crate) fn says_names(&mut self) -> Option<Rc<Class>> {
+    pub(super) fn says_names(&mut self) -> Option<Rc<Class>> {
         self.says_names.take()
     }
 
     /// The settings with a dot that have been mentioned where something may have been set.
-    pub(crate) fn placeholders(&self) -> u64 {
+    pub(super) fn placeholders(&self) -> u64 {
         self.placeholders
     }
 
     /// Whether what has been read makes functions, or what calls them.
-    pub(crate) fn makes_functions(&self) -> bool {
+    pub(super) fn makes_functions(&self) -> bool {
         self.makes_functions
     }
 
@@ -169,16 +167,16 @@ impl<'a> Reading<'a> {
     }
 
     /// A program of this user asks for numbers of sequences that it has drawn in an earlier transaction.
-    pub(crate) fn note_asker(&mut self, user: u32) {
+    pub(super) fn note_asker(&mut self, user: u32) {
         self.learned.note_asker(user);
     }
 
     /// What stands in the place of a message that plainly takes hold of what these rules refuse: one that its server will refuse with
     /// our words, whatever transaction or pipeline it stands in.
-    pub(crate) fn refused(
+    pub(super) fn refused(
         &mut self,
         rules: &PinRules,
-        ready: &mut Ready,
+        client: &mut ClientSession,
         piece: &Piece,
         bytes: &[u8],
     ) -> Option<Vec<u8>> {
@@ -193,7 +191,7 @@ impl<'a> Reading<'a> {
         };
         let at = statement.map_or(0, |statement| statement.len() + 1);
         let text = name_behind(body, at)?;
-        let takes = self.class(ready, Some(text)).takes;
+        let takes = self.class(client, Some(text)).takes;
         if takes == Touches::NOTHING {
             return None;
         }
@@ -214,116 +212,116 @@ impl<'a> Reading<'a> {
     }
 
     /// Takes note of what a message touches.
-    pub(crate) fn read(&mut self, ready: &mut Ready, library: &mut Library, piece: &Piece, bytes: &[u8]) {
+    pub(super) fn read(&mut self, client: &mut ClientSession, library: &mut Library, piece: &Piece, bytes: &[u8]) {
         let body = &bytes[piece.body.clone()];
-        if let Some(ear) = ready.ear.as_mut().filter(|_| !piece.is_whole()) {
+        if let Some(ear) = client.ear.as_mut().filter(|_| !piece.is_whole()) {
             ear.is_unread();
         }
         if piece.is_whole() {
-            self.message(ready, piece.kind, body);
+            self.message(client, piece.kind, body);
         } else if matches!(piece.part, Part::First { .. }) {
             if is_enough(piece.kind, body) {
-                self.message(ready, piece.kind, body);
+                self.message(client, piece.kind, body);
             } else if !planted::is(Planted::TornTextUnread) {
-                ready.torn_text = Torn::new(&ready.account, library, body);
-                if ready.torn_text.is_none() {
-                    traces(ready).unheard();
+                client.torn_text = Torn::new(&client.account, library, body);
+                if client.torn_text.is_none() {
+                    traces(client).unheard();
                 }
             }
-        } else if let Some(mut torn) = ready.torn_text.take() {
+        } else if let Some(mut torn) = client.torn_text.take() {
             if !torn.push(piece.kind, body, self.dialect) {
-                traces(ready).unheard();
+                traces(client).unheard();
             } else if !piece.is_last() && !is_enough_now(piece.kind, body, &torn.bytes) {
-                ready.torn_text = Some(torn);
+                client.torn_text = Some(torn);
             } else if !torn.is_condensed {
-                self.message(ready, piece.kind, &torn.bytes);
+                self.message(client, piece.kind, &torn.bytes);
             } else {
-                self.condensed(ready, piece.kind, &torn.bytes);
+                self.condensed(client, piece.kind, &torn.bytes);
             }
         }
     }
 
     /// The same for a Query or a Parse with strings left out: unless it does nothing, nobody knows any more what they said.
-    fn condensed(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
+    fn condensed(&mut self, client: &mut ClientSession, kind: u8, body: &[u8]) {
         let statement = name(body).filter(|_| kind == frontend::PARSE);
-        let class = self.class(ready, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
+        let class = self.class(client, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
         let statement = statement.map(cut);
         if !class.is_harmless() {
-            traces(ready).unheard();
+            traces(client).unheard();
         } else if class.sets_locally && kind == frontend::QUERY {
-            traces(ready).said(&class);
+            traces(client).said(&class);
         }
         if let Some(statement) = statement
-            && (class.sets_locally || ready.traces.is_some())
+            && (class.sets_locally || client.traces.is_some())
         {
-            traces(ready).given(statement, &class, false);
+            traces(client).given(statement, &class, false);
         }
     }
 
-    fn message(&mut self, ready: &mut Ready, kind: u8, body: &[u8]) {
+    fn message(&mut self, client: &mut ClientSession, kind: u8, body: &[u8]) {
         match kind {
             frontend::QUERY => {
-                let class = self.class(ready, name(body));
+                let class = self.class(client, name(body));
                 self.note_names(&class);
-                ready.counting.said(&class);
-                if let Some(ear) = ready.ear.as_mut().filter(|_| class.notifies) {
+                client.counting.said(&class);
+                if let Some(ear) = client.ear.as_mut().filter(|_| class.notifies) {
                     ear.may_notify();
                 }
-                let matters = class.takes_back() && ready.traces.as_ref().is_some_and(|traces| traces.has_effects());
-                let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(ready.user);
+                let matters = class.takes_back() && client.traces.as_ref().is_some_and(|traces| traces.has_effects());
+                let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(client.user);
                 if !class.is_harmless() || class.sets_locally || matters || counts {
-                    traces(ready).said(&class);
+                    traces(client).said(&class);
                     if class.acts.len() > 1 && class.touches.has(Touches::MAKINGS) {
                         // It may call what it makes.
-                        traces(ready).dark();
+                        traces(client).dark();
                     }
-                } else if let Some(traces) = &mut ready.traces {
+                } else if let Some(traces) = &mut client.traces {
                     // A portal that has been bound is not executed any more.
                     traces.executed(b"", true);
                 }
             }
             frontend::PARSE => {
                 let statement = name(body);
-                let class = self.class(ready, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
+                let class = self.class(client, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
                 let statement = statement.map(cut);
                 self.note_names(&class);
-                if let (Some(ear), Some(statement)) = (&mut ready.ear, statement) {
+                if let (Some(ear), Some(statement)) = (&mut client.ear, statement) {
                     ear.prepares(statement, class.notifies);
                 }
-                let counts = class.numbers.are_read || self.learned.asks_for_numbers(ready.user);
-                let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(ready, name));
+                let counts = class.numbers.are_read || self.learned.asks_for_numbers(client.user);
+                let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
                 let is_noted = counts && !class.numbers.is_nothing();
-                ready.counting.given(&class, is_noted);
+                client.counting.given(&class, is_noted);
                 if !class.is_harmless()
                     || class.sets_locally
                     || class.takes_back()
                     || is_noted
-                    || ready.traces.is_some()
+                    || client.traces.is_some()
                 {
                     match is_taken {
-                        true => traces(ready).given_twice(statement.unwrap_or_default(), &class),
-                        false => traces(ready).given(statement.unwrap_or_default(), &class, counts),
+                        true => traces(client).given_twice(statement.unwrap_or_default(), &class),
+                        false => traces(client).given(statement.unwrap_or_default(), &class, counts),
                     }
                 }
             }
-            frontend::EXECUTE if ready.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
+            frontend::EXECUTE if client.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
                 let portal = name(body);
                 let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
-                traces(ready).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
+                traces(client).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
             }
             frontend::BIND => {
-                if let Some(ear) = &mut ready.ear {
+                if let Some(ear) = &mut client.ear {
                     ear.binds(bound(body).unwrap_or_default());
                 }
-                if ready.traces.is_some() {
+                if client.traces.is_some() {
                     // What it says of channels depends on whether it has any.
-                    traces(ready);
+                    traces(client);
                 }
                 // Without traces it has prepared nothing that matters.
-                let class = match (&mut ready.traces, bound(body)) {
+                let class = match (&mut client.traces, bound(body)) {
                     (None, _) => None,
                     (Some(traces), Some(statement)) => {
-                        let names = &ready.names;
+                        let names = &client.names;
                         let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
                         traces.bound(cut(name(body).unwrap_or_default()), statement, is_own)
                     }
@@ -337,31 +335,31 @@ impl<'a> Reading<'a> {
                     Some(class) => {
                         self.note_names(&class);
                         self.note_functions(&class);
-                        ready.counting.said(&class);
+                        client.counting.said(&class);
                     }
-                    None => ready.counting.bound(),
+                    None => client.counting.bound(),
                 }
             }
             frontend::FUNCTION_CALL => {
-                if let Some(ear) = &mut ready.ear {
+                if let Some(ear) = &mut client.ear {
                     ear.may_notify();
                 }
                 match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
                     Some(oid) if route::touch::is_tame(oid) => {}
                     Some(oid) if oid >= route::touch::FIRST_MADE && self.learned.is_trusting() => {}
-                    Some(oid) if oid >= route::touch::FIRST_MADE => traces(ready).dark(),
-                    _ => traces(ready).unheard(),
+                    Some(oid) if oid >= route::touch::FIRST_MADE => traces(client).dark(),
+                    _ => traces(client).unheard(),
                 }
             }
             _ => {}
         }
     }
 
-    fn class(&mut self, ready: &mut Ready, text: Option<&[u8]>) -> Rc<Class> {
+    fn class(&mut self, client: &mut ClientSession, text: Option<&[u8]>) -> Rc<Class> {
         if self.learned.is_to_be_read(self.now) {
-            traces(ready).wants_functions();
+            traces(client).wants_functions();
         }
-        let is_in_doubt = ready.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
+        let is_in_doubt = client.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
         let Some(text) = text else {
             self.may_make_functions();
             return Rc::new(Class::unread());
@@ -372,7 +370,7 @@ impl<'a> Reading<'a> {
         if !class.mentions.is_empty() {
             let names = class.mentions.iter().map(|name| &**name);
             let placeholders = self.learned.custom.mention(self.user, names, self.now);
-            ready.placeholders |= placeholders;
+            client.placeholders |= placeholders;
             self.placeholders |= placeholders;
         }
         match class.numbers {
@@ -380,7 +378,7 @@ impl<'a> Reading<'a> {
             numbers if is_in_doubt => {
                 Rc::new(Class { numbers, statements: class.statements.clone(), ..Class::unread() })
             }
-            numbers if numbers.are_drawn && class.shape.is_empty() && self.learned.asks_for_numbers(ready.user) => {
+            numbers if numbers.are_drawn && class.shape.is_empty() && self.learned.asks_for_numbers(client.user) => {
                 Rc::new(Class { shape: route::shape_of(text, self.dialect), ..(*class).clone() })
             }
             _ => class,
@@ -389,7 +387,7 @@ impl<'a> Reading<'a> {
 }
 
 /// Whether a message of a client whose names of statements are the server's own may prepare or close one of those by which we tell that settings.
-pub(crate) fn may_name_ours(piece: &Piece, bytes: &[u8]) -> bool {
+pub(super) fn may_name_ours(piece: &Piece, bytes: &[u8]) -> bool {
     let body = &bytes[piece.body.clone()];
     let named = match piece.kind {
         _ if !matches!(piece.part, Part::First { .. }) => return false,
@@ -425,40 +423,32 @@ fn is_enough_now(kind: u8, part: &[u8], body: &[u8]) -> bool {
 }
 
 /// The statement that a Bind is of.
-pub(crate) fn bound(body: &[u8]) -> Option<&[u8]> {
+#[must_use]
+pub fn bound(body: &[u8]) -> Option<&[u8]> {
     name_behind(body, name(body)?.len() + 1).map(cut)
 }
 
 /// Whether a client has given this name already: most likely it is refused to whatever else it is given to.
-fn is_taken(ready: &Ready, name: &[u8]) -> bool {
-    ready.names.as_ref().is_some_and(|names| names.has(name)) || may_be_by_sql(ready, name)
+fn is_taken(client: &ClientSession, name: &[u8]) -> bool {
+    client.names.as_ref().is_some_and(|names| names.has(name)) || may_be_by_sql(client, name)
 }
 
-fn traces(ready: &mut Ready) -> &mut Traces {
-    let traces = ready.traces.get_or_insert_default();
-    traces.listen_elsewhere(ready.ear.is_some());
+fn traces(client: &mut ClientSession) -> &mut Traces {
+    let traces = client.traces.get_or_insert_default();
+    traces.listen_elsewhere(client.ear.is_some());
     traces
 }
 
 /// The text up to its zero byte, which must be there.
-pub(crate) fn name(body: &[u8]) -> Option<&[u8]> {
+#[must_use]
+pub fn name(body: &[u8]) -> Option<&[u8]> {
     Some(&body[..body.iter().position(|&byte| byte == 0)?])
 }
 
-pub(crate) fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
+/// The same from this place on.
+#[must_use]
+pub fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
     name(body.get(at..)?)
-}
-
-impl Ready {
-    /// Nobody has read what it has said so far, and where it has been torn nobody will.
-    pub(crate) fn begin_unread(&mut self) {
-        let mut traces = Traces::unread();
-        if self.scanner.is_in_body() {
-            traces.unheard();
-        }
-        self.traces = Some(Box::new(traces));
-        self.counting = Counting::unread();
-    }
 }
 
 /// From this length on, the strings of a text that comes in parts are not kept.

@@ -10,7 +10,7 @@ use base::Time;
 
 /// Those of one database.
 #[derive(Debug, Default)]
-pub(crate) struct Mentioned {
+pub struct Mentioned {
     /// By the user of the servers: those are who may have set them.
     users: BTreeMap<u32, OfUser>,
     /// The first names of all have a bit of their own each.
@@ -36,7 +36,7 @@ struct Names {
 
 impl Mentioned {
     /// Clients of a user mention settings. Each of the first has a bit of its own, the others have one together.
-    pub(crate) fn mention<'a>(&mut self, user: u32, names: impl Iterator<Item = &'a str>, now: Time) -> u64 {
+    pub fn mention<'a>(&mut self, user: u32, names: impl Iterator<Item = &'a str>, now: Time) -> u64 {
         let (all, own) = (&mut self.bits, self.users.entry(user).or_default());
         names.fold(0, |bits, name| {
             let place = own.latest.bits.get(name).copied();
@@ -45,24 +45,24 @@ impl Mentioned {
     }
 
     /// Clients of a user who are here may have mentioned more.
-    pub(crate) fn miss_some(&mut self, user: u32, now: Time) {
+    pub fn miss_some(&mut self, user: u32, now: Time) {
         self.users.entry(user).or_default().incomplete_until = Some(now);
     }
 
     /// Those that clients of a user have mentioned.
-    pub(crate) fn of(&self, user: u32) -> impl Iterator<Item = &str> {
+    pub fn of(&self, user: u32) -> impl Iterator<Item = &str> {
         let own = self.users.get(&user).into_iter();
         own.flat_map(|own| own.latest.bits.keys().chain(own.earlier.bits.keys())).map(|name| &**name)
     }
 
     /// Whether [`Self::of`] has all that a client may have mentioned who came at that time.
-    pub(crate) fn is_complete(&self, user: u32, came: Time) -> bool {
+    pub fn is_complete(&self, user: u32, came: Time) -> bool {
         let until = self.users.get(&user).and_then(|own| own.incomplete_until);
         until.is_none_or(|until| came > until)
     }
 
     /// Users are forgotten, and their numbers given to others.
-    pub(crate) fn forget_users(&mut self, users: &BTreeSet<u32>) {
+    pub fn forget_users(&mut self, users: &BTreeSet<u32>) {
         self.users.retain(|user, _| !users.contains(user));
     }
 }

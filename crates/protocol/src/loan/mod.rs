@@ -1,0 +1,26 @@
+//! A loan: what is said between a client and the server that it has, and what becomes of it.
+//!
+//! What a client has ([`ClientSession`]) and what a server has ([`ServerSession`]) outlive the loan that brings them together. Here is what
+//! happens to both when bytes come from one of them. What a client says passes, message by message, in the order of [`Requests::hear`]:
+//!
+//! 1. framing (`wire::Scanner`): where the message begins and ends;
+//! 2. refusal (`reading`): what the pool's rules refuse is replaced by a statement that fails with our words;
+//! 3. reading (`reading`): what the message may do to its session is noted;
+//! 4. statements (`statements`): names of prepared statements are translated to what the server has;
+//! 5. the exchange ([`crate::exchange`]): what the server owes is counted.
+//!
+//! Always true: received bytes are not copied where they go on as they came; what goes out goes out in the order in which it is given to
+//! [`ToServer`].
+//! Not here: sockets, time, and who gets which server (`worker`, `pool`).
+
+mod client_session;
+mod reading;
+mod requests;
+mod server_session;
+mod statements;
+
+pub use client_session::{ClientSession, RequestFate};
+pub use reading::{Texts, Torn, bound, name, name_behind};
+pub use requests::{Forwarded, Requests, Then, ToServer};
+pub use server_session::{AnswerFate, DISCARD_SEQUENCES, Drawers, ServerSession};
+pub use statements::{Collected, may_be_by_sql};

@@ -1,0 +1,277 @@
+//! What a client says to the server that it has, message by message.
+//!
+//! Always true: what is not replaced goes to the server as it came, in one part if nothing comes between; every message is counted by the
+//! exchange before the server has it.
+//! Not here: when a client may say something to a server at all, and the sending (`worker`).
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use base::planted::{self, Planted};
+use base::{Key, Time};
+use wire::backend::TxStatus;
+use wire::frame::Part;
+use wire::{Piece, Step, frontend};
+
+use super::client_session::{ClientSession, RequestFate};
+use super::reading::{Reading, Texts, may_name_ours};
+use super::server_session::ServerSession;
+use super::statements::{Following, Taken};
+use crate::exchange::Asked;
+use crate::fault::Fault;
+use crate::prepared::{Bytes, Kept, Library, Moment, Tally, may_be_refused};
+use crate::state::{Asking, Learned, PinRules, Unseen};
+use crate::vars::Tracked;
+
+/// Where goes what is for the server, in the order in which it is to be sent.
+pub trait ToServer {
+    /// A part of the client's bytes, which may be empty.
+    fn part(&mut self, range: Range<usize>);
+    /// Bytes of our own.
+    fn send(&mut self, bytes: Bytes);
+}
+
+/// With what the bytes of a client are looked at, beside the two sessions.
+#[derive(Debug)]
+pub struct Requests<'a> {
+    /// The time.
+    pub now: Time,
+    /// The client.
+    pub client: Key,
+    /// The longest message that is taken, by its length word.
+    pub length_max: u32,
+    /// `max_prepared_statements`; 0 where statements do not follow clients.
+    pub statements_max: usize,
+    /// `reuse_unnamed_statements`.
+    pub reuses_unnamed: bool,
+    /// `disable_pqexec`.
+    pub refuses_queries: bool,
+    /// Each request waits until the one before is answered, since transactions are counted (rate limits).
+    pub one_by_one: bool,
+    /// The state of sessions follows the clients of the pool.
+    pub follows: bool,
+    /// What is done about what functions may have changed.
+    pub unseen: Unseen,
+    /// What clients of the pool may hold on its servers, where the state of sessions follows them and anything is refused.
+    pub refusals: Option<Rc<PinRules>>,
+    /// The number of the user of the server.
+    pub server_user: u32,
+    /// How often the catalog of the database has been changed.
+    pub changes: u64,
+    /// The statements that all clients have.
+    pub library: &'a mut Library,
+    /// The texts that have been read.
+    pub texts: &'a mut Texts,
+    /// The parameters that PostgreSQL reports.
+    pub tracked: &'a Tracked,
+    /// What is known of the database's functions and settings.
+    pub learned: &'a mut Learned,
+    /// The last number of a scope of such knowledge.
+    pub scopes: &'a mut u32,
+}
+
+/// What has become of the bytes of a client.
+#[derive(PartialEq, Debug)]
+pub struct Forwarded {
+    /// What of them is still to be sent to the server, behind everything that went to [`ToServer`].
+    pub unsent: Range<usize>,
+    /// What is to be done then.
+    pub then: Then,
+    /// The server owes so much, or the next request is to be counted by itself, that what is left waits for answers.
+    pub waits: bool,
+    /// How many requests have begun when nothing was owed to the client.
+    pub begun: u32,
+    /// What is counted of statements.
+    pub tally: Tally,
+    /// Functions, or what calls them, are made from now on.
+    pub makes_functions: bool,
+    /// All went to the server as it came, and the server owed nothing before; what the session keeps may be asked behind it.
+    pub is_alone: bool,
+}
+
+/// What is to be done when the bytes of a client have been sent.
+#[derive(PartialEq, Debug)]
+pub enum Then {
+    /// They have all been looked at.
+    Go,
+    /// From this place on they wait.
+    Hold(usize),
+    /// These bytes take the place of what follows, and are to be looked at next.
+    Instead(Vec<u8>),
+    /// The client leaves (`Terminate`).
+    Leave,
+    /// The client cannot go on.
+    Fail(Fault),
+}
+
+impl Requests<'_> {
+    /// Looks at bytes of a client, which its server may have.
+    pub fn hear(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        bytes: &[u8],
+        to_server: &mut impl ToServer,
+    ) -> Forwarded {
+        let follows = self.follows;
+        let learned = (&mut *self.learned, self.server_user, self.unseen, &mut *self.scopes);
+        let mut reading = follows.then(|| Reading::new(self.texts, learned, client, self.tracked, self.now));
+        let mut following = Following {
+            max: self.statements_max,
+            follows,
+            reuses: self.reuses_unnamed,
+            library: self.library,
+            moment: Moment { now: self.now, changes: self.changes },
+            tracked: self.tracked,
+            tally: Tally::default(),
+            unbound: None,
+        };
+        server.is_verified = false;
+        let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
+        let is_between = is_between && client.traces.as_mut().is_none_or(|traces| traces.begins_request());
+        keep_for_again(client, server, bytes, following.kept());
+        let (mut start, mut at) = (0, 0);
+        let (mut begun, mut waits) = (0, false);
+        let mut then = Then::Go;
+        while at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
+            waits = self.one_by_one && client.next_waits(&server.exchange, bytes[at]);
+            if waits {
+                break;
+            }
+            let piece = match client.scanner.next(bytes, at, self.length_max) {
+                Step::Piece(piece) => piece,
+                Step::More => {
+                    // The torn header is kept by the scanner and sent with the rest of its message.
+                    to_server.part(start..at);
+                    start = bytes.len();
+                    break;
+                }
+                Step::Bad { .. } => {
+                    then = Then::Fail(Fault::BadHeader { header: *client.scanner.header() });
+                    break;
+                }
+            };
+            if let (Some(rules), Some(reading)) = (&self.refusals, &mut reading)
+                && let Some(mut message) = reading.refused(rules, client, &piece, bytes)
+            {
+                message.extend_from_slice(&bytes[piece.range.end..]);
+                then = Then::Instead(message);
+                break;
+            }
+            if following.deallocates(to_server, client, server, bytes, start, &piece) {
+                begun += 1;
+                (start, at) = (piece.range.end, piece.range.end);
+                continue;
+            }
+            if let Some(reading) = &mut reading {
+                if self.statements_max == 0 && may_name_ours(&piece, bytes) {
+                    server.told_by.doubt();
+                }
+                reading.read(client, following.library, &piece, bytes);
+                server.placeholders |= reading.placeholders();
+                if let Some(class) = reading.says_names()
+                    && following.brings(to_server, client, server, start, &piece, &class)
+                {
+                    start = piece.range.start;
+                }
+                if let Some(asking) = client.counting.asking() {
+                    reading.note_asker(client.user);
+                    let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
+                    if asking == Asking::First && is_between && server.drawers.are_others() {
+                        to_server.part(start..piece.range.start);
+                        start = piece.range.start;
+                        server.forget_numbers(self.client, to_server);
+                    }
+                }
+            }
+            if self.refuses_queries && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
+                client.fate = RequestFate::Drop;
+                then = Then::Fail(Fault::QueryDisallowed);
+                break;
+            }
+            let was_at_rest = server.exchange.owes_client_nothing();
+            match following.take(to_server, client, server, bytes, start, &piece) {
+                Taken::Not => {}
+                Taken::From(here) => start = here,
+                Taken::UpTo(here) => {
+                    (start, at) = (here, piece.range.end);
+                    begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
+                    continue;
+                }
+                Taken::Wrong(why) => {
+                    then = Then::Fail(why);
+                    break;
+                }
+            }
+            if let Part::First { carried, .. } = piece.part {
+                if piece.kind == frontend::TERMINATE {
+                    then = Then::Leave;
+                    break;
+                }
+                if let Err(fault) = count(client, server, piece.kind) {
+                    then = Then::Fail(fault);
+                    break;
+                }
+                let begins = was_at_rest && !server.exchange.owes_client_nothing();
+                begun += u32::from(begins || planted::is(Planted::QueriesCountedTwice));
+                if carried > 0 && client.fate == RequestFate::Forward {
+                    let torn = &client.scanner.header()[..usize::from(carried)];
+                    to_server.send(Bytes::Own(torn.to_vec()));
+                }
+            }
+            start = dropped(client, &piece, start, to_server);
+            at = piece.range.end;
+        }
+        waits |= server.exchange.is_full();
+        if then == Then::Go && waits && at < bytes.len() {
+            then = Then::Hold(at);
+        }
+        let end = if then == Then::Go { bytes.len() } else { at };
+        following.end_of_chunk(client, bytes);
+        // Whoever says so time and again is told of once, until its transaction has ended.
+        let makes_functions = reading.is_some_and(|reading| reading.makes_functions()) && !server.makes_functions;
+        server.makes_functions |= makes_functions;
+        let is_alone = start == 0 && end == bytes.len() && is_between;
+        Forwarded { unsent: start..end, then, waits, begun, tally: following.tally, makes_functions, is_alone }
+    }
+}
+
+/// A request that comes when nothing is owed is kept, if its server may refuse it only since its plans are out of date.
+fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u8], kept: Kept) {
+    let has_statements = client.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
+    if server.again.is_sent() {
+        server.again.forget();
+    } else if may_be_refused(bytes, kept, has_statements)
+        && server.exchange.owes_client_nothing()
+        && server.exchange.status() == TxStatus::Idle
+        && !client.is_torn()
+    {
+        server.again.keep(bytes);
+    }
+}
+
+/// Counts a message that begins.
+fn count(client: &mut ClientSession, server: &mut ServerSession, kind: u8) -> Result<(), Fault> {
+    client.fate = match server.exchange.asked(kind) {
+        Asked::Forward => RequestFate::Forward,
+        Asked::Drop => RequestFate::Drop,
+        Asked::Unexpected => {
+            client.fate = RequestFate::Drop;
+            let in_copy = server.exchange.is_copying_in();
+            return Err(if in_copy { Fault::UnexpectedInCopy } else { Fault::UnknownMessage });
+        }
+    };
+    Ok(())
+}
+
+/// A part that nobody gets is left out: from which place on the rest is unsent.
+fn dropped(client: &ClientSession, piece: &Piece, start: usize, to_server: &mut impl ToServer) -> usize {
+    if client.fate == RequestFate::Drop {
+        to_server.part(start..piece.range.start);
+        return piece.range.end;
+    }
+    if planted::is(Planted::MiddleSentTwice) && piece.part == Part::Later && !piece.is_last() {
+        to_server.part(piece.range.clone());
+    }
+    start
+}

@@ -1,0 +1,176 @@
+//! What a server has been sent and has answered, whichever client it has.
+//!
+//! Always true: what the server is known to have set and prepared is what it has told, or has been told.
+//! Not here: how the server was reached, what its pool wants of it, and when it is closed (`worker`).
+
+use std::rc::Rc;
+
+use base::{Key, Time};
+use serde::{Deserialize, Serialize};
+use wire::{Scanner, write};
+
+use super::requests::ToServer;
+use crate::exchange::Exchange;
+use crate::prepared::{Again, Bytes, Stock};
+use crate::state::{Look, Overrides, Preparation, Prepared};
+use crate::vars::Vars;
+
+/// The session of one server.
+#[derive(Debug)]
+pub struct ServerSession {
+    /// Who owes whom how many answers.
+    pub exchange: Exchange,
+    /// The prepared statements that the server has.
+    pub stock: Stock,
+    /// The parameters that the server reports.
+    pub vars: Rc<Vars>,
+    /// What is set in the session, where that follows clients.
+    pub overrides: Option<Rc<Overrides>>,
+    /// The settings with a dot that the session has ever had (`pool::Likeness::placeholders`).
+    pub placeholders: u64,
+    /// The statements by which the server is told that.
+    pub told_by: Prepared,
+    /// What the server is told last before a loan, one by one, of statements that are prepared by SQL.
+    pub preparing: Box<[Preparation]>,
+    /// The catalog has been changed in the transaction that is open.
+    pub has_changed_catalog: bool,
+    /// Functions may have been made in it.
+    pub makes_functions: bool,
+    /// How often functions had been made when the server was asked for them ([`Learned::makings`](crate::state::Learned::makings)).
+    pub makings_asked: u64,
+    /// What its client has asked, as long as that may have to be said again.
+    pub again: Again,
+    /// The `application_name` that the server has reported last, if it was given its client's along with a request and has not reported one since.
+    pub reported_name: Option<Box<str>>,
+    /// The server was told settings along with the request that it answers, and reports some of them.
+    pub is_told_along: bool,
+    /// What the server is told begins with the end of a limit that may end just that.
+    pub was_hasty: bool,
+    /// Whose numbers of sequences the session knows.
+    pub drawers: Drawers,
+    /// The server stays so long with its client for the numbers that this has drawn.
+    pub numbers_until: Option<Time>,
+    /// The server is asked what its session has.
+    pub look: Option<Box<Look>>,
+    /// The same behind what its client has said last, which the server has not answered yet; or behind what a client has said that has left.
+    pub look_in_advance: Option<Box<Look>>,
+    /// A row of the answer may tell what has become of an advisory lock.
+    pub tells_lock: bool,
+    /// Since its client has said something to it, the server has been asked what its session has, though that is known.
+    pub is_verified: bool,
+    /// Where the messages of the server begin and end.
+    pub scanner: Scanner,
+    /// What becomes of the rest of the message whose beginning is known.
+    pub fate: AnswerFate,
+    /// A small message that came in parts.
+    pub collected: Vec<u8>,
+    /// How much the server has answered to the query of our own that it answers now.
+    pub answer_bytes: usize,
+    /// The server has told its client why it ends.
+    pub has_taken_leave: bool,
+    /// Cancel requests that have been sent to the server and may not have arrived yet.
+    pub cancels_sent: u32,
+}
+
+/// What becomes of a message of a server, all its parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum AnswerFate {
+    /// Its client gets it.
+    Forward,
+    /// Nobody gets it.
+    Swallow,
+}
+
+/// Who may have drawn the numbers of sequences that a server knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drawers {
+    /// Nobody, that anybody knows of.
+    Nobody,
+    /// This client.
+    One(Key),
+    /// More than one client.
+    Several,
+}
+
+impl Drawers {
+    /// The server is lent to this client.
+    pub fn come(&mut self, client: Key) {
+        *self = match *self {
+            Self::Nobody => Self::One(client),
+            Self::One(one) if one == client => Self::One(one),
+            _ => Self::Several,
+        };
+    }
+
+    /// Whether others than the one that has it now may be among them.
+    #[must_use]
+    pub fn are_others(self) -> bool {
+        self == Self::Several
+    }
+}
+
+impl ServerSession {
+    /// The session of a server that reports these parameters, as far as is known.
+    #[must_use]
+    pub fn new(vars: Rc<Vars>) -> Self {
+        Self {
+            exchange: Exchange::default(),
+            stock: Stock::default(),
+            vars,
+            overrides: None,
+            placeholders: 0,
+            told_by: Prepared::default(),
+            preparing: Box::default(),
+            has_changed_catalog: false,
+            makes_functions: false,
+            makings_asked: 0,
+            again: Again::default(),
+            reported_name: None,
+            is_told_along: false,
+            was_hasty: false,
+            drawers: Drawers::Nobody,
+            numbers_until: None,
+            look: None,
+            look_in_advance: None,
+            tells_lock: false,
+            is_verified: false,
+            scanner: Scanner::default(),
+            fate: AnswerFate::Swallow,
+            collected: Vec::new(),
+            answer_bytes: 0,
+            has_taken_leave: false,
+            cancels_sent: 0,
+        }
+    }
+
+    /// Whether a message to its client has begun and not ended.
+    #[must_use]
+    pub fn is_in_message(&self) -> bool {
+        self.scanner.is_in_body() && self.fate == AnswerFate::Forward
+    }
+
+    /// Whether the server has told its client why it ends, and nothing more is to be said.
+    #[must_use]
+    pub fn has_said_all(&self) -> bool {
+        self.has_taken_leave && !self.is_in_message()
+    }
+
+    /// Whether the rows that the server answers us are read.
+    #[must_use]
+    pub fn is_told_rows(&self) -> bool {
+        self.look.is_some() || !self.collected.is_empty()
+    }
+
+    /// Has the server forget the numbers of others, before its client says something.
+    pub(super) fn forget_numbers(&mut self, client: Key, to_server: &mut impl ToServer) {
+        let mut query = Vec::new();
+        write::query(&mut query, DISCARD_SEQUENCES);
+        self.exchange.asks_ours();
+        self.again.forget();
+        self.drawers = Drawers::One(client);
+        to_server.send(Bytes::Own(query));
+    }
+}
+
+/// What makes a server forget all numbers that have been drawn there. `currval` and `lastval` fail until others are drawn (55000).
+pub const DISCARD_SEQUENCES: &str = "DISCARD SEQUENCES";

@@ -1,0 +1,490 @@
+//! Prepared statements with names, on their way from a client to the server that it has just now.
+//!
+//! Always true: only the head of a message is looked at, and copied if it has to be; the values of a Bind are sent from where
+//! they were received; a client that uses no names pays for one look at the first bytes of its messages.
+//! Not here: what has to be said to a server so that it has what its client means (`prepared`).
+
+use std::ops::Range;
+
+use route::{Act, Class, Dialect, Touches};
+use wire::backend::TxStatus;
+use wire::frame::{HEADER_BYTES, Part};
+use wire::{Piece, frontend, write};
+
+use super::client_session::{ClientSession, RequestFate};
+use super::requests::ToServer;
+use super::server_session::ServerSession;
+use crate::exchange::Asked;
+use crate::fault::Fault;
+use crate::prepared::{
+    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, Library, Moment, Names, Said, Sides, Tally, Way,
+};
+use crate::vars::Tracked;
+
+/// The beginning of a message of which too little has come to know what it asks.
+#[derive(Debug)]
+pub struct Collected {
+    /// What has come of its body.
+    pub bytes: Vec<u8>,
+    /// How long the body is said to be.
+    pub body_bytes: usize,
+    /// What the client is charged for it.
+    pub charge: Charge,
+}
+
+/// What following statements takes, beside the two sides.
+pub(super) struct Following<'a> {
+    /// `max_prepared_statements`; 0 where nobody is followed.
+    pub(super) max: usize,
+    /// Whether the server has what its client has, and nothing else.
+    pub(super) follows: bool,
+    /// `reuse_unnamed_statements`.
+    pub(super) reuses: bool,
+    pub(super) library: &'a mut Library,
+    pub(super) moment: Moment,
+    pub(super) tracked: &'a Tracked,
+    pub(super) tally: Tally,
+    /// Where in the chunk a Parse without a name stands that has not been bound.
+    pub(super) unbound: Option<Range<usize>>,
+}
+
+/// How much of a message is here.
+enum Extent {
+    /// All of it stands at this place in the chunk.
+    Here(Range<usize>),
+    /// All of it, the beginning from elsewhere.
+    Whole,
+    /// Not all of it.
+    Part,
+}
+
+impl Extent {
+    fn of(body: &[u8], body_bytes: usize) -> Self {
+        if body.len() == body_bytes { Self::Whole } else { Self::Part }
+    }
+}
+
+/// What has become of a piece of a message.
+pub(super) enum Taken {
+    /// Nothing: it is like any other.
+    Not,
+    /// It is dealt with up to this place in its chunk; what follows belongs to the server as it is.
+    UpTo(usize),
+    /// What stands before this place in its chunk has been sent; from there on it is like any other.
+    From(usize),
+    /// Its client cannot go on.
+    Wrong(Fault),
+}
+
+impl Following<'_> {
+    /// Which requests are kept, in case that the server refuses them.
+    pub(super) fn kept(&self) -> Kept {
+        match (self.max, self.reuses) {
+            (0, _) => Kept::Nothing,
+            (_, false) => Kept::Named,
+            (_, true) => Kept::All,
+        }
+    }
+
+    /// Looks whether a piece concerns a statement with a name, and sends what has to be sent for it: first what stands before
+    /// it in its chunk and has not been sent, from `start` on.
+    pub(super) fn take(
+        &mut self,
+        to_server: &mut impl ToServer,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        chunk: &[u8],
+        start: usize,
+        piece: &Piece,
+    ) -> Taken {
+        match piece.part {
+            _ if client.fate == RequestFate::Collect => self.goes_on(to_server, client, server, chunk, piece),
+            Part::First { body_bytes, .. } if self.max > 0 && prepared::concerns(piece.kind) && is_read(server) => {
+                self.begins(to_server, client, server, chunk, start, piece, body_bytes as usize)
+            }
+            // The batch ends without it: it is meant for the next one.
+            Part::First { .. } if piece.kind == frontend::SYNC && self.unbound.is_some() => {
+                self.end_of_chunk(client, chunk);
+                Taken::Not
+            }
+            // Names that it may say are looked for when it is whole, before the server has any of it.
+            Part::First { body_bytes, .. }
+                if piece.kind == frontend::QUERY && self.may_say_names(client, server, piece) =>
+            {
+                to_server.part(start..piece.range.start);
+                self.collect(client, piece, &chunk[piece.body.clone()], body_bytes as usize)
+            }
+            Part::First { .. } if piece.kind == frontend::QUERY => {
+                forget_unnamed(client);
+                Taken::Not
+            }
+            Part::First { .. } if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() => {
+                if let Some(name) = prepared::given_name(&chunk[piece.body.clone()]) {
+                    client.names.get_or_insert_default().skip(name);
+                }
+                Taken::Not
+            }
+            _ => Taken::Not,
+        }
+    }
+
+    /// Whether a piece drops a statement by SQL (`DEALLOCATE`) that its client has prepared by the protocol, and that is done: no server knows it
+    /// by that name, so one is made to be dropped, and the server answers as it should.
+    pub(super) fn deallocates(
+        &mut self,
+        to_server: &mut impl ToServer,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        chunk: &[u8],
+        start: usize,
+        piece: &Piece,
+    ) -> bool {
+        let is_fit = self.max > 0
+            && piece.kind == frontend::QUERY
+            && piece.is_whole()
+            && server.exchange.owes_nothing()
+            && server.exchange.is_proven()
+            && server.exchange.status() != TxStatus::Failed;
+        let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return false };
+        let text = chunk[piece.body.clone()].split_last().map(|(_, text)| text).unwrap_or_default();
+        let Some(name) = route::deallocated(text, Dialect::default()) else { return false };
+        if !names.deallocate(name.as_bytes()) {
+            return false;
+        }
+        let mut out = Vec::new();
+        write::query(&mut out, "PREPARE TRUNKLINE_GONE AS SELECT 1");
+        server.exchange.asks_ours();
+        write::query(&mut out, "DEALLOCATE TRUNKLINE_GONE");
+        server.exchange.asked(frontend::QUERY);
+        server.again.forget();
+        to_server.part(start..piece.range.start);
+        to_server.send(Bytes::Own(out));
+        true
+    }
+
+    /// What a message says, or binds, has names of statements in it, which mean the same to SQL as to the protocol: the server is made to have
+    /// under these names what its client has prepared by the protocol. Whether something has been sent, behind what stands before the message.
+    pub(super) fn brings(
+        &mut self,
+        to_server: &mut impl ToServer,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        start: usize,
+        piece: &Piece,
+        class: &Class,
+    ) -> bool {
+        let is_unsent = matches!(piece.part, Part::First { .. }) || client.fate == RequestFate::Collect;
+        let is_fit = self.max > 0 && is_unsent && server.exchange.status() != TxStatus::Failed;
+        let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return false };
+        let executed = client.traces.as_ref().map(|traces| traces.executed_by(class)).unwrap_or_default();
+        let all = || [class].into_iter().chain(executed.iter().map(|class| &**class));
+        let drops = all().flat_map(|class| &class.acts).filter_map(|act| match act {
+            Act::Deallocate { name: Some(name) } if piece.kind != frontend::PARSE => Some(&**name),
+            _ => None,
+        });
+        let names_said = all().flat_map(|class| &class.statements).map(|name| &**name);
+        let is_query = piece.kind == frontend::QUERY;
+        let said = Said { names: names_said.collect(), drops: drops.collect(), is_query };
+        let mut out = Vec::new();
+        server.stock.bring_own(&said, names, &mut server.exchange, &mut out);
+        if out.is_empty() {
+            return false;
+        }
+        server.again.forget();
+        to_server.part(start..piece.range.start);
+        to_server.send(Bytes::Own(out));
+        true
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn begins(
+        &mut self,
+        to_server: &mut impl ToServer,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        chunk: &[u8],
+        start: usize,
+        piece: &Piece,
+        body_bytes: usize,
+    ) -> Taken {
+        let body = &chunk[piece.body.clone()];
+        let mut out = Vec::new();
+        let way = match prepared::look(piece.kind, body, body_bytes) {
+            Ok(Head::Plain) => {
+                let extent = match piece.range.len() {
+                    bytes if bytes == HEADER_BYTES + body_bytes => Extent::Here(piece.range.clone()),
+                    _ => Extent::of(body, body_bytes),
+                };
+                self.plain(client, server, piece.kind, body, (extent, body_bytes), &mut out)
+            }
+            Ok(Head::Named(ask)) => self.ask(client, server, ask, body_bytes, &mut out),
+            Ok(Head::More) => {
+                to_server.part(start..piece.range.start);
+                return self.collect(client, piece, body, body_bytes);
+            }
+            Err(fault) => Err(fault),
+        };
+        match way {
+            Ok(Way::AsItIs) if out.is_empty() => Taken::Not,
+            Ok(way) => {
+                to_server.part(start..piece.range.start);
+                send_all(to_server, out);
+                match way {
+                    Way::AsItIs => Taken::From(piece.range.start),
+                    Way::Replaced(end) => {
+                        client.fate = RequestFate::Forward;
+                        Taken::UpTo(piece.body.start + end)
+                    }
+                }
+            }
+            Err(fault) => wrong(client, fault),
+        }
+    }
+
+    /// It concerns no statement with a name; the one without is its client's, too.
+    fn plain(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        kind: u8,
+        body: &[u8],
+        (extent, body_bytes): (Extent, usize),
+        out: &mut Vec<Bytes>,
+    ) -> Result<Way, Fault> {
+        if let Some(ask) = self.as_named(client, server, kind, body, &extent) {
+            return self.ask(client, server, ask, body_bytes, out);
+        }
+        match kind {
+            frontend::PARSE => {
+                client.unnamed.given(&server.exchange);
+                self.unbound = None;
+                match extent {
+                    Extent::Here(place) => self.unbound = Some(place),
+                    Extent::Whole => {
+                        let parse = [client.scanner.header(), body].concat();
+                        client.unnamed.keep(&parse, &client.account, self.library);
+                    }
+                    Extent::Part => {}
+                }
+                return Ok(Way::AsItIs);
+            }
+            frontend::BIND => self.unbound = None,
+            // Of a portal.
+            _ if body.first() != Some(&b'S') => return Ok(Way::AsItIs),
+            frontend::CLOSE => {
+                self.unbound = None;
+                client.unnamed.forget();
+                return Ok(Way::AsItIs);
+            }
+            _ => {}
+        }
+        client.unnamed.bring(&mut server.stock, &mut server.exchange, &mut self.tally, out)?;
+        Ok(Way::AsItIs)
+    }
+
+    /// What is asked of the statement without a name, if that is treated as one with a name: because its text has come before.
+    fn as_named<'b>(
+        &mut self,
+        client: &mut ClientSession,
+        server: &ServerSession,
+        kind: u8,
+        body: &'b [u8],
+        extent: &Extent,
+    ) -> Option<Ask<'b>> {
+        let is_there = client.names.as_ref().is_some_and(|names| names.has_unnamed());
+        if kind != frontend::PARSE {
+            return prepared::look_at_unnamed(kind, body).filter(|_| is_there);
+        }
+        // The stock asks for good order, too, before it answers for the server. Here it is asked because a statement without a name that is
+        // refused is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), and one with a name is what it was before.
+        let may_be = self.reuses
+            && !matches!(extent, Extent::Part)
+            && server.exchange.may_step()
+            && server.exchange.is_in_good_order();
+        let ask = prepared::look_at_unnamed(kind, body).filter(|_| may_be);
+        match ask {
+            Some(Ask::Parse { text, .. }) if self.library.comes_again(text) => {
+                client.unnamed.forget();
+                self.unbound = None;
+                ask
+            }
+            _ => {
+                if let Some(names) = client.names.as_mut().filter(|_| is_there) {
+                    names.forget_unnamed();
+                }
+                None
+            }
+        }
+    }
+
+    /// What has been given without a name and not been bound is kept, in case that its batch ends without that.
+    pub(super) fn end_of_chunk(&mut self, client: &mut ClientSession, chunk: &[u8]) {
+        if let Some(parse) = self.unbound.take() {
+            client.unnamed.keep(&chunk[parse], &client.account, self.library);
+        }
+    }
+
+    /// Whether a simple query, of which the beginning has come, may say names of statements that its client has prepared by the protocol.
+    fn may_say_names(&self, client: &ClientSession, server: &ServerSession, piece: &Piece) -> bool {
+        let is_short = matches!(piece.part, Part::First { body_bytes, .. } if body_bytes as usize <= SAYING_BYTES_MAX);
+        let has_names = client.names.as_ref().is_some_and(|names| names.count() > 0);
+        self.max > 0 && self.follows && has_names && is_short && !piece.is_whole() && is_read(server)
+    }
+
+    fn collect(&mut self, client: &mut ClientSession, piece: &Piece, body: &[u8], body_bytes: usize) -> Taken {
+        // What is claimed and has not come takes no room from others; what can never have room is not waited for.
+        if piece.kind == frontend::PARSE && body_bytes > HELD_BYTES_MAX {
+            return wrong(client, Fault::StatementsFull);
+        }
+        let charge = match self.library.charge(&client.account, body.len()) {
+            Ok(charge) => charge,
+            Err(full) => return wrong(client, full),
+        };
+        client.collected = Some(Box::new(Collected { bytes: body.to_vec(), body_bytes, charge }));
+        client.fate = RequestFate::Collect;
+        Taken::UpTo(piece.range.end)
+    }
+
+    /// More has come of a message whose beginning was collected.
+    fn goes_on(
+        &mut self,
+        to_server: &mut impl ToServer,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        chunk: &[u8],
+        piece: &Piece,
+    ) -> Taken {
+        let Some(mut collected) = client.collected.take() else { return Taken::Not };
+        let before = collected.bytes.len();
+        if let Err(full) = collected.charge.grow(piece.body.len()) {
+            return wrong(client, full);
+        }
+        collected.bytes.extend_from_slice(&chunk[piece.body.clone()]);
+        let is_query = piece.kind == frontend::QUERY;
+        let head = if is_query && collected.bytes.len() < collected.body_bytes {
+            Ok(Head::More)
+        } else if is_read(server) && !is_query {
+            prepared::look(piece.kind, &collected.bytes, collected.body_bytes)
+        } else {
+            // The server has begun to skip, or to read a COPY.
+            Ok(Head::Plain)
+        };
+        if head == Ok(Head::More) {
+            client.collected = Some(collected);
+            return Taken::UpTo(piece.range.end);
+        }
+        let Collected { ref bytes, body_bytes, charge } = *collected;
+        // What is kept of it is charged for again.
+        drop(charge);
+        let mut out = Vec::new();
+        let way = match head {
+            Ok(Head::Plain) if is_query => {
+                forget_unnamed(client);
+                Ok(Way::AsItIs)
+            }
+            Ok(Head::Plain) if is_read(server) => {
+                self.plain(client, server, piece.kind, bytes, (Extent::of(bytes, body_bytes), body_bytes), &mut out)
+            }
+            Ok(Head::Named(ask)) => self.ask(client, server, ask, body_bytes, &mut out),
+            Ok(Head::Plain | Head::More) => Ok(Way::AsItIs),
+            Err(fault) => Err(fault),
+        };
+        match way {
+            Ok(Way::Replaced(end)) => {
+                send_all(to_server, out);
+                client.fate = RequestFate::Forward;
+                Taken::UpTo(piece.range.start + end - before)
+            }
+            Ok(Way::AsItIs) if server.exchange.asked(piece.kind) == Asked::Forward => {
+                send_all(to_server, out);
+                let head = [client.scanner.header(), &bytes[..before]].concat();
+                to_server.send(Bytes::Own(head));
+                client.fate = RequestFate::Forward;
+                Taken::UpTo(piece.range.start)
+            }
+            Ok(Way::AsItIs) => wrong(client, Fault::UnexpectedInCopy),
+            Err(fault) => wrong(client, fault),
+        }
+    }
+
+    fn ask(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        ask: Ask<'_>,
+        body_bytes: usize,
+        out: &mut Vec<Bytes>,
+    ) -> Result<Way, Fault> {
+        // Where its transaction has done what nobody can read, any name may have been given there.
+        let is_of_any = match ask {
+            Ask::Close { .. } => true,
+            Ask::Parse { .. } => server.stock.has_room_for_own(),
+            Ask::Bind { .. } | Ask::Describe { .. } => false,
+        };
+        let is_any = is_of_any && client.traces.as_ref().is_some_and(|traces| traces.may_have_prepared_any());
+        let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
+        let names: &mut Names = client.names.get_or_insert_default();
+        if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
+            // It is asked what that has left.
+            client.traces.get_or_insert_default().doubt(Touches::STATEMENTS);
+        }
+        let is_settled = client.traces.as_ref().is_none_or(|traces| !traces.is_meaning_in_doubt());
+        let dialect = names.dialect(&client.vars, self.tracked, client.overrides.as_ref());
+        let mut sides = Sides {
+            names,
+            account: &client.account,
+            library: self.library,
+            exchange: &mut server.exchange,
+            dialect,
+            tracked: self.tracked,
+            is_settled,
+            is_by_sql,
+            max: self.max,
+            follows: self.follows,
+            moment: self.moment,
+            tally: &mut self.tally,
+            out,
+        };
+        server.stock.ask(ask, body_bytes, &mut sides)
+    }
+}
+
+/// A simple query gives the statement without a name up.
+fn forget_unnamed(client: &mut ClientSession) {
+    if client.unnamed.is_kept() {
+        client.unnamed.forget();
+    }
+    if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
+        names.forget_unnamed();
+    }
+}
+
+/// Whether a client may have prepared a statement of this name by SQL.
+#[must_use]
+pub fn may_be_by_sql(client: &ClientSession, name: &[u8]) -> bool {
+    if client.overrides.is_none() && client.traces.is_none() {
+        return false;
+    }
+    let is_carried = |name: &str| {
+        client.overrides.as_ref().is_some_and(|overrides| overrides.statements().get(name).is_some())
+            || client.traces.as_ref().is_some_and(|traces| traces.may_have_prepared(name))
+    };
+    std::str::from_utf8(name).is_ok_and(is_carried)
+}
+
+/// Whether the server reads what it is sent now as messages of the extended protocol.
+fn is_read(server: &ServerSession) -> bool {
+    !server.exchange.is_copying_in() && !server.exchange.is_skipping()
+}
+
+fn wrong(client: &mut ClientSession, fault: Fault) -> Taken {
+    client.fate = RequestFate::Drop;
+    Taken::Wrong(fault)
+}
+
+fn send_all(to_server: &mut impl ToServer, out: Vec<Bytes>) {
+    out.into_iter().for_each(|bytes| to_server.send(bytes));
+}
+
+/// A longer simple query that comes in pieces is not kept until it is whole: the server is told what its names mean only by shorter ones.
+const SAYING_BYTES_MAX: usize = 8192;

@@ -5,6 +5,7 @@
 //! Not here: when values are set (`worker::loan`).
 
 use std::fmt::Write as _;
+use std::rc::{Rc, Weak};
 
 use wire::write;
 
@@ -49,6 +50,30 @@ impl Tracked {
 pub struct Vars {
     values: Box<[Option<Box<str>>]>,
 }
+
+/// Sets of parameters that several sessions have, each once.
+#[derive(Debug, Default)]
+pub struct Known {
+    sets: Vec<Weak<Vars>>,
+}
+
+impl Known {
+    /// One set of parameters for all who have equal ones.
+    pub fn share(&mut self, vars: Vars) -> Rc<Vars> {
+        if let Some(known) = self.sets.iter().filter_map(Weak::upgrade).find(|known| **known == vars) {
+            return known;
+        }
+        let vars = Rc::new(vars);
+        self.sets.retain(|known| known.strong_count() > 0);
+        if self.sets.len() < KNOWN_MAX {
+            self.sets.push(Rc::downgrade(&vars));
+        }
+        vars
+    }
+}
+
+/// Different sets of parameters that are looked for before a new one is made.
+const KNOWN_MAX: usize = 32;
 
 impl Vars {
     /// Nothing known of any parameter.

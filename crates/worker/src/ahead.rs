@@ -8,9 +8,8 @@
 use pool::{ClientKey, Mode, ServerKey};
 use protocol::request::{is_one_request, messages};
 use protocol::state::Overrides;
-use protocol::vars::Tracked;
 use reactor::Io;
-use wire::{backend, frontend};
+use wire::frontend;
 
 use crate::client::{Client, Ready, Stage};
 use crate::loan::differ;
@@ -89,24 +88,6 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
         if differ(server, ready) && server.session.exchange.may_end() {
             self.catch_up(server_key, client_key, self.now);
-        }
-    }
-}
-
-impl Client {
-    /// Whether this `ParameterStatus` tells it what it has set itself: its `application_name`, or a setting that this version of PostgreSQL reports and
-    /// that is not one of those that are tracked, such as `search_path` since PostgreSQL 18.
-    pub(crate) fn has_set(&self, tracked: &Tracked, status: &[u8]) -> bool {
-        let (Some((name, value)), Stage::Ready(ready)) = (backend::parameter_status(status), &self.stage) else {
-            return false;
-        };
-        match tracked.place(name) {
-            Some(place) => place == tracked.application_name() && ready.session.vars.get(place) == Some(value),
-            None => ready
-                .session
-                .overrides
-                .as_ref()
-                .is_some_and(|overrides| overrides.get(&name.to_ascii_lowercase()) == Some(value)),
         }
     }
 }

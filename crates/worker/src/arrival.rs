@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
         let Some(pool) = self.known_pool(&packed.name) else { return };
         let welcome = packed.welcome.map(|(fixed, vars)| {
             let vars = self.vars_of(&vars);
-            Rc::new(Welcome { fixed: fixed.0, vars: self.share_vars(vars), begun: shared(packed.begun) })
+            Rc::new(Welcome { fixed: fixed.0, vars: self.known_vars.share(vars), begun: shared(packed.begun) })
         });
         let key = |bytes: Vec<u8>| bytes.try_into().ok();
         let keys = packed
@@ -209,9 +209,9 @@ impl<I: Io> Worker<I> {
         let pool = self.known_pool(&packed.pool);
         let user = self.places.user(&packed.user, &self.force.settings);
         let vars = self.vars_of(&packed.vars);
-        let vars = self.share_vars(vars);
+        let vars = self.known_vars.share(vars);
         let began = packed.began.map(|began| self.vars_of(&began));
-        let began = began.map(|began| self.share_vars(began));
+        let began = began.map(|began| self.known_vars.share(began));
         let mut cancel_key = packed.cancel_key.0;
         cancel_key.extend(packed.cancel_key_rest.into_iter().flat_map(|rest| rest.0));
         let cancel_key = CancelKey::parse(&cancel_key)?;
@@ -324,7 +324,7 @@ impl<I: Io> Worker<I> {
             return None;
         }
         let vars = self.vars_of(&packed.vars);
-        let mut vars = self.share_vars(vars);
+        let mut vars = self.known_vars.share(vars);
         if planted::is(Planted::ParametersLeftBehind) {
             let welcome = self.places.pool(pool).and_then(|place| place.welcome.as_ref());
             vars = welcome.map_or(vars, |welcome| welcome.vars.clone());

@@ -14,12 +14,6 @@ use crate::places::DatabasePlace;
 use crate::server::Server;
 use crate::turn::Worker;
 
-/// Whether a tag says that the catalog may be another now. Of what a function has done it says nothing.
-pub(crate) fn changes_catalog(tag: &[u8]) -> bool {
-    const TAGS: [&[u8]; 6] = [b"ALTER ", b"CREATE ", b"DROP ", b"DO\0", b"CALL\0", b"IMPORT "];
-    TAGS.iter().any(|known| tag.starts_with(known))
-}
-
 impl Server {
     /// It is ready for more: if it has changed the catalog, and that is committed, others see it now. `scopes` is the last number of a scope;
     /// `is_asked_next`: it is asked what there is now, and has been sent that question already. Whether it has made functions.
@@ -73,32 +67,10 @@ impl<I: Io> Worker<I> {
 
     /// A server has changed the catalog of its database: who prepares a statement from now on may mean something else by it.
     pub(crate) fn catalog_changes(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        server.session.has_changed_catalog = true;
+        let Some(server) = self.servers.get(key) else { return };
         self.places.databases[server.database as usize].changes += 1;
         if let Some(client) = server.client() {
             self.claim_done(client);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_that_define_something_change_the_catalog() {
-        for (tag, changes) in [
-            (&b"ALTER TABLE\0"[..], true),
-            (b"CREATE INDEX\0", true),
-            (b"DROP VIEW\0", true),
-            (b"DO\0", true),
-            (b"SELECT 1\0", false),
-            (b"COMMIT\0", false),
-            (b"DELETE 3\0", false),
-            (b"", false),
-        ] {
-            assert_eq!(changes_catalog(tag), changes, "{tag:?}");
         }
     }
 }

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use base::{Key, Time};
 use pool::{Haste, Mode, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
+use protocol::fault::Fault;
 use protocol::loan::{ClientSession, Forwarded, Requests, Then, ToServer};
 use protocol::prepared::Bytes;
 use protocol::replication::Replication;
 use protocol::state::Unseen;
 use reactor::tls::Security;
-use reactor::{Chunk, Conn, Io, Peer, TimerId};
+use reactor::{Chunk, Conn, Io, Level, Peer, TimerId};
 use serde::{Deserialize, Serialize};
 use wire::{MESSAGE_BYTES_MAX, frontend};
 
@@ -25,7 +26,7 @@ use crate::advance::are_asked_about;
 use crate::applicant::LoggingIn;
 use crate::claims::{Claimed, may_claim};
 use crate::console::ConsoleClient;
-use crate::flow::send_part;
+use crate::flow::{send_part, unpinned_for};
 use crate::held::Held;
 use crate::join::Joining;
 use crate::letters::Waits;
@@ -322,7 +323,7 @@ impl<I: Io> Worker<I> {
             _ => None,
         };
         if unsent == (0..chunk.len()) {
-            let chunk = self.unpinned_for(conn, chunk);
+            let chunk = unpinned_for(&self.io, conn, chunk);
             self.io.send(conn, chunk);
         } else {
             send_part(&mut self.io, conn, &chunk, unsent);
@@ -350,6 +351,17 @@ impl<I: Io> Worker<I> {
             }
         }
         None
+    }
+
+    /// Says in the log which statement it was.
+    pub(crate) fn explain_statement(&mut self, client: Key, fault: &Fault) {
+        let (name, what) = match fault {
+            Fault::StatementUnknown { name } => (name, "not found"),
+            Fault::StatementInUse { name } => (name, "was already prepared"),
+            _ => return,
+        };
+        let line = self.client_prefix(client);
+        self.log.add(Level::Error, format_args!("{line}prepared statement '{name}' {what}"));
     }
 
     /// The longest message that is taken from a client, by its length word.

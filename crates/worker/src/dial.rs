@@ -29,7 +29,7 @@ impl<I: Io> Worker<I> {
         let id = self.posts.ids.take();
         let Some(place) = self.places.pool(pool) else { return };
         let database = place.database;
-        let unknown = self.share_vars(Vars::new(&self.force.tracked));
+        let unknown = self.known_vars.share(Vars::new(&self.force.tracked));
         let nowhere = Conn { index: u32::MAX, generation: 0 };
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.now));
         if owner.is_some_and(|owner| !self.pledge(owner, key)) {
@@ -282,7 +282,7 @@ impl<I: Io> Worker<I> {
                 None => write::parameter_status(&mut fixed, name, value),
             }
         }
-        let vars = self.share_vars(vars);
+        let vars = self.known_vars.share(vars);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.session.vars = vars.clone();
         server.cancel_key = arrival.key;

@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
         let is_linked = matches!(&client.stage, Stage::Ready(ready) if ready.has_loan_of(key));
         assert!(is_linked, "an answer was to be given to a client that has another server");
         let conn = client.conn;
-        let chunk = self.unpinned_for(conn, chunk);
+        let chunk = unpinned_for(&self.io, conn, chunk);
         self.io.send(conn, chunk);
         self.mind_flow_to_client(client_key, key);
     }
@@ -44,19 +44,6 @@ impl<I: Io> Worker<I> {
         let Chunk::Span(span) = &chunk else { return chunk };
         let (all, free) = self.io.buffers();
         if span.len() > COPIED_BYTES_MAX && free * 2 > all { chunk } else { Chunk::Own((&**span).into()) }
-    }
-
-    /// Received bytes as they are sent to a connection. One that is behind gets a copy when few buffers are left, and everybody does
-    /// when hardly any is, so that who does not read takes nothing from who does.
-    pub(crate) fn unpinned_for(&self, conn: Conn, chunk: Chunk) -> Chunk {
-        let (all, free) = self.io.buffers();
-        if free * 2 > all {
-            return chunk;
-        }
-        match &chunk {
-            Chunk::Span(span) if free * 4 <= all || self.io.unsent(conn) > 0 => Chunk::Own((&**span).into()),
-            _ => chunk,
-        }
     }
 
     /// After a client's bytes were given to its server.
@@ -110,6 +97,16 @@ impl<I: Io> Worker<I> {
         if let Some(client) = server.client() {
             self.forward_held(client);
         }
+    }
+
+    /// Gives the client the answers that its server was not asked for and that come now.
+    pub(crate) fn give_due(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if !server.session.exchange.has_due() || server.session.scanner.is_in_body() {
+            return;
+        }
+        let out = server.session.take_due();
+        self.give_client_own(key, out);
     }
 
     /// A server tells of functions, which are read as they come, so that one turn reads no more than one buffer of them.
@@ -207,6 +204,19 @@ impl<I: Io> Worker<I> {
         if let Some(client) = self.servers.get(key).and_then(|server| server.client()) {
             self.resume_client(client);
         }
+    }
+}
+
+/// Received bytes as they are sent to a connection. One that is behind gets a copy when few buffers are left, and everybody does
+/// when hardly any is, so that who does not read takes nothing from who does.
+pub(crate) fn unpinned_for<I: Io>(io: &I, conn: Conn, chunk: Chunk) -> Chunk {
+    let (all, free) = io.buffers();
+    if free * 2 > all {
+        return chunk;
+    }
+    match &chunk {
+        Chunk::Span(span) if free * 4 <= all || io.unsent(conn) > 0 => Chunk::Own((&**span).into()),
+        _ => chunk,
     }
 }
 

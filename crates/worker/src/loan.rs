@@ -15,14 +15,11 @@ use protocol::loan::{DISCARD_SEQUENCES, Drawers};
 use protocol::state::{Counted, Kind, Overrides, Preparation};
 use protocol::vars::Tracked;
 use reactor::{Io, Level};
-use wire::backend::TxStatus;
-use wire::notice::Notice;
 use wire::write;
 
-use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::look::{DISCARD_ALL, likeness};
-use crate::mend::{NOT_TAKEN_OVER, TOLD_CANCELLED, unfit};
+use crate::mend::unfit;
 use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
@@ -237,7 +234,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             vars.respell(&server_vars);
-            let vars = self.share_vars(vars);
+            let vars = self.known_vars.share(vars);
             if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
                 ready.session.vars = vars;
             }
@@ -290,14 +287,6 @@ impl<I: Io> Worker<I> {
         } else if !self.lingers(server_key, client_key) {
             self.end_loan(server_key, client_key);
         }
-    }
-
-    /// Whether a statement has opened a transaction where none may be.
-    pub(crate) fn breaks_statement_mode(&self, key: ServerKey) -> bool {
-        let is_shared_loan = |server: &&Server| server.client().is_some() && server.private.is_none();
-        let Some(server) = self.servers.get(key).filter(is_shared_loan) else { return false };
-        let is_statement = self.places.pool(server.pool).is_some_and(|place| place.mode == pool::Mode::Statement);
-        is_statement && server.session.exchange.owes_nothing() && server.session.exchange.status() != TxStatus::Idle
     }
 
     /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
@@ -432,99 +421,5 @@ impl<I: Io> Worker<I> {
             ClientStage::Ready(ready) => ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty()),
             _ => false,
         })
-    }
-
-    /// What a server was told along with a request was cancelled, and the request with it: its client is told so in the server's words.
-    fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey, message: &str) {
-        self.uncount(server);
-        self.lose_server(server, TOLD_CANCELLED);
-        let Some(client) = self.clients.get(client_key) else { return };
-        let mut out = Vec::new();
-        write_cancelled(&mut out, message, "The server was being told the settings of the session.");
-        self.io.send(client.conn, out.into());
-        self.forward_held(client_key);
-        self.resume_client(client_key);
-    }
-
-    /// Whether a server was told just now to have a statement of its client's, or no more to have one, which has failed: then its client
-    /// does not have it here, but all else.
-    pub(crate) fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
-        let Some(server) = self.servers.get_mut(key) else { return false };
-        let catching_up = match &server.stage {
-            Stage::Lent { catching_up, .. } => *catching_up,
-            // Its client has left meanwhile; for others the server is as good as before.
-            Stage::Cleaning(cleaning) => cleaning.catching_up(),
-            _ => None,
-        };
-        if !matches!(catching_up, Some(CatchingUp::Before(_))) || notice.is_fatal() {
-            return false;
-        }
-        let place = server.session.preparing.len().checked_sub(server.session.exchange.ours());
-        match place.and_then(|place| server.session.preparing.get(place)) {
-            Some(Preparation::Prepare(name)) => {
-                let name = name.clone();
-                if let Some(overrides) = &mut server.session.overrides {
-                    Rc::make_mut(overrides).statements_mut().remove(&name);
-                }
-                let database = server.database as usize;
-                let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
-                if self.places.databases[database].learned.is_news(Kind::Statement, &text) {
-                    let line = self.server_prefix(key);
-                    self.log.add(Level::Log, format_args!("{line}{text}"));
-                }
-                true
-            }
-            Some(Preparation::Drop) => true,
-            Some(Preparation::Path) | None => false,
-        }
-    }
-
-    /// A query of our own failed.
-    pub(crate) fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
-        let Some(server) = self.servers.get(key) else { return };
-        match server.stage {
-            Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {
-                self.cancelled_along(key, client, &notice.message);
-            }
-            // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
-            Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_) if server.session.look.is_some() => {
-                if let Some(look) = self.servers.get_mut(key).and_then(|server| server.session.look.as_mut()) {
-                    match notice.sqlstate == QUERY_CANCELED {
-                        true => look.cancel(),
-                        false => look.break_off(),
-                    }
-                }
-            }
-            // By the limit of the session before, of which nobody hears.
-            Stage::Lent { client, catching_up: Some(CatchingUp::Before(since)) }
-                if server.session.was_hasty && notice.sqlstate == QUERY_CANCELED =>
-            {
-                self.uncount(key);
-                self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
-            }
-            Stage::Lent { client, catching_up: Some(told) } if !planted::is(Planted::FailedSetIgnored) => {
-                self.uncount(key);
-                if matches!(told, CatchingUp::Before(_)) {
-                    self.unlink_from_client(key);
-                    self.mend_with(key, false, Some(DISCARD_ALL));
-                } else {
-                    // It skips what stands behind, up to a Sync that nobody sends.
-                    self.lose_server(key, NOT_TAKEN_OVER);
-                }
-                self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
-            }
-            // What would have told what its client has kept, if that had not left.
-            Stage::Cleaning(_) if server.session.look_in_advance.is_some() => {}
-            // It discards what it was told anyway.
-            Stage::Cleaning(ref cleaning) if cleaning.will_discard_all() => {}
-            Stage::Cleaning(ref cleaning) => {
-                let line = self.server_prefix(key);
-                self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));
-                let why = cleaning.failure(notice.sqlstate == QUERY_CANCELED);
-                self.lose_server(key, why);
-            }
-            // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.
-            _ => {}
-        }
     }
 }

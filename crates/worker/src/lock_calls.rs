@@ -20,24 +20,6 @@ impl<I: Io> Worker<I> {
         is_awaited
     }
 
-    /// The row of that answer, if it has come whole.
-    pub(crate) fn lock_row(&mut self, server_key: ServerKey, body: Option<&[u8]>) {
-        let client = self.servers.get(server_key).and_then(|server| server.client());
-        if let Some(traces) = client.and_then(|client| self.traces_of(client)) {
-            traces.lock_row(body.unwrap_or_default());
-        }
-    }
-
-    /// The answer has come to its end.
-    pub(crate) fn end_lock_row(&mut self, server_key: ServerKey) {
-        let Some(server) = self.servers.get_mut(server_key) else { return };
-        server.session.tells_lock = false;
-        let client = server.client();
-        if let Some(traces) = client.and_then(|client| self.traces_of(client)) {
-            traces.end_of_lock_answer();
-        }
-    }
-
     /// The locks of a client are known from that answer. False if its server has to be asked, also because what is known is to be compared
     /// (`session_verify`).
     pub(crate) fn settle_lock(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {

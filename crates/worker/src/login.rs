@@ -414,7 +414,7 @@ impl<I: Io> Worker<I> {
             add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);
         }
         vars.fill_from(&welcome.vars);
-        let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.share_vars(vars) };
+        let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.known_vars.share(vars) };
         self.let_in(key, pool, &welcome, vars, Link::None);
     }
 

@@ -11,7 +11,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Likeness, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::state::{ANSWER_BYTES_MAX, Circumstances, Kind, Look, Overrides, Pin, Policy, Statements, Unseen};
+use protocol::state::{ANSWER_BYTES_MAX, Circumstances, Kind, Look, Overrides, Pin, Policy, Unseen};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Touches, Unread};
@@ -54,17 +54,6 @@ pub(crate) fn likeness(overrides: Option<&Overrides>, placeholders: u64, client:
 /// In the hands of everybody who has them; nothing where there are none.
 pub(crate) fn shared(overrides: Overrides) -> Option<Rc<Overrides>> {
     (!overrides.is_empty()).then(|| Rc::new(overrides))
-}
-
-/// All statements prepared by SQL are gone.
-pub(crate) fn without_statements(overrides: &mut Option<Rc<Overrides>>) {
-    if let Some(some) = overrides.as_mut().filter(|some| !some.statements().is_empty()) {
-        let some = Rc::make_mut(some);
-        *some.statements_mut() = Statements::default();
-        if some.is_empty() {
-            *overrides = None;
-        }
-    }
 }
 
 impl<I: Io> Worker<I> {
@@ -366,7 +355,7 @@ impl<I: Io> Worker<I> {
 
     /// A client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself.
     fn go_back(&mut self, client: ClientKey, vars: Vars) {
-        let vars = self.share_vars(vars);
+        let vars = self.known_vars.share(vars);
         let Some(client) = self.clients.get_mut(client) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
         let before = std::mem::replace(&mut ready.session.vars, vars);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use pool::{Event, ServerKey};
 use protocol::fault::Fault;
+use protocol::loan::OWN_ANSWER_BYTES_MAX;
 use reactor::{End, Io, Level};
-use wire::backend;
-use wire::frame::Piece;
 use wire::notice::Notice;
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::server::{CatchingUp, Stage};
+use crate::mend::UNPROVEN;
+use crate::server::{CatchingUp, Server, Stage};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -48,31 +48,18 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Counts what a server answers to a query of our own. Whether that is more than any answer may be, and the server is closed.
-    pub(crate) fn answers_too_long(&mut self, key: ServerKey, piece: &Piece) -> bool {
-        let Some(server) = self.servers.get_mut(key) else { return true };
-        let bytes = piece.range.len();
-        match piece.kind {
-            backend::NOTIFICATION_RESPONSE => return false,
-            kind if kind == backend::READY_FOR_QUERY || !server.session.exchange.is_ours() => {
-                server.session.answer_bytes = 0
-            }
-            backend::DATA_ROW => server.session.answer_bytes += bytes,
-            backend::ERROR_RESPONSE if piece.is_last() => {
-                server.session.answer_bytes += OWN_ANSWER_BYTES_MAX / ERRORS_MAX
-            }
-            _ => server.session.answer_bytes += bytes * WORDS_TIMES,
+    /// It cannot be told any more which answer is whose.
+    pub(crate) fn statements_lost(&mut self, key: ServerKey) {
+        let client = self.servers.get(key).and_then(Server::client);
+        self.lose_server(key, UNPROVEN);
+        if let Some(client) = client {
+            self.fail_client(client, &Fault::StatementsLost);
         }
-        let is_too_long = server.session.answer_bytes > OWN_ANSWER_BYTES_MAX;
-        if is_too_long {
-            self.close_endless(key);
-        }
-        is_too_long
     }
 
     /// A server answers a query of our own without end.
     #[cold]
-    fn close_endless(&mut self, key: ServerKey) {
+    pub(crate) fn close_endless(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         let (client, is_dialed) = (server.client(), !matches!(server.stage, Stage::Idle | Stage::Cleaning(_)));
         let (line, host) = (self.server_prefix(key), server.host.clone());
@@ -157,9 +144,3 @@ impl<I: Io> Worker<I> {
 
 /// Why a server is closed that does so.
 const ENDLESS: &str = "answer without end to a query of our own";
-/// An honest answer to a question of ours is shorter: the names of 100,000 functions and 16 MiB of their texts.
-const OWN_ANSWER_BYTES_MAX: usize = 64 << 20;
-/// What is no row counts so many times: there is little of it in an honest answer,
-const WORDS_TIMES: usize = 64;
-/// and no more than one error, which is written to the log.
-const ERRORS_MAX: usize = 16;

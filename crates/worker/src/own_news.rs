@@ -8,7 +8,6 @@
 //! for all, when it is asked something after that, tells what was committed before it answers.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::Duration;
 
 use base::planted::{self, Planted};
@@ -57,8 +56,8 @@ impl Server {
 }
 
 impl<I: Io> Worker<I> {
-    /// Whether a server's `ReadyForQuery` waits for the session that listens for all.
-    pub(crate) fn is_to_be_withheld(&self, key: ServerKey, body: &[u8]) -> bool {
+    /// Whether a `ReadyForQuery` of a server outside of transactions waits for the session that listens for all.
+    pub(crate) fn withholds(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         // Where nobody listens this is all.
         let listening = &self.places.databases[server.database as usize].listening;
@@ -75,17 +74,14 @@ impl<I: Io> Worker<I> {
         };
         awaits_news
             && !server.is_released
-            && !server.session.again.is_refused()
             && self.rest.is_none()
-            && TxStatus::parse(body) == Some(TxStatus::Idle)
             && self.server_for_all(server.database).is_some()
             && !planted::is(Planted::OwnNewsOvertaken)
     }
 
-    /// Withholds a server's `ReadyForQuery`, which ends at a place of what has come, and what stands behind it. What stands `before` is its
-    /// client's.
-    pub(crate) fn withhold(&mut self, key: ServerKey, chunk: &Chunk, before: Range<usize>, end: usize) {
-        self.give_client(key, chunk, before);
+    /// Withholds a server's `ReadyForQuery`, which ends at a place of what has come, and what stands behind it. What stands before it has been
+    /// given to its client.
+    pub(crate) fn withhold(&mut self, key: ServerKey, chunk: &Chunk, end: usize) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let database = server.database;
         let listening = &mut self.places.databases[database as usize].listening;

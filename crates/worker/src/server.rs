@@ -5,30 +5,26 @@
 //! Not here: how it is reached (`dial`), lent (`loan`) and cleaned (`mend`).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Time;
-use base::planted::{self, Planted};
-use pool::{ClientKey, Linger, PoolKey, ServerKey};
-use protocol::exchange::Answered;
+use pool::{ClientKey, Linger, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{AnswerFate, ServerSession};
+use protocol::loan::{Answers, Heard, Place, ServerSession, ToClient};
 use protocol::server::login::ServerLogin;
 use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
 use reactor::{Address, Chunk, Conn, Io, TimerId};
-use wire::backend::{self, TxStatus};
-use wire::frame::Part;
-use wire::{MESSAGE_BYTES_MAX, Step, write};
 
-use crate::catalog::changes_catalog;
-use crate::listen::{ear_and_traces, has_ear};
+use crate::client::{Client, Stage as ClientStage};
+use crate::flow::unpinned_for;
+use crate::listen::ear_and_traces;
 use crate::mend::Cleaning;
 use crate::own_news::Withheld;
-use crate::places::Welcome;
+use crate::places::{PoolPlace, Welcome};
 use crate::private::Private;
-use crate::statements::reworded_for;
 use crate::turn::Worker;
 
 /// One server.
@@ -178,9 +174,45 @@ impl Server {
         }
     }
 
+    /// Whether it stays with a client that has not come back, and goes on with a new message.
+    fn lingers(&self) -> bool {
+        let session = &self.session;
+        self.linger.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
+    }
+
     /// The process that serves it, as its key for cancel requests has it; 0 before it is logged in.
     pub(crate) fn pid(&self) -> u32 {
         self.cancel_key.first_chunk().map_or(0, |pid| u32::from_be_bytes(*pid))
+    }
+}
+
+/// Gives a client what its server has said.
+struct Given<'a, I: Io> {
+    io: &'a mut I,
+    conn: Option<Conn>,
+    chunk: &'a Chunk,
+    is_any: bool,
+}
+
+impl<I: Io> Given<'_, I> {
+    fn give(&mut self, chunk: Chunk) {
+        if let Some(conn) = self.conn {
+            let chunk = unpinned_for(self.io, conn, chunk);
+            self.io.send(conn, chunk);
+            self.is_any = true;
+        }
+    }
+}
+
+impl<I: Io> ToClient for Given<'_, I> {
+    fn part(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.give(self.chunk.part(range));
+        }
+    }
+
+    fn send(&mut self, bytes: Box<[u8]>) {
+        self.give(Chunk::Own(bytes));
     }
 }
 
@@ -207,238 +239,97 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Looks at each message from `from` on, and sends the client its part.
+    /// Looks at what a server has said from `from` on, and gives its client its part.
     pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
-        let (mut start, mut at) = (from, from);
-        let end = chunk.len();
-        while at < end {
+        let mut place = Place { start: from, at: from };
+        while place.at < chunk.len() {
             if self.backlog.is_spent() && self.is_for_later(key) {
-                self.give_client(key, &chunk, start..at);
-                self.keep_rest_for_later(key, chunk.part(at..end));
+                self.give_client(key, &chunk, place.start..place.at);
+                self.keep_rest_for_later(key, chunk.part(place.at..chunk.len()));
                 return;
             }
-            let Some(server) = self.servers.get_mut(key) else { return };
-            let piece = match server.session.scanner.next(chunk.bytes(), at, MESSAGE_BYTES_MAX) {
-                Step::Piece(piece) => piece,
-                Step::More => {
-                    // The torn header is kept by the scanner and sent with the rest of its message.
-                    self.give_client(key, &chunk, start..at);
-                    return;
-                }
-                Step::Bad { kind, .. } => {
-                    self.give_client(key, &chunk, start..at);
-                    self.surprised(key, kind, "bad pkt header");
-                    return;
-                }
-            };
-            let is_first = matches!(piece.part, Part::First { .. });
-            let is_cut = !matches!(piece.part, Part::First { carried: 0, .. });
-            // What a ReadyForQuery says stands in its body, so it is counted when that has come.
-            let is_counted = if piece.kind == backend::READY_FOR_QUERY { piece.is_last() } else { is_first };
-            let was_ours = server.session.exchange.is_ours();
-            let server = if is_first && server.linger.is_waiting() && server.session.exchange.owes_nothing() {
+            if self.servers.get(key).is_some_and(Server::lingers) {
                 // It says so to nobody: its client is told no more than by a server that it does not have.
-                self.give_client(key, &chunk, start..piece.range.start);
-                start = piece.range.start;
+                self.give_client(key, &chunk, place.start..place.at);
+                place.start = place.at;
                 self.end_linger(key);
-                let Some(server) = self.servers.get_mut(key) else { return };
-                server
-            } else {
-                server
-            };
-            if piece.kind == backend::ERROR_RESPONSE
-                && server.client().is_none()
-                && server.session.exchange.owes_nothing()
-            {
-                let body = piece.is_whole().then(|| &chunk.bytes()[piece.body]);
-                self.farewell(key, body);
-                return;
             }
-            let is_ready = is_counted && piece.kind == backend::READY_FOR_QUERY && !was_ours;
-            if is_ready && server.session.reported_name.is_some() {
-                self.give_client(key, &chunk, start..piece.range.start);
-                start = piece.range.start;
-                self.keeps_its_name(key);
-            }
-            if is_ready && self.is_to_be_withheld(key, &chunk.bytes()[piece.body.clone()]) {
-                self.withhold(key, &chunk, start..piece.range.start, piece.range.end);
-                return;
-            }
-            let Some(server) = self.servers.get_mut(key) else { return };
-            let mut is_hidden = false;
-            let mut reworded = None;
-            if is_counted {
-                match server.session.exchange.answered(piece.kind, &chunk.bytes()[piece.body.clone()]) {
-                    Ok(answered) => is_hidden = answered == Answered::Hidden,
-                    Err(surprise) => {
-                        self.give_client(key, &chunk, start..piece.range.start);
-                        self.surprised(key, surprise.kind, "unexpected answer");
-                        return;
-                    }
+            let Some(heard) = self.hear_server_some(key, &chunk, &mut place) else { return };
+            match heard {
+                Heard::All => {}
+                Heard::Surprise { kind, what } => return self.surprised(key, kind, what),
+                Heard::Farewell(body) => return self.farewell(key, body),
+                Heard::Lost => return self.statements_lost(key),
+                Heard::Endless => return self.close_endless(key),
+                Heard::Withheld => return self.withhold(key, &chunk, place.at),
+                Heard::Ready { was_ours } if place == (Place { start: 0, at: chunk.len() }) => {
+                    self.give_client_whole(key, chunk);
+                    return self.server_ready(key, was_ours);
                 }
-                if server.session.again.is_sent() && !was_ours {
-                    server
-                        .session
-                        .again
-                        .answered(piece.kind, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
+                Heard::Ready { was_ours } => {
+                    // What has been counted so far is the client's before anything else happens.
+                    self.give_client(key, &chunk, place.start..place.at);
+                    place.start = place.at;
+                    self.server_ready(key, was_ours);
                 }
-                if piece.kind == backend::READY_FOR_QUERY && server.session.stock.is_dropping() {
-                    server.session.stock.drops_end();
-                }
-                if server.session.exchange.has_outcome() {
-                    self.settle_statements(key);
-                }
-            }
-            let has_caught_up =
-                was_ours && self.servers.get(key).is_some_and(|server| !server.session.exchange.is_ours());
-            let Some(server) = self.servers.get_mut(key) else { return };
-            if server.session.exchange.has_lost_steps() && server.client().is_some() {
-                self.give_client(key, &chunk, start..piece.range.start);
-                self.statements_lost(key);
-                return;
-            }
-            let has_due = piece.is_last() && server.session.exchange.has_due();
-            if is_first {
-                let is_ours = was_ours
-                    && piece.kind != backend::NOTIFICATION_RESPONSE
-                    && !(planted::is(Planted::OurAnswerForwarded) && piece.kind == backend::COMMAND_COMPLETE);
-                // A torn ReadyForQuery is given whole when its status has come: it may be withheld then.
-                let is_torn_ready = piece.kind == backend::READY_FOR_QUERY && (is_cut || !piece.is_last());
-                let is_echo = server.session.is_told_along
-                    && piece.kind == backend::PARAMETER_STATUS
-                    && piece.is_whole()
-                    && server
-                        .client()
-                        .and_then(|client| self.clients.get(client))
-                        .is_some_and(|client| client.has_set(&self.force.tracked, &chunk.bytes()[piece.body.clone()]));
-                let is_heard = piece.kind == backend::NOTIFICATION_RESPONSE
-                    && server.client().is_some_and(|client| has_ear(&self.clients, client));
-                let is_refused = server.session.again.is_refused()
-                    && matches!(piece.kind, backend::ERROR_RESPONSE | backend::READY_FOR_QUERY);
-                let is_by_the_way = piece.kind == backend::PARAMETER_STATUS && server.session.exchange.is_hiding();
-                let is_withheld = is_heard
-                    || is_by_the_way
-                    || is_ours
-                    || is_hidden
-                    || is_torn_ready
-                    || is_echo
-                    || is_refused
-                    || server.client().is_none();
-                let is_error = !is_withheld && piece.kind == backend::ERROR_RESPONSE && piece.is_whole();
-                let client = server.client().filter(|_| is_error).and_then(|client| self.clients.get_mut(client));
-                reworded = client.and_then(|client| reworded_for(client, &chunk.bytes()[piece.body.clone()]));
-                let fate = if is_withheld || reworded.is_some() { AnswerFate::Swallow } else { AnswerFate::Forward };
-                server.session.fate = fate;
-                if fate == AnswerFate::Forward
-                    && !planted::is(Planted::TornHeaderLost)
-                    && let Part::First { carried: carried @ 1.., .. } = piece.part
-                {
-                    let torn: Box<[u8]> = server.session.scanner.header()[..usize::from(carried)].into();
-                    self.give_client_own(key, torn);
-                }
-            }
-            let Some(server) = self.servers.get_mut(key) else { return };
-            let tells_lock = server.session.tells_lock;
-            if server.session.fate == AnswerFate::Swallow {
-                let mine = start..piece.range.start;
-                start = piece.range.end;
-                self.give_client(key, &chunk, mine);
-                if was_ours && self.answers_too_long(key, &piece) {
-                    return;
-                }
-            }
-            reworded.into_iter().for_each(|error| self.give_client_own(key, error));
-            at = piece.range.end;
-            if is_first
-                && piece.kind == backend::COMMAND_COMPLETE
-                && changes_catalog(&chunk.bytes()[piece.body.clone()])
-            {
-                self.catalog_changes(key);
-            }
-            if tells_lock && !was_ours && piece.kind == backend::READY_FOR_QUERY && piece.is_last() {
-                self.end_lock_row(key);
-            }
-            match piece.kind {
-                // It is what it was before, as soon as the server has read what it was changed for.
-                backend::PARAMETER_STATUS
-                    if self.servers.get(key).is_some_and(|server| server.session.exchange.is_hiding()) => {}
-                backend::PARAMETER_STATUS | backend::ERROR_RESPONSE => {
-                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
-                }
-                backend::READY_FOR_QUERY
-                    if piece.is_last()
-                        && self.servers.get(key).is_some_and(|server| server.session.again.is_refused()) =>
-                {
-                    self.say_again(key);
-                }
-                backend::READY_FOR_QUERY if piece.is_last() && !was_ours && self.breaks_statement_mode(key) => {
-                    // The client is not told that its transaction is open, but that it cannot be.
-                    self.give_client(key, &chunk, start..piece.range.start);
-                    start = at;
+                Heard::Refused => self.say_again(key),
+                Heard::InTransaction => {
                     if let Some(client) = self.servers.get(key).and_then(Server::client) {
                         self.fail_client(client, &Fault::TransactionInStatementMode);
                     }
                 }
-                backend::READY_FOR_QUERY if piece.is_last() && is_cut => {
-                    if !was_ours {
-                        let mut ready = Vec::new();
-                        let status =
-                            self.servers.get(key).map_or(TxStatus::Idle, |server| server.session.exchange.status());
-                        write::ready_for_query(&mut ready, status);
-                        self.give_client_own(key, ready.into());
-                    }
-                    self.give_due(key);
-                    self.server_ready(key, was_ours);
-                }
-                // A COPY whose client has left would wait for its data for ever.
-                backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => self.cleaning_goes_on(key),
-                backend::READY_FOR_QUERY if piece.is_last() => {
-                    // What has been counted so far is the client's before anything else happens.
-                    if at == end && start == 0 && !has_due {
-                        self.give_client_whole(key, chunk);
-                        self.server_ready(key, was_ours);
-                        return;
-                    }
-                    self.give_client(key, &chunk, start..at);
-                    start = at;
-                    self.give_due(key);
-                    self.server_ready(key, was_ours);
-                }
-                // A row of which a part has been collected is collected to its end, even if nobody looks any more.
-                backend::DATA_ROW
-                    if was_ours && self.servers.get(key).is_some_and(|server| server.session.is_told_rows()) =>
-                {
-                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
-                }
-                backend::DATA_ROW if tells_lock && !was_ours => {
-                    self.lock_row(key, piece.is_whole().then(|| &chunk.bytes()[piece.body.clone()]));
-                }
-                backend::NOTIFICATION_RESPONSE
-                    if self.servers.get(key).is_some_and(|server| server.session.fate == AnswerFate::Swallow) =>
-                {
-                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
-                }
-                backend::COMMAND_COMPLETE if has_caught_up => {
+                Heard::CaughtUp => {
                     if let Some(client) = self.servers.get(key).and_then(Server::client) {
                         self.caught_up(key, client);
                     }
                 }
-                backend::COMMAND_COMPLETE if self.has_tag_to_read(key, &piece, chunk.bytes()) => {
-                    self.collect(key, piece.kind, &chunk.bytes()[piece.body.clone()], piece.is_last());
-                }
-                _ => {}
-            }
-            if has_due && piece.kind != backend::READY_FOR_QUERY {
-                self.give_client(key, &chunk, start..at);
-                start = at;
-                self.give_due(key);
+                Heard::Error(body) => self.own_error(key, &body),
+                Heard::Notification(body) => self.notified(key, &body),
+                Heard::Functions => self.slow_down(key),
+                Heard::CatalogChange => self.catalog_changes(key),
+                // A COPY whose client has left would wait for its data for ever.
+                Heard::CopyBegins => self.cleaning_goes_on(key),
             }
         }
-        if start == 0 {
+        if place.start == 0 {
             self.give_client_whole(key, chunk);
         } else {
-            self.give_client(key, &chunk, start..end);
+            self.give_client(key, &chunk, place.start..chunk.len());
         }
+    }
+
+    /// Looks at what a server has said, up to what concerns more than the server and its client.
+    fn hear_server_some<'b>(&mut self, key: ServerKey, chunk: &'b Chunk, place: &mut Place) -> Option<Heard<'b>> {
+        let withholds = self.withholds(key);
+        let server = self.servers.get_mut(key)?;
+        let (client_key, shares_parameters) = match server.stage {
+            Stage::Lent { client, catching_up } => {
+                (Some(client), matches!(catching_up, None | Some(CatchingUp::Untold)))
+            }
+            _ => (None, false),
+        };
+        let client = client_key.and_then(|client| self.clients.get_mut(client));
+        let (mut session, mut conn, mut is_listener) = (None, None, false);
+        if let Some(Client { conn: its, is_listener: listens, stage: ClientStage::Ready(ready), .. }) = client {
+            // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+            assert!(ready.has_loan_of(key), "an answer was to be given to a client that has another server");
+            (session, conn, is_listener) = (Some(&mut ready.session), Some(*its), *listens);
+        }
+        let is_statement = |place: &PoolPlace| place.mode == Mode::Statement;
+        let mut answers = Answers {
+            tracked: &self.force.tracked,
+            known: &mut self.known_vars,
+            shares_parameters,
+            is_listener,
+            is_statement_mode: server.private.is_none() && self.places.pool(server.pool).is_some_and(is_statement),
+            withholds,
+        };
+        let mut to_client = Given { io: &mut self.io, conn, chunk, is_any: false };
+        let heard = answers.hear(session, &mut server.session, chunk.bytes(), place, &mut to_client);
+        if let Some(client) = client_key.filter(|_| to_client.is_any) {
+            self.mind_flow_to_client(client, key);
+        }
+        Some(heard)
     }
 
     /// The server has said that it is ready for a query, and its client has been given that.

@@ -5,7 +5,6 @@
 //! Not here: what an event means to a client (`client`), to a server (`server`) or to a pool (crate `pool`).
 
 use std::collections::{HashMap, VecDeque};
-use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -15,7 +14,7 @@ use pool::{Command, Event, Pools};
 use protocol::cancel::KeyName;
 use protocol::loan::Texts;
 use protocol::prepared::Library;
-use protocol::vars::Vars;
+use protocol::vars::Known;
 use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
 
 use crate::backlog::Backlog;
@@ -72,7 +71,7 @@ pub struct Worker<I: Io> {
     pub(crate) backlog: Backlog,
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
-    pub(crate) known_vars: Vec<Weak<Vars>>,
+    pub(crate) known_vars: Known,
     /// What clients have prepared.
     pub(crate) library: Library,
     /// What their texts do to their sessions.
@@ -154,7 +153,7 @@ impl<I: Io> Worker<I> {
             alarms: Alarms::default(),
             backlog: Backlog::default(),
             log: Lines::default(),
-            known_vars: Vec::new(),
+            known_vars: Known::default(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
             shutdown: None,
@@ -483,19 +482,6 @@ impl<I: Io> Worker<I> {
             ToWorker::EndClients { secs } => self.end_clients(secs),
         }
     }
-
-    /// One set of parameters for all who have equal ones.
-    pub(crate) fn share_vars(&mut self, vars: Vars) -> Rc<Vars> {
-        if let Some(known) = self.known_vars.iter().filter_map(Weak::upgrade).find(|known| **known == vars) {
-            return known;
-        }
-        let vars = Rc::new(vars);
-        self.known_vars.retain(|known| known.strong_count() > 0);
-        if self.known_vars.len() < KNOWN_VARS_MAX {
-            self.known_vars.push(Rc::downgrade(&vars));
-        }
-        vars
-    }
 }
 
 impl<I: Io> std::fmt::Debug for Worker<I> {
@@ -518,8 +504,6 @@ const CONNECTIONS_MAX: u32 = 1 << 20;
 pub(crate) const CANCELS_MAX: u32 = 1024;
 /// So many letters are read in one turn: whoever sends most of them, others have their turns in between.
 const LETTERS_MAX: usize = 256;
-/// Different sets of parameters that are looked for before a new one is made.
-const KNOWN_VARS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

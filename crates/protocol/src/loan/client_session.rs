@@ -7,14 +7,14 @@ use std::rc::Rc;
 
 use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
-use wire::{Scanner, frontend};
+use wire::{Scanner, backend, frontend};
 
 use super::reading::Torn;
 use super::statements::Collected;
 use crate::exchange::Exchange;
 use crate::prepared::{Account, Names, Unnamed};
 use crate::state::{Counting, Ear, Overrides, Traces};
-use crate::vars::Vars;
+use crate::vars::{Tracked, Vars};
 
 /// The session of one client.
 #[derive(Debug)]
@@ -117,6 +117,19 @@ impl ClientSession {
     /// The same, if the client listens to anything.
     pub fn ear_if_any(&mut self, losses: u64) -> Option<&mut Ear> {
         if self.ear.is_some() { Some(self.ear(losses)) } else { None }
+    }
+
+    /// Whether this `ParameterStatus` tells the client what it has set itself: its `application_name`, or a setting that this version of PostgreSQL
+    /// reports and that is not one of those that are tracked, such as `search_path` since PostgreSQL 18.
+    pub(super) fn has_set(&self, tracked: &Tracked, status: &[u8]) -> bool {
+        let Some((name, value)) = backend::parameter_status(status) else { return false };
+        match tracked.place(name) {
+            Some(place) => place == tracked.application_name() && self.vars.get(place) == Some(value),
+            None => {
+                let overrides = self.overrides.as_ref();
+                overrides.is_some_and(|overrides| overrides.get(&name.to_ascii_lowercase()) == Some(value))
+            }
+        }
     }
 
     /// Whether the message that begins with this byte begins a request, or goes on with one, and has to wait until another one is answered.

@@ -13,12 +13,15 @@
 //! [`ToServer`].
 //! Not here: sockets, time, and who gets which server (`worker`, `pool`).
 
+mod answers;
 mod client_session;
 mod reading;
 mod requests;
 mod server_session;
 mod statements;
+mod tags;
 
+pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
 pub use client_session::{ClientSession, RequestFate};
 pub use reading::{Texts, Torn, bound, name, name_behind};
 pub use requests::{Forwarded, Requests, Then, ToServer};

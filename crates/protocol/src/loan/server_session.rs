@@ -161,6 +161,15 @@ impl ServerSession {
         self.look.is_some() || !self.collected.is_empty()
     }
 
+    /// The answers that we give its client ourselves, now that everything before them has been answered.
+    pub fn take_due(&mut self) -> Box<[u8]> {
+        let mut out = Vec::new();
+        while let Some(kind) = self.exchange.due() {
+            write::bare(&mut out, kind);
+        }
+        out.into()
+    }
+
     /// Has the server forget the numbers of others, before its client says something.
     pub(super) fn forget_numbers(&mut self, client: Key, to_server: &mut impl ToServer) {
         let mut query = Vec::new();

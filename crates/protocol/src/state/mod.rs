@@ -33,7 +33,7 @@ pub use look::{ALL_LOCKS, Look, Seen};
 pub use marks::Marks;
 pub use mentioned::Mentioned;
 pub use numbers::{Asking, Counted, Counting, Habits};
-pub use overrides::Overrides;
+pub use overrides::{Overrides, without_statements};
 pub use patience::Patience;
 pub use pins::{Hold, Kind, PINS_MAX, Pin, Pins};
 pub use policy::{PinRules, Policy, Unseen};

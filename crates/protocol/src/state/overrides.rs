@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 
 use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
@@ -318,6 +319,17 @@ fn hash(name: &str, value: &str) -> u32 {
 const NOBODY: &str = "";
 /// Who the session is, in the order in which it becomes that: a new session authorization is no role.
 pub(super) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+
+/// All statements prepared by SQL are gone.
+pub fn without_statements(overrides: &mut Option<Rc<Overrides>>) {
+    if let Some(some) = overrides.as_mut().filter(|some| !some.statements().is_empty()) {
+        let some = Rc::make_mut(some);
+        *some.statements_mut() = Statements::default();
+        if some.is_empty() {
+            *overrides = None;
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,504 @@
+//! What a server says to the client that has it, or to us, message by message.
+//!
+//! Always true: the exchange counts every message before anybody is given it; bytes that go to the client are not copied, and go in one part
+//! if nothing comes between; what is said to nobody goes to nobody.
+//! Not here: what a loan is to become when its server is ready, and the sending (`worker`).
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use base::planted::{self, Planted};
+use wire::backend::{self, TxStatus};
+use wire::frame::{HEADER_BYTES, Part};
+use wire::notice::Notice;
+use wire::{MESSAGE_BYTES_MAX, Piece, Step, write};
+
+use super::client_session::ClientSession;
+use super::server_session::{AnswerFate, ServerSession};
+use super::tags;
+use crate::exchange::Answered;
+use crate::vars::{Known, Tracked};
+
+/// Where goes what is for the client, in the order in which it is to be sent.
+pub trait ToClient {
+    /// A part of the server's bytes, which may be empty.
+    fn part(&mut self, range: Range<usize>);
+    /// Bytes of our own.
+    fn send(&mut self, bytes: Box<[u8]>);
+}
+
+/// With what the bytes of a server are looked at, beside the two sessions.
+#[derive(Debug)]
+pub struct Answers<'a> {
+    /// The parameters that PostgreSQL reports.
+    pub tracked: &'a Tracked,
+    /// Parameters that several sessions have.
+    pub known: &'a mut Known,
+    /// What the server reports is its client's, too: the server is not being told what its client has set.
+    pub shares_parameters: bool,
+    /// The client listens for all others.
+    pub is_listener: bool,
+    /// The client may not open a transaction (`pool_mode = statement`).
+    pub is_statement_mode: bool,
+    /// A `ReadyForQuery` outside of transactions waits for the session that listens for all.
+    pub withholds: bool,
+}
+
+/// How far the bytes of a server have been looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// From here on they have not been given to the client,
+    pub start: usize,
+    /// and up to here they have been looked at: what lies between is the client's.
+    pub at: usize,
+}
+
+/// What a server has said that concerns more than the two sessions.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Heard<'b> {
+    /// Nothing: all bytes have been looked at.
+    All,
+    /// Something that the server does not owe.
+    Surprise {
+        /// The kind of the message.
+        kind: u8,
+        /// In which way.
+        what: &'static str,
+    },
+    /// An error while nobody has asked anything; what it says, if it has come whole.
+    Farewell(Option<&'b [u8]>),
+    /// A `ReadyForQuery` that is withheld, with the bytes up to [`Place::at`].
+    Withheld,
+    /// It can no longer be told which answer is whose.
+    Lost,
+    /// More in answer to a query of our own than anybody waits for.
+    Endless,
+    /// A command that has changed the catalog.
+    CatalogChange,
+    /// An error that is not for the client.
+    Error(Cow<'b, [u8]>),
+    /// A notification that is not forwarded as it came.
+    Notification(Cow<'b, [u8]>),
+    /// The first of what functions there are, which may be much.
+    Functions,
+    /// All that the server was told along with its client's request has been accepted.
+    CaughtUp,
+    /// A COPY waits for its data.
+    CopyBegins,
+    /// The request has been refused since plans are out of date, which the client is not told.
+    Refused,
+    /// The server is ready, in the middle of a transaction that is not allowed.
+    InTransaction,
+    /// The server is ready, and its client has been given that, or is to be given what lies between the places of [`Place`].
+    Ready {
+        /// A query of our own has been answered.
+        was_ours: bool,
+    },
+}
+
+/// A message, or a part of one.
+#[derive(Clone, Copy)]
+struct Said<'b> {
+    piece: &'b Piece,
+    body: &'b [u8],
+    /// The server answered a query of our own when it began.
+    was_ours: bool,
+    /// It answers a message of our own that stands between those of the client.
+    is_hidden: bool,
+}
+
+/// What goes to a client of a message that begins.
+enum Gives {
+    /// The message as it comes.
+    Message,
+    /// Nothing.
+    Nothing,
+    /// These bytes.
+    Instead(Box<[u8]>),
+}
+
+impl Answers<'_> {
+    /// Looks at bytes of a server from a place on, up to what concerns more than the two sessions.
+    pub fn hear<'b>(
+        &mut self,
+        mut client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        bytes: &'b [u8],
+        place: &mut Place,
+        to_client: &mut impl ToClient,
+    ) -> Heard<'b> {
+        while place.at < bytes.len() {
+            let piece = match server.scanner.next(bytes, place.at, MESSAGE_BYTES_MAX) {
+                Step::Piece(piece) => piece,
+                Step::More => {
+                    // The torn header is kept by the scanner and sent with the rest of its message.
+                    to_client.part(place.start..place.at);
+                    *place = Place { start: bytes.len(), at: bytes.len() };
+                    return Heard::All;
+                }
+                Step::Bad { kind, .. } => {
+                    to_client.part(place.start..place.at);
+                    return Heard::Surprise { kind, what: "bad pkt header" };
+                }
+            };
+            if let Some(heard) = self.take(client.as_deref_mut(), server, &piece, bytes, place, to_client) {
+                return heard;
+            }
+        }
+        Heard::All
+    }
+
+    fn take<'b>(
+        &mut self,
+        mut client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        piece: &Piece,
+        bytes: &'b [u8],
+        place: &mut Place,
+        to_client: &mut impl ToClient,
+    ) -> Option<Heard<'b>> {
+        let (kind, body) = (piece.kind, &bytes[piece.body.clone()]);
+        let is_first = matches!(piece.part, Part::First { .. });
+        let is_ready = kind == backend::READY_FOR_QUERY;
+        // What a ReadyForQuery says stands in its body, so it is counted when that has come.
+        let is_counted = if is_ready { piece.is_last() } else { is_first };
+        let was_ours = server.exchange.is_ours();
+        if kind == backend::ERROR_RESPONSE && client.is_none() && server.exchange.owes_nothing() {
+            return Some(Heard::Farewell(piece.is_whole().then_some(body)));
+        }
+        if is_ready && is_counted && !was_ours {
+            if server.reported_name.is_some() {
+                to_client.part(place.start..piece.range.start);
+                place.start = piece.range.start;
+                self.keep_name(client.as_deref_mut(), server, to_client);
+            }
+            let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
+            if self.withholds && is_outside && !server.again.is_refused() {
+                to_client.part(place.start..piece.range.start);
+                *place = Place { start: piece.range.end, at: piece.range.end };
+                return Some(Heard::Withheld);
+            }
+        }
+        let mut said = Said { piece, body, was_ours, is_hidden: false };
+        if is_counted {
+            match count(client.as_deref_mut(), server, said) {
+                Ok(is_hidden) => said.is_hidden = is_hidden,
+                Err(kind) => {
+                    to_client.part(place.start..piece.range.start);
+                    return Some(Heard::Surprise { kind, what: "unexpected answer" });
+                }
+            }
+        }
+        if server.exchange.has_lost_steps() && client.is_some() {
+            to_client.part(place.start..piece.range.start);
+            return Some(Heard::Lost);
+        }
+        let own = if is_first { self.begin(client.as_deref_mut(), server, said) } else { None };
+        if server.fate == AnswerFate::Swallow {
+            to_client.part(place.start..piece.range.start);
+            place.start = piece.range.end;
+        }
+        own.into_iter().for_each(|bytes| to_client.send(bytes));
+        place.at = piece.range.end;
+        if server.fate == AnswerFate::Swallow && was_ours && is_endless(server, piece) {
+            return Some(Heard::Endless);
+        }
+        if is_ready {
+            return piece.is_last().then(|| self.ready(client, server, said, place, to_client));
+        }
+        let has_due = piece.is_last() && server.exchange.has_due();
+        let heard = self.means(client, server, piece, bytes, was_ours);
+        if has_due {
+            give_due(server, place, to_client);
+        }
+        heard
+    }
+
+    /// What becomes of a message that begins; bytes of our own that go to the client before the message, or in its place.
+    fn begin(
+        &self,
+        client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        said: Said<'_>,
+    ) -> Option<Box<[u8]>> {
+        match self.gives(client, server, said) {
+            Gives::Nothing => server.fate = AnswerFate::Swallow,
+            Gives::Instead(bytes) => {
+                server.fate = AnswerFate::Swallow;
+                return Some(bytes);
+            }
+            Gives::Message => {
+                server.fate = AnswerFate::Forward;
+                if let Part::First { carried: carried @ 1.., .. } = said.piece.part
+                    && !planted::is(Planted::TornHeaderLost)
+                {
+                    return Some(server.scanner.header()[..usize::from(carried)].into());
+                }
+            }
+        }
+        None
+    }
+
+    fn gives(&self, client: Option<&mut ClientSession>, server: &ServerSession, said: Said<'_>) -> Gives {
+        let Some(client) = client else { return Gives::Nothing };
+        let Said { piece, body, was_ours, is_hidden } = said;
+        let kind = piece.kind;
+        let is_ours = was_ours
+            && kind != backend::NOTIFICATION_RESPONSE
+            && !(planted::is(Planted::OurAnswerForwarded) && kind == backend::COMMAND_COMPLETE);
+        if is_ours || is_hidden {
+            return Gives::Nothing;
+        }
+        let is_withheld = match kind {
+            // A torn one is given whole when its status has come: it may be withheld then.
+            backend::READY_FOR_QUERY => {
+                !piece.is_last() || !matches!(piece.part, Part::First { carried: 0, .. }) || server.again.is_refused()
+            }
+            backend::ERROR_RESPONSE => server.again.is_refused(),
+            // A parameter is what it was before, as soon as the server has read what it was changed for.
+            backend::PARAMETER_STATUS => {
+                server.exchange.is_hiding()
+                    || server.is_told_along && piece.is_whole() && client.has_set(self.tracked, body)
+            }
+            backend::NOTIFICATION_RESPONSE => self.is_listener || client.ear.is_some(),
+            _ => false,
+        };
+        if is_withheld {
+            return Gives::Nothing;
+        }
+        let reworded = match kind == backend::ERROR_RESPONSE && piece.is_whole() {
+            true => client.names.as_deref_mut().and_then(|names| names.reworded(body)),
+            false => None,
+        };
+        match reworded {
+            Some(body) => {
+                let mut error = Vec::with_capacity(HEADER_BYTES + body.len());
+                write::message(&mut error, backend::ERROR_RESPONSE, |out| out.extend_from_slice(&body));
+                Gives::Instead(error.into())
+            }
+            None => Gives::Message,
+        }
+    }
+
+    /// The server has said that it is ready.
+    fn ready(
+        &self,
+        mut client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        Said { piece, was_ours, .. }: Said<'_>,
+        place: &mut Place,
+        to_client: &mut impl ToClient,
+    ) -> Heard<'static> {
+        if !was_ours && std::mem::take(&mut server.tells_lock) {
+            let traces = client.as_deref_mut().and_then(|client| client.traces.as_deref_mut());
+            traces.into_iter().for_each(|traces| traces.end_of_lock_answer());
+        }
+        if server.again.is_refused() {
+            return Heard::Refused;
+        }
+        let status = server.exchange.status();
+        let is_open = server.exchange.owes_nothing() && status != TxStatus::Idle;
+        if !was_ours && self.is_statement_mode && client.is_some() && is_open {
+            // The client is not told that its transaction is open, but that it cannot be.
+            to_client.part(place.start..piece.range.start);
+            place.start = place.at;
+            return Heard::InTransaction;
+        }
+        if !was_ours && !matches!(piece.part, Part::First { carried: 0, .. }) {
+            let mut ready = Vec::new();
+            write::ready_for_query(&mut ready, status);
+            to_client.part(place.start..place.at);
+            place.start = place.at;
+            to_client.send(ready.into());
+        }
+        if server.exchange.has_due() {
+            give_due(server, place, to_client);
+        }
+        Heard::Ready { was_ours }
+    }
+
+    /// What another message means beyond that it goes to the client.
+    fn means<'b>(
+        &mut self,
+        mut client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        piece: &Piece,
+        bytes: &'b [u8],
+        was_ours: bool,
+    ) -> Option<Heard<'b>> {
+        let body = &bytes[piece.body.clone()];
+        let is_first = matches!(piece.part, Part::First { .. });
+        match piece.kind {
+            backend::PARAMETER_STATUS if server.exchange.is_hiding() => None,
+            backend::PARAMETER_STATUS => {
+                if let Some(body) = gathered(server, piece, body) {
+                    self.parameter(client, server, &body);
+                }
+                None
+            }
+            backend::ERROR_RESPONSE => {
+                let body = gathered(server, piece, body)?;
+                is_not_for_client(client, server, &body).then_some(Heard::Error(body))
+            }
+            backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(Heard::CopyBegins),
+            // A row of which a part has been gathered is gathered to its end, even if nobody looks any more.
+            backend::DATA_ROW if was_ours && server.is_told_rows() => {
+                let body = gathered(server, piece, body)?;
+                let look = server.look.as_mut()?;
+                look.row(&body);
+                look.reads_functions().then_some(Heard::Functions)
+            }
+            backend::DATA_ROW if server.tells_lock && !was_ours => {
+                let traces = client.as_deref_mut().and_then(|client| client.traces.as_deref_mut());
+                let body = if piece.is_whole() { body } else { &[] };
+                traces.into_iter().for_each(|traces| traces.lock_row(body));
+                None
+            }
+            backend::NOTIFICATION_RESPONSE if server.fate == AnswerFate::Swallow => {
+                gathered(server, piece, body).map(Heard::Notification)
+            }
+            backend::COMMAND_COMPLETE => {
+                if was_ours && !server.exchange.is_ours() {
+                    return client.is_some().then_some(Heard::CaughtUp);
+                }
+                if tags::concern_us(server, piece, body)
+                    && let Some(tag) = gathered(server, piece, body)
+                {
+                    tags::completed(client, server, &tag);
+                }
+                (is_first && tags::changes_catalog(body)).then_some(Heard::CatalogChange)
+            }
+            _ => None,
+        }
+    }
+
+    /// A parameter has another value; the client of a loan has been told by the same message.
+    fn parameter(&mut self, client: Option<&mut ClientSession>, server: &mut ServerSession, status: &[u8]) {
+        if let Some((name, value)) = backend::parameter_status(status)
+            && let Some(place) = self.tracked.place(name)
+        {
+            self.parameter_is(client, server, place, value);
+        }
+    }
+
+    fn parameter_is(
+        &mut self,
+        client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        place: usize,
+        value: &str,
+    ) {
+        if planted::is(Planted::RolledBackParameter) && client.is_none() {
+            return;
+        }
+        let is_name = place == self.tracked.application_name();
+        if is_name {
+            server.reported_name = None;
+        }
+        if server.vars.get(place) == Some(value) {
+            return;
+        }
+        let mut vars = (*server.vars).clone();
+        vars.set(place, value);
+        let vars = self.known.share(vars);
+        server.vars = vars.clone();
+        // The client may have left before it heard of it.
+        if !is_name {
+            server.stock.doubt_this_loan();
+        }
+        if let Some(client) = client.filter(|_| self.shares_parameters) {
+            client.vars = vars;
+        }
+    }
+
+    /// A server is ready that was given its client's name along with the request, and has reported no name: the request has set that which was
+    /// reported last. Its client is told so.
+    fn keep_name(
+        &mut self,
+        client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        to_client: &mut impl ToClient,
+    ) {
+        let Some(name) = server.reported_name.take() else { return };
+        let place = self.tracked.application_name();
+        if server.vars.get(place) == Some(&*name) {
+            return;
+        }
+        let mut status = Vec::new();
+        write::parameter_status(&mut status, "application_name", &name);
+        to_client.send(status.into());
+        self.parameter_is(client, server, place, &name);
+    }
+}
+
+/// Counts a message, and notes what it settles of steps: whether it answers a message of our own, or the kind of one that is not owed.
+fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: Said<'_>) -> Result<bool, u8> {
+    let Said { piece, body, was_ours, .. } = said;
+    let answered = server.exchange.answered(piece.kind, body).map_err(|surprise| surprise.kind)?;
+    if server.again.is_sent() && !was_ours {
+        server.again.answered(piece.kind, piece.is_whole().then_some(body));
+    }
+    if piece.kind == backend::READY_FOR_QUERY && server.stock.is_dropping() {
+        server.stock.drops_end();
+    }
+    if server.exchange.has_outcome() {
+        server.stock.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));
+    }
+    Ok(answered == Answered::Hidden)
+}
+
+/// Gives the client the answers that its server was not asked for and that come now.
+fn give_due(server: &mut ServerSession, place: &mut Place, to_client: &mut impl ToClient) {
+    to_client.part(place.start..place.at);
+    place.start = place.at;
+    to_client.send(server.take_due());
+}
+
+/// A message that concerns us, when it has come whole; of what is longer than a bound of its kind, the beginning.
+fn gathered<'b>(server: &mut ServerSession, piece: &Piece, body: &'b [u8]) -> Option<Cow<'b, [u8]>> {
+    if piece.is_last() && server.collected.is_empty() {
+        return Some(Cow::Borrowed(body));
+    }
+    let most = if piece.kind == backend::DATA_ROW { ROW_BYTES_MAX } else { SMALL_BYTES_MAX };
+    let room = most.saturating_sub(server.collected.len());
+    server.collected.extend_from_slice(&body[..body.len().min(room)]);
+    piece.is_last().then(|| Cow::Owned(std::mem::take(&mut server.collected)))
+}
+
+/// A request, or something else, has failed. Whether the client is not told.
+fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSession, body: &[u8]) -> bool {
+    server.stock.refused(body);
+    // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
+    let is_ours = server.exchange.is_ours();
+    let Some(client) = client.filter(|_| !is_ours) else { return true };
+    if let Some(traces) = &mut client.traces {
+        traces.effects_in_doubt();
+        traces.unlistens.fails(server.exchange.count_ready() == 1);
+    }
+    server.has_taken_leave |= Notice::parse(body).is_fatal();
+    false
+}
+
+/// Counts what a server answers to a query of our own: whether that is more than any answer may be.
+fn is_endless(server: &mut ServerSession, piece: &Piece) -> bool {
+    let bytes = piece.range.len();
+    match piece.kind {
+        backend::NOTIFICATION_RESPONSE => {}
+        kind if kind == backend::READY_FOR_QUERY || !server.exchange.is_ours() => server.answer_bytes = 0,
+        backend::DATA_ROW => server.answer_bytes += bytes,
+        backend::ERROR_RESPONSE if piece.is_last() => server.answer_bytes += OWN_ANSWER_BYTES_MAX / ERRORS_MAX,
+        _ => server.answer_bytes += bytes * WORDS_TIMES,
+    }
+    server.answer_bytes > OWN_ANSWER_BYTES_MAX
+}
+
+/// The longest row that is read: a function's text may be long.
+const ROW_BYTES_MAX: usize = 1 << 20;
+/// The longest parameter or error that is read; the rest of a longer one passes unread.
+const SMALL_BYTES_MAX: usize = 65_536;
+/// How long the answer to a query of our own may be: an honest one has the names of 100,000 functions and 16 MiB of their texts.
+pub const OWN_ANSWER_BYTES_MAX: usize = 64 << 20;
+/// What is no row counts so many times: there is little of it in an honest answer,
+const WORDS_TIMES: usize = 64;
+/// and no more than one error, which is written to the log.
+const ERRORS_MAX: usize = 16;

@@ -4,12 +4,12 @@
 //! Not here: which request that is, and what of it is said again (`protocol::prepared`).
 
 use pool::ServerKey;
+use protocol::loan::Life;
 use reactor::{Chunk, Io, Level};
 use wire::write;
 
 use crate::cancel::write_cancelled;
 use crate::client::{Client, Stage as ClientStage};
-use crate::server::{CatchingUp, Stage};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
         }
         let bytes = server.session.again.begins_anew();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
-        server.stage = Stage::Lent { client: client_key, catching_up: Some(CatchingUp::Before(self.now)) };
+        server.session.life.becomes(Life::Replanning(self.now));
         let mut out = Vec::new();
         write::query(&mut out, "DEALLOCATE ALL");
         server.session.exchange.asks_ours();

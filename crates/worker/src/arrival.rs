@@ -15,7 +15,7 @@ use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
-use protocol::loan::{ClientSession, Collected, Drawers};
+use protocol::loan::{ClientSession, Collected, Drawers, Life};
 use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
@@ -30,7 +30,7 @@ use crate::luggage::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
 use crate::places::Welcome;
-use crate::server::{CatchingUp, Server, Stage};
+use crate::server::Server;
 use crate::turn::{Owner, Worker};
 
 /// Statements while somebody arrives.
@@ -366,11 +366,11 @@ impl<I: Io> Worker<I> {
         server.query_number = packed.query_number;
         server.session.reported_name = packed.reported_name;
         server.session.is_told_along = true;
-        let catching_up = server.session.exchange.has_ours_along().then_some(CatchingUp::Along);
-        server.stage = match client {
-            Some(client) => Stage::Lent { client, catching_up },
-            None => Stage::Idle,
-        };
+        let is_told_along = server.session.exchange.has_ours_along();
+        match client {
+            Some(client) => server.lends(client, if is_told_along { Life::ApplyingAlong } else { Life::Running }),
+            None => server.comes_to_rest(),
+        }
         self.servers.insert(key, server);
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) =
             client.and_then(|client| self.clients.get_mut(client))

@@ -280,7 +280,7 @@ impl<I: Io> Worker<I> {
             && self
                 .servers
                 .get(server)
-                .is_some_and(|server| server.session.exchange.may_end() && server.session.look.is_none())
+                .is_some_and(|server| server.session.exchange.may_end() && server.session.life.probe().is_none())
         {
             self.backlog.costs(ready.session.ear.as_ref().map_or(0, |ear| ear.channel_count()) * CHANNEL_COST);
             self.end_loan_if_over(server, client);

@@ -310,7 +310,7 @@ impl<I: Io> Worker<I> {
     /// A server is ready for its first client.
     pub(crate) fn dialed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Idle;
+        server.comes_to_rest();
         server.heard = self.now;
         self.places.databases[server.database as usize].is_missing = false;
         let (pool, is_shared) = (server.pool, server.private.is_none());

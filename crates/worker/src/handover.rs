@@ -8,6 +8,7 @@
 
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
+use protocol::loan::Life;
 use protocol::pack::Packed;
 use protocol::prepared::Gathered;
 use protocol::state::{Hold, Kind, Policy};
@@ -20,7 +21,7 @@ use crate::luggage::{
     Cursor, Luggage, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
     PoolName,
 };
-use crate::server::{CatchingUp, Stage};
+use crate::server::Stage;
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -139,10 +140,10 @@ impl<I: Io> Worker<I> {
             None => true,
             Some(server) => self.servers.get(server).is_some_and(|server| {
                 // What went along with a request is answered together with that, to whoever has the server by then.
-                let is_caught_up =
-                    matches!(server.stage, Stage::Lent { catching_up: None | Some(CatchingUp::Along), .. })
-                        && server.session.look.is_none();
-                is_caught_up
+                let life = &server.session.life;
+                let may_go = matches!(life, Life::Running | Life::Foreseeing(_) | Life::ApplyingAlong);
+                matches!(server.stage, Stage::Lent { .. })
+                    && may_go
                     && server.security.is_none()
                     && server.session.cancels_sent == 0
                     && self.io.is_at_rest(server.conn)
@@ -273,7 +274,7 @@ impl<I: Io> Worker<I> {
             collected: server.session.collected.as_slice().into(),
             times: (born.0, since.0),
             is_obsolete: self.pools.is_obsolete(key),
-            is_asked_in_advance: server.session.look_in_advance.is_some(),
+            is_asked_in_advance: matches!(server.session.life, Life::Foreseeing(_)),
         })
     }
 

@@ -81,6 +81,11 @@ impl Ready {
         chunk
     }
 
+    /// What it has said and nobody has looked at, if that has come in one piece.
+    pub(crate) fn held_in_one_piece(&self) -> Option<&[u8]> {
+        self.held.as_ref().and_then(|held| held.in_one_piece())
+    }
+
     /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
     pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
         let held = self.held.as_ref()?;

@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
     /// `connect_query` has been answered, or what the session begins with.
     pub(crate) fn introduced(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if let Some(look) = server.session.look.take() {
+        if let Some(look) = server.session.life.take_probe() {
             // Where it cannot tell, the first client is told so.
             let seen = look.end();
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
+use protocol::loan::differ;
 use reactor::Io;
 
 use crate::client::{Client, Stage as ClientStage};
-use crate::loan::differ;
 use crate::look::likeness;
 use crate::server::Stage;
 use crate::turn::Worker;
@@ -51,7 +51,8 @@ impl<I: Io> Worker<I> {
         let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
         let is_clean = server.session.exchange.may_be_lent() && server.session.cancels_sent == 0;
         // What its client has reset is what that began with, and not what the server did: the next loan tells it.
-        let is_like_client = Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(server, ready);
+        let is_like_client =
+            Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(&server.session, &ready.session);
         let is_like_client = is_like_client || planted::is(Planted::LingerUnlike);
         if *is_listener || is_ending || !is_clean || !is_like_client {
             return false;
@@ -89,7 +90,10 @@ impl<I: Io> Worker<I> {
     /// Ends the loan of a server that lingers, if its client has not come back.
     pub(crate) fn end_linger(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Stage::Lent { client: client_key, catching_up: None } = server.stage else { return };
+        let Stage::Lent { client: client_key } = server.stage else { return };
+        if !server.session.life.is_running() {
+            return;
+        }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if !server.session.exchange.may_end() || ready.session.is_torn() || ready.session.is_collecting() {
             return;

@@ -4,72 +4,21 @@
 //! way to it and no cancel request is; otherwise it is mended first or closed.
 //! Not here: who gets which server (crate `pool`), how a server is made clean (`mend`).
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Likeness, Linger, Mode, Return, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{DISCARD_SEQUENCES, Drawers};
-use protocol::state::{Counted, Kind, Overrides, Preparation};
-use protocol::vars::Tracked;
+use protocol::loan::{Differences, Life, Told, begin, doubt_what_was_read};
+use protocol::state::{Counted, Kind, Look};
 use reactor::{Io, Level};
-use wire::write;
 
-use crate::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::client::{Client, Link, Stage as ClientStage};
 use crate::look::{DISCARD_ALL, likeness};
 use crate::mend::unfit;
-use crate::server::{CatchingUp, Server, Stage};
+use crate::server::Stage;
 use crate::turn::Worker;
-
-/// Whether a client has set something else than its server has.
-pub(crate) fn differ(server: &Server, ready: &Ready) -> bool {
-    match (&server.session.overrides, &ready.session.overrides) {
-        (Some(theirs), Some(ours)) => !Rc::ptr_eq(theirs, ours) && theirs != ours,
-        (theirs, ours) => theirs.is_some() != ours.is_some(),
-    }
-}
-
-/// A transaction ends in which a client has changed what texts mean, be it only there: what was prepared in it means something else to others.
-pub(crate) fn doubt_what_was_read(server: &mut Server, ready: &mut Ready) {
-    if let Some(traces) = &mut ready.session.traces {
-        if traces.sets_meaning() {
-            server.session.stock.doubt_this_loan();
-        }
-        traces.transaction_ends();
-    }
-}
-
-/// The SQL that brings a server to what its client has set, and has prepared.
-fn changes(server: &Server, ready: &Ready) -> (Option<String>, Vec<(Preparation, Box<str>)>) {
-    let none = Overrides::default();
-    let (theirs, ours) =
-        (server.session.overrides.as_deref().unwrap_or(&none), ready.session.overrides.as_deref().unwrap_or(&none));
-    (theirs.changes_to(ours), theirs.preparations_to(ours))
-}
-
-/// Writes what tells a server in its client's packet what that has set; how many answers it will have. `None` where that cannot be:
-/// what a statement is worth that was prepared under other parameters is not known before they are in force.
-fn tell_along(server: &mut Server, ready: &Ready, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
-    if !server.session.vars.read_alike(&ready.session.vars, tracked) {
-        return None;
-    }
-    let none = Overrides::default();
-    let (theirs, ours) = (server.session.overrides.as_deref(), ready.session.overrides.as_deref());
-    let mut settings = theirs.unwrap_or(&none).differences(ours.unwrap_or(&none))?;
-    let name = tracked.application_name();
-    let renamed =
-        ready.session.vars.get(name).filter(|ours| server.session.vars.get(name).is_some_and(|theirs| theirs != *ours));
-    settings.extend(renamed.map(|name| ("application_name", Some(name))));
-    let answers = server.session.told_by.tell(&settings, out)?;
-    if renamed.is_some() {
-        // It is reported only when the server is ready (`ReportChangedGUCOptions`), long after the settings have been accepted.
-        let reported = std::mem::replace(&mut server.session.vars, ready.session.vars.clone());
-        server.session.reported_name = reported.get(name).map(Box::from);
-    }
-    Some(answers)
-}
 
 impl<I: Io> Worker<I> {
     /// Lends a server to a client.
@@ -102,18 +51,9 @@ impl<I: Io> Worker<I> {
         server.is_full = false;
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
-        ready.session.unnamed.begin_loan();
-        ready.session.counting.ends();
-        server.session.stock.begin_loan();
-        server.session.drawers.come(client_key);
-        server.session.numbers_until = None;
         let is_anew = server.last_client.replace(client_key) != Some(client_key)
             || ready.last_server.replace(server_key) != Some(server_key);
-        if is_anew
-            && let Some(overrides) = server.session.overrides.as_mut().filter(|overrides| overrides.has_identity())
-        {
-            Rc::make_mut(overrides).doubt_identity();
-        }
+        begin(&mut server.session, &mut ready.session, client_key, is_anew);
         if is_listener {
             self.tell_pools(Event::SetAside { server: server_key });
         }
@@ -124,79 +64,30 @@ impl<I: Io> Worker<I> {
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let learned = &self.places.databases[server.database as usize].learned;
-        let forgets = server.session.drawers.are_others() && learned.asks_for_numbers(ready.session.user);
         server.asked = self.now;
-        let tracked = &self.force.tracked;
-        let differs = !Rc::ptr_eq(&ready.session.vars, &server.session.vars);
-        let name = tracked.application_name();
-        let is_namesake =
-            planted::is(Planted::CatchUpByName) && server.session.vars.get(name) == ready.session.vars.get(name);
-        let vars_differ = differs && !is_namesake;
-        let overrides_differ = differ(server, ready) && !planted::is(Planted::StateOfAnother);
-        let has_own = server.session.stock.has_own();
-        if overrides_differ && !vars_differ && !forgets && !has_own && self.needs_nothing(server_key, client_key) {
+        let learned = &self.places.databases[server.database as usize].learned;
+        let differences = Differences::of(&server.session, &ready.session, &self.force.tracked, learned);
+        if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
             self.lend_untold(server_key, client_key);
             return;
         }
-        let is_taken = (overrides_differ || vars_differ) && self.is_taken(client_key);
+        let is_taken = (differences.settings || differences.parameters) && self.is_taken(client_key);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let tracked = &self.force.tracked;
-        let hasty = server.session.overrides.as_mut().filter(|overrides| overrides_differ && overrides.is_hasty());
-        let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
-        server.session.was_hasty = calming.is_some();
-        let (mut closing, mut out) = (Vec::new(), Vec::new());
-        if has_own {
-            server.session.stock.close_own(&mut server.session.exchange, &mut closing);
-        }
-        let may_go_along = is_taken && !server.session.was_hasty && !forgets && closing.is_empty();
-        let goes_along = may_go_along && ready.says_one_request();
-        let answers = match goes_along {
-            true => tell_along(server, ready, tracked, &mut out),
-            false => None,
-        };
-        let mut told: Vec<String> = calming.into_iter().collect();
-        let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
-        if let Some(answers) = answers.filter(|_| !is_careless) {
-            server.session.is_told_along = true;
-            server.session.exchange.asks_ours_along(answers);
-        } else {
-            out.clear();
-            // What is set is sent by itself: its text may be in the encoding that the parameters bring.
-            told.extend(
-                vars_differ.then(|| server.session.vars.catch_up(&ready.session.vars, tracked)).into_iter().flatten(),
-            );
-            let (settings, statements) = if overrides_differ { changes(server, ready) } else { Default::default() };
-            told.extend(settings);
-            if forgets {
-                told.push(DISCARD_SEQUENCES.to_owned());
-                server.session.drawers = Drawers::One(client_key);
-            }
-            for sql in told.iter().map(|sql| &**sql).chain(statements.iter().map(|(_, sql)| &**sql)) {
-                write::query(&mut out, sql);
-                server.session.exchange.asks_ours();
-            }
-            server.session.preparing = statements.into_iter().map(|(what, _)| what).collect();
-            out.splice(..0, closing);
-        }
-        // It has them from now on, even if its client leaves before it has said so. If it refuses them it is closed.
-        server.session.overrides.clone_from(&ready.session.overrides);
-        if overrides_differ {
-            server.session.placeholders |= ready.session.placeholders;
-        }
+        let may_go_along = is_taken && ready.session.says_one_request(ready.held_in_one_piece());
+        let Told { out, is_along, texts } =
+            server.session.apply(&ready.session, client_key, differences, may_go_along, &self.force.tracked);
         if out.is_empty() {
-            server.stage = Stage::Lent { client: client_key, catching_up: None };
+            server.lends(client_key, Life::Running);
             self.forward_held(client_key);
             return;
         }
-        let catching_up = if answers.is_some() { CatchingUp::Along } else { CatchingUp::Before(since) };
-        server.stage = Stage::Lent { client: client_key, catching_up: Some(catching_up) };
+        server.lends(client_key, if is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(since) });
         self.io.send(server.conn, out.into());
-        let along = if answers.is_some() { ready.pop_held() } else { None };
+        let along = if is_along { ready.pop_held() } else { None };
         if self.force.settings.verbose > 0 {
             let line = self.server_prefix(server_key);
-            for sql in &told {
+            for sql in &texts {
                 self.log.add(Level::Debug, format_args!("{line}varcache_apply: {sql}"));
             }
         }
@@ -212,11 +103,11 @@ impl<I: Io> Worker<I> {
         if server.session.exchange.is_ours() {
             return;
         }
-        if matches!(server.stage, Stage::Lent { catching_up: Some(CatchingUp::Untold), .. }) {
+        if matches!(server.session.life, Life::Unapplied) {
             self.end_untold(server_key, client_key);
             return;
         }
-        server.stage = Stage::Lent { client: client_key, catching_up: None };
+        server.session.life.becomes(Life::Running);
         if server.session.again.has_forgotten() {
             self.catch_up(server_key, client_key, self.now);
             return;
@@ -252,9 +143,8 @@ impl<I: Io> Worker<I> {
         let is_aimed_at = server.session.cancels_sent > 0
             && server.session.exchange.owes_nothing()
             && !planted::is(Planted::CancelMeetsNextQuery);
-        let is_asked = server.session.look.is_some() || server.session.look_in_advance.is_some();
-        let is_free = !is_asked && !server.session.again.is_refused() && !server.is_full;
-        matches!(server.stage, Stage::Lent { catching_up: None, .. }) && is_free && !is_aimed_at
+        let is_free = server.session.life.is_running() && !server.session.again.is_refused() && !server.is_full;
+        matches!(server.stage, Stage::Lent { .. }) && is_free && !is_aimed_at
     }
 
     /// Ends the loan if it is over by the rules of its pool.
@@ -276,7 +166,7 @@ impl<I: Io> Worker<I> {
             self.arm_server(server_key);
             return;
         }
-        doubt_what_was_read(server, ready);
+        doubt_what_was_read(&mut server.session, &mut ready.session);
         let counted = ready.session.counting.ends();
         let mut is_marked = ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked());
         if counted != Counted::Neither || server.session.numbers_until.is_some() {
@@ -326,7 +216,7 @@ impl<I: Io> Worker<I> {
             }
             self.unlink_flow(client_key, server_key);
         } else {
-            server.stage = Stage::Idle;
+            server.comes_to_rest();
             self.unlink_flow(client_key, server_key);
             self.give_back(server_key);
         }
@@ -353,13 +243,15 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
         // Whoever asked it nothing waits for no answer.
-        server.session.look.take_if(|look| look.is_of_nothing());
+        if server.session.life.probe().is_some_and(Look::is_of_nothing) {
+            server.session.life.take_probe();
+        }
         server.session.again.forget();
         if server.private.is_some() {
             self.leave_private(server_key);
             return;
         }
-        doubt_what_was_read(server, ready);
+        doubt_what_was_read(&mut server.session, &mut ready.session);
         let is_forgotten = planted::is(Planted::StateLeftBehind);
         let is_torn = ready.session.is_torn();
         if is_torn {
@@ -371,14 +263,14 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if let Some(traces) = ready.session.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
-            if server.session.look.is_some() && !is_torn && traces.is_all_told() {
+            if server.session.life.probe().is_some() && !is_torn && traces.is_all_told() {
                 traces.leave();
                 self.await_look(server_key);
                 return;
             }
             let can_be_discarded = traces.pins().kinds().all(Kind::is_discarded);
             traces.leave();
-            server.session.look = None;
+            server.session.life.take_probe();
             match can_be_discarded {
                 true => self.mend_with(server_key, is_torn, Some(DISCARD_ALL)),
                 false => self.doom(server_key, "its client left what cannot be discarded"),
@@ -392,7 +284,7 @@ impl<I: Io> Worker<I> {
             std::iter::from_fn(|| held.pop()).for_each(|chunk| self.io.send(server.conn, chunk));
         }
         if is_clean && server.session.cancels_sent == 0 {
-            server.stage = Stage::Idle;
+            server.comes_to_rest();
             self.resume_server(server_key);
             self.give_back(server_key);
             return;

@@ -11,6 +11,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Likeness, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
+use protocol::loan::Life;
 use protocol::state::{ANSWER_BYTES_MAX, Circumstances, Kind, Look, Overrides, Pin, Policy, Unseen};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
@@ -227,7 +228,7 @@ impl<I: Io> Worker<I> {
         }
         server.session.exchange.asks_ours();
         server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
-        server.session.look = Some(Box::new(look));
+        server.session.life.becomes(Life::Probing(Box::new(look)));
         server.asked = self.now;
         self.io.send(server.conn, out.into());
     }
@@ -235,7 +236,7 @@ impl<I: Io> Worker<I> {
     /// The server has told what its session has.
     pub(crate) fn looked(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(mut look) = server.session.look.take() else { return };
+        let Some(mut look) = server.session.life.take_probe() else { return };
         if look.is_of_nothing() {
             self.listener_is_level(server_key, client_key);
             return;
@@ -472,7 +473,7 @@ impl<I: Io> Worker<I> {
     /// something that has to be discarded.
     pub(crate) fn looked_behind(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let seen = server.session.look.take().and_then(|look| look.end());
+        let seen = server.session.life.take_probe().and_then(|look| look.end());
         let mut is_clean = seen.as_ref().is_some_and(|seen| {
             let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
             is_known && seen.holds.is_empty()

@@ -13,7 +13,7 @@ use wire::notice::Notice;
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::mend::UNPROVEN;
-use crate::server::{CatchingUp, Server, Stage};
+use crate::server::{Server, Stage};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -100,25 +100,25 @@ impl<I: Io> Worker<I> {
     /// A server that was logged in is there no more.
     pub(crate) fn server_gone(&mut self, key: ServerKey) {
         let why = "server conn crashed?";
-        match self.servers.get(key).map(|server| &server.stage) {
-            Some(&Stage::Lent { client, catching_up: Some(CatchingUp::Before(since)) }) => {
-                self.lose_before_use(key, client, since, why);
-            }
-            Some(&Stage::Lent { client, .. }) if self.has_said_its_last(key) => {
-                self.lose_server(key, "server closed the stream");
-                self.part_from_client(client, "server closed the stream");
-            }
-            Some(&Stage::Lent { client, .. })
-                if self.servers.get(key).is_some_and(|server| server.session.has_said_all()) =>
-            {
-                self.lose_server(key, why);
-                self.part_from_client(client, why);
-            }
-            Some(&Stage::Lent { client, .. }) => {
-                self.lose_server(key, why);
-                self.fail_client(client, &Fault::ServerCrashed);
-            }
-            Some(Stage::Introducing) => self.dial_failed(key, pool::Failure::unreachable(why)),
+        let Some(server) = self.servers.get(key) else { return };
+        let (waits_since, has_said_all) = (server.session.life.waits_since(), server.session.has_said_all());
+        match server.stage {
+            Stage::Lent { client } => match waits_since {
+                Some(since) => self.lose_before_use(key, client, since, why),
+                None if self.has_said_its_last(key) => {
+                    self.lose_server(key, "server closed the stream");
+                    self.part_from_client(client, "server closed the stream");
+                }
+                None if has_said_all => {
+                    self.lose_server(key, why);
+                    self.part_from_client(client, why);
+                }
+                None => {
+                    self.lose_server(key, why);
+                    self.fail_client(client, &Fault::ServerCrashed);
+                }
+            },
+            Stage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),
             _ => self.lose_server(key, why),
         }
     }

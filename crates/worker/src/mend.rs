@@ -9,12 +9,13 @@ use base::Time;
 use config::CheckQuery;
 use pool::{Event, Likeness, Return, ServerKey};
 use protocol::exchange::Exchange;
+use protocol::loan::Phase;
 use protocol::server::mend::{Mend, Progress};
 use reactor::Io;
 use wire::write;
 
 use crate::look::DISCARD_ALL;
-use crate::server::{CatchingUp, Stage};
+use crate::server::Stage;
 use crate::turn::Worker;
 
 /// How long a query that nobody waits for may outlive the first cancel request before it gets another; doubled each time.
@@ -43,7 +44,7 @@ pub(crate) struct Cleaning {
     /// Its query ran into `query_timeout`: the server has been waited for long enough.
     is_hurried: bool,
     /// What it was being told when its client left it.
-    told: Option<CatchingUp>,
+    told: Option<Phase>,
     kind: Kind,
 }
 
@@ -80,7 +81,7 @@ impl Cleaning {
     }
 
     /// What its client had it told, if it has not answered all of that yet.
-    pub(crate) fn catching_up(&self) -> Option<CatchingUp> {
+    pub(crate) fn was_applying(&self) -> Option<Phase> {
         self.told.filter(|_| matches!(&self.kind, Kind::Mend(mend) if mend.is_draining()))
     }
 
@@ -92,7 +93,7 @@ impl Cleaning {
     /// Why it is closed when what we have asked fails, or `is_cancelled`.
     pub(crate) fn failure(&self, is_cancelled: bool) -> &'static str {
         match self.kind {
-            _ if self.catching_up().is_some() => {
+            _ if self.was_applying().is_some() => {
                 if is_cancelled {
                     TOLD_CANCELLED
                 } else {
@@ -209,7 +210,9 @@ impl<I: Io> Worker<I> {
     fn begin_cleaning(&mut self, key: ServerKey, kind: Kind) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let told = match server.stage {
-            Stage::Lent { catching_up, .. } => catching_up,
+            Stage::Lent { .. } => Some(server.session.life.phase()).filter(|phase| {
+                matches!(phase, Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Unapplied | Phase::Replanning)
+            }),
             _ => None,
         };
         server.stage = Stage::Cleaning(Cleaning { told, ..Cleaning::new(self.now, kind) });
@@ -289,7 +292,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             Progress::Clean => {
-                server.stage = Stage::Idle;
+                server.comes_to_rest();
                 self.tell_pools(Event::Cleaned { server: key });
             }
         }
@@ -341,7 +344,8 @@ impl<I: Io> Worker<I> {
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Lent { client, .. } => {
                 let client = *client;
-                if server.session.exchange.may_end() && server.session.look.is_none() && self.is_marked(client) {
+                if server.session.exchange.may_end() && server.session.life.probe().is_none() && self.is_marked(client)
+                {
                     self.end_loan_if_over(key, client);
                 }
                 self.forward_held(client);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
+use protocol::loan::Phase;
 use protocol::state::{Kind, Preparation};
 use reactor::{Io, Level};
 use wire::notice::Notice;
@@ -15,7 +16,7 @@ use wire::notice::Notice;
 use crate::cancel::{QUERY_CANCELED, write_cancelled};
 use crate::look::DISCARD_ALL;
 use crate::mend::{NOT_TAKEN_OVER, TOLD_CANCELLED};
-use crate::server::{CatchingUp, Stage};
+use crate::server::Stage;
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -32,7 +33,9 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);
         let what = match (&server.stage, is_ours) {
-            (Stage::Introducing, true) if server.session.look.is_none() => "error while executing exec_on_query",
+            (Stage::Introducing, true) if server.session.life.probe().is_none() => {
+                "error while executing exec_on_query"
+            }
             (_, true) => "error in a query of our own",
             (_, false) => "server said",
         };
@@ -52,29 +55,35 @@ impl<I: Io> Worker<I> {
     /// A query of our own failed.
     fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
         let Some(server) = self.servers.get(key) else { return };
-        match server.stage {
-            Stage::Lent { client, catching_up: Some(CatchingUp::Along) } if notice.sqlstate == QUERY_CANCELED => {
+        let is_cancelled = notice.sqlstate == QUERY_CANCELED;
+        let waits_since = server.session.life.waits_since();
+        match (&server.stage, server.session.life.phase()) {
+            (&Stage::Lent { client }, Phase::ApplyingAlong) if is_cancelled => {
                 self.cancelled_along(key, client, &notice.message);
             }
             // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
-            Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_) if server.session.look.is_some() => {
-                if let Some(look) = self.servers.get_mut(key).and_then(|server| server.session.look.as_mut()) {
-                    match notice.sqlstate == QUERY_CANCELED {
+            (Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_), Phase::Probing) => {
+                if let Some(look) = self.servers.get_mut(key).and_then(|server| server.session.life.probe_mut()) {
+                    match is_cancelled {
                         true => look.cancel(),
                         false => look.break_off(),
                     }
                 }
             }
             // By the limit of the session before, of which nobody hears.
-            Stage::Lent { client, catching_up: Some(CatchingUp::Before(since)) }
-                if server.session.was_hasty && notice.sqlstate == QUERY_CANCELED =>
+            (&Stage::Lent { client }, Phase::ApplyingBefore | Phase::Replanning)
+                if server.session.was_hasty && is_cancelled =>
             {
                 self.uncount(key);
+                let since = waits_since.unwrap_or(self.now);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
-            Stage::Lent { client, catching_up: Some(told) } if !planted::is(Planted::FailedSetIgnored) => {
+            (
+                &Stage::Lent { client },
+                Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Unapplied | Phase::Replanning,
+            ) if !planted::is(Planted::FailedSetIgnored) => {
                 self.uncount(key);
-                if matches!(told, CatchingUp::Before(_)) {
+                if waits_since.is_some() {
                     self.unlink_from_client(key);
                     self.mend_with(key, false, Some(DISCARD_ALL));
                 } else {
@@ -84,13 +93,13 @@ impl<I: Io> Worker<I> {
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
             // What would have told what its client has kept, if that had not left.
-            Stage::Cleaning(_) if server.session.look_in_advance.is_some() => {}
+            (Stage::Cleaning(_), Phase::Foreseeing) => {}
             // It discards what it was told anyway.
-            Stage::Cleaning(ref cleaning) if cleaning.will_discard_all() => {}
-            Stage::Cleaning(ref cleaning) => {
+            (Stage::Cleaning(cleaning), _) if cleaning.will_discard_all() => {}
+            (Stage::Cleaning(cleaning), _) => {
                 let line = self.server_prefix(key);
                 self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));
-                let why = cleaning.failure(notice.sqlstate == QUERY_CANCELED);
+                let why = cleaning.failure(is_cancelled);
                 self.lose_server(key, why);
             }
             // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.
@@ -102,13 +111,13 @@ impl<I: Io> Worker<I> {
     /// does not have it here, but all else.
     fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
         let Some(server) = self.servers.get_mut(key) else { return false };
-        let catching_up = match &server.stage {
-            Stage::Lent { catching_up, .. } => *catching_up,
+        let phase = match &server.stage {
+            Stage::Lent { .. } => Some(server.session.life.phase()),
             // Its client has left meanwhile; for others the server is as good as before.
-            Stage::Cleaning(cleaning) => cleaning.catching_up(),
+            Stage::Cleaning(cleaning) => cleaning.was_applying(),
             _ => None,
         };
-        if !matches!(catching_up, Some(CatchingUp::Before(_))) || notice.is_fatal() {
+        if phase != Some(Phase::ApplyingBefore) || notice.is_fatal() {
             return false;
         }
         let place = server.session.preparing.len().checked_sub(server.session.exchange.ours());

@@ -121,15 +121,14 @@ impl<I: Io> Worker<I> {
         let Some(server_key) = self.server_for_all(database) else { return };
         let Some(server) = self.servers.get(server_key) else { return };
         let is_free =
-            server.session.look.is_none() && server.session.cancels_sent == 0 && server.session.exchange.is_proven();
+            server.session.life.is_running() && server.session.cancels_sent == 0 && server.session.exchange.is_proven();
         let is_torn = match server.client().and_then(|client| self.clients.get(client)) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
                 ready.session.is_torn() || ready.session.is_collecting()
             }
             _ => true,
         };
-        let is_at_rest =
-            server.session.exchange.may_end() && matches!(server.stage, Stage::Lent { catching_up: None, .. });
+        let is_at_rest = server.session.exchange.may_end() && matches!(server.stage, Stage::Lent { .. });
         if is_free && is_at_rest && !is_torn {
             self.places.databases[database as usize].listening.rounds.asks();
             self.ask(server_key, Look::of_nothing());

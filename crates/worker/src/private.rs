@@ -10,6 +10,7 @@ use std::time::Duration;
 use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{ClientKey, Event, Likeness, PoolKey, Return, ServerKey};
+use protocol::loan::Life;
 use protocol::replication::Replication;
 use protocol::server::login::Identity;
 use reactor::Io;
@@ -129,7 +130,7 @@ impl<I: Io> Worker<I> {
         };
         // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
         assert!(matches!(server.stage, Stage::Idle), "a server was to be bound that is not at rest");
-        server.stage = Stage::Lent { client: client_key, catching_up: None };
+        server.lends(client_key, Life::Running);
         server.asked = self.now;
         let (pool, vars) = (server.pool, server.session.vars.clone());
         let totals = &mut self.places.databases[server.database as usize].totals;
@@ -142,7 +143,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_at_rest = server.session.exchange.may_end();
         if is_at_rest && planted::is(Planted::PrivateServerReturned) {
-            server.stage = Stage::Idle;
+            server.comes_to_rest();
             self.tell_pools(Event::Returned { server: key, as_: Return::Clean, likeness: Likeness::default() });
             return;
         }

@@ -11,12 +11,13 @@ use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{Command, Event, ServerKey};
 use protocol::fault::Fault;
+use protocol::loan::Life;
 use reactor::{Completion, Conn, Doors, Io, Receive};
 
 use crate::client::{Client, Link, Stage as ClientStage};
 use crate::console::CONSOLE;
 use crate::letters::{Order, Shutdown, ToControl, ToWorker};
-use crate::server::{CatchingUp, Stage};
+use crate::server::Stage;
 use crate::turn::{Owner, Worker};
 
 /// A worker that has been suspended.
@@ -320,14 +321,17 @@ impl<I: Io> Worker<I> {
 
     fn repose_of_server(&self, key: ServerKey) -> Repose {
         let Some(server) = self.servers.get(key) else { return Repose::Exempt };
+        let is_awaited = match server.session.life {
+            Life::ApplyingBefore(_) | Life::Unapplied | Life::Replanning(_) | Life::Probing(_) => true,
+            Life::Free | Life::ApplyingAlong | Life::Running | Life::Foreseeing(_) => false,
+        };
         match server.stage {
             Stage::Idle => Repose::Rests,
             Stage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
                 Repose::Exempt
             }
             // Until it has taken over the parameters its client holds its request back.
-            Stage::Lent { catching_up: Some(CatchingUp::Before(_) | CatchingUp::Untold), .. } => Repose::Awaited,
-            Stage::Lent { .. } if server.session.look.is_some() => Repose::Awaited,
+            Stage::Lent { .. } if is_awaited => Repose::Awaited,
             Stage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => Repose::Awaited,
             // It cannot go along; its client can, once it has done with it.
             Stage::Lent { .. }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::Time;
 use pool::{ClientKey, Linger, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Answers, Heard, Place, ServerSession, ToClient};
+use protocol::loan::{Answers, Heard, Life, Place, ServerSession, ToClient};
 use protocol::server::login::ServerLogin;
 use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
@@ -102,23 +102,9 @@ pub(crate) enum Stage {
     Lent {
         /// To whom.
         client: ClientKey,
-        /// While the server first takes over that client's parameters.
-        catching_up: Option<CatchingUp>,
     },
     /// It is made clean.
     Cleaning(Cleaning),
-}
-
-/// Where the request is for which a server takes over parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CatchingUp {
-    /// It waits for that, since then.
-    Before(Time),
-    /// The server has it already.
-    Along,
-    /// The server has it, and has not been told anything, since what is asked depends on nothing that differs. Nothing else is
-    /// sent before it has been told.
-    Untold,
 }
 
 /// How far TLS with a server is.
@@ -164,6 +150,18 @@ impl Server {
             asked: now,
             query_number: 0,
         }
+    }
+
+    /// It is lent to this client, or is already, and this is where the loan stands now.
+    pub(crate) fn lends(&mut self, client: ClientKey, life: Life) {
+        self.stage = Stage::Lent { client };
+        self.session.life.becomes(life);
+    }
+
+    /// Nobody has it any more, and it is clean.
+    pub(crate) fn comes_to_rest(&mut self) {
+        self.stage = Stage::Idle;
+        self.session.life.becomes(Life::Free);
     }
 
     /// Whom it is lent to.
@@ -303,8 +301,10 @@ impl<I: Io> Worker<I> {
         let withholds = self.withholds(key);
         let server = self.servers.get_mut(key)?;
         let (client_key, shares_parameters) = match server.stage {
-            Stage::Lent { client, catching_up } => {
-                (Some(client), matches!(catching_up, None | Some(CatchingUp::Untold)))
+            Stage::Lent { client } => {
+                let is_being_told =
+                    matches!(server.session.life, Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Replanning(_));
+                (Some(client), !is_being_told)
             }
             _ => (None, false),
         };
@@ -335,13 +335,12 @@ impl<I: Io> Worker<I> {
     /// The server has said that it is ready for a query, and its client has been given that.
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let behind =
-            if server.session.look_in_advance.is_some() { server.take_look_in_advance(was_ours) } else { None };
+        let is_asked_behind = server.comes_to_probe(was_ours);
         let mut has_made_functions = false;
         if !was_ours {
             server.session.is_told_along = false;
             let place = &mut self.places.databases[server.database as usize];
-            has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, behind.is_some());
+            has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, is_asked_behind);
             server.count_ends(self.now, &mut place.totals);
         }
         let client = server.client();
@@ -350,15 +349,19 @@ impl<I: Io> Worker<I> {
         }
         let (listens, has_traces) = ear_and_traces(&self.clients, client);
         client.iter().filter(|_| listens || has_traces).for_each(|client| self.end_own_news(key, *client));
-        if let Some(look) = behind {
-            self.answers_next(key, look);
+        if is_asked_behind {
+            self.answers_next(key);
             return;
         }
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            Stage::Lent { client, catching_up: Some(_) } => self.caught_up(key, client),
-            Stage::Lent { client, .. } if server.session.look.is_some() => self.looked(key, client),
-            Stage::Lent { client, .. } => self.end_loan_if_over(key, client),
+            Stage::Lent { client } => match server.session.life {
+                Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Unapplied | Life::Replanning(_) => {
+                    self.caught_up(key, client);
+                }
+                Life::Probing(_) => self.looked(key, client),
+                Life::Free | Life::Running | Life::Foreseeing(_) => self.end_loan_if_over(key, client),
+            },
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Introducing => self.introduced(key),
             Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) => {}

@@ -8,12 +8,13 @@ use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{Failure, ServerKey};
 use protocol::fault::Fault;
+use protocol::loan::Phase;
 use reactor::{Io, Level};
 use wire::backend::TxStatus;
 use wire::write;
 
 use crate::client::{Client, Link, Stage as ClientStage};
-use crate::server::{CatchingUp, Server, Stage};
+use crate::server::{Server, Stage};
 use crate::turn::Worker;
 
 /// What a deadline is about.
@@ -206,6 +207,7 @@ impl<I: Io> Worker<I> {
     fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
         let settings = &self.force.settings;
         let server = self.servers.get(key)?;
+        let is_along = server.session.life.phase() == Phase::ApplyingAlong;
         match &server.stage {
             Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
                 settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
@@ -219,19 +221,19 @@ impl<I: Io> Worker<I> {
             Stage::Lent { .. } if server.private.is_some() => None,
             // PostgreSQL has answered; how long that is withheld has a limit of its own.
             Stage::Lent { .. } if server.withheld.is_some() => None,
-            Stage::Lent { .. } if server.session.look.as_ref().is_some_and(|look| !look.is_of_nothing()) => {
+            Stage::Lent { .. } if server.session.life.probe().is_some_and(|look| !look.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }
-            Stage::Lent { catching_up: Some(CatchingUp::Along), .. }
-                if planted::is(Planted::MendTimeoutForRequests) =>
-            {
+            Stage::Lent { .. } if is_along && planted::is(Planted::MendTimeoutForRequests) => {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
-            Stage::Lent { catching_up: Some(CatchingUp::Along), .. } if planted::is(Planted::AlongUntimed) => None,
+            Stage::Lent { .. } if is_along && planted::is(Planted::AlongUntimed) => None,
             // Settings that the server is told by themselves take it no time. Statements that it prepares may wait for locks, and settings in
             // the packet of a request are answered together with that: there the limits of queries hold.
-            Stage::Lent { catching_up: Some(CatchingUp::Before(_)), .. } if server.session.preparing.is_empty() => {
+            Stage::Lent { .. }
+                if server.session.life.waits_since().is_some() && server.session.preparing.is_empty() =>
+            {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
@@ -271,9 +273,9 @@ impl<I: Io> Worker<I> {
         };
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
-            Stage::Lent { client, catching_up } => {
-                let (client, is_told_first) = (*client, matches!(catching_up, Some(CatchingUp::Before(_))));
-                if server.session.look.is_some() {
+            Stage::Lent { client } => {
+                let (client, is_told_first) = (*client, server.session.life.waits_since().is_some());
+                if server.session.life.probe().is_some() {
                     self.lose_server(key, "its session could not be read in time");
                 } else if is_told_first && matches!(fault, Fault::ServerCrashed) {
                     self.lose_server(key, "did not take over the client's settings in time (server_mend_timeout)");

@@ -344,7 +344,7 @@ impl Answers<'_> {
             // A row of which a part has been gathered is gathered to its end, even if nobody looks any more.
             backend::DATA_ROW if was_ours && server.is_told_rows() => {
                 let body = gathered(server, piece, body)?;
-                let look = server.look.as_mut()?;
+                let look = server.life.probe_mut()?;
                 look.row(&body);
                 look.reads_functions().then_some(Heard::Functions)
             }

@@ -14,7 +14,9 @@
 //! Not here: sockets, time, and who gets which server (`worker`, `pool`).
 
 mod answers;
+mod applying;
 mod client_session;
+mod life;
 mod reading;
 mod requests;
 mod server_session;
@@ -22,7 +24,9 @@ mod statements;
 mod tags;
 
 pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
+pub use applying::{Differences, Told, begin, differ, doubt_what_was_read};
 pub use client_session::{ClientSession, RequestFate};
+pub use life::{Life, Phase};
 pub use reading::{Texts, Torn, bound, name, name_behind};
 pub use requests::{Forwarded, Requests, Then, ToServer};
 pub use server_session::{AnswerFate, DISCARD_SEQUENCES, Drawers, ServerSession};

@@ -9,10 +9,11 @@ use base::{Key, Time};
 use serde::{Deserialize, Serialize};
 use wire::{Scanner, write};
 
+use super::life::Life;
 use super::requests::ToServer;
 use crate::exchange::Exchange;
 use crate::prepared::{Again, Bytes, Stock};
-use crate::state::{Look, Overrides, Preparation, Prepared};
+use crate::state::{Overrides, Preparation, Prepared};
 use crate::vars::Vars;
 
 /// The session of one server.
@@ -50,10 +51,8 @@ pub struct ServerSession {
     pub drawers: Drawers,
     /// The server stays so long with its client for the numbers that this has drawn.
     pub numbers_until: Option<Time>,
-    /// The server is asked what its session has.
-    pub look: Option<Box<Look>>,
-    /// The same behind what its client has said last, which the server has not answered yet; or behind what a client has said that has left.
-    pub look_in_advance: Option<Box<Look>>,
+    /// Where its loan stands.
+    pub life: Life,
     /// A row of the answer may tell what has become of an advisory lock.
     pub tells_lock: bool,
     /// Since its client has said something to it, the server has been asked what its session has, though that is known.
@@ -130,8 +129,7 @@ impl ServerSession {
             was_hasty: false,
             drawers: Drawers::Nobody,
             numbers_until: None,
-            look: None,
-            look_in_advance: None,
+            life: Life::Free,
             tells_lock: false,
             is_verified: false,
             scanner: Scanner::default(),
@@ -158,7 +156,7 @@ impl ServerSession {
     /// Whether the rows that the server answers us are read.
     #[must_use]
     pub fn is_told_rows(&self) -> bool {
-        self.look.is_some() || !self.collected.is_empty()
+        self.life.probe().is_some() || !self.collected.is_empty()
     }
 
     /// The answers that we give its client ourselves, now that everything before them has been answered.

@@ -1,0 +1,226 @@
+//! A server gets what its client has set, at the beginning of a loan or in the middle of one.
+//!
+//! Always true: what is sent ahead of the client's request is answered before it, and what goes along with the request has the request
+//! skipped if the server does not take it; a server that is told something has it from then on, even if its client leaves before it has
+//! answered.
+//! Not here: when that happens, and what becomes of a server that refuses it (`worker::loan`, `worker::own_errors`).
+
+use std::rc::Rc;
+
+use base::planted::{self, Planted};
+use base::{Key, Time};
+use wire::{frontend, write};
+
+use super::client_session::ClientSession;
+use super::reading::Texts;
+use super::server_session::{DISCARD_SEQUENCES, Drawers, ServerSession};
+use crate::request::{is_one_request, messages};
+use crate::state::{Learned, Overrides, Preparation, needs_nothing};
+use crate::vars::Tracked;
+
+/// In what a server differs from what its client is to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Differences {
+    /// Parameters that PostgreSQL reports.
+    pub parameters: bool,
+    /// Other settings, or statements that are prepared by SQL.
+    pub settings: bool,
+    /// It knows numbers of sequences that others have drawn, and the client's programs ask for such.
+    pub numbers: bool,
+    /// It has statements under names that a client has said in SQL.
+    pub names: bool,
+}
+
+impl Differences {
+    /// Of a server that this client has.
+    #[must_use]
+    pub fn of(server: &ServerSession, client: &ClientSession, tracked: &Tracked, learned: &Learned) -> Self {
+        let name = tracked.application_name();
+        let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == client.vars.get(name);
+        Self {
+            parameters: !Rc::ptr_eq(&client.vars, &server.vars) && !is_namesake,
+            settings: differ(server, client) && !planted::is(Planted::StateOfAnother),
+            numbers: server.drawers.are_others() && learned.asks_for_numbers(client.user),
+            names: server.stock.has_own(),
+        }
+    }
+
+    /// Whether it is settings only.
+    #[must_use]
+    pub fn are_of_settings_only(self) -> bool {
+        self.settings && !self.parameters && !self.numbers && !self.names
+    }
+}
+
+/// How a server is told what its client has set.
+#[derive(Debug)]
+pub struct Told {
+    /// What is sent to it; nothing where nothing differs.
+    pub out: Vec<u8>,
+    /// The client's request goes in the same packet.
+    pub is_along: bool,
+    /// What it says, for the log.
+    pub texts: Vec<String>,
+}
+
+impl ServerSession {
+    /// The server is told in what it differs from this client, along with the client's request where `may_go_along` and what is told allow that.
+    pub fn apply(
+        &mut self,
+        client: &ClientSession,
+        client_key: Key,
+        differences: Differences,
+        may_go_along: bool,
+        tracked: &Tracked,
+    ) -> Told {
+        let hasty = self.overrides.as_mut().filter(|overrides| differences.settings && overrides.is_hasty());
+        let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
+        self.was_hasty = calming.is_some();
+        let (mut closing, mut out) = (Vec::new(), Vec::new());
+        if differences.names {
+            self.stock.close_own(&mut self.exchange, &mut closing);
+        }
+        let may_go_along = may_go_along && !self.was_hasty && !differences.numbers && closing.is_empty();
+        let answers = if may_go_along { self.tell_along(client, tracked, &mut out) } else { None };
+        let mut texts: Vec<String> = calming.into_iter().collect();
+        let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
+        if let Some(answers) = answers.filter(|_| !is_careless) {
+            self.is_told_along = true;
+            self.exchange.asks_ours_along(answers);
+        } else {
+            out.clear();
+            let statements = self.tell_before(client, client_key, differences, tracked, &mut texts);
+            for sql in texts.iter().map(|sql| &**sql).chain(statements.iter().map(|(_, sql)| &**sql)) {
+                write::query(&mut out, sql);
+                self.exchange.asks_ours();
+            }
+            self.preparing = statements.into_iter().map(|(what, _)| what).collect();
+            out.splice(..0, closing);
+        }
+        self.overrides.clone_from(&client.overrides);
+        if differences.settings {
+            self.placeholders |= client.placeholders;
+        }
+        Told { out, is_along: answers.is_some(), texts }
+    }
+
+    /// What the server is told by itself, in the order in which it is told: settings, and then the statements that it prepares.
+    fn tell_before(
+        &mut self,
+        client: &ClientSession,
+        client_key: Key,
+        differences: Differences,
+        tracked: &Tracked,
+        texts: &mut Vec<String>,
+    ) -> Vec<(Preparation, Box<str>)> {
+        let mut statements = Vec::new();
+        // What is set is sent by itself: its text may be in the encoding that the parameters bring.
+        if differences.parameters {
+            texts.extend(self.vars.catch_up(&client.vars, tracked));
+        }
+        if differences.settings {
+            let none = Overrides::default();
+            let (theirs, ours) =
+                (self.overrides.as_deref().unwrap_or(&none), client.overrides.as_deref().unwrap_or(&none));
+            texts.extend(theirs.changes_to(ours));
+            statements = theirs.preparations_to(ours);
+        }
+        if differences.numbers {
+            texts.push(DISCARD_SEQUENCES.to_owned());
+            self.drawers = Drawers::One(client_key);
+        }
+        statements
+    }
+
+    /// Writes what tells a server in its client's packet what that has set; how many answers it will have. `None` where that cannot be:
+    /// what a statement is worth that was prepared under other parameters is not known before they are in force.
+    fn tell_along(&mut self, client: &ClientSession, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
+        if !self.vars.read_alike(&client.vars, tracked) {
+            return None;
+        }
+        let none = Overrides::default();
+        let (theirs, ours) = (self.overrides.as_deref(), client.overrides.as_deref());
+        let mut settings = theirs.unwrap_or(&none).differences(ours.unwrap_or(&none))?;
+        let name = tracked.application_name();
+        let renamed = client.vars.get(name).filter(|ours| self.vars.get(name).is_some_and(|theirs| theirs != *ours));
+        settings.extend(renamed.map(|name| ("application_name", Some(name))));
+        let answers = self.told_by.tell(&settings, out)?;
+        if renamed.is_some() {
+            // It is reported only when the server is ready (`ReportChangedGUCOptions`), long after the settings have been accepted.
+            let reported = std::mem::replace(&mut self.vars, client.vars.clone());
+            self.reported_name = reported.get(name).map(Box::from);
+        }
+        Some(answers)
+    }
+}
+
+/// Whether a client has set something else than its server has.
+#[must_use]
+pub fn differ(server: &ServerSession, client: &ClientSession) -> bool {
+    match (&server.overrides, &client.overrides) {
+        (Some(theirs), Some(ours)) => !Rc::ptr_eq(theirs, ours) && theirs != ours,
+        (theirs, ours) => theirs.is_some() != ours.is_some(),
+    }
+}
+
+impl ClientSession {
+    /// Whether what the client has said, all of which has come in one piece, is one request, which may go along with what its server is told
+    /// first.
+    #[must_use]
+    pub fn says_one_request(&self, said: Option<&[u8]>) -> bool {
+        let is_between_messages = !self.scanner.is_in_body() && self.scanner.torn_header().is_empty();
+        is_between_messages && !self.is_collecting() && said.is_some_and(is_one_request)
+    }
+
+    /// Whether a request can be sent to a server that has other settings, and needs none of the client's. At its end nothing would have to be
+    /// asked: the client keeps nothing on the server, and listens to nothing.
+    pub fn needs_nothing(
+        &self,
+        server: &ServerSession,
+        said: Option<&[u8]>,
+        texts: &mut Texts,
+        tracked: &Tracked,
+        learned: &Learned,
+        now: Time,
+    ) -> bool {
+        let has_more = self.ear.is_some() || self.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        if has_more || !self.says_one_request(said) {
+            return false;
+        }
+        // A text that is read alike whatever the settings are.
+        let text = messages(said.unwrap_or_default()).next().filter(|(_, kind, _)| *kind == frontend::QUERY);
+        let text = text.and_then(|(_, _, body)| body.strip_suffix(&[0]));
+        let text = text.filter(|text| text.is_ascii() && !text.contains(&b'\\'));
+        let Some(text) = text.filter(|text| text.len() <= TEXT_BYTES_MAX && !learned.is_due(now)) else { return false };
+        let class = texts.class(text, &self.vars, tracked, learned);
+        let none = Overrides::default();
+        let (theirs, ours) = (server.overrides.as_deref().unwrap_or(&none), self.overrides.as_deref().unwrap_or(&none));
+        needs_nothing(&class, theirs, ours)
+    }
+}
+
+/// A longer text is not looked at before it is sent.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// A transaction ends in which a client has changed what texts mean, be it only there: what was prepared in it means something else to others.
+pub fn doubt_what_was_read(server: &mut ServerSession, client: &mut ClientSession) {
+    if let Some(traces) = &mut client.traces {
+        if traces.sets_meaning() {
+            server.stock.doubt_this_loan();
+        }
+        traces.transaction_ends();
+    }
+}
+
+/// A client gets a server, which `is_anew`: another one has had the server, or the client another server, since it had this one.
+pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key: Key, is_anew: bool) {
+    client.unnamed.begin_loan();
+    client.counting.ends();
+    server.stock.begin_loan();
+    server.drawers.come(client_key);
+    server.numbers_until = None;
+    if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {
+        // A role that has the same name may be another one by now.
+        Rc::make_mut(overrides).doubt_identity();
+    }
+}

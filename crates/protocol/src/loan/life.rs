@@ -1,0 +1,213 @@
+//! The life of a loan, as one table of what may follow what.
+//!
+//! Always true: [`Life::becomes`] is the only way from one phase to another, and what is not in the table ([`Phase::may_become`]) does not
+//! happen. When a client leaves, the life of its loan stays where it was until the server is clean: what the server still answers was said to
+//! it in that phase.
+//! Not here: which phase comes next, and what is sent for it (`worker::loan`, `worker::look`).
+
+use base::Time;
+
+use crate::state::Look;
+
+/// Where a loan stands, with what exists only there.
+#[derive(Debug, Default)]
+pub enum Life {
+    /// No client has the server.
+    #[default]
+    Free,
+    /// The server takes over what its client has set. The client's request has waited for that, or for the server, since then.
+    ApplyingBefore(Time),
+    /// The server takes that over along with the client's request.
+    ApplyingAlong,
+    /// The server has the client's request, and has not been told what the client has set, since what is asked depends on nothing that
+    /// differs. Nothing else is sent before it has been told.
+    Unapplied,
+    /// What the client says goes to the server.
+    Running,
+    /// The same, and behind the client's last request the server has been asked what the session has. The client's next request waits.
+    Foreseeing(Box<Look>),
+    /// The server is asked what the session has.
+    Probing(Box<Look>),
+    /// The server forgets its plans, and the client's request, which it has refused, has waited for that since then.
+    Replanning(Time),
+}
+
+/// The same without what exists there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// [`Life::Free`]
+    Free,
+    /// [`Life::ApplyingBefore`]
+    ApplyingBefore,
+    /// [`Life::ApplyingAlong`]
+    ApplyingAlong,
+    /// [`Life::Unapplied`]
+    Unapplied,
+    /// [`Life::Running`]
+    Running,
+    /// [`Life::Foreseeing`]
+    Foreseeing,
+    /// [`Life::Probing`]
+    Probing,
+    /// [`Life::Replanning`]
+    Replanning,
+}
+
+impl Phase {
+    /// Whether the one may follow the other.
+    #[must_use]
+    pub fn may_become(self, next: Self) -> bool {
+        use Phase::{ApplyingAlong, ApplyingBefore, Foreseeing, Free, Probing, Replanning, Running, Unapplied};
+        match (self, next) {
+            // The server is closed or clean, whatever was before.
+            (_, Free) => true,
+            // A server is asked what its sessions begin with before anybody has it.
+            (Free, Probing) => true,
+            // What a client has set may be another thing after each transaction of a loan.
+            (Free | Running, ApplyingBefore | ApplyingAlong | Unapplied | Running) => true,
+            (Running, Foreseeing | Probing) => true,
+            // A request of a client is refused only before the server is asked anything behind it.
+            (Running | Unapplied, Replanning) => true,
+            (ApplyingBefore | ApplyingAlong | Unapplied | Replanning, Running) => true,
+            (Foreseeing, Probing | Running) => true,
+            (Probing, Running) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Life {
+    /// The phase.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self {
+            Self::Free => Phase::Free,
+            Self::ApplyingBefore(_) => Phase::ApplyingBefore,
+            Self::ApplyingAlong => Phase::ApplyingAlong,
+            Self::Unapplied => Phase::Unapplied,
+            Self::Running => Phase::Running,
+            Self::Foreseeing(_) => Phase::Foreseeing,
+            Self::Probing(_) => Phase::Probing,
+            Self::Replanning(_) => Phase::Replanning,
+        }
+    }
+
+    /// Goes on to another phase. What was in the one before.
+    pub fn becomes(&mut self, next: Self) -> Self {
+        debug_assert!(
+            self.phase().may_become(next.phase()),
+            "a loan went from {:?} to {:?}",
+            self.phase(),
+            next.phase()
+        );
+        std::mem::replace(self, next)
+    }
+
+    /// Whether the server has all that its client has set, and is asked nothing of ours.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        matches!(self, Self::Running)
+    }
+
+    /// Since when a request of the client has waited that the server has not been sent, or has refused.
+    #[must_use]
+    pub fn waits_since(&self) -> Option<Time> {
+        match self {
+            Self::ApplyingBefore(since) | Self::Replanning(since) => Some(*since),
+            _ => None,
+        }
+    }
+
+    /// The question that the server answers now.
+    #[must_use]
+    pub fn probe(&self) -> Option<&Look> {
+        match self {
+            Self::Probing(look) => Some(look),
+            _ => None,
+        }
+    }
+
+    /// The same, to be told what it answers.
+    pub fn probe_mut(&mut self) -> Option<&mut Look> {
+        match self {
+            Self::Probing(look) => Some(look),
+            _ => None,
+        }
+    }
+
+    /// Takes the question that the server has answered: the loan goes on.
+    pub fn take_probe(&mut self) -> Option<Box<Look>> {
+        if !matches!(self, Self::Probing(_)) {
+            return None;
+        }
+        match self.becomes(Self::Running) {
+            Self::Probing(look) => Some(look),
+            _ => None,
+        }
+    }
+
+    /// The server is ready, and comes to what it was asked behind the client's request, if it was; if it `was_ours` what it has answered, that
+    /// was the question already, since the client has left, and nobody wants the answer any more.
+    pub fn comes_to_probe(&mut self, was_ours: bool) -> Option<&mut Look> {
+        if !matches!(self, Self::Foreseeing(_)) {
+            return None;
+        }
+        if let Self::Foreseeing(look) = self.becomes(Self::Running)
+            && !was_ours
+        {
+            self.becomes(Self::Probing(look));
+        }
+        self.probe_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHASES: [Phase; 8] = [
+        Phase::Free,
+        Phase::ApplyingBefore,
+        Phase::ApplyingAlong,
+        Phase::Unapplied,
+        Phase::Running,
+        Phase::Foreseeing,
+        Phase::Probing,
+        Phase::Replanning,
+    ];
+
+    #[test]
+    fn the_table_of_what_follows_what_is_the_committed_one() {
+        let row = |name: &str, cells: [String; 8]| {
+            format!("{name:<15}{}", cells.map(|cell| format!("{cell:>15}")).concat().trim_end()) + "\n"
+        };
+        let mut table = row("", PHASES.map(|phase| format!("{phase:?}")));
+        for phase in PHASES {
+            let cell = |next| if phase.may_become(next) { "yes" } else { "-" }.to_owned();
+            table += &row(&format!("{phase:?}"), PHASES.map(cell));
+        }
+        assert_eq!(table, include_str!("life_phases.txt"), "the table is now:\n{table}");
+    }
+
+    #[test]
+    #[should_panic(expected = "a loan went from ApplyingBefore to Probing")]
+    fn what_is_not_in_the_table_does_not_happen() {
+        Life::ApplyingBefore(Time(0)).becomes(Life::Probing(Box::new(Look::of_nothing())));
+    }
+
+    #[test]
+    fn what_was_asked_behind_a_request_is_answered_behind_it() {
+        let mut life = Life::Foreseeing(Box::new(Look::of_nothing()));
+        assert!(life.probe().is_none() && !life.is_running());
+        assert!(life.comes_to_probe(false).is_some());
+        assert!(life.take_probe().is_some() && life.is_running());
+        assert!(life.take_probe().is_none() && life.comes_to_probe(false).is_none());
+    }
+
+    /// A client has left, and the server, which is made clean, has answered the request and the question.
+    #[test]
+    fn nobody_wants_the_answer_when_the_client_has_left() {
+        let mut life = Life::Foreseeing(Box::new(Look::of_nothing()));
+        assert!(life.comes_to_probe(true).is_none() && life.is_running());
+    }
+}

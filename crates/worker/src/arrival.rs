@@ -15,7 +15,7 @@ use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
-use protocol::loan::{ClientSession, Collected, Drawers, Life};
+use protocol::loan::{ClientSession, Collected, Drawers, Life, shared};
 use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
@@ -25,7 +25,6 @@ use crate::accept::Greeting;
 use crate::applicant::LoggingIn;
 use crate::client::{Client, Link, Ready, Skips, Stage as ClientStage};
 use crate::held::Held;
-use crate::look::shared;
 use crate::luggage::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };

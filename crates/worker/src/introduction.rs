@@ -7,11 +7,11 @@
 use std::rc::Rc;
 
 use pool::{Failure, ServerKey};
+use protocol::loan::shared;
 use protocol::state::{Look, Overrides};
 use reactor::Io;
 use route::{Dialect, Touches, classify};
 
-use crate::look::shared;
 use crate::places::DatabasePlace;
 use crate::server::Stage;
 use crate::turn::Worker;

@@ -64,6 +64,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
+        if server.session.life.probe().is_some() {
+            // It has been asked something meanwhile, and is told after that.
+            return;
+        }
         server.asked = self.now;
         let learned = &self.places.databases[server.database as usize].learned;
         let differences = Differences::of(&server.session, &ready.session, &self.force.tracked, learned);

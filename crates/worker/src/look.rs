@@ -5,39 +5,27 @@
 //! Not here: what clients say (`reading`), what is asked and what the answer means (`protocol::state`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::rc::Rc;
 
 use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Likeness, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::Life;
-use protocol::state::{ANSWER_BYTES_MAX, Circumstances, Kind, Look, Overrides, Pin, Policy, Unseen};
+use protocol::loan::{Life, Seen, State, Terms, apply_effects, see, see_behind};
+use protocol::state::{ANSWER_BYTES_MAX, Kind, Look, Overrides, Pin, Policy};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
-use route::{Knowledge, Touches, Unread};
+use route::{Knowledge, Unread};
 use wire::frontend;
 use wire::write::{self, Says};
 
 use crate::client::{Client, Stage as ClientStage};
+use crate::letters::Force;
 use crate::mend::UNPROVEN;
+use crate::places::PoolPlace;
 use crate::turn::Worker;
 
 /// What gives a server back as it was when it logged in.
 pub(crate) const DISCARD_ALL: &str = "DISCARD ALL";
-
-/// What a client is to have that was given settings to begin with: what it has reset is what they were.
-fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> Option<Rc<Overrides>> {
-    let is_set = |name: &str| overrides.as_ref().is_some_and(|overrides| overrides.get(name).is_some());
-    match given {
-        Some(given) if given.iter().any(|(name, _)| !is_set(name)) => {
-            let mut all = overrides.as_deref().cloned().unwrap_or_default();
-            given.iter().filter(|(name, _)| !is_set(name)).for_each(|(name, value)| all.set(name, value));
-            Some(Rc::new(all))
-        }
-        _ => overrides.clone(),
-    }
-}
 
 /// What is set in a session that this client has, or has had last, and which settings with a dot have ever been. Who the session is must be set
 /// again for anybody else ([`Overrides::doubt_identity`]), so that it suits nobody else.
@@ -52,9 +40,16 @@ pub(crate) fn likeness(overrides: Option<&Overrides>, placeholders: u64, client:
     Likeness { settings, placeholders }
 }
 
-/// In the hands of everybody who has them; nothing where there are none.
-pub(crate) fn shared(overrides: Overrides) -> Option<Rc<Overrides>> {
-    (!overrides.is_empty()).then(|| Rc::new(overrides))
+/// By what rules the state of sessions follows the clients of a pool.
+fn terms<'a>(place: &'a PoolPlace, force: &'a Force, now: Time) -> Terms<'a> {
+    Terms {
+        now,
+        tracked: &force.tracked,
+        login: &place.user_name,
+        server_user: place.user,
+        rules: &place.pin_rules,
+        verifies: force.settings.session_verify,
+    }
 }
 
 impl<I: Io> Worker<I> {
@@ -100,45 +95,10 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let Some(place) = self.places.pool(server.pool).filter(|place| place.follows) else { return false };
-        let Some(traces) = ready.session.traces.as_mut().filter(|traces| traces.is_known()) else { return false };
-        let (tracked, parameters) = (&self.force.tracked, server.session.vars.clone());
-        let circumstances = Circumstances {
-            login: &place.user_name,
-            is_reported: &|name| tracked.place(name).is_some_and(|at| parameters.get(at).is_some()),
-            carries_statements: place.pin_rules.policy(Kind::Statement) == Policy::Virtualize,
-        };
-        let none = Overrides::default();
-        let effects = traces.effects();
-        let before = server.session.overrides.as_deref().unwrap_or(&none);
-        let (Some(of_server), Some(of_client)) = (
-            effects.on(before, circumstances),
-            effects.on(ready.session.overrides.as_deref().unwrap_or(&none), circumstances),
-        ) else {
-            traces.effects_in_doubt();
-            return false;
-        };
-        if self.force.settings.session_verify && traces.pins().is_empty() {
-            traces.verify(of_server);
-            return false;
-        }
-        if !before.reads_like(&of_server) {
-            // What has been prepared meanwhile may have been read before or after that.
-            server.session.stock.doubt_this_loan();
-        }
-        if effects.concern_statements_of_ours() {
-            server.session.told_by.doubt();
-        }
-        let vars = ready.session.vars.reset(&ready.session.began, tracked, |name| effects.is_reset(name));
-        let is_same = of_server == of_client;
-        server.session.overrides = shared(of_server);
-        let of_client = if is_same { server.session.overrides.clone() } else { shared(of_client) };
-        ready.session.overrides = with_given(&of_client, ready.session.given.as_deref());
-        if ready.session.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty()) {
-            traces.has_no_statements();
-        }
-        traces.effects_applied();
-        if let Some(vars) = vars {
+        let place = self.places.pool(server.pool).filter(|place| place.follows);
+        let Some(terms) = place.map(|place| terms(place, &self.force, self.now)) else { return false };
+        let Some(reset) = apply_effects(&mut server.session, &mut ready.session, terms) else { return false };
+        if let Some(vars) = reset {
             self.go_back(client_key, vars);
         }
         true
@@ -192,29 +152,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
             return None;
         };
-        let mut look = ready.session.traces.as_ref()?.question()?;
-        let place = self.places.pool(server.pool);
-        let learned = &self.places.databases[server.database as usize].learned;
-        let own = ready.session.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
-        let of_functions = learned.settings();
-        let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
-        let user = place.map_or(u32::MAX, |place| place.user);
-        let is_complete = learned.custom.is_complete(user, *since);
-        look.add_custom(learned.custom.of(user).chain(own).chain(of_functions), is_complete && !misses_some);
-        if learned.knowledge().is_none() {
-            look.add_functions();
-        }
-        let may_be_another = ready.session.traces.as_ref().is_some_and(|traces| traces.may_be_another());
-        if let Some(place) = place
-            && (may_be_another || ready.session.overrides.as_ref().is_some_and(|overrides| overrides.has_identity()))
-        {
-            look.ask_as(&place.user_name);
-        }
-        let rules = place.map(|place| &place.pin_rules);
-        if rules.is_some_and(|rules| rules.policy(Kind::Statement) == Policy::Virtualize) {
-            look.carry_statements();
-        }
-        Some(look)
+        let terms = terms(self.places.pool(server.pool)?, &self.force, self.now);
+        ready.session.question(*since, terms, &self.places.databases[server.database as usize].learned)
     }
 
     /// Sends a question of ours to a server.
@@ -250,85 +189,26 @@ impl<I: Io> Worker<I> {
             self.marked(server_key, client_key, *look);
             return;
         }
-        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
-        let is_pinned = rules.is_some_and(|rules| rules.unseen == Unseen::Pin);
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let traces = ready.session.traces.get_or_insert_default();
-        let (mut differing, is_overfull) = (None, look.is_overfull());
-        match look.end() {
-            // Of what functions set, nothing was known when it was asked.
-            Some(seen) if seen.has_learned_settings() => {
-                self.learn(server_key, seen.knowledge);
+        let Some(place) = self.places.pool(server.pool) else {
+            // It is closed as it comes back.
+            ready.session.traces = None;
+            self.end_loan(server_key, client_key);
+            return;
+        };
+        let is_overfull = look.is_overfull();
+        match see(&mut server.session, &mut ready.session, *look, terms(place, &self.force, self.now)) {
+            Seen::Functions(knowledge) => {
+                self.learn(server_key, knowledge);
                 self.keep_or_look(server_key, client_key);
                 return;
             }
-            Some(seen) => {
-                let before = server.session.overrides.take().as_deref().cloned().unwrap_or_default();
-                let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-                let mut overrides = seen.overrides(&before, &self.force.tracked, login);
-                if planted::is(Planted::ResetUndone) && overrides.is_empty() {
-                    overrides = ready.session.overrides.as_deref().cloned().unwrap_or_default();
-                }
-                if let Some(verdict) = seen.verdict(&overrides) {
-                    server.session.is_verified = true;
-                    self.verified.sessions += 1;
-                    differing = verdict.err();
-                }
-                let missing =
-                    ready.session.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
-                if !before.reads_like(&overrides) {
-                    // What has been prepared meanwhile may have been read before or after that.
-                    server.session.stock.doubt_this_loan();
-                }
-                traces.seen(&seen, &overrides, is_pinned, self.now);
-                let is_too_much = overrides.is_too_much();
-                if is_too_much {
-                    overrides.forget_most();
-                }
-                let overrides = shared(overrides);
-                if seen.asked.has(Touches::STATEMENTS) {
-                    server.session.told_by.doubt();
-                }
-                ready.session.overrides = with_given(&overrides, ready.session.given.as_deref());
-                // Where not all of it is remembered, the server is its client's alone, and is told nothing of it.
-                let mut overrides = if is_too_much { ready.session.overrides.clone() } else { overrides };
-                if let Some(overrides) =
-                    overrides.as_mut().filter(|overrides| overrides.get("session_authorization").is_some())
-                {
-                    // Before PostgreSQL 17.1 it has lost its role when it is told again who it is, at the end of the question.
-                    Rc::make_mut(overrides).doubt_identity();
-                }
-                if let Some(missing) = missing {
-                    // It could not be prepared there, and is its client's nevertheless.
-                    Rc::make_mut(ready.session.overrides.get_or_insert_default()).statements_mut().add(missing);
-                }
-                server.session.overrides = overrides;
-                let is_first = |name: &str| seen.is_first(name) == Some(true);
-                let reset = ready.session.vars.reset(&ready.session.began, &self.force.tracked, is_first);
-                let losses = self.places.databases[server.database as usize].listening.losses;
-                let is_cut_off =
-                    seen.has_left_channels && ready.session.ear_if_any(losses).is_some_and(|ear| ear.has_moved());
-                if let Some(vars) = reset {
-                    self.go_back(client_key, vars);
-                }
-                if let Some(what) = differing {
-                    self.tell_of_mistake(server_key, client_key, &what);
-                }
-                let Some(server) = self.servers.get(server_key) else { return };
-                let (asks_channels, database) = (seen.asked.has(Touches::CHANNELS), server.database);
-                self.learn(server_key, seen.knowledge);
-                if is_cut_off {
-                    self.tell_of_loss(client_key, true);
-                }
-                if asks_channels {
-                    self.leave_channels(client_key, database);
-                    self.tell_news(client_key);
-                    if self.move_channels(server_key, client_key) {
-                        return;
-                    }
+            Seen::State(state) => {
+                if self.heed_state(server_key, client_key, state) {
+                    return;
                 }
             }
-            None => traces.unseen(self.now),
+            Seen::Nothing => {}
         }
         if is_overfull {
             let (client, server) = (self.client_prefix(client_key), self.server_prefix(server_key));
@@ -354,18 +234,41 @@ impl<I: Io> Worker<I> {
         self.catch_up(server_key, client_key, self.now);
     }
 
+    /// A server has told what its session has. Whether it is being told to leave its channels now.
+    fn heed_state(&mut self, server_key: ServerKey, client_key: ClientKey, state: State) -> bool {
+        let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return true };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return true;
+        };
+        let losses = self.places.databases[database as usize].listening.losses;
+        let has_left = state.has_left_channels;
+        let is_cut_off = has_left && ready.session.ear_if_any(losses).is_some_and(|ear| ear.has_moved());
+        if let Some(vars) = state.reset {
+            self.go_back(client_key, vars);
+        }
+        if let Some(verdict) = state.verdict {
+            self.verified.sessions += 1;
+            if let Err(what) = verdict {
+                self.tell_of_mistake(server_key, client_key, &what);
+            }
+        }
+        self.learn(server_key, state.knowledge);
+        if is_cut_off {
+            self.tell_of_loss(client_key, true);
+        }
+        if !state.has_asked_channels {
+            return false;
+        }
+        self.leave_channels(client_key, database);
+        self.tell_news(client_key);
+        self.move_channels(server_key, client_key)
+    }
+
     /// A client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself.
     fn go_back(&mut self, client: ClientKey, vars: Vars) {
-        let vars = self.known_vars.share(vars);
         let Some(client) = self.clients.get_mut(client) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
-        let before = std::mem::replace(&mut ready.session.vars, vars);
-        let mut out = Vec::new();
-        let changed = ready.session.vars.known(&self.force.tracked).filter(|(name, value)| {
-            let place = self.force.tracked.place(name);
-            place.and_then(|place| before.get(place)) != Some(value)
-        });
-        changed.for_each(|(name, value)| write::parameter_status(&mut out, name, value));
+        let out = ready.session.goes_back(vars, &self.force.tracked, &mut self.known_vars);
         self.io.send(client.conn, out.into());
     }
 
@@ -473,20 +376,10 @@ impl<I: Io> Worker<I> {
     /// something that has to be discarded.
     pub(crate) fn looked_behind(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let seen = server.session.life.take_probe().and_then(|look| look.end());
-        let mut is_clean = seen.as_ref().is_some_and(|seen| {
-            let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
-            is_known && seen.holds.is_empty()
-        });
-        if let Some(seen) = seen {
-            server.session.told_by.doubt();
-            let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-            let before = server.session.overrides.take().as_deref().cloned().unwrap_or_default();
-            let overrides = seen.overrides(&before, &self.force.tracked, login);
-            is_clean &= !overrides.is_too_much();
-            server.session.overrides = shared(overrides);
-            self.learn(key, seen.knowledge);
-        }
+        let look = server.session.life.take_probe().map(|look| *look);
+        let Some(place) = self.places.pool(server.pool) else { return self.end_look(key, false) };
+        let (is_clean, knowledge) = see_behind(&mut server.session, look, terms(place, &self.force, self.now));
+        self.learn(key, knowledge);
         self.end_look(key, is_clean);
     }
 

@@ -154,6 +154,7 @@ impl Server {
 
     /// It is lent to this client, or is already, and this is where the loan stands now.
     pub(crate) fn lends(&mut self, client: ClientKey, life: Life) {
+        debug_assert!(self.session.life.probe().is_none(), "a server was to be lent that is asked something");
         self.stage = Stage::Lent { client };
         self.session.life.becomes(life);
     }

@@ -1,0 +1,98 @@
+//! Stories of loans, told as what clients and servers say, dashes, and what comes out.
+//!
+//! Always true: a block of what is said and what follows from it are compared line by line; whatever is said, cut into whatever parts, has
+//! the same bytes come out on each side.
+//! Not here: who gets which server (crate `pool`), and real sockets (`tests/talk`).
+//!
+//! `cargo test -p protocol --test loans -- --ignored` writes down what comes out now; read the difference before you believe it.
+
+mod pair;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use pair::Stage;
+
+#[test]
+fn every_story_ends_as_it_is_told() {
+    let mut wrong = Vec::new();
+    for (path, told) in stories() {
+        let played = play(&told, 0).0;
+        if let Some((line, (expected, came))) =
+            told.lines().zip(played.lines()).enumerate().find(|(_, (expected, came))| expected != came)
+        {
+            wrong.push(format!("{}:{}: told {expected:?}, came {came:?}", path.display(), line + 1));
+        } else if told != played {
+            wrong.push(format!("{}: one is longer than the other; played:\n{played}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// What depends on whole messages says so: `# whole` is one of its lines.
+#[test]
+fn however_it_is_cut_the_same_comes_out() {
+    for (path, told) in stories().into_iter().filter(|(_, told)| !told.contains("# whole")) {
+        let whole = play(&told, 0).1;
+        for cut in 1..=40 {
+            let parts = play(&told, cut).1;
+            assert_eq!(parts, whole, "{} in parts of {cut} bytes", path.display());
+        }
+    }
+}
+
+#[test]
+#[ignore = "writes the stories anew"]
+fn write_the_stories_as_they_are_played() {
+    for (path, told) in stories() {
+        fs::write(&path, play(&told, 0).0).expect("a story can be written");
+    }
+}
+
+/// All stories, in the order of their names; a file has several, each below its title.
+fn stories() -> Vec<(PathBuf, String)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/loans");
+    let entries = fs::read_dir(folder).expect("there are stories");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry can be read").path()).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let told = fs::read_to_string(&path).expect("a story can be read");
+        (path, told)
+    };
+    let stories: Vec<_> = paths.into_iter().map(read).collect();
+    let count: usize =
+        stories.iter().map(|(_, told)| told.lines().filter(|line| line.starts_with("## ")).count()).sum();
+    assert!(count >= 150, "the stories were found: {count}");
+    stories
+}
+
+/// Plays the stories of a file: their own lines with what comes out in place of what was told; and what everybody has been sent in each.
+fn play(told: &str, cut: usize) -> (String, Vec<BTreeMap<String, Vec<u8>>>) {
+    let mut stage = Stage::new(cut);
+    let (mut played, mut sent, mut is_told) = (String::new(), Vec::new(), false);
+    for line in told.lines() {
+        match line.trim() {
+            "----" => {
+                played += "----\n";
+                for line in stage.outcome() {
+                    played += &format!("{line}\n");
+                }
+                is_told = true;
+                continue;
+            }
+            "" => is_told = false,
+            _ if is_told => continue,
+            title if title.starts_with("## ") => {
+                sent.push(stage.sent().clone());
+                stage = Stage::new(cut);
+            }
+            comment if comment.starts_with('#') => {}
+            line => stage.play(line),
+        }
+        played += line;
+        played.push('\n');
+    }
+    sent.push(stage.sent().clone());
+    (played, sent)
+}

@@ -1,0 +1,518 @@
+//! A client and a server with nothing between them but a loan: short stories of what they say, and what comes out of it.
+//!
+//! Always true: what the worker does with what it is told (`Heard`, `Then`) is told in a word, and done only as far as the story goes on with
+//! it: the client's held request is sent when the server has been told what the client has set.
+
+pub(crate) mod notation;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use base::{Key, Time};
+use notation::{Side, bytes, words};
+use protocol::fault::Fault;
+use protocol::loan::{
+    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, Seen, ServerSession, Terms, Texts,
+    Then, ToClient, ToServer, apply_effects, begin, doubt_what_was_read, see,
+};
+use protocol::prepared::{Bytes, Library};
+use protocol::state::{Kind, Learned, PinRules, Policy, Unseen};
+use protocol::vars::{Known, Tracked, Vars};
+
+/// The sessions of a story, and what has been said since the last line of dashes.
+pub(crate) struct Stage {
+    tracked: Tracked,
+    known: Known,
+    library: Library,
+    texts: Texts,
+    learned: Learned,
+    scopes: u32,
+    rules: Rc<PinRules>,
+    follows: bool,
+    statements_max: usize,
+    reuses_unnamed: bool,
+    refuses_queries: bool,
+    one_by_one: bool,
+    is_statement_mode: bool,
+    withholds: bool,
+    clients: BTreeMap<String, ClientSession>,
+    servers: BTreeMap<String, ServerSession>,
+    /// Who has whom.
+    loans: BTreeMap<String, String>,
+    /// What clients have said and servers have not been sent.
+    held: BTreeMap<String, Vec<u8>>,
+    lines: Vec<String>,
+    /// All that each has been sent, in the order in which it was sent.
+    sent: BTreeMap<String, Vec<u8>>,
+    /// Into how many bytes everything is cut that is said; 0 for all at once.
+    cut: usize,
+}
+
+/// Collects what goes to one side.
+#[derive(Default)]
+struct Sink<'a> {
+    of: &'a [u8],
+    out: Vec<u8>,
+}
+
+impl ToServer for Sink<'_> {
+    fn part(&mut self, range: Range<usize>) {
+        self.out.extend_from_slice(&self.of[range]);
+    }
+
+    fn send(&mut self, bytes: Bytes) {
+        match bytes {
+            Bytes::Own(bytes) => self.out.extend_from_slice(&bytes),
+            Bytes::Shared(bytes) => self.out.extend_from_slice(&bytes),
+        }
+    }
+}
+
+impl ToClient for Sink<'_> {
+    fn part(&mut self, range: Range<usize>) {
+        self.out.extend_from_slice(&self.of[range]);
+    }
+
+    fn send(&mut self, bytes: Box<[u8]>) {
+        self.out.extend_from_slice(&bytes);
+    }
+}
+
+impl Stage {
+    /// With everything cut into so many bytes; 0 for all at once.
+    pub(crate) fn new(cut: usize) -> Self {
+        Self {
+            tracked: Tracked::new([]),
+            known: Known::default(),
+            library: Library::new(1, 1),
+            texts: Texts::default(),
+            learned: Learned::new(1),
+            scopes: 1,
+            rules: Rc::new(rules(None)),
+            follows: false,
+            statements_max: 0,
+            reuses_unnamed: false,
+            refuses_queries: false,
+            one_by_one: false,
+            is_statement_mode: false,
+            withholds: false,
+            clients: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            loans: BTreeMap::new(),
+            held: BTreeMap::new(),
+            lines: Vec::new(),
+            sent: BTreeMap::new(),
+            cut,
+        }
+    }
+
+    /// What has come out since the last time.
+    pub(crate) fn outcome(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// All that each has been sent.
+    pub(crate) fn sent(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.sent
+    }
+
+    /// Plays one line.
+    pub(crate) fn play(&mut self, line: &str) {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match (word, rest) {
+            ("set", rest) => self.set(rest),
+            ("lend", pair) => {
+                let (server, client) = pair.split_once(" to ").expect("lend SERVER to CLIENT");
+                self.lend(server, client);
+            }
+            ("end", client) => self.end(client),
+            ("leave", client) => self.leave(client),
+            (name, said) if name.ends_with(':') => self.say(name.trim_end_matches(':'), said),
+            _ => panic!("no line of a story: {line:?}"),
+        }
+    }
+
+    fn set(&mut self, what: &str) {
+        let words: Vec<&str> = what.split(' ').collect();
+        match words.as_slice() {
+            ["follows"] => self.follows = true,
+            ["statements", max] => self.statements_max = max.parse().expect("a number"),
+            ["reuses_unnamed"] => self.reuses_unnamed = true,
+            ["refuses_queries"] => self.refuses_queries = true,
+            ["one_by_one"] => self.one_by_one = true,
+            ["statement_mode"] => self.is_statement_mode = true,
+            ["withholds"] => self.withholds = true,
+            ["functions_known"] => drop(self.learned.learn(route::Knowledge::default(), 0, Time(0), 1)),
+            ["rejects", kind] => self.rules = Rc::new(rules(Some(kind))),
+            ["parameter", name, value] => self.parameter(name, value),
+            other => panic!("nothing to set: {other:?}"),
+        }
+    }
+
+    /// What every session begins with.
+    fn parameter(&mut self, name: &str, value: &str) {
+        let (who, name) = name.split_once('.').expect("CLIENT.NAME or SERVER.NAME");
+        let place = self.tracked.place(name).expect("a parameter that is followed");
+        if who.starts_with('s') {
+            let server = server(&mut self.servers, &mut self.known, &self.tracked, who);
+            let mut vars = (*server.vars).clone();
+            vars.set(place, value);
+            server.vars = self.known.share(vars);
+        } else {
+            let client = client(&mut self.clients, &mut self.known, &self.tracked, who);
+            let mut vars = (*client.vars).clone();
+            vars.set(place, value);
+            client.vars = self.known.share(vars);
+            client.began = client.vars.clone();
+        }
+    }
+
+    fn lend(&mut self, server_name: &str, client_name: &str) {
+        let client = client(&mut self.clients, &mut self.known, &self.tracked, client_name);
+        let server = server(&mut self.servers, &mut self.known, &self.tracked, server_name);
+        assert!(server.exchange.may_end() && server.life.phase() == protocol::loan::Phase::Free, "lent at rest");
+        self.loans.insert(client_name.to_owned(), server_name.to_owned());
+        begin(server, client, key(client_name), true);
+        self.apply(client_name);
+    }
+
+    /// The server is told what its client has set, and then what that says.
+    fn apply(&mut self, client_name: &str) {
+        let Some(server_name) = self.loans.get(client_name).cloned() else { return };
+        let (Some(client), Some(server)) = (self.clients.get(client_name), self.servers.get_mut(&server_name)) else {
+            return;
+        };
+        let held = self.held.get(client_name).map(Vec::as_slice);
+        let differences = Differences::of(server, client, &self.tracked, &self.learned);
+        if differences.are_of_settings_only()
+            && client.needs_nothing(server, held, &mut self.texts, &self.tracked, &self.learned, Time(0))
+        {
+            server.life.becomes(Life::Unapplied);
+            self.lines.push("needs nothing".to_owned());
+            self.forward_held(client_name);
+            return;
+        }
+        let may_go_along = client.says_one_request(held);
+        let told = server.apply(client, key(client_name), differences, may_go_along, &self.tracked);
+        if told.out.is_empty() {
+            server.life.becomes(Life::Running);
+            self.forward_held(client_name);
+            return;
+        }
+        server.life.becomes(if told.is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(Time(0)) });
+        self.to(&server_name, Side::Client, &told.out);
+        if told.is_along {
+            self.forward_held(client_name);
+        }
+    }
+
+    fn forward_held(&mut self, client_name: &str) {
+        if let Some(held) = self.held.remove(client_name) {
+            self.forward(client_name, held);
+        }
+    }
+
+    fn end(&mut self, client_name: &str) {
+        let server_name = self.loans.remove(client_name).expect("a loan");
+        let server = self.servers.get_mut(&server_name).expect("a server");
+        let client = self.clients.get_mut(client_name).expect("a client");
+        let is_whole = !client.is_torn() && !client.is_collecting();
+        if server.exchange.may_end() && server.exchange.may_be_lent() && is_whole {
+            server.life.becomes(Life::Free);
+            self.lines.push(format!("{server_name} is free"));
+        } else {
+            self.loans.insert(client_name.to_owned(), server_name);
+            self.lines.push("the loan goes on".to_owned());
+        }
+    }
+
+    /// The client disconnects: what may become of its server.
+    fn leave(&mut self, client_name: &str) {
+        let server_name = self.loans.remove(client_name).expect("a loan");
+        let server = self.servers.get_mut(&server_name).expect("a server");
+        let client = self.clients.remove(client_name).expect("a client");
+        let is_torn = client.is_torn();
+        if is_torn {
+            server.exchange.torn(client.scanner.header()[0]);
+        }
+        let exchange = &server.exchange;
+        let word = match () {
+            () if is_torn => "is to be closed",
+            () if exchange.may_end() && exchange.may_be_lent() => "is free",
+            () if exchange.is_beyond_proof() => "is to be closed",
+            () => "is to be made clean",
+        };
+        self.lines.push(format!("{server_name} {word}"));
+    }
+
+    fn say(&mut self, name: &str, said: &str) {
+        let is_server = name.starts_with('s');
+        let said = bytes(if is_server { Side::Server } else { Side::Client }, said);
+        let size = if self.cut == 0 { said.len() } else { self.cut };
+        for part in said.chunks(size.max(1)) {
+            if is_server {
+                self.hear_server(name, part);
+            } else {
+                let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
+                let _ = client;
+                self.hear_client(name, part.to_vec());
+            }
+        }
+    }
+
+    fn hear_client(&mut self, name: &str, said: Vec<u8>) {
+        let server = self.loans.get(name).and_then(|server| self.servers.get(server));
+        if server.is_some_and(|server| server.life.is_running()) && !self.held.contains_key(name) {
+            self.forward(name, said);
+        } else {
+            self.held.entry(name.to_owned()).or_default().extend(said);
+        }
+    }
+
+    fn forward(&mut self, name: &str, said: Vec<u8>) {
+        let mut next = Some(said);
+        while let Some(said) = next.take() {
+            let server_name = self.loans[name].clone();
+            let client = self.clients.get_mut(name).expect("a client");
+            let server = self.servers.get_mut(&server_name).expect("a server");
+            let is_refusing = self.follows && self.rules.has_refusals();
+            let mut requests = Requests {
+                now: Time(0),
+                client: key(name),
+                length_max: 1 << 30,
+                statements_max: self.statements_max,
+                reuses_unnamed: self.reuses_unnamed,
+                refuses_queries: self.refuses_queries,
+                one_by_one: self.one_by_one,
+                follows: self.follows,
+                unseen: self.rules.unseen,
+                refusals: is_refusing.then(|| self.rules.clone()),
+                server_user: 0,
+                changes: 0,
+                library: &mut self.library,
+                texts: &mut self.texts,
+                tracked: &self.tracked,
+                learned: &mut self.learned,
+                scopes: &mut self.scopes,
+            };
+            let mut to_server = Sink { of: &said, out: Vec::new() };
+            let Forwarded { unsent, then, waits, .. } = requests.hear(client, server, &said, &mut to_server);
+            let mut out = to_server.out;
+            out.extend_from_slice(&said[unsent]);
+            let due = if server.exchange.has_due() { server.take_due() } else { Box::default() };
+            self.to(&server_name, Side::Client, &out);
+            self.to(name, Side::Server, &due);
+            match then {
+                Then::Go => {}
+                Then::Hold(at) => {
+                    assert!(waits, "what is held waits");
+                    let words = if self.cut == 0 { words(Side::Client, &said[at..]) } else { String::new() };
+                    self.lines.push(format!("{name} waits with {words}"));
+                    self.held.insert(name.to_owned(), said[at..].to_vec());
+                }
+                Then::Instead(bytes) => next = Some(bytes),
+                Then::Leave => self.lines.push(format!("{name} leaves")),
+                Then::Fail(fault) => self.fail(name, &fault),
+            }
+        }
+    }
+
+    fn fail(&mut self, name: &str, fault: &Fault) {
+        let verdict = fault.verdict();
+        self.lines.push(format!("{name} fails: {} {}", verdict.sqlstate, verdict.text));
+    }
+
+    fn hear_server(&mut self, name: &str, said: &[u8]) {
+        let mut place = Place { start: 0, at: 0 };
+        while place.at < said.len() {
+            let client_name = self.loans.iter().find(|(_, server)| *server == name).map(|(client, _)| client.clone());
+            let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
+            let client = client_name.as_ref().and_then(|client| self.clients.get_mut(client));
+            let is_being_told =
+                matches!(server.life, Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Replanning(_));
+            let mut answers = Answers {
+                tracked: &self.tracked,
+                known: &mut self.known,
+                shares_parameters: !is_being_told,
+                is_listener: false,
+                is_statement_mode: self.is_statement_mode,
+                withholds: self.withholds,
+            };
+            let mut to_client = Sink { of: said, out: Vec::new() };
+            let heard = answers.hear(client, server, said, &mut place, &mut to_client);
+            let mut out = to_client.out;
+            out.extend_from_slice(&said[place.start..place.at]);
+            place.start = place.at;
+            if let Some(client) = &client_name {
+                self.to(client, Side::Server, &out);
+            } else {
+                assert!(out.is_empty(), "what nobody is to have was given to nobody");
+            }
+            if self.heed(name, client_name.as_deref(), heard) {
+                return;
+            }
+        }
+    }
+
+    /// Does what the server has said; whether nothing more of it is looked at.
+    fn heed(&mut self, name: &str, client: Option<&str>, heard: Heard<'_>) -> bool {
+        let told = match heard {
+            Heard::All => return false,
+            Heard::Ready { was_ours } => {
+                self.ready(name, client, was_ours);
+                return false;
+            }
+            Heard::CaughtUp => {
+                self.caught_up(name, client);
+                return false;
+            }
+            Heard::Surprise { kind, what } => format!("{what}, message kind '{}'", kind.escape_ascii()),
+            Heard::Farewell(_) => "takes leave".to_owned(),
+            Heard::Withheld => "is withheld what it ends with".to_owned(),
+            Heard::Lost => "cannot be followed any more".to_owned(),
+            Heard::Endless => "answers without end".to_owned(),
+            Heard::CatalogChange => "has changed the catalog".to_owned(),
+            Heard::Error(body) => {
+                let server = self.servers.get_mut(name).expect("a server");
+                let is_applying = matches!(server.life, Life::ApplyingBefore(_) | Life::ApplyingAlong);
+                if let Some(look) = server.life.probe_mut() {
+                    look.break_off();
+                } else if let Some(client) = client.filter(|_| is_applying) {
+                    // Its client is told why, and somebody else makes the server clean.
+                    self.loans.remove(client);
+                }
+                format!("says to us {}", error(&body))
+            }
+            Heard::Notification(body) => {
+                let mut message = Vec::new();
+                wire::write::message(&mut message, b'A', |out| out.extend_from_slice(&body));
+                format!("says to us {}", words(Side::Server, &message))
+            }
+            Heard::Functions => "tells functions".to_owned(),
+            Heard::CopyBegins => "copies".to_owned(),
+            Heard::Refused => "has refused the request".to_owned(),
+            Heard::InTransaction => "is in a transaction that may not be".to_owned(),
+        };
+        let ends = matches!(told.as_str(), "takes leave" | "cannot be followed any more" | "answers without end")
+            || told.contains("message kind");
+        self.lines.push(format!("{name} {told}"));
+        ends
+    }
+
+    fn caught_up(&mut self, name: &str, client: Option<&str>) {
+        let server = self.servers.get_mut(name).expect("a server");
+        if !server.exchange.is_ours() {
+            server.life.becomes(Life::Running);
+            if let Some(client) = client {
+                self.forward_held(client);
+            }
+        }
+    }
+
+    fn ready(&mut self, name: &str, client_name: Option<&str>, was_ours: bool) {
+        let server = self.servers.get_mut(name).expect("a server");
+        let status = server.exchange.status();
+        match server.life {
+            Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Replanning(_) => {
+                return self.caught_up(name, client_name);
+            }
+            Life::Unapplied => drop(server.life.becomes(Life::Running)),
+            Life::Probing(_) => return self.probed(name, client_name),
+            Life::Free | Life::Running | Life::Foreseeing(_) => {}
+        }
+        let server = self.servers.get_mut(name).expect("a server");
+        let whose = if was_ours { "with what it was asked" } else { "with a request" };
+        let state = if server.exchange.may_end() { "at rest".to_owned() } else { format!("{status:?}").to_lowercase() };
+        self.lines.push(format!("{name} is done {whose}, {state}"));
+        let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
+        if !self.follows || !server.exchange.may_end() {
+            return;
+        }
+        doubt_what_was_read(server, client);
+        client.counting.ends();
+        if !client.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
+            return;
+        }
+        let terms = terms(&self.tracked, &self.rules);
+        if apply_effects(server, client, terms).is_some() {
+            self.lines.push(format!("{} is known to have {}", client_name.unwrap_or(""), settings(client)));
+        } else if let Some(look) = client.question(Time(0), terms, &self.learned) {
+            server.exchange.asks_ours();
+            server.life.becomes(Life::Probing(Box::new(look)));
+            self.lines.push(format!("{name} is asked"));
+        }
+    }
+
+    fn probed(&mut self, name: &str, client_name: Option<&str>) {
+        let server = self.servers.get_mut(name).expect("a server");
+        let Some(look) = server.life.take_probe() else { return };
+        let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
+        let told = match see(server, client, *look, terms(&self.tracked, &self.rules)) {
+            Seen::Functions(_) => "tells first what functions set".to_owned(),
+            Seen::State(_) => format!("tells that it has {}", settings(client)),
+            Seen::Nothing => "tells nothing that can be relied upon".to_owned(),
+        };
+        let pins: Vec<_> = client.traces.iter().flat_map(|traces| traces.pins().kinds()).map(Kind::short).collect();
+        let keeps = if pins.is_empty() { String::new() } else { format!(", and keeps {}", pins.join(", ")) };
+        self.lines.push(format!("{name} {told}{keeps}"));
+    }
+
+    /// Somebody is sent bytes of the other `side`.
+    fn to(&mut self, name: &str, side: Side, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.sent.entry(name.to_owned()).or_default().extend_from_slice(bytes);
+            // What comes in parts does not begin where a message does.
+            let words = if self.cut == 0 { words(side, bytes) } else { String::new() };
+            self.lines.push(format!("{name} < {words}"));
+        }
+    }
+}
+
+fn client<'a>(
+    clients: &'a mut BTreeMap<String, ClientSession>,
+    known: &mut Known,
+    tracked: &Tracked,
+    name: &str,
+) -> &'a mut ClientSession {
+    clients.entry(name.to_owned()).or_insert_with(|| ClientSession::new(0, known.share(Vars::new(tracked))))
+}
+
+fn server<'a>(
+    servers: &'a mut BTreeMap<String, ServerSession>,
+    known: &mut Known,
+    tracked: &Tracked,
+    name: &str,
+) -> &'a mut ServerSession {
+    servers.entry(name.to_owned()).or_insert_with(|| ServerSession::new(known.share(Vars::new(tracked))))
+}
+
+fn key(name: &str) -> Key {
+    Key { index: u32::from(name.as_bytes()[0]), generation: 1 }
+}
+
+fn rules(rejected: Option<&str>) -> PinRules {
+    let policy = |kind: Kind| match kind {
+        kind if rejected == Some(kind.short()) => Policy::Reject,
+        Kind::Channel | Kind::Statement => Policy::Virtualize,
+        _ => Policy::Pin,
+    };
+    PinRules { policies: Kind::ALL.map(policy), servers_max: None, age_max: None, unseen: Unseen::Verify }
+}
+
+fn terms<'a>(tracked: &'a Tracked, rules: &'a PinRules) -> Terms<'a> {
+    Terms { now: Time(0), tracked, login: "u", server_user: 0, rules, verifies: false }
+}
+
+fn settings(client: &ClientSession) -> String {
+    let Some(overrides) = &client.overrides else { return "nothing".to_owned() };
+    let settings = overrides.iter().map(|(name, value)| format!("{name}={value}"));
+    let statements = overrides.statements().iter().map(|(name, _)| format!("statement {name}"));
+    settings.chain(statements).collect::<Vec<_>>().join(" ")
+}
+
+fn error(body: &[u8]) -> String {
+    let mut message = Vec::new();
+    wire::write::message(&mut message, b'E', |out| out.extend_from_slice(body));
+    words(Side::Server, &message)
+}

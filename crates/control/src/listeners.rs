@@ -20,8 +20,15 @@ use crate::control::Control;
 /// What a session is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// To listen to a channel; the answer has this number.
-    Listen(Box<str>, u64),
+    /// To listen to a channel.
+    Listen {
+        /// Which.
+        channel: Box<str>,
+        /// The answer has this number.
+        number: u64,
+        /// Nobody else can listen to it: it is tried again until that succeeds.
+        is_relied_on: bool,
+    },
     /// To leave it.
     Unlisten(Box<str>),
     /// To leave all channels: it ends.
@@ -75,8 +82,8 @@ type Channels = BTreeMap<Box<str>, Channel>;
 struct Channel {
     /// The number of its order.
     number: u64,
-    /// It has been listened to before.
-    was_heard: bool,
+    /// It is listened to again after a failure: it has been listened to before, or nobody else can.
+    is_relied_on: bool,
 }
 
 impl<S> Control<S> {
@@ -172,7 +179,7 @@ async fn attend(
                 let Some(order) = order else { return End::Broken };
                 note(channels, order.clone());
                 let is_there = match order {
-                    Order::Listen(name, _) => listen_to(&mut asker, &name, channels, limit, tell).await,
+                    Order::Listen { channel, .. } => listen_to(&mut asker, &channel, channels, limit, tell).await,
                     Order::Unlisten(name) => obey(&mut asker, "UNLISTEN", &name, limit).await.is_ok(),
                     Order::UnlistenAll => false,
                 };
@@ -195,7 +202,7 @@ async fn listen_to(
     match obey(asker, "LISTEN", name, limit).await {
         Ok(()) => {
             if let Some(channel) = channels.get_mut(name) {
-                channel.was_heard = true;
+                channel.is_relied_on = true;
                 tell(News::Says(Report::Heard { channel: name.into(), number: channel.number, error: None }));
             }
             true
@@ -217,18 +224,20 @@ async fn obey(asker: &mut Asker, command: &str, channel: &str, limit: Duration) 
 
 /// Those that nobody has listened to yet have their own servers, and keep them.
 fn refuse_new(channels: &mut Channels, error: &str, tell: &impl Fn(News)) {
-    channels.retain(|name, &mut Channel { number, was_heard }| {
-        if !was_heard {
+    channels.retain(|name, &mut Channel { number, is_relied_on }| {
+        if !is_relied_on {
             let error = Some(error.to_owned());
             tell(News::Says(Report::Heard { channel: name.clone(), number, error }));
         }
-        was_heard
+        is_relied_on
     });
 }
 
 fn note(channels: &mut Channels, order: Order) {
     match order {
-        Order::Listen(name, number) => drop(channels.insert(name, Channel { number, was_heard: false })),
+        Order::Listen { channel, number, is_relied_on } => {
+            channels.insert(channel, Channel { number, is_relied_on });
+        }
         Order::Unlisten(name) => drop(channels.remove(&name)),
         Order::UnlistenAll => channels.clear(),
     }
@@ -262,17 +271,20 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_never_been_heard_is_refused() {
+    fn only_a_channel_that_nobody_relies_on_is_refused() {
         let mut channels = Channels::new();
-        note(&mut channels, Order::Listen("new".into(), 2));
-        channels.insert("old".into(), Channel { number: 1, was_heard: true });
+        let order = |name: &str, number, is_relied_on| Order::Listen { channel: name.into(), number, is_relied_on };
+        note(&mut channels, order("new", 2, false));
+        note(&mut channels, order("left to it", 3, true));
+        channels.insert("old".into(), Channel { number: 1, is_relied_on: true });
         let told = std::cell::RefCell::new(Vec::new());
         refuse_new(&mut channels, "no", &|news| told.borrow_mut().push(format!("{news:?}")));
         assert_eq!(told.take(), ["Says(Heard { channel: \"new\", number: 2, error: Some(\"no\") })"]);
-        assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["old"]);
+        assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["left to it", "old"]);
         note(&mut channels, Order::Unlisten("old".into()));
+        note(&mut channels, Order::Unlisten("left to it".into()));
         assert!(channels.is_empty());
-        note(&mut channels, Order::Listen("new".into(), 3));
+        note(&mut channels, order("new", 4, false));
         note(&mut channels, Order::UnlistenAll);
         assert!(channels.is_empty());
     }

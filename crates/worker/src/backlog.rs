@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use base::{Key, Time};
+use config::NotifyLost;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Chunk, Io};
@@ -172,8 +173,7 @@ impl<I: Io> Worker<I> {
             let Some(ear) = ready.ear_if_any(losses) else { continue };
             if ear.is_unheard(&channel) {
                 self.backlog.costs(ear.channel_count() * CHANNEL_COST);
-                // There is no way to tell it more gently: it will hear nothing, whatever it is told.
-                self.fail_client(client, &Fault::NotificationsLost);
+                self.lose_channel(client, database, &channel);
                 self.settle();
                 continue;
             }
@@ -182,6 +182,19 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
         None
+    }
+
+    /// Nobody listens to a channel that a client has left to the session for all. Unless it is to be disconnected (`notify_lost`) the session is
+    /// asked again, and the client is told of the loss when that listens.
+    fn lose_channel(&mut self, client: ClientKey, database: u32, channel: &str) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        if self.force.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
+            // Without that session it hears nothing, whatever it is told.
+            self.fail_client(client, &Fault::NotificationsLost);
+        } else {
+            self.subscribe(client, database, channel.into());
+            self.tell_of_loss(client, true);
+        }
     }
 
     fn tell_some_that_none_is(&mut self, database: u32, mut channels: BTreeMap<Box<str>, Channel>) -> Option<Task> {

@@ -490,6 +490,8 @@ pub enum ToControl {
         channel: Box<str>,
         /// The worker's number for the question; later ones are greater.
         number: u64,
+        /// The client has no server of its own any more that could go on with it.
+        is_relied_on: bool,
     },
     /// Nobody listens to it any more.
     Unlisten {

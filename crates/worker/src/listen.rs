@@ -244,8 +244,9 @@ impl<I: Io> Worker<I> {
             *asked += 1;
             entry.number = *asked;
             let (database, number) = (place.name.clone(), *asked);
+            let is_relied_on = ready.ear(*losses).relies_on(&channel);
             let user = self.places.users[ready.user as usize].name.clone();
-            (self.posts.control)(ToControl::Listen { database, user, channel, number });
+            (self.posts.control)(ToControl::Listen { database, user, channel, number, is_relied_on });
         }
     }
 

@@ -33,9 +33,11 @@ pub(crate) enum Task {
     CutOff { database: u32, next: u32, left: u32 },
     /// Each client of a channel is told that the session for all listens to it ([`Channel::telling`](crate::listen::Channel::telling)).
     Heard { database: u32, channel: Box<str> },
-    /// Each of these is told that it cannot.
+    /// Each client of these channels is told that it cannot, where that answers the question that was asked about the channel last.
+    Refused { database: u32, channels: std::vec::IntoIter<(Box<str>, u64)> },
+    /// Each of these is told that it cannot listen to a channel.
     Unheard { database: u32, channel: Box<str>, clients: BTreeSet<Key> },
-    /// The same of all these channels.
+    /// The same of all these channels, of which nothing is known any more.
     NoneHeard { database: u32, channels: BTreeMap<Box<str>, Channel> },
     /// What the session for all has told on this server is passed on.
     GoOn { server: ServerKey },
@@ -91,6 +93,7 @@ impl<I: Io> Worker<I> {
             let rest = match task {
                 Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
                 Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
+                Task::Refused { database, channels } => self.refuse_some(database, channels),
                 Task::Unheard { database, channel, clients } => self.tell_some_who_are_not(database, channel, clients),
                 Task::NoneHeard { database, channels } => self.tell_some_that_none_is(database, channels),
                 Task::GoOn { server } => self.go_on_with(server),
@@ -153,6 +156,26 @@ impl<I: Io> Worker<I> {
             }
             self.tell_news(client);
             self.settle();
+        }
+    }
+
+    fn refuse_some(&mut self, database: u32, mut channels: std::vec::IntoIter<(Box<str>, u64)>) -> Option<Task> {
+        loop {
+            if self.backlog.is_spent() {
+                return Some(Task::Refused { database, channels });
+            }
+            let (channel, number) = channels.next()?;
+            self.backlog.costs(CHANNEL_COST);
+            let known = &mut self.places.databases[database as usize].listening.channels;
+            if known.get(&channel).is_none_or(|entry| entry.number != number) {
+                continue;
+            }
+            let clients = known.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
+            let rest = self.tell_some_who_are_not(database, channel, clients);
+            if rest.is_some() {
+                self.backlog.tasks.push_front(Task::Refused { database, channels });
+                return rest;
+            }
         }
     }
 

@@ -301,25 +301,30 @@ impl<I: Io> Worker<I> {
         self.places.databases[database as usize].listening.marks.forget(client);
     }
 
-    /// The session for all listens to a channel now, or cannot. `number` is that of the question: one that was asked before everybody
+    /// The session for all listens to a channel now. `number` is that of the question: one that was asked before everybody
     /// had left the channel says nothing of who has come since.
-    pub(crate) fn heard(&mut self, database: &str, channel: &str, number: u64, error: Option<&str>) {
+    pub(crate) fn heard(&mut self, database: &str, channel: Box<str>, number: u64) {
         let Some(place) = self.places.known_database(database) else { return };
         let Listening { channels, losses, .. } = &mut self.places.databases[place as usize].listening;
-        let Some(entry) = channels.get_mut(channel).filter(|entry| entry.number == number) else { return };
-        let channel: Box<str> = channel.into();
-        if let Some(error) = error {
-            let clients = channels.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
-            let line =
-                format_args!("nobody can listen for all clients of {database}, they keep their servers: {error}");
-            self.log.add(Level::Warning, line);
-            self.backlog.add(Task::Unheard { database: place, channel, clients });
-        } else {
-            entry.heard = Some(*losses);
-            if entry.telling.replace(Bound::Unbounded).is_none() {
-                self.backlog.add(Task::Heard { database: place, channel });
-            }
+        let Some(entry) = channels.get_mut(&channel).filter(|entry| entry.number == number) else { return };
+        entry.heard = Some(*losses);
+        if entry.telling.replace(Bound::Unbounded).is_none() {
+            self.backlog.add(Task::Heard { database: place, channel });
         }
+    }
+
+    /// The session for all cannot listen to these channels. There may be thousands, whose clients are told each in its turn.
+    pub(crate) fn unheard(&mut self, database: &str, channels: Vec<(Box<str>, u64)>, error: &str) {
+        let Some(place) = self.places.known_database(database) else { return };
+        self.warn_of_unheard(database, error, channels.len());
+        self.backlog.add(Task::Refused { database: place, channels: channels.into_iter() });
+    }
+
+    fn warn_of_unheard(&mut self, database: &str, why: &str, channels: usize) {
+        let line = format_args!(
+            "nobody can listen for all clients of {database}, they keep their servers: {why} ({channels} channels)"
+        );
+        self.log.add(Level::Warning, line);
     }
 
     /// Nobody may listen for all clients of a database any more: there may be thousands of channels, whose clients are told each in its turn.
@@ -329,11 +334,8 @@ impl<I: Io> Worker<I> {
         if channels.is_empty() {
             return;
         }
-        let (name, count) = (place.name.clone(), channels.len());
-        let line = format_args!(
-            "nobody can listen for all clients of {name}, they keep their servers: {why} ({count} channels)"
-        );
-        self.log.add(Level::Warning, line);
+        let name = place.name.clone();
+        self.warn_of_unheard(&name, why, channels.len());
         self.backlog.add(Task::NoneHeard { database, channels });
         (self.posts.control)(ToControl::UnlistenAll { database: name });
     }

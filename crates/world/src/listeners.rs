@@ -135,14 +135,13 @@ impl ForAll {
     /// Those that nobody has listened to yet are told of to their worker, and forgotten.
     fn refuse_new(&mut self, error: &str, out: &mut VecDeque<(Arc<str>, ToWorker<Plug>)>) {
         let database = &self.database;
-        self.channels.retain(|name, &mut Channel { number, is_relied_on }| {
-            if !is_relied_on {
-                let (channel, error) = (name.clone(), Some(error.to_owned()));
-                let letter = ToWorker::Heard { database: database.clone(), channel, number, error };
-                out.push_back((database.clone(), letter));
-            }
-            is_relied_on
-        });
+        let refused = self.channels.iter().filter(|(_, channel)| !channel.is_relied_on);
+        let channels: Vec<_> = refused.map(|(name, channel)| (name.clone(), channel.number)).collect();
+        self.channels.retain(|_, channel| channel.is_relied_on);
+        if !channels.is_empty() {
+            let letter = ToWorker::Unheard { database: database.clone(), channels, error: error.to_owned() };
+            out.push_back((database.clone(), letter));
+        }
     }
 
     fn end(&self) -> Option<u32> {
@@ -396,8 +395,7 @@ impl World {
                 {
                     row.is_relied_on = true;
                     let database = one.database.clone();
-                    let letter =
-                        ToWorker::Heard { database: database.clone(), channel, number: row.number, error: None };
+                    let letter = ToWorker::Heard { database: database.clone(), channel, number: row.number };
                     out.push_back((database, letter));
                 }
                 self.say_for_all(net, number, end, words);

@@ -18,7 +18,7 @@ use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
 
-use crate::backlog::Task;
+use crate::backlog::{Task, Telling};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::letters::{ChannelRow, ToControl};
 use crate::own_news::Waiter;
@@ -400,7 +400,7 @@ impl<I: Io> Worker<I> {
         let (Some(client_key), number) = (server.client(), server.database) else { return };
         let Some(client) = self.clients.get_mut(client_key) else { return };
         if client.is_listener {
-            self.spread(number, body);
+            self.spread(server_key, number, body);
         } else if let ClientStage::Ready(ready) = &mut client.stage
             && let Some(ear) = ready.ear_if_any(self.places.databases[number as usize].listening.losses)
         {
@@ -413,7 +413,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Passes a notification on to all whom it concerns.
-    fn spread(&mut self, database: u32, body: &[u8]) {
+    fn spread(&mut self, server: ServerKey, database: u32, body: &[u8]) {
         let listening = &mut self.places.databases[database as usize].listening;
         if channel_of(body) == Some(MARKS) {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
@@ -425,9 +425,21 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
+        // What comes behind it waits, if it is not told to all in this turn (`lines_up`).
+        let most = if self.tells_all(server) { self.backlog.clients_left().max(1) } else { usize::MAX };
+        if let Some(from) = self.tell_all(database, body, Bound::Unbounded, most) {
+            self.backlog.tell_later(Telling { server, database, body: body.into(), from });
+        }
+    }
+
+    /// Tells a notification to so many clients of its channel, from one on. From where on the others are to be told, if there are any.
+    pub(crate) fn tell_all(&mut self, database: u32, body: &[u8], from: Bound<Key>, most: usize) -> Option<Bound<Key>> {
+        let listening = &self.places.databases[database as usize].listening;
         let losses = listening.losses;
-        let Some(channel) = channel_of(body).and_then(|name| listening.channels.get(name)) else { return };
-        let clients: Vec<Key> = channel.clients.iter().copied().collect();
+        let channel = listening.channels.get(channel_of(body)?)?;
+        let mut rest = channel.clients.range((from, Bound::Unbounded)).copied();
+        let clients: Vec<Key> = rest.by_ref().take(most).collect();
+        let next = rest.next().map(Bound::Included);
         self.backlog.tells(clients.len());
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
@@ -435,6 +447,7 @@ impl<I: Io> Worker<I> {
             self.tell_news(client);
             self.wait_for_listener(database, client);
         }
+        next
     }
 
     /// Tells a client what it is owed, if it stands outside a transaction and between two messages, as PostgreSQL does.

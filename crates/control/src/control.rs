@@ -290,8 +290,8 @@ impl<S> Control<S> {
             Event::Letter(ToControl::Hash(question)) => self.hash(question),
             Event::Letter(ToControl::HashUnneeded { from, asker }) => self.hashings.forget(from, asker),
             Event::Hashed { from, asker, hashed } => self.hashed(from, asker, hashed),
-            Event::Letter(ToControl::Listen { database, user, channel, number }) => {
-                let order = listeners::Order::Listen(channel, number);
+            Event::Letter(ToControl::Listen { database, user, channel, number, is_relied_on }) => {
+                let order = listeners::Order::Listen { channel, number, is_relied_on };
                 self.errands.push_back(Errand { database, user: Some(user), order });
             }
             Event::Letter(ToControl::Unlisten { database, channel }) => self.unlisten(database, Some(channel)),

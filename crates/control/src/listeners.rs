@@ -20,8 +20,15 @@ use crate::control::Control;
 /// What a session is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// To listen to a channel; the answer has this number.
-    Listen(Box<str>, u64),
+    /// To listen to a channel.
+    Listen {
+        /// Which.
+        channel: Box<str>,
+        /// The answer has this number.
+        number: u64,
+        /// Nobody else can listen to it: it is tried again until that succeeds.
+        is_relied_on: bool,
+    },
     /// To leave it.
     Unlisten(Box<str>),
     /// To leave all channels: it ends.
@@ -40,14 +47,19 @@ pub(crate) enum News {
 /// What a session says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// It listens to a channel, or cannot.
+    /// It listens to a channel.
     Heard {
         /// Which.
         channel: Box<str>,
         /// The number of the order.
         number: u64,
-        /// Why it cannot.
-        error: Option<String>,
+    },
+    /// It cannot listen to channels.
+    Unheard {
+        /// Which, each with the number of the order.
+        channels: Vec<(Box<str>, u64)>,
+        /// Why.
+        error: String,
     },
     /// It has ended.
     Lost,
@@ -75,8 +87,8 @@ type Channels = BTreeMap<Box<str>, Channel>;
 struct Channel {
     /// The number of its order.
     number: u64,
-    /// It has been listened to before.
-    was_heard: bool,
+    /// It is listened to again after a failure: it has been listened to before, or nobody else can.
+    is_relied_on: bool,
 }
 
 impl<S> Control<S> {
@@ -90,9 +102,8 @@ impl<S> Control<S> {
     pub(crate) fn listener_says(&mut self, database: Arc<str>, report: Report) {
         let home = self.force.homes.home_of(&database);
         match report {
-            Report::Heard { channel, number, error } => {
-                self.post(home, ToWorker::Heard { database, channel, number, error });
-            }
+            Report::Heard { channel, number } => self.post(home, ToWorker::Heard { database, channel, number }),
+            Report::Unheard { channels, error } => self.post(home, ToWorker::Unheard { database, channels, error }),
             Report::Lost => self.post(home, ToWorker::ListenerLost { database }),
         }
     }
@@ -119,12 +130,13 @@ pub(crate) async fn listen(
                 End::Broken => tell(News::Says(Report::Lost)),
                 End::Idle => continue,
             },
-            Err(error) => refuse_new(&mut channels, &error, &tell),
+            Err(error) => refuse_new(&mut channels, &mut orders, &error, &tell),
         }
-        // What was listened to once is listened to again, but in no haste: the server may be starting.
+        // What was listened to once is listened to again, but in no haste: the server may be starting. Nor is anything else: each attempt may
+        // be a line in the log.
         let pause = tokio::time::sleep(PAUSE);
         tokio::pin!(pause);
-        while !channels.is_empty() {
+        loop {
             tokio::select! {
                 () = &mut pause => break,
                 order = orders.recv() => match order {
@@ -154,12 +166,12 @@ async fn attend(
 ) -> End {
     // First the marks, at which clients are taken over.
     if obey(&mut asker, "LISTEN", MARKS, limit).await.is_err() {
-        refuse_new(channels, "it cannot listen to the marks at which it takes over", tell);
+        refuse_new(channels, orders, "it cannot listen to the marks at which it takes over", tell);
         return End::Broken;
     }
     let names: Vec<Box<str>> = channels.keys().cloned().collect();
     for name in names {
-        if !listen_to(&mut asker, &name, channels, limit, tell).await {
+        if !listen_to(&mut asker, &name, channels, orders, limit, tell).await {
             return End::Broken;
         }
     }
@@ -172,7 +184,7 @@ async fn attend(
                 let Some(order) = order else { return End::Broken };
                 note(channels, order.clone());
                 let is_there = match order {
-                    Order::Listen(name, _) => listen_to(&mut asker, &name, channels, limit, tell).await,
+                    Order::Listen { channel, .. } => listen_to(&mut asker, &channel, channels, orders, limit, tell).await,
                     Order::Unlisten(name) => obey(&mut asker, "UNLISTEN", &name, limit).await.is_ok(),
                     Order::UnlistenAll => false,
                 };
@@ -189,19 +201,20 @@ async fn listen_to(
     asker: &mut Asker,
     name: &str,
     channels: &mut Channels,
+    orders: &mut UnboundedReceiver<Order>,
     limit: Duration,
     tell: &impl Fn(News),
 ) -> bool {
     match obey(asker, "LISTEN", name, limit).await {
         Ok(()) => {
             if let Some(channel) = channels.get_mut(name) {
-                channel.was_heard = true;
-                tell(News::Says(Report::Heard { channel: name.into(), number: channel.number, error: None }));
+                channel.is_relied_on = true;
+                tell(News::Says(Report::Heard { channel: name.into(), number: channel.number }));
             }
             true
         }
         Err(error) => {
-            refuse_new(channels, &error, tell);
+            refuse_new(channels, orders, &error, tell);
             false
         }
     }
@@ -215,20 +228,26 @@ async fn obey(asker: &mut Asker, command: &str, channel: &str, limit: Duration) 
     }
 }
 
-/// Those that nobody has listened to yet have their own servers, and keep them.
-fn refuse_new(channels: &mut Channels, error: &str, tell: &impl Fn(News)) {
-    channels.retain(|name, &mut Channel { number, was_heard }| {
-        if !was_heard {
-            let error = Some(error.to_owned());
-            tell(News::Says(Report::Heard { channel: name.clone(), number, error }));
-        }
-        was_heard
-    });
+/// Those that nobody has listened to yet have their own servers, and keep them. There may be thousands, also among the
+/// orders that have not been looked at, and all are told of at once.
+fn refuse_new(channels: &mut Channels, orders: &mut UnboundedReceiver<Order>, error: &str, tell: &impl Fn(News)) {
+    while let Ok(order) = orders.try_recv() {
+        note(channels, order);
+    }
+    let all = std::mem::take(channels).into_iter();
+    let (kept, refused): (Channels, Channels) = all.partition(|(_, channel)| channel.is_relied_on);
+    *channels = kept;
+    if !refused.is_empty() {
+        let refused = refused.into_iter().map(|(name, channel)| (name, channel.number)).collect();
+        tell(News::Says(Report::Unheard { channels: refused, error: error.to_owned() }));
+    }
 }
 
 fn note(channels: &mut Channels, order: Order) {
     match order {
-        Order::Listen(name, number) => drop(channels.insert(name, Channel { number, was_heard: false })),
+        Order::Listen { channel, number, is_relied_on } => {
+            channels.insert(channel, Channel { number, is_relied_on });
+        }
         Order::Unlisten(name) => drop(channels.remove(&name)),
         Order::UnlistenAll => channels.clear(),
     }
@@ -262,17 +281,22 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_never_been_heard_is_refused() {
+    fn only_channels_that_nobody_relies_on_are_refused_and_all_at_once() {
         let mut channels = Channels::new();
-        note(&mut channels, Order::Listen("new".into(), 2));
-        channels.insert("old".into(), Channel { number: 1, was_heard: true });
+        let order = |name: &str, number, is_relied_on| Order::Listen { channel: name.into(), number, is_relied_on };
+        note(&mut channels, order("new", 2, false));
+        let (sender, mut orders) = tokio::sync::mpsc::unbounded_channel();
+        sender.send(order("newer", 5, false)).expect("it is there");
+        note(&mut channels, order("left to it", 3, true));
+        channels.insert("old".into(), Channel { number: 1, is_relied_on: true });
         let told = std::cell::RefCell::new(Vec::new());
-        refuse_new(&mut channels, "no", &|news| told.borrow_mut().push(format!("{news:?}")));
-        assert_eq!(told.take(), ["Says(Heard { channel: \"new\", number: 2, error: Some(\"no\") })"]);
-        assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["old"]);
+        refuse_new(&mut channels, &mut orders, "no", &|news| told.borrow_mut().push(format!("{news:?}")));
+        assert_eq!(told.take(), ["Says(Unheard { channels: [(\"new\", 2), (\"newer\", 5)], error: \"no\" })"]);
+        assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["left to it", "old"]);
         note(&mut channels, Order::Unlisten("old".into()));
+        note(&mut channels, Order::Unlisten("left to it".into()));
         assert!(channels.is_empty());
-        note(&mut channels, Order::Listen("new".into(), 3));
+        note(&mut channels, order("new", 4, false));
         note(&mut channels, Order::UnlistenAll);
         assert!(channels.is_empty());
     }

@@ -416,7 +416,7 @@ impl Reader<'_> {
     }
 
     fn prepare(&self, words: Words<'_>) -> Act {
-        let Some(name) = words.unquoted(1).filter(|_| words.is_name(1)) else { return Act::other(Touches::ANYTHING) };
+        let Some(name) = words.cut_name(1) else { return Act::other(Touches::ANYTHING) };
         let Some(body) = (2..words.end()).find(|&at| words.is(at, "as")) else { return Act::other(Touches::ANYTHING) };
         let body = words.from(body + 1);
         // PostgreSQL prepares nothing else (`PreparableStmt` in `parser/gram.y`).
@@ -430,9 +430,9 @@ impl Reader<'_> {
 
     /// What it does is known to who has seen it prepared.
     fn execute(&self, words: Words<'_>) -> Act {
-        match words.unquoted(1) {
-            Some(name) if words.is_name(1) => self.with_calls(words, Act::Execute { name: name.into() }),
-            _ => Act::other(Touches::ANYTHING),
+        match words.cut_name(1) {
+            Some(name) => self.with_calls(words, Act::Execute { name: name.into() }),
+            None => Act::other(Touches::ANYTHING),
         }
     }
 
@@ -539,11 +539,11 @@ pub(crate) fn calls(words: Words<'_>, dialect: Dialect) -> Touches {
 fn deallocate(words: &Words<'_>) -> Act {
     let at = if words.is(1, "prepare") && words.end() == 3 { 2 } else { 1 };
     let is_all = words.kind(at) == Some(Kind::Word) && words.is(at, "all");
-    match words.unquoted(at) {
+    match words.cut_name(at) {
         _ if words.end() != at + 1 => Act::other(Touches::STATEMENTS),
         _ if is_all => Act::Deallocate { name: None },
-        Some(name) if words.is_name(at) => Act::Deallocate { name: Some(name.into()) },
-        _ => Act::other(Touches::STATEMENTS),
+        Some(name) => Act::Deallocate { name: Some(name.into()) },
+        None => Act::other(Touches::STATEMENTS),
     }
 }
 

@@ -24,7 +24,7 @@ pub fn prepared<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     }
     let is_it = |tokens: &&[Token]| {
         let words = Words::new(bytes, tokens, dialect.encoding);
-        words.is(0, "prepare") && words.unquoted(1).as_deref() == Some(name) && !words.is(1, "transaction")
+        words.is(0, "prepare") && words.cut_name(1).as_deref() == Some(name) && !words.is(1, "transaction")
     };
     let mut found = split.statements().map(|range| &split.tokens[range]).filter(is_it);
     let (tokens, None) = (found.next()?, found.next()) else { return None };
@@ -46,7 +46,8 @@ pub fn prepared<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     (tokens.iter().all(is_steady) && !may_be_cut).then(|| &text[first.start..last.end])
 }
 
-/// The name of the one statement that a text drops, if that is all it does: `DEALLOCATE name`, `DEALLOCATE PREPARE name`.
+/// The name of the one statement that a text drops, if that is all it does: `DEALLOCATE name`, `DEALLOCATE PREPARE name`. `None` for a name that
+/// PostgreSQL cuts, which it says in a NOTICE.
 #[must_use]
 pub fn deallocated(text: &[u8], dialect: Dialect) -> Option<String> {
     let word = text.trim_ascii_start().get(..DEALLOCATE.len())?;
@@ -71,7 +72,7 @@ pub(crate) fn named(words: &Words<'_>) -> Option<String> {
         () if words.is(0, "deallocate") => {
             let at = if words.is(1, "prepare") && words.end() == 3 { 2 } else { 1 };
             let is_all = words.kind(at) == Some(Kind::Word) && words.is(at, "all");
-            return words.unquoted(at).filter(|_| words.is_name(at) && !is_all);
+            return words.cut_name(at).filter(|_| !is_all);
         }
         () if words.is_one_of(0, &["explain", "create"]) => {
             let first = if words.is(0, "explain") { explained(words) } else { 0 };
@@ -80,7 +81,7 @@ pub(crate) fn named(words: &Words<'_>) -> Option<String> {
         }
         () => return None,
     };
-    words.unquoted(at).filter(|_| words.is_name(at))
+    words.cut_name(at)
 }
 
 /// Where in an `EXPLAIN` the statement begins that it explains.
@@ -114,6 +115,11 @@ mod tests {
             ("prepare B as select 1; deallocate b", "b", "prepare B as select 1"),
             (r"prepare a as select E'\\d', $$x\y$$", "a", r"prepare a as select E'\\d', $$x\y$$"),
             ("prepare transaction as select 1", "transaction", ""),
+            (
+                &format!("prepare {} as select 1", "a".repeat(70)),
+                &"a".repeat(63),
+                &format!("prepare {} as select 1", "a".repeat(70)),
+            ),
         ] {
             assert_eq!(prepared(text, name).unwrap_or_default(), expected, "{text}");
         }
@@ -131,6 +137,7 @@ mod tests {
             ("deallocate prepare all", None),
             ("deallocate a; select 1", None),
             ("deallocate a b", None),
+            (&format!("deallocate {}", "a".repeat(64)), None),
             ("deallocate", None),
             ("deallocated a", None),
             ("select 1", None),
@@ -151,6 +158,9 @@ mod tests {
             ("deallocate \"all\"", &["all"]),
             ("deallocate all; prepare transaction 'x'; explain select 1; create table execute (a int)", &[]),
             ("select execute(a)", &[]),
+            (&format!("execute {}", "Ab".repeat(40)), &[&format!("{}a", "ab".repeat(31))]),
+            (&format!("deallocate \"a{}\"", "ä".repeat(40)), &[&format!("a{}", "ä".repeat(31))]),
+            (&format!("prepare \"{}\" as select 1", "ä".repeat(40)), &["ä".repeat(31).as_str()]),
         ] {
             let class = crate::classify(text.as_bytes(), Dialect::default(), None);
             assert_eq!(class.statements.iter().map(|name| &**name).collect::<Vec<_>>(), expected, "{text}");

@@ -78,6 +78,15 @@ impl<'a> Words<'a> {
         if is_cut { None } else { String::from_utf8(meaning).ok() }
     }
 
+    /// The name that stands here as PostgreSQL has it, which cuts a longer one at the end of a character (`truncate_identifier` in
+    /// `parser/scansup.c`); `None` for what is not UTF-8. In a database of another encoding, a long name with letters beyond ASCII may be cut elsewhere.
+    pub(crate) fn cut_name(&self, at: usize) -> Option<String> {
+        let kind = self.kind(at).filter(|_| self.is_name(at))?;
+        let mut name = String::from_utf8(unquote(kind, self.text(at)?, self.encoding)?).ok()?;
+        name.truncate((0..=NAME_BYTES_MAX.min(name.len())).rev().find(|&end| name.is_char_boundary(end))?);
+        Some(name)
+    }
+
     /// Whether a string stands here, in whatever quotes.
     pub(crate) fn is_string(&self, at: usize) -> bool {
         matches!(self.kind(at), Some(Kind::String | Kind::Escaped | Kind::Unicode | Kind::Dollar))

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use base::{Key, Time};
+use config::NotifyLost;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Chunk, Io};
@@ -21,6 +22,9 @@ use crate::turn::Worker;
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     tasks: VecDeque<Task>,
+    /// Notifications that have not been passed on to all, one for each session for all at most. They come before the tasks: what is to be done
+    /// about a session has been known later than what it had told.
+    telling: VecDeque<Telling>,
     /// What has been done in this turn has cost so much.
     cost: u32,
 }
@@ -32,12 +36,24 @@ pub(crate) enum Task {
     CutOff { database: u32, next: u32, left: u32 },
     /// Each client of a channel is told that the session for all listens to it ([`Channel::telling`](crate::listen::Channel::telling)).
     Heard { database: u32, channel: Box<str> },
-    /// Each of these is told that it cannot.
+    /// Each client of these channels is told that it cannot, where that answers the question that was asked about the channel last.
+    Refused { database: u32, channels: std::vec::IntoIter<(Box<str>, u64)> },
+    /// Each of these is told that it cannot listen to a channel.
     Unheard { database: u32, channel: Box<str>, clients: BTreeSet<Key> },
-    /// The same of all these channels.
+    /// The same of all these channels, of which nothing is known any more.
     NoneHeard { database: u32, channels: BTreeMap<Box<str>, Channel> },
     /// What the session for all has told on this server is passed on.
     GoOn { server: ServerKey },
+}
+
+/// A notification that some clients of its channel are still to be told, from one on.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    /// On which server the session for all was told it.
+    pub(crate) server: ServerKey,
+    pub(crate) database: u32,
+    pub(crate) body: Box<[u8]>,
+    pub(crate) from: Bound<Key>,
 }
 
 impl Backlog {
@@ -47,7 +63,26 @@ impl Backlog {
 
     /// Whatever is left is gone on with at once.
     pub(crate) fn next_deadline(&self, now: Time) -> Option<Time> {
-        (!self.tasks.is_empty()).then_some(now)
+        self.has_left().then_some(now)
+    }
+
+    fn has_left(&self) -> bool {
+        !self.tasks.is_empty() || !self.telling.is_empty()
+    }
+
+    /// The rest of a notification is told in the turns that come.
+    pub(crate) fn tell_later(&mut self, telling: Telling) {
+        self.telling.push_back(telling);
+    }
+
+    /// On which servers something has been told that has not been passed on to all.
+    pub(crate) fn who_tells(&self) -> impl Iterator<Item = ServerKey> {
+        self.telling.iter().map(|telling| telling.server)
+    }
+
+    /// How many clients this turn still tells something.
+    pub(crate) fn clients_left(&self) -> usize {
+        COST_MAX.saturating_sub(self.cost) as usize / CLIENT_COST
     }
 
     pub(crate) fn add(&mut self, task: Task) {
@@ -66,11 +101,17 @@ impl Backlog {
 
     /// What is done next, if this turn does any more.
     fn next_task(&mut self) -> Option<Task> {
-        if self.cost < COST_MAX { self.tasks.pop_front() } else { None }
+        if self.is_spent() { None } else { self.tasks.pop_front() }
     }
 
+    /// What is told next, if this turn tells any more.
+    fn next_telling(&mut self) -> Option<Telling> {
+        if self.clients_left() > 0 { self.telling.pop_front() } else { None }
+    }
+
+    /// Whether this turn does no more of it. What has been told of before is told to all first.
     pub(crate) fn is_spent(&self) -> bool {
-        self.cost >= COST_MAX
+        self.cost >= COST_MAX || !self.telling.is_empty()
     }
 
     /// So many clients are told something.
@@ -86,10 +127,16 @@ impl Backlog {
 impl<I: Io> Worker<I> {
     /// Does what this turn does of what is left: at its end, so that nothing of it happens in the middle of something else.
     pub(crate) fn work_off(&mut self) {
+        while let Some(telling) = self.backlog.next_telling() {
+            let most = self.backlog.clients_left();
+            self.go_on_telling_all(telling, most);
+            self.settle();
+        }
         while let Some(task) = self.backlog.next_task() {
             let rest = match task {
                 Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
                 Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
+                Task::Refused { database, channels } => self.refuse_some(database, channels),
                 Task::Unheard { database, channel, clients } => self.tell_some_who_are_not(database, channel, clients),
                 Task::NoneHeard { database, channels } => self.tell_some_that_none_is(database, channels),
                 Task::GoOn { server } => self.go_on_with(server),
@@ -97,6 +144,14 @@ impl<I: Io> Worker<I> {
             if let Some(rest) = rest {
                 self.backlog.tasks.push_front(rest);
             }
+        }
+    }
+
+    /// Tells a notification to so many of those who have not been told it.
+    fn go_on_telling_all(&mut self, telling: Telling, most: usize) {
+        let Telling { server, database, body, from } = telling;
+        if let Some(from) = self.tell_all(database, &body, from, most) {
+            self.backlog.telling.push_front(Telling { server, database, body, from });
         }
     }
 
@@ -155,6 +210,26 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    fn refuse_some(&mut self, database: u32, mut channels: std::vec::IntoIter<(Box<str>, u64)>) -> Option<Task> {
+        loop {
+            if self.backlog.is_spent() {
+                return Some(Task::Refused { database, channels });
+            }
+            let (channel, number) = channels.next()?;
+            self.backlog.costs(CHANNEL_COST);
+            let known = &mut self.places.databases[database as usize].listening.channels;
+            if known.get(&channel).is_none_or(|entry| entry.number != number) {
+                continue;
+            }
+            let clients = known.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
+            let rest = self.tell_some_who_are_not(database, channel, clients);
+            if rest.is_some() {
+                self.backlog.tasks.push_front(Task::Refused { database, channels });
+                return rest;
+            }
+        }
+    }
+
     fn tell_some_who_are_not(&mut self, database: u32, channel: Box<str>, mut clients: BTreeSet<Key>) -> Option<Task> {
         while !clients.is_empty() {
             if self.backlog.is_spent() {
@@ -172,8 +247,7 @@ impl<I: Io> Worker<I> {
             let Some(ear) = ready.session.ear_if_any(losses) else { continue };
             if ear.is_unheard(&channel) {
                 self.backlog.costs(ear.channel_count() * CHANNEL_COST);
-                // There is no way to tell it more gently: it will hear nothing, whatever it is told.
-                self.fail_client(client, &Fault::NotificationsLost);
+                self.lose_channel(client, database, &channel);
                 self.settle();
                 continue;
             }
@@ -182,6 +256,19 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
         None
+    }
+
+    /// Nobody listens to a channel that a client has left to the session for all. Unless it is to be disconnected (`notify_lost`) the session is
+    /// asked again, and the client is told of the loss when that listens.
+    fn lose_channel(&mut self, client: ClientKey, database: u32, channel: &str) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        if self.force.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
+            // Without that session it hears nothing, whatever it is told.
+            self.fail_client(client, &Fault::NotificationsLost);
+        } else {
+            self.subscribe(client, database, channel.into());
+            self.tell_of_loss(client, true);
+        }
     }
 
     fn tell_some_that_none_is(&mut self, database: u32, mut channels: BTreeMap<Box<str>, Channel>) -> Option<Task> {
@@ -202,7 +289,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a server has to wait with what has come: it tells many, and something is to be done before.
     pub(crate) fn lines_up(&self, key: ServerKey) -> bool {
-        !self.backlog.tasks.is_empty() && self.tells_all(key)
+        self.backlog.has_left() && self.tells_all(key)
     }
 
     /// Whether the next message of a server is looked at in another turn, if this one has done so much.
@@ -211,7 +298,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whether a server is that of a session for all. At rest there are no turns for what is left.
-    fn tells_all(&self, key: ServerKey) -> bool {
+    pub(crate) fn tells_all(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key).filter(|server| !server.is_released) else { return false };
         let client = server.client().and_then(|client| self.clients.get(client));
         self.rest.is_none() && client.is_some_and(|client| client.is_listener)
@@ -261,6 +348,10 @@ impl<I: Io> Worker<I> {
 
     /// All that is kept of a server is passed on: it has ended, its client goes, or everybody comes to rest.
     pub(crate) fn end_later(&mut self, key: ServerKey) {
+        while let Some(at) = self.backlog.telling.iter().position(|telling| telling.server == key) {
+            let Some(telling) = self.backlog.telling.remove(at) else { break };
+            self.go_on_telling_all(telling, usize::MAX);
+        }
         let Some(later) = self.servers.get_mut(key).and_then(|server| server.later.take()) else { return };
         for chunk in later {
             let Some(server) = self.servers.get_mut(key) else { return };
@@ -311,6 +402,24 @@ mod tests {
         backlog.cut_off(1, 12);
         assert_eq!(backlog.tasks.len(), 2);
         assert!(matches!(backlog.next_task(), Some(Task::CutOff { database: 1, next: 7, left: 12 })), "{backlog:?}");
+    }
+
+    #[test]
+    fn what_many_are_told_is_told_in_turns_and_before_anything_else() {
+        let (mut backlog, now) = (Backlog::default(), Time::from_secs(1));
+        let all = COST_MAX as usize / CLIENT_COST;
+        assert_eq!(backlog.clients_left(), all);
+        backlog.tells(all - 1);
+        assert_eq!(backlog.clients_left(), 1);
+        backlog.tells(1);
+        assert!(backlog.clients_left() == 0 && backlog.is_spent());
+        let server = base::Slab::with_capacity(1).insert(()).expect("room");
+        backlog.tell_later(Telling { server, database: 1, body: b"news"[..].into(), from: Bound::Unbounded });
+        assert!(backlog.next_telling().is_none() && backlog.is_spent() && backlog.next_deadline(now) == Some(now));
+        backlog.begin_turn();
+        backlog.cut_off(1, 10);
+        assert!(backlog.next_task().is_none(), "not before that is told");
+        assert!(backlog.next_telling().is_some() && backlog.next_task().is_some());
     }
 
     #[test]

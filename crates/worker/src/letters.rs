@@ -162,7 +162,7 @@ pub enum ToWorker<S> {
     Own(S),
     /// The same, to listen for all clients of a database.
     Listener(S),
-    /// The session that listens for all listens to a channel now, or cannot.
+    /// The session that listens for all listens to a channel now.
     Heard {
         /// In which database.
         database: Arc<str>,
@@ -170,8 +170,15 @@ pub enum ToWorker<S> {
         channel: Box<str>,
         /// The worker's number for the question.
         number: u64,
-        /// Why it cannot.
-        error: Option<String>,
+    },
+    /// It cannot listen to channels.
+    Unheard {
+        /// In which database.
+        database: Arc<str>,
+        /// To which, each with the worker's number for the question.
+        channels: Vec<(Box<str>, u64)>,
+        /// Why.
+        error: String,
     },
     /// Servers whose locks are not what is known of them, all that one PostgreSQL has told of.
     LocksDiffer(Vec<LocksDiffer>),
@@ -490,6 +497,8 @@ pub enum ToControl {
         channel: Box<str>,
         /// The worker's number for the question; later ones are greater.
         number: u64,
+        /// The client has no server of its own any more that could go on with it.
+        is_relied_on: bool,
     },
     /// Nobody listens to it any more.
     Unlisten {

@@ -19,7 +19,7 @@ use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
 
-use crate::backlog::Task;
+use crate::backlog::{Task, Telling};
 use crate::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::letters::{ChannelRow, ToControl};
 use crate::own_news::Waiter;
@@ -231,8 +231,9 @@ impl<I: Io> Worker<I> {
             *asked += 1;
             entry.number = *asked;
             let (database, number) = (place.name.clone(), *asked);
+            let is_relied_on = ready.session.ear(*losses).relies_on(&channel);
             let user = self.places.users[ready.session.user as usize].name.clone();
-            (self.posts.control)(ToControl::Listen { database, user, channel, number });
+            (self.posts.control)(ToControl::Listen { database, user, channel, number, is_relied_on });
         }
     }
 
@@ -287,25 +288,30 @@ impl<I: Io> Worker<I> {
         self.places.databases[database as usize].listening.marks.forget(client);
     }
 
-    /// The session for all listens to a channel now, or cannot. `number` is that of the question: one that was asked before everybody
+    /// The session for all listens to a channel now. `number` is that of the question: one that was asked before everybody
     /// had left the channel says nothing of who has come since.
-    pub(crate) fn heard(&mut self, database: &str, channel: &str, number: u64, error: Option<&str>) {
+    pub(crate) fn heard(&mut self, database: &str, channel: Box<str>, number: u64) {
         let Some(place) = self.places.known_database(database) else { return };
         let Listening { channels, losses, .. } = &mut self.places.databases[place as usize].listening;
-        let Some(entry) = channels.get_mut(channel).filter(|entry| entry.number == number) else { return };
-        let channel: Box<str> = channel.into();
-        if let Some(error) = error {
-            let clients = channels.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
-            let line =
-                format_args!("nobody can listen for all clients of {database}, they keep their servers: {error}");
-            self.log.add(Level::Warning, line);
-            self.backlog.add(Task::Unheard { database: place, channel, clients });
-        } else {
-            entry.heard = Some(*losses);
-            if entry.telling.replace(Bound::Unbounded).is_none() {
-                self.backlog.add(Task::Heard { database: place, channel });
-            }
+        let Some(entry) = channels.get_mut(&channel).filter(|entry| entry.number == number) else { return };
+        entry.heard = Some(*losses);
+        if entry.telling.replace(Bound::Unbounded).is_none() {
+            self.backlog.add(Task::Heard { database: place, channel });
         }
+    }
+
+    /// The session for all cannot listen to these channels. There may be thousands, whose clients are told each in its turn.
+    pub(crate) fn unheard(&mut self, database: &str, channels: Vec<(Box<str>, u64)>, error: &str) {
+        let Some(place) = self.places.known_database(database) else { return };
+        self.warn_of_unheard(database, error, channels.len());
+        self.backlog.add(Task::Refused { database: place, channels: channels.into_iter() });
+    }
+
+    fn warn_of_unheard(&mut self, database: &str, why: &str, channels: usize) {
+        let line = format_args!(
+            "nobody can listen for all clients of {database}, they keep their servers: {why} ({channels} channels)"
+        );
+        self.log.add(Level::Warning, line);
     }
 
     /// Nobody may listen for all clients of a database any more: there may be thousands of channels, whose clients are told each in its turn.
@@ -315,11 +321,8 @@ impl<I: Io> Worker<I> {
         if channels.is_empty() {
             return;
         }
-        let (name, count) = (place.name.clone(), channels.len());
-        let line = format_args!(
-            "nobody can listen for all clients of {name}, they keep their servers: {why} ({count} channels)"
-        );
-        self.log.add(Level::Warning, line);
+        let name = place.name.clone();
+        self.warn_of_unheard(&name, why, channels.len());
         self.backlog.add(Task::NoneHeard { database, channels });
         (self.posts.control)(ToControl::UnlistenAll { database: name });
     }
@@ -389,7 +392,7 @@ impl<I: Io> Worker<I> {
         let (Some(client_key), number) = (server.client(), server.database) else { return };
         let Some(client) = self.clients.get_mut(client_key) else { return };
         if client.is_listener {
-            self.spread(number, body);
+            self.spread(server_key, number, body);
         } else if let ClientStage::Ready(ready) = &mut client.stage
             && let Some(ear) = ready.session.ear_if_any(self.places.databases[number as usize].listening.losses)
         {
@@ -402,7 +405,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Passes a notification on to all whom it concerns.
-    fn spread(&mut self, database: u32, body: &[u8]) {
+    fn spread(&mut self, server: ServerKey, database: u32, body: &[u8]) {
         let listening = &mut self.places.databases[database as usize].listening;
         if channel_of(body) == Some(MARKS) {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
@@ -414,9 +417,21 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
+        // What comes behind it waits, if it is not told to all in this turn (`lines_up`).
+        let most = if self.tells_all(server) { self.backlog.clients_left().max(1) } else { usize::MAX };
+        if let Some(from) = self.tell_all(database, body, Bound::Unbounded, most) {
+            self.backlog.tell_later(Telling { server, database, body: body.into(), from });
+        }
+    }
+
+    /// Tells a notification to so many clients of its channel, from one on. From where on the others are to be told, if there are any.
+    pub(crate) fn tell_all(&mut self, database: u32, body: &[u8], from: Bound<Key>, most: usize) -> Option<Bound<Key>> {
+        let listening = &self.places.databases[database as usize].listening;
         let losses = listening.losses;
-        let Some(channel) = channel_of(body).and_then(|name| listening.channels.get(name)) else { return };
-        let clients: Vec<Key> = channel.clients.iter().copied().collect();
+        let channel = listening.channels.get(channel_of(body)?)?;
+        let mut rest = channel.clients.range((from, Bound::Unbounded)).copied();
+        let clients: Vec<Key> = rest.by_ref().take(most).collect();
+        let next = rest.next().map(Bound::Included);
         self.backlog.tells(clients.len());
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
@@ -424,6 +439,7 @@ impl<I: Io> Worker<I> {
             self.tell_news(client);
             self.wait_for_listener(database, client);
         }
+        next
     }
 
     /// Tells a client what it is owed, if it stands outside a transaction and between two messages, as PostgreSQL does.

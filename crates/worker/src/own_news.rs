@@ -202,7 +202,7 @@ impl<I: Io> Worker<I> {
     /// Everybody comes to rest: nothing is withheld.
     pub(crate) fn release_everybody(&mut self) {
         let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
-        let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).collect();
+        let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.backlog.who_tells()).collect();
         keys.into_iter().for_each(|key| self.release(key));
         let joining = |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { joins: Some(_), .. }));
         let joining = self.clients.iter().filter(|(_, client)| joining(client));

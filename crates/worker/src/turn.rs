@@ -445,9 +445,8 @@ impl<I: Io> Worker<I> {
         match letter {
             ToWorker::Own(socket) => self.receive_own(socket, false),
             ToWorker::Listener(socket) => self.receive_own(socket, true),
-            ToWorker::Heard { database, channel, number, error } => {
-                self.heard(&database, &channel, number, error.as_deref());
-            }
+            ToWorker::Heard { database, channel, number } => self.heard(&database, channel, number),
+            ToWorker::Unheard { database, channels, error } => self.unheard(&database, channels, &error),
             ToWorker::ListenerLost { database } => self.listener_lost(&database),
             ToWorker::LocksDiffer(found) => self.locks_differ(found),
             ToWorker::Sole(sole) => self.mind_sole(&sole),

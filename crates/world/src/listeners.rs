@@ -58,12 +58,12 @@ struct ForAll {
 #[derive(Clone, Copy, Debug)]
 struct Channel {
     number: u64,
-    was_heard: bool,
+    is_relied_on: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Order {
-    Listen(Box<str>, u64),
+    Listen(Box<str>, u64, bool),
     Unlisten(Box<str>),
     UnlistenAll,
 }
@@ -124,7 +124,9 @@ impl Listeners {
 impl ForAll {
     fn note(&mut self, order: Order) {
         match order {
-            Order::Listen(name, number) => drop(self.channels.insert(name, Channel { number, was_heard: false })),
+            Order::Listen(name, number, is_relied_on) => {
+                self.channels.insert(name, Channel { number, is_relied_on });
+            }
             Order::Unlisten(name) => drop(self.channels.remove(&name)),
             Order::UnlistenAll => self.channels.clear(),
         }
@@ -133,14 +135,13 @@ impl ForAll {
     /// Those that nobody has listened to yet are told of to their worker, and forgotten.
     fn refuse_new(&mut self, error: &str, out: &mut VecDeque<(Arc<str>, ToWorker<Plug>)>) {
         let database = &self.database;
-        self.channels.retain(|name, &mut Channel { number, was_heard }| {
-            if !was_heard {
-                let (channel, error) = (name.clone(), Some(error.to_owned()));
-                let letter = ToWorker::Heard { database: database.clone(), channel, number, error };
-                out.push_back((database.clone(), letter));
-            }
-            was_heard
-        });
+        let refused = self.channels.iter().filter(|(_, channel)| !channel.is_relied_on);
+        let channels: Vec<_> = refused.map(|(name, channel)| (name.clone(), channel.number)).collect();
+        self.channels.retain(|_, channel| channel.is_relied_on);
+        if !channels.is_empty() {
+            let letter = ToWorker::Unheard { database: database.clone(), channels, error: error.to_owned() };
+            out.push_back((database.clone(), letter));
+        }
     }
 
     fn end(&self) -> Option<u32> {
@@ -165,8 +166,8 @@ impl World {
     /// A worker wants somebody to listen for all, or no longer.
     pub(crate) fn order_listener(&mut self, letter: ToControl) {
         let (database, user, order) = match letter {
-            ToControl::Listen { database, user, channel, number } => {
-                (database, Some(user), Order::Listen(channel, number))
+            ToControl::Listen { database, user, channel, number, is_relied_on } => {
+                (database, Some(user), Order::Listen(channel, number, is_relied_on))
             }
             ToControl::Unlisten { database, channel } => (database, None, Order::Unlisten(channel)),
             ToControl::UnlistenAll { database } => (database, None, Order::UnlistenAll),
@@ -245,7 +246,7 @@ impl World {
                 Some(order) => {
                     one.note(order.clone());
                     let word = match order {
-                        Order::Listen(name, _) => Word::Listen(name),
+                        Order::Listen(name, ..) => Word::Listen(name),
                         Order::Unlisten(name) => Word::Unlisten(name),
                         Order::UnlistenAll => {
                             net.drop_end(end);
@@ -392,10 +393,9 @@ impl World {
                 if let Some(Word::Listen(channel)) = word
                     && let Some(row) = one.channels.get_mut(&channel)
                 {
-                    row.was_heard = true;
+                    row.is_relied_on = true;
                     let database = one.database.clone();
-                    let letter =
-                        ToWorker::Heard { database: database.clone(), channel, number: row.number, error: None };
+                    let letter = ToWorker::Heard { database: database.clone(), channel, number: row.number };
                     out.push_back((database, letter));
                 }
                 self.say_for_all(net, number, end, words);

@@ -89,6 +89,8 @@ pub(crate) struct End {
     given_bytes: u64,
     /// When its holder gave the last of them.
     pub(crate) given: Time,
+    /// When it gave those that the other end has not read, and those of the last read there: up to how many, in order.
+    givings: VecDeque<(u64, Time)>,
 }
 
 impl End {
@@ -188,6 +190,7 @@ impl Net {
                 read_bytes: 0,
                 given_bytes: 0,
                 given: Time(0),
+                givings: VecDeque::new(),
             };
             self.ends.push(end);
             self.aims.push(aim.clone());
@@ -219,6 +222,7 @@ impl Net {
         row.given = now;
         row.outbox_bytes += chunk.len();
         row.given_bytes += chunk.len() as u64;
+        row.givings.push_back((row.given_bytes, now));
         if row.is_veiled {
             let mut bytes = chunk.bytes().to_vec();
             veil::veil(&mut bytes);
@@ -305,6 +309,7 @@ impl Net {
         let row = &mut self.ends[end as usize];
         let before = out.len();
         let taken = most.min(row.arrived_bytes);
+        let before_bytes = row.read_bytes;
         let (front, back) = row.pipe.as_slices();
         let of_front = taken.min(front.len());
         out.extend_from_slice(&front[..of_front]);
@@ -315,9 +320,20 @@ impl Net {
         if row.is_veiled {
             veil::veil(&mut out[before..]);
         }
+        let givings = &mut self.end_mut(end ^ 1).givings;
+        let is_over = |(upto, _): &(u64, Time)| *upto <= before_bytes;
+        while givings.front().is_some_and(is_over) {
+            givings.pop_front();
+        }
         if taken > 0 && !self.end(end ^ 1).outbox.is_empty() {
             self.push_and_tell(end ^ 1);
         }
+    }
+
+    /// When the other end gave what was read here by the last read, all but so many bytes of it.
+    pub(crate) fn was_given(&self, end: u32, but_bytes: usize) -> Option<Time> {
+        let bytes = self.end(end).read_bytes - but_bytes as u64;
+        self.end(end ^ 1).givings.iter().find(|(upto, _)| *upto >= bytes).map(|(_, at)| *at)
     }
 
     /// Pushes, and tells the worker that waits for it when everything has been taken.

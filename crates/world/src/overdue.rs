@@ -203,8 +203,8 @@ impl Timer {
             // Where connections are narrow, or workers stand still, nobody can tell when a worker knew of an answer or of a request.
             Self::IdleTransaction | Self::ClientIdle if !is_timed => None,
             // What it has just asked and the refusal may have crossed each other.
-            Self::IdleTransaction | Self::ClientIdle if now.since(asked) < SLACK => Some(app.answered()),
-            Self::IdleTransaction | Self::ClientIdle => Some(asked.max(app.answered())),
+            Self::IdleTransaction | Self::ClientIdle if now.since(asked) < SLACK => Some(app.ready_given()),
+            Self::IdleTransaction | Self::ClientIdle => Some(asked.max(app.ready_given())),
             Self::Login | Self::Pinned => Some(app.came),
         }
     }

@@ -311,6 +311,35 @@ pub(crate) fn of_a_long_name_as_much_counts_as_postgresql_looks_at(house: &House
     assert_eq!(client.value("show app.who"), "me");
 }
 
+/// SQL cuts a long name at the end of a character, and the protocol at a byte: EXECUTE of the very name that the protocol had given was refused.
+pub(crate) fn a_long_name_that_sql_says_is_cut_as_by_postgresql(house: &House) {
+    let stage = Stage::open(house, "names_long_sql");
+    let [short, one, two] = ["", "one", "two"].map(|end| format!("{}{end}", "n".repeat(63)));
+    let [letters, fewer] = [40, 31].map(|count| "ä".repeat(count));
+    stage.compare(&[
+        prepare(&one, "select 1"),
+        ask(&format!("execute {one}")),
+        ask(&format!("execute {two}")),
+        say(&format!("execute {}", two.to_uppercase())),
+        ask(&format!("explain execute {two}")),
+        ask(&format!("execute \"{}\"", one.to_uppercase())),
+        ask(&format!("prepare {two} as select 2")),
+        ask(&format!("deallocate {two}")),
+        run(&one),
+        ask(&format!("prepare {two} as select 3")),
+        ask(&format!("execute {one}")),
+        ask(&format!("execute {short}")),
+        run(&one),
+        ask(&format!("deallocate prepare {one}")),
+        ask(&format!("execute {two}")),
+        ask(&format!("prepare \"{letters}\" as select 4")),
+        ask(&format!("execute \"{letters}\"")),
+        ask(&format!("execute \"{fewer}\"")),
+        ask(&format!("deallocate \"{letters}\"")),
+        ask(&format!("execute \"{fewer}\"")),
+    ]);
+}
+
 /// What a statement of the protocol does to its session it does when SQL executes it.
 pub(crate) fn what_a_statement_sets_follows_who_executes_it_by_sql(house: &House) {
     let stage = Stage::open(house, "names_sets");

@@ -2,6 +2,7 @@
 
 use tests::client::Client;
 use tests::message::{bind, execute, parse, sync};
+use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
@@ -48,6 +49,31 @@ pub(crate) fn a_function_is_suspect_from_when_it_is_made(house: &House) {
     is_anybodys("executed", &mut one);
     one.run(&format!("{}; select together('one')", made("together")));
     assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "", "together");
+}
+
+/// The process that takes a transaction over was not told that it had made functions: for up to a minute from its commit these did nothing.
+pub(crate) fn a_function_is_suspect_if_a_restart_comes_before_its_commit(house: &House) {
+    let database = "made_taken_over";
+    let mut pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1"]);
+    let (mut owner, mut one) = (pooler.client("u", database), pooler.client("v", database));
+    let mut two = pooler.client("v", database);
+    owner.run("begin");
+    owner.run(
+        "create function set_tenant(value text) returns text language sql as
+            $$ select set_config('app.tenant', value, false) $$",
+    );
+    pooler.restart_online();
+    // What functions there are is read by somebody who cannot see it.
+    one.run("create view v as select 1");
+    wait_until("the functions are known", LIMIT, || {
+        one.run("select count(*) from v");
+        let databases = pooler.console("SHOW DATABASES");
+        (0..databases.rows.len()).any(|row| databases.named(row)["functions"] == "known")
+    });
+    owner.run("commit");
+    one.run("select set_tenant('one')");
+    assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "");
+    assert_eq!(one.value("select current_setting('app.tenant')"), "one");
 }
 
 /// The same database by another name, which may have its home on another worker, was known for a minute to have no such function.

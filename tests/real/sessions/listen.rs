@@ -229,6 +229,46 @@ pub(crate) fn a_burst_for_many_is_told_in_many_turns(house: &House) {
     assert!(!seen.is_lost && seen.longest < TURNS_MAX, "the bystander waited {:?}", seen.longest);
 }
 
+/// More clients than a turn tells: what comes behind waits until the last of them has been told, and nobody is told twice who comes or leaves meanwhile.
+pub(crate) fn one_notification_for_very_many_is_told_in_order(house: &House) {
+    let database = "listen_very_many";
+    let pooler = house.pooler(database, &["pool_mode = transaction", "workers = 1", "max_client_conn = 5000"]);
+    let mut clients = vec![pooler.client("u", database)];
+    clients[0].run("listen c");
+    await_moved(house, &pooler, database);
+    clients.extend((0..4_200).map(|_| pooler.client("u", database)));
+    clients.iter_mut().skip(1).for_each(|client| client.ask("listen c"));
+    clients.iter_mut().skip(1).for_each(|client| assert!(client.answer().errors.is_empty()));
+    let mut direct = house.postgres.client(database);
+    direct.run("notify c, 'one'; notify c, 'two'");
+    direct.run("notify c, 'three'");
+    // Those who are told last leave, and come again.
+    let first = clients.len() - 20;
+    for client in &mut clients[first..] {
+        client.ask("unlisten c");
+        client.ask("listen c");
+    }
+    for client in &mut clients[first..] {
+        assert!(client.answer().errors.is_empty() && client.answer().errors.is_empty());
+    }
+    direct.run("notify c, 'four'");
+    for client in &mut clients[..first] {
+        assert_eq!(client.heard(4), ["c one", "c two", "c three", "c four"]);
+    }
+    for client in &mut clients[first..] {
+        let mut heard = client.heard(1);
+        while heard.last().expect("one at least") != "c four" {
+            heard.extend(client.heard(1));
+        }
+        let before = ["c one", "c two", "c three"];
+        assert!(before[..heard.len() - 1] == heard[..heard.len() - 1], "{heard:?}");
+    }
+    clients.iter_mut().for_each(|client| client.ask("select 1"));
+    for client in &mut clients {
+        assert_eq!((client.answer().value(), client.has_heard().len()), ("1".to_owned(), 0));
+    }
+}
+
 /// Longer than a turn, in a build for tests on a busy machine, and less than one in which all of these were told.
 const TURNS_MAX: Duration = Duration::from_millis(250);
 

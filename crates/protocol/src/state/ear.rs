@@ -104,11 +104,17 @@ impl Ear {
     /// The one for all cannot listen to a channel, or no longer: the client's own server goes on with it. Whether that cannot be, because the
     /// channel has been left to the one for all. It stays so then: what the own server still tells of it the client may have been told already.
     pub fn is_unheard(&mut self, channel: &str) -> bool {
-        let is_relied_on = self.shared.contains_key(channel) || self.both.contains(channel) && self.may_leave();
+        let is_relied_on = self.relies_on(channel);
         if !is_relied_on && !self.own.remove(channel) && self.both.remove(channel) {
             self.is_unmarked();
         }
         is_relied_on
+    }
+
+    /// Whether a channel has been left to the one for all.
+    #[must_use]
+    pub fn relies_on(&self, channel: &str) -> bool {
+        self.shared.contains_key(channel) || self.both.contains(channel) && self.may_leave()
     }
 
     /// Whether the one for all listens to these.

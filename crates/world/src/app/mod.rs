@@ -24,7 +24,7 @@ use std::sync::Arc;
 use auth::Secret;
 use base::Time;
 use protocol::server::login::ServerLogin;
-use wire::backend::TxStatus;
+use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
 use crate::agenda::Event;
@@ -107,6 +107,8 @@ pub(crate) struct App {
     pub(crate) waits_since: Option<Time>,
     /// When it was let in, or its last request was answered.
     answered: Time,
+    /// When the last `ReadyForQuery` was given that it has heard. A long answer is under way for a while.
+    ready_given: Time,
     /// When it came for the last time.
     pub(crate) came: Time,
     /// When it asked for the last time, on the connection that it has or had.
@@ -202,6 +204,7 @@ impl App {
             is_hungry: false,
             waits_since: None,
             answered: Time(0),
+            ready_given: Time(0),
             came: Time(0),
             asked_at: None,
             begun: None,
@@ -249,9 +252,9 @@ impl App {
         is_silent.then_some(self.answered)
     }
 
-    /// When it was let in, or its last request was answered.
-    pub(crate) fn answered(&self) -> Time {
-        self.answered
+    /// When the pooler gave the last `ReadyForQuery` that it has heard.
+    pub(crate) fn ready_given(&self) -> Time {
+        self.ready_given
     }
 
     /// Whether it does not read.
@@ -501,6 +504,10 @@ impl App {
         let mut at = 0;
         while let Some((kind, body, next)) = crate::message_at(&input, at) {
             at = next;
+            if kind == backend::READY_FOR_QUERY {
+                let given = self.end.and_then(|end| net.was_given(end, input.len() - at));
+                self.ready_given = given.unwrap_or(witness.now);
+            }
             self.message(net, kind, body, witness);
             if self.end.is_none() {
                 return;

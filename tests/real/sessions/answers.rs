@@ -68,10 +68,13 @@ pub(crate) fn functions_beyond_what_is_read_may_do_anything(house: &House) {
     house.secure.postgres.database("answers_functions");
     let mut direct = house.secure.postgres.client("answers_functions");
     direct.run("set check_function_bodies = off");
-    direct.run(
-        "do $do$ begin for i in 1..2000 loop execute format('create function f%s() returns int language plpgsql as %L', i,
-         'begin return 1; end -- ' || repeat('x ', 95000)); end loop; end $do$",
-    );
+    // A statement for each hundred: all of them take PostgreSQL 13 and older 5 s of a processor, which it shares with others.
+    for last in (100..=2000).step_by(100) {
+        direct.run(&format!(
+            "do $do$ begin for i in {last} - 99..{last} loop execute format('create function f%s() returns int language plpgsql as %L', i,
+             'begin return 1; end -- ' || repeat('x ', 95000)); end loop; end $do$",
+        ));
+    }
     let line = house.secure_line("answers_functions", "answers_functions");
     for (way, settings) in [
         ("uring", ["io_backend = auto", "server_tls_sslmode = disable"]),

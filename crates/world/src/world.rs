@@ -1,7 +1,7 @@
 //! A world: workers, people, servers and faults, lived from its first moment to its last.
 //!
 //! Always true: everything that happens is an event of the agenda; the same plan is lived the same way every time.
-//! Not here: what is drawn (`plan`), what must not happen (`checkers`).
+//! Not here: what is drawn (`plan`), what must not happen (`checks`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,28 +17,28 @@ use reactor::{Address, Buffers, Completion};
 use worker::Worker;
 use worker::letters::{Addresses, Force, Ids, Shutdown, ToControl, ToWorker};
 
-use crate::agenda::Event;
 use crate::app::App;
-use crate::checkers::{AT_REST, Checkers};
-use crate::console::Console;
-use crate::dice::Dice;
-use crate::evict::Evicted;
-use crate::fairness::Fairness;
+use crate::checks::fairness::Fairness;
+use crate::checks::overdue::Overdue;
+use crate::checks::phases::Phase;
+use crate::checks::witness::{Charge, Witness};
+use crate::checks::{AT_REST, Checkers};
 use crate::faults::What;
-use crate::force::{first_force, load};
-use crate::group::{address_of_peer, peer_at};
-use crate::hands::{Hands, Plug};
-use crate::judge::Court;
-use crate::listeners::Listeners;
-use crate::net::{Holder, Net};
-use crate::operator::Operator;
-use crate::overdue::Overdue;
-use crate::peers::Peers;
-use crate::phases::Phase;
+use crate::faults::evict::Evicted;
+use crate::faults::operator::Operator;
+use crate::faults::peers::Peers;
+use crate::plan::group::{address_of_peer, peer_at};
 use crate::plan::{Plan, Shape};
 use crate::postgres::Postgres;
-use crate::secrets::Archive;
-use crate::witness::{Charge, Witness};
+use crate::sim::agenda::Event;
+use crate::sim::console::Console;
+use crate::sim::dice::Dice;
+use crate::sim::force::{first_force, load};
+use crate::sim::hands::{Hands, Plug};
+use crate::sim::judge::Court;
+use crate::sim::listeners::Listeners;
+use crate::sim::net::{Holder, Net};
+use crate::sim::secrets::Archive;
 
 /// A letter on its way.
 #[derive(Debug)]

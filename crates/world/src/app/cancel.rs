@@ -10,10 +10,10 @@ use wire::{backend, write};
 
 use super::guise::{self, SSL_REQUEST};
 use super::{App, Expect, Stage};
-use crate::net::{Holder, Net};
-use crate::peers::count_hops;
-use crate::veil::{ANSWER, HELLO};
-use crate::witness::{Charge, Witness};
+use crate::checks::witness::{Charge, Witness};
+use crate::faults::peers::count_hops;
+use crate::sim::net::{Holder, Net};
+use crate::sim::veil::{ANSWER, HELLO};
 
 impl App {
     /// Asks for the request that is not answered to be cancelled.

@@ -9,11 +9,11 @@ use wire::{backend, write};
 
 use super::guise::{self, GSS_REQUEST, Guise, SSL_REQUEST};
 use super::{Alarm, App, Belief, Ended, NOWHERE, Speaker, Stage, ZONES};
-use crate::net::Net;
+use crate::checks::witness::{Charge, Witness};
 use crate::plan::Proof;
-use crate::sql::Nonce;
-use crate::veil::{ANSWER, CHANNEL, HELLO};
-use crate::witness::{Charge, Witness};
+use crate::postgres::sql::Nonce;
+use crate::sim::net::Net;
+use crate::sim::veil::{ANSWER, CHANNEL, HELLO};
 
 impl App {
     /// Its dial was answered.

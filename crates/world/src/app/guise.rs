@@ -5,8 +5,8 @@
 
 use protocol::server::login::Identity;
 
-use crate::dice::Dice;
 use crate::plan::{Person, Proof};
+use crate::sim::dice::Dice;
 
 /// How it comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

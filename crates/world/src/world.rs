@@ -34,7 +34,7 @@ use crate::sim::agenda::Event;
 use crate::sim::console::Console;
 use crate::sim::dice::Dice;
 use crate::sim::force::{first_force, load};
-use crate::sim::hands::{Hands, Plug};
+use crate::sim::io::{SimIo, SimSocket};
 use crate::sim::judge::Court;
 use crate::sim::listeners::Listeners;
 use crate::sim::net::{Holder, Net};
@@ -45,7 +45,7 @@ use crate::sim::secrets::Archive;
 pub(crate) enum Envelope {
     ToWorker {
         to: u8,
-        letter: ToWorker<Plug>,
+        letter: ToWorker<SimSocket>,
     },
     /// From a worker of the process whose first worker has this place.
     ToControl {
@@ -59,14 +59,14 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) net: Rc<RefCell<Net>>,
     /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
-    pub(crate) workers: Vec<Option<Worker<Hands>>>,
+    pub(crate) workers: Vec<Option<Worker<SimIo>>>,
     /// The places of those of the process that serves.
     pub(crate) crew: Range<u8>,
     pub(crate) ids: Ids,
-    pub(crate) inboxes: Vec<Sender<ToWorker<Plug>>>,
+    pub(crate) inboxes: Vec<Sender<ToWorker<SimSocket>>>,
     pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
     /// Letters that wait for their moment, by receiver.
-    pub(crate) bags: Vec<VecDeque<ToWorker<Plug>>>,
+    pub(crate) bags: Vec<VecDeque<ToWorker<SimSocket>>>,
     /// When the last letter to each arrives.
     pub(crate) bag_ends: Vec<Time>,
     pub(crate) apps: Vec<App>,
@@ -109,7 +109,7 @@ impl World {
                     | What::Secrets { .. }
                     | What::AuthType { .. }
                     | What::SlowServers { .. }
-                    | What::Gate(_)
+                    | What::Trouble(_)
             )
         };
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
@@ -203,7 +203,7 @@ impl World {
         self.witness.fold(self.witness.now.0);
         let net = self.net.clone();
         match event {
-            Event::Veiled { worker, line, is_good } => net.borrow_mut().veiled(worker, line, is_good),
+            Event::Handshaken { worker, line, is_good } => net.borrow_mut().handshaken(worker, line, is_good),
             Event::Turn { worker } => self.turn(worker),
             Event::Arrives { end, what } => {
                 self.witness.fold(u64::from(end));
@@ -305,7 +305,7 @@ impl World {
 
     /// Gives a letter to the post. As with a real letter box, letters to one worker arrive in the order in which they were
     /// written, whoever wrote them.
-    pub(crate) fn post(&mut self, to: u8, letter: ToWorker<Plug>) {
+    pub(crate) fn post(&mut self, to: u8, letter: ToWorker<SimSocket>) {
         let bag = usize::from(to);
         let (low, high) = self.plan.post;
         let at = (self.witness.now + self.post_dice.micros(low..=high)).max(self.bag_ends[bag]);

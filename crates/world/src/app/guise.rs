@@ -108,7 +108,7 @@ impl Guise {
     }
 
     /// Whether it can come under TLS like anybody else.
-    pub(crate) fn can_be_veiled(self) -> bool {
+    pub(crate) fn can_be_encrypted(self) -> bool {
         !matches!(self, Self::Encrypting(_) | Self::Impatient | Self::Tls | Self::Silent)
     }
 

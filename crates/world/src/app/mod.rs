@@ -28,13 +28,13 @@ use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::checks::witness::Witness;
-use crate::plan::gate::Door;
+use crate::plan::auth_plan::Door;
 use crate::plan::{Habits, Person};
 use crate::postgres::sql::{Nonce, Verb};
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
+use crate::sim::fake_tls::ANSWER;
 use crate::sim::net::{Holder, Net};
-use crate::sim::veil::ANSWER;
 
 use channels::News;
 use ear::Heard;
@@ -217,7 +217,7 @@ impl App {
 
     /// It comes by the system's own socket, where nobody needs TLS.
     pub(crate) fn come_by_unix_socket(&mut self) {
-        self.habits.veils = 0;
+        self.habits.tls = 0;
     }
 
     fn set_alarm(&mut self, net: &mut Net, micros: u64, alarm: Alarm) {

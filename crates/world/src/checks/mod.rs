@@ -6,10 +6,10 @@
 pub(crate) mod board;
 pub(crate) mod counters;
 pub(crate) mod fairness;
+pub(crate) mod idle_check;
+pub(crate) mod limit_check;
 pub(crate) mod overdue;
 pub(crate) mod phases;
-pub(crate) mod seats;
-pub(crate) mod silence;
 pub(crate) mod witness;
 
 use std::collections::{BTreeSet, HashMap};
@@ -305,7 +305,7 @@ impl World {
         let is_alone = !self.is_another_closing();
         let reach = if self.archive.are_workers_slow { FORGOTTEN } else { HEARD };
         for app in guests.into_iter().filter(|_| is_alone) {
-            seats::check(app, reach, &self.apps, net, &self.checkers, &mut self.witness);
+            limit_check::check(app, reach, &self.apps, net, &self.checkers, &mut self.witness);
         }
         if self.postgres.newcomers.is_empty() {
             return;

@@ -3,7 +3,7 @@
 //!
 //! Always true: what a limit is counted from is what an application or a server has seen itself, never what a worker believes; from where it
 //! cannot be known exactly, the moment is taken that speaks for the pooler.
-//! Not here: clients that are silent (`silence`), what is drawn (`lengths`), what else clients may be told (`checks`).
+//! Not here: clients that are silent (`idle_check`), what is drawn (`lengths`), what else clients may be told (`checks`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

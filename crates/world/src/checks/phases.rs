@@ -238,7 +238,7 @@ impl World {
     }
 
     fn newcomer(&self, user: &str, database: &str, habits: Habits) -> App {
-        let habits = Habits { veils: self.plan.veils.habit(), ..habits };
+        let habits = Habits { tls: self.plan.tls.habit(), ..habits };
         let number = self.apps.len() as u32;
         let person = Person {
             user: user.to_owned(),

@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::postgres::session::Session;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
-use crate::sim::hands::end_at;
+use crate::sim::io::end_at;
 use crate::sim::net::{Holder, Net};
 use crate::world::{START, World};
 

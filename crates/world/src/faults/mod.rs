@@ -66,7 +66,7 @@ pub(crate) enum What {
     /// Clients are asked for another proof.
     AuthType { to: &'static str },
     /// Something about secrets and judges.
-    Gate(Trouble),
+    Trouble(Trouble),
 }
 
 /// What an operator orders.
@@ -212,7 +212,7 @@ impl World {
             | What::Order(_)
             | What::Secrets { .. }
             | What::AuthType { .. }
-            | What::Gate(_) => {}
+            | What::Trouble(_) => {}
             What::SlowServers { factor } => {
                 for host in &mut self.postgres.hosts {
                     host.manner.work.1 = self.plan.manner.work.1 * factor;
@@ -243,7 +243,7 @@ impl World {
             What::Order(Command::Handover { dice, succeeds }) => self.begin_handover(*dice, *succeeds),
             What::Order(Command::KillClient(id)) => self.seek_client(*id),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
-            What::Gate(trouble) => self.begin_trouble(trouble),
+            What::Trouble(trouble) => self.begin_trouble(trouble),
             What::Reload { dice } => {
                 let mut dice = Dice::new(*dice, 1);
                 let mut shape = self.plan.shape.redrawn(&mut dice);
@@ -268,7 +268,7 @@ impl World {
             What::Order(Command::Suspend) if self.operator.is_suspended => self.wake_up(),
             What::Order(Command::Handover { dice, .. }) => self.end_handover(*dice),
             What::Secrets { .. } => self.change_secrets(None),
-            What::Gate(trouble) => self.end_trouble(trouble),
+            What::Trouble(trouble) => self.end_trouble(trouble),
             What::AuthType { .. } => self.reload(&self.plan.shape.clone()),
             _ => {}
         }

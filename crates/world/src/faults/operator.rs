@@ -234,7 +234,7 @@ impl World {
 /// The file of secrets: as the applications know them, or with some that are wrong or missing.
 pub(crate) fn secrets(plan: &Plan, mut dice: Option<Dice>) -> UserFile {
     let mut file = String::new();
-    for (user, secret) in plan.secrets.iter().filter(|(user, _)| !plan.gate.unlisted.contains(&***user)) {
+    for (user, secret) in plan.secrets.iter().filter(|(user, _)| !plan.auth.unlisted.contains(&***user)) {
         let fate = dice.as_mut().map_or(0, |dice| dice.among(0..=5));
         match fate {
             4 => file.push_str(&format!("\"{user}\" \"forgotten\"\n")),

@@ -1,6 +1,6 @@
 //! What goes wrong where secrets are asked of servers and passwords of judges.
 //!
-//! Always true: drawn from the stream of chance of the gate, so that the faults of other seeds stay what they are.
+//! Always true: drawn from the stream of chance for logins, so that the faults of other seeds stay what they are.
 //! Not here: other faults (`faults`).
 
 use crate::faults::{Fault, What};
@@ -33,22 +33,22 @@ impl Plan {
             return;
         }
         let users: Vec<&'static str> =
-            self.gate.unlisted.iter().copied().filter(|user| matches!(*user, "ann" | "bob")).collect();
+            self.auth.unlisted.iter().copied().filter(|user| matches!(*user, "ann" | "bob")).collect();
         for number in 0..dice.among(1..=5) as u32 {
             let host = dice.among(0..=self.hosts as u64 - 1) as usize;
             let trouble = match dice.pick(&kinds) {
-                0 if self.gate.is_asked => Trouble::NewSecret { user: dice.pick(&users), reloads: dice.chance(300) },
-                1 if self.gate.is_asked => {
+                0 if self.auth.is_asked => Trouble::NewSecret { user: dice.pick(&users), reloads: dice.chance(300) },
+                1 if self.auth.is_asked => {
                     let how =
                         dice.pick(&[Answers::Failing, Answers::Dying, Answers::Torn, Answers::Twice, Answers::Slow]);
                     Trouble::Answers { host, how }
                 }
-                2 if self.gate.has_judge() => Trouble::NoJudge,
+                2 if self.auth.has_judge() => Trouble::NoJudge,
                 _ => Trouble::Slow { factor: dice.among(2..=20) },
             };
             let lasts = dice.pick(&[1_000, 100_000, 2_000_000]);
             let fault =
-                Fault { at: dice.among(0..=self.heals_at), lasts: dice.among(0..=lasts), what: What::Gate(trouble) };
+                Fault { at: dice.among(0..=self.heals_at), lasts: dice.among(0..=lasts), what: What::Trouble(trouble) };
             self.faults.push((FIRST + number, fault));
         }
     }

@@ -40,7 +40,7 @@ impl Plan {
     pub(crate) fn draw_lengths(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         // Who cancels for others, and what judges and questions about users take, have their own worlds.
-        if !dice.chance(OFTEN) || self.gate.is_any() || !self.group.asks.is_empty() || !self.shape.peers.is_empty() {
+        if !dice.chance(OFTEN) || self.auth.is_any() || !self.group.asks.is_empty() || !self.shape.peers.is_empty() {
             return;
         }
         (self.is_calm, self.is_timed) = (false, true);
@@ -161,7 +161,7 @@ mod tests {
 
     /// A setting that is a time, and with which no worker of a world can end anything.
     const ELSEWHERE: [(&str, &str); 8] = [
-        ("auth_query_cache_ttl", "drawn with what is asked of users (`gate`)"),
+        ("auth_query_cache_ttl", "drawn with what is asked of users (`auth_plan`)"),
         ("dns_zone_check_period", "the control thread's"),
         ("lock_sweep_interval", "the control thread's"),
         ("shutdown_timeout", "the control thread's; `evict` draws the letter that it sends"),

@@ -3,7 +3,7 @@
 //! Always true: a plan is the whole of a story; taking a person or a fault out of it changes nothing else in it.
 //! Not here: how it is lived (`world`), what a fault does (`faults`).
 
-pub(crate) mod gate;
+pub(crate) mod auth_plan;
 pub(crate) mod group;
 pub(crate) mod lengths;
 pub(crate) mod marks;
@@ -21,14 +21,14 @@ use worker::letters::Shutdown;
 
 use crate::checks::board::Word;
 use crate::faults::{Fault, What};
-use crate::plan::gate::Gate;
+use crate::plan::auth_plan::AuthPlan;
 use crate::plan::group::{Group, Line};
 use crate::plan::lengths::Lengths;
-use crate::postgres::HostVeil;
+use crate::postgres::HostTls;
 use crate::postgres::session::Manner;
 use crate::sim::dice::Dice;
+use crate::sim::fake_tls::FakeTls;
 use crate::sim::net::Pace;
-use crate::sim::veil::Veils;
 
 /// A whole story.
 #[derive(Clone, Debug)]
@@ -54,8 +54,8 @@ pub(crate) struct Plan {
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
     pub(crate) proof: Proof,
-    pub(crate) veils: Veils,
-    pub(crate) gate: Gate,
+    pub(crate) tls: FakeTls,
+    pub(crate) auth: AuthPlan,
     /// The world ends with this, from then on, microseconds.
     pub(crate) shutdowns: Vec<(u64, Shutdown)>,
     pub(crate) group: Group,
@@ -175,7 +175,7 @@ pub(crate) struct Habits {
     /// It gives names to what it prepares.
     pub(crate) named: bool,
     /// It asks for TLS; never if none is offered.
-    pub(crate) veils: u32,
+    pub(crate) tls: u32,
     /// It wants a server of its own, which streams.
     pub(crate) replicates: bool,
     /// Its cancel requests come by way of another process of the group.
@@ -467,18 +467,18 @@ impl Plan {
             secrets: BTreeMap::new(),
             passwords: BTreeMap::new(),
             proof: Proof::None,
-            veils: Veils::draw(seed, hosts),
-            gate: Gate::default(),
+            tls: FakeTls::draw(seed, hosts),
+            auth: AuthPlan::default(),
             shutdowns: Vec::new(),
             group: Group::default(),
             ends_clients: None,
         };
         users(&mut dice, &mut plan);
-        let Veils { is_offered, is_required, .. } = plan.veils;
+        let FakeTls { is_offered, is_required, .. } = plan.tls;
         if is_offered {
             plan.shape.set("client_tls_sslmode", if is_required { "require" } else { "allow" });
         }
-        if plan.veils.hosts.contains(&HostVeil::Demanded) {
+        if plan.tls.hosts.contains(&HostTls::Demanded) {
             plan.shape.set("server_tls_sslmode", "require");
         }
         let mut common = habits(&mut dice, is_calm);
@@ -493,7 +493,7 @@ impl Plan {
         plan.manner.signals_late = if !is_calm && cancels.chance(250) { 500 } else { 0 };
         // Where signals come late, somebody must be there whom they could hit.
         common.hurries = if plan.manner.signals_late > 0 || cancels.chance(200) { 700 } else { 0 };
-        common.veils = plan.veils.habit();
+        common.tls = plan.tls.habit();
         common.hasty = if dice.chance(300) { 300 } else { 0 };
         common.value_max = 3000;
         let count = dice.among(20..=32) as u32;
@@ -508,7 +508,7 @@ impl Plan {
                     hasty: common.hasty,
                     value_max: common.value_max,
                     named: common.named,
-                    veils: common.veils,
+                    tls: common.tls,
                     hurries: common.hurries,
                     ..own
                 };
@@ -545,7 +545,7 @@ impl Plan {
         if !is_calm {
             plan.draw_faults(&mut dice);
         }
-        plan.draw_gate();
+        plan.draw_auth();
         let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
         plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
         plan.draw_group();

@@ -23,7 +23,7 @@ impl Plan {
             person.errands = person.errands.min(30);
             *habits = Habits {
                 replicates: true,
-                veils: habits.veils,
+                tls: habits.tls,
                 errors: habits.errors,
                 big: habits.big,
                 cancels: habits.cancels,

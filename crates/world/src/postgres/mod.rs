@@ -23,8 +23,8 @@ use crate::postgres::session::{Life, Manner, Session, Wish};
 use crate::postgres::sql::Nonce;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
+use crate::sim::fake_tls::{ANSWER, HELLO};
 use crate::sim::net::{Holder, Net};
-use crate::sim::veil::{ANSWER, HELLO};
 
 /// How a host feels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ pub(crate) enum Mood {
 
 /// Whether a host speaks TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum HostVeil {
+pub(crate) enum HostTls {
     None,
     /// It does, for whoever asks.
     Offered,
@@ -63,7 +63,7 @@ pub(crate) enum HostVeil {
 pub(crate) struct Host {
     pub(crate) mood: Mood,
     pub(crate) manner: Manner,
-    pub(crate) veil: HostVeil,
+    pub(crate) tls: HostTls,
 }
 
 /// All of them.
@@ -87,11 +87,11 @@ impl Postgres {
     /// Those of a plan.
     pub(crate) fn of(plan: &Plan, board: Rc<RefCell<Board>>) -> Self {
         board.borrow_mut().is_calm = plan.is_calm;
-        let host = |(number, &veil): (usize, &HostVeil)| {
-            let secrets = Arc::new(plan.gate.secrets(number, &BTreeMap::new()));
-            Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, veil }
+        let host = |(number, &tls): (usize, &HostTls)| {
+            let secrets = Arc::new(plan.auth.secrets(number, &BTreeMap::new()));
+            Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, tls }
         };
-        let hosts = plan.veils.hosts.iter().enumerate().map(host).collect();
+        let hosts = plan.tls.hosts.iter().enumerate().map(host).collect();
         board.borrow_mut().word_of_loss = plan.shape.word_of_loss();
         let mut wake_dice = Dice::new(plan.seed, WAKES_STREAM);
         Self {
@@ -168,7 +168,7 @@ impl Postgres {
             Some(false) => Wish::Nothing,
             Some(true) => {
                 net.say(session.end, ANSWER.to_vec());
-                net.end_mut(session.end).is_veiled = true;
+                net.end_mut(session.end).is_encrypted = true;
                 Wish::Nothing
             }
             None => Wish::Close,
@@ -178,11 +178,13 @@ impl Postgres {
     fn greet(&mut self, net: &mut Net, number: u32, bytes: &[u8], witness: &mut Witness) -> Wish {
         let session = &mut self.sessions[number as usize];
         let host = &self.hosts[session.host];
-        let is_veiled = net.end(session.end).is_veiled;
+        let is_encrypted = net.end(session.end).is_encrypted;
         let is_stripped = matches!(host.mood, Mood::Mad | Mood::Odd | Mood::Forgetful);
         match session.startup(bytes) {
             None => Wish::Nothing,
-            Some(Startup::Session { .. } | Startup::Cancel { .. }) if host.veil == HostVeil::Demanded && !is_veiled => {
+            Some(Startup::Session { .. } | Startup::Cancel { .. })
+                if host.tls == HostTls::Demanded && !is_encrypted =>
+            {
                 let text = format!("server {number} is told in clear what must be said by TLS");
                 witness.accuse(Charge::ForeignBytes, text);
                 Wish::Close
@@ -198,13 +200,13 @@ impl Postgres {
                     let user = user.unwrap_or_default();
                     let secret = host.manner.secrets.get(user).or_else(|| self.secrets.get(user));
                     let secret = secret.filter(|_| is_known).cloned();
-                    let wish = session.begin(&parameters, secret, is_veiled, &host.manner, &mut self.dice);
+                    let wish = session.begin(&parameters, secret, is_encrypted, &host.manner, &mut self.dice);
                     self.newcomers.push(number);
                     wish
                 }
             },
             // Somebody in between may take the answer away.
-            Some(Startup::Ssl) if host.veil == HostVeil::None || is_stripped => session.answer_tls(b'N'),
+            Some(Startup::Ssl) if host.tls == HostTls::None || is_stripped => session.answer_tls(b'N'),
             Some(Startup::Ssl) => session.answer_tls(b'S'),
             Some(Startup::Cancel { key }) => {
                 let late = host.manner.signals_late;

@@ -22,7 +22,7 @@ pub(crate) enum Event {
     /// A connection that says its last words has had time enough.
     Lingered { end: u32 },
     /// Somebody has thought about the last word of a handshake that a worker has begun.
-    Veiled { worker: u8, line: Key, is_good: bool },
+    Handshaken { worker: u8, line: Key, is_good: bool },
     /// A worker has its turn.
     Turn { worker: u8 },
     /// The next letter from one to another is delivered.

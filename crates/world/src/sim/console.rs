@@ -66,7 +66,7 @@ impl Plan {
                 arrival: common.arrival,
                 hasty: common.hasty,
                 strange: common.strange,
-                veils: common.veils,
+                tls: common.tls,
                 rude: common.rude * 5,
                 ..Habits::default()
             };

@@ -14,7 +14,7 @@ use worker::letters::{Ids, Post, Posts, ToWorker, Unauthenticated};
 
 use crate::checks::phases::Phase;
 use crate::sim::dice::Dice;
-use crate::sim::hands::{Desk, Hands, Plug};
+use crate::sim::io::{Desk, SimIo, SimSocket};
 use crate::world::{Envelope, World};
 
 impl World {
@@ -34,10 +34,10 @@ impl World {
                 net.desks.push(desk);
             }
             let (sender, inbox) = mpsc::channel();
-            let hands = Hands { net: self.net.clone(), worker: place };
+            let io = SimIo { net: self.net.clone(), worker: place };
             let posts = posts(&self.crew, &self.mail, &self.ids, &unauthenticated);
             let id = WorkerId(place - first);
-            let worker = Worker::new(id, hands, inbox, posts, self.force.clone(), self.plan.seed);
+            let worker = Worker::new(id, io, inbox, posts, self.force.clone(), self.plan.seed);
             self.workers.push(Some(if takes_over { worker.asleep() } else { worker }));
             self.inboxes.push(sender);
             self.bags.push(VecDeque::new());
@@ -71,7 +71,7 @@ impl World {
     }
 
     /// Writes a letter to every worker; it is posted with the next mail.
-    pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<Plug>) {
+    pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<SimSocket>) {
         let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
         mail.extend(self.crew.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
     }
@@ -82,14 +82,14 @@ fn posts(
     mail: &Arc<Mutex<Vec<Envelope>>>,
     ids: &Ids,
     unauthenticated: &Unauthenticated,
-) -> Posts<Plug> {
+) -> Posts<SimSocket> {
     let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
         mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
     };
     let first = crew.start;
     let boxes = crew.clone().map(|to| {
         let mail = mail.clone();
-        let post: Post<ToWorker<Plug>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { to, letter }));
+        let post: Post<ToWorker<SimSocket>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { to, letter }));
         post
     });
     let workers = boxes.collect();

@@ -13,8 +13,8 @@ use worker::letters::{Force, RateLimits, Standing};
 use crate::faults::operator::secrets;
 use crate::plan::lengths;
 use crate::plan::{Plan, Shape};
+use crate::sim::fake_tls;
 use crate::sim::net::OWN_UID;
-use crate::sim::veil;
 
 /// Reads a configuration as the product does.
 pub(crate) fn load(text: &str, previous: Option<&Settings>) -> Result<Loaded, Vec<config::Mistake>> {
@@ -33,7 +33,7 @@ pub(crate) fn first_force(plan: &Plan) -> Force {
         Err(mistakes) => panic!("the plan has a mistake: {}\n{text}", mistakes[0]),
     };
     let homes = Homes::assign(&settings, plan.workers, None);
-    let (hba, idents) = plan.gate.rules();
+    let (hba, idents) = plan.auth.rules();
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     Force {
         homes,
@@ -42,7 +42,7 @@ pub(crate) fn first_force(plan: &Plan) -> Force {
         idents,
         tracked,
         mock_key: [9; 32],
-        tls: veil::terms(plan.veils.is_offered),
+        tls: fake_tls::terms(plan.tls.is_offered),
         tuning: TcpTuning {
             keepalive: false,
             keepidle_secs: 0,

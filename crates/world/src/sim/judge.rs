@@ -1,7 +1,7 @@
 //! The control thread's part in PAM and LDAP, in who is whom to the system, and in the hashing of passwords.
 //!
 //! Always true: a verdict is about the password that was shown, and a name about the number that was asked for.
-//! Not here: what is drawn of all this (`gate`).
+//! Not here: what is drawn of all this (`auth_plan`).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use base::WorkerId;
 use pool::ClientKey;
 use worker::letters::{HashAsker, HashQuestion, PasswordQuestion, ToControl, ToWorker};
 
-use crate::plan::gate::system_user;
+use crate::plan::auth_plan::system_user;
 use crate::sim::agenda::Event;
 use crate::world::World;
 
@@ -95,7 +95,7 @@ impl World {
         match std::mem::replace(&mut self.court.cases[number as usize], Case::Closed) {
             Case::Password(asked) => {
                 self.witness.count("verdicts");
-                let right = self.plan.gate.password(&asked.user, 0, 0);
+                let right = self.plan.auth.password(&asked.user, 0, 0);
                 let verdict = if self.court.is_away {
                     for text in ["PAM authentication failed", "LDAP authentication failed"] {
                         *self.archive.excuses.entry(text).or_default() += 1;

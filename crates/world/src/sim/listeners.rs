@@ -19,7 +19,7 @@ use crate::checks::witness::Charge;
 use crate::plan::Plan;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
-use crate::sim::hands::Plug;
+use crate::sim::io::SimSocket;
 use crate::sim::net::{Holder, Net};
 use crate::sim::secrets::{AFTER_THE_LOGIN, LOGIN_MAX, own_identity};
 use crate::world::World;
@@ -33,7 +33,7 @@ pub(crate) struct Listeners {
     /// What was asked of servers and answered, by database.
     pub(crate) put: BTreeMap<String, u64>,
     /// What is to be posted, to the worker on which a database lives.
-    out: VecDeque<(Arc<str>, ToWorker<Plug>)>,
+    out: VecDeque<(Arc<str>, ToWorker<SimSocket>)>,
 }
 
 /// One of them.
@@ -131,7 +131,7 @@ impl ForAll {
     }
 
     /// Those that nobody has listened to yet are told of to their worker, and forgotten.
-    fn refuse_new(&mut self, error: &str, out: &mut VecDeque<(Arc<str>, ToWorker<Plug>)>) {
+    fn refuse_new(&mut self, error: &str, out: &mut VecDeque<(Arc<str>, ToWorker<SimSocket>)>) {
         let database = &self.database;
         self.channels.retain(|name, &mut Channel { number, was_heard }| {
             if !was_heard {
@@ -210,7 +210,7 @@ impl World {
 
     /// The control thread takes its time for the next step.
     fn listener_thinks(&mut self, net: &mut Net, number: u32) {
-        let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.gate.pause };
+        let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.auth.pause };
         let pause = self.listeners.dice.micros(low..=high * self.archive.slowness);
         self.wake_listener_in(net, number, pause);
     }
@@ -273,7 +273,7 @@ impl World {
         let near = net.pair(Holder::ForAll(number));
         self.witness.count("sessions for all");
         let one = &mut self.listeners.all[number as usize];
-        let letter = ToWorker::Listener(Plug(near ^ 1));
+        let letter = ToWorker::Listener(SimSocket(near ^ 1));
         self.listeners.out.push_back((one.database.clone(), letter));
         let identity = own_identity(&one.user, &one.database, Some("trunkline listens"));
         let mut out = Vec::new();

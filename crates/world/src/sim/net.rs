@@ -2,7 +2,7 @@
 //!
 //! Always true: bytes arrive in the order in which they were sent, none is made up, and one that is lost is lost with all
 //! that come after it. What a sender may have on its way is bounded by the window of its connection.
-//! Not here: who speaks (`hands`, `app`, `postgres`), when faults happen (`faults`).
+//! Not here: who speaks (`io`, `app`, `postgres`), when faults happen (`faults`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use reactor::{Address, Chunk, LINGER};
 
 use crate::sim::agenda::{Agenda, Arrival, Event};
 use crate::sim::dice::Dice;
-use crate::sim::hands::Desk;
-use crate::sim::veil;
+use crate::sim::fake_tls;
+use crate::sim::io::Desk;
 
 /// Who has an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,8 +76,8 @@ pub(crate) struct End {
     pub(crate) is_reset: bool,
     /// Its holder has let it go.
     pub(crate) is_closed: bool,
-    /// What is given and read here is under a veil.
-    pub(crate) is_veiled: bool,
+    /// What is given and read here is encrypted.
+    pub(crate) is_encrypted: bool,
     /// Who is at the other end, to the system, if that is this machine.
     pub(crate) uid: Option<u32>,
     pace: Pace,
@@ -181,7 +181,7 @@ impl Net {
                 is_eof: false,
                 is_reset: false,
                 is_closed: false,
-                is_veiled: false,
+                is_encrypted: false,
                 uid: None,
                 pace: pace.clone(),
                 segment,
@@ -219,9 +219,9 @@ impl Net {
         row.given = now;
         row.outbox_bytes += chunk.len();
         row.given_bytes += chunk.len() as u64;
-        if row.is_veiled {
+        if row.is_encrypted {
             let mut bytes = chunk.bytes().to_vec();
-            veil::veil(&mut bytes);
+            fake_tls::encrypt(&mut bytes);
             row.outbox.push_back(bytes.into());
         } else {
             row.outbox.push_back(chunk);
@@ -312,8 +312,8 @@ impl Net {
         row.pipe.drain(..taken);
         row.arrived_bytes -= taken;
         row.read_bytes += taken as u64;
-        if row.is_veiled {
-            veil::veil(&mut out[before..]);
+        if row.is_encrypted {
+            fake_tls::encrypt(&mut out[before..]);
         }
         if taken > 0 && !self.end(end ^ 1).outbox.is_empty() {
             self.push_and_tell(end ^ 1);

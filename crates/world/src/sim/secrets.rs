@@ -21,7 +21,7 @@ use crate::faults::{Command, What};
 use crate::plan::{Plan, Proof};
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
-use crate::sim::hands::Plug;
+use crate::sim::io::SimSocket;
 use crate::sim::net::{Holder, Net};
 use crate::world::World;
 
@@ -94,7 +94,7 @@ impl Archive {
             believed_until: BTreeMap::new(),
             excuses: BTreeMap::new(),
             are_workers_slow: plan.faults.iter().any(|(_, fault)| is_slow(&fault.what)),
-            are_secrets_lost: plan.gate.is_asked && plan.faults.iter().any(|(_, fault)| is_lost(&fault.what)),
+            are_secrets_lost: plan.auth.is_asked && plan.faults.iter().any(|(_, fault)| is_lost(&fault.what)),
             put: BTreeMap::new(),
             slowness: 1,
         }
@@ -132,7 +132,7 @@ impl Archive {
 impl World {
     /// How long the control thread takes for the next thing.
     pub(crate) fn control_pause(&mut self) -> Duration {
-        let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.gate.pause };
+        let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.auth.pause };
         let slowness = self.archive.slowness;
         self.archive.dice.micros(low..=high * slowness)
     }
@@ -197,7 +197,7 @@ impl World {
             return self.answer(number, Told::Unanswered("cannot ask auth_query: Too many open files".to_owned()));
         };
         let home = self.force.homes.home_of(&asked.database);
-        self.post(self.place_of(home), ToWorker::Own(Plug(near ^ 1)));
+        self.post(self.place_of(home), ToWorker::Own(SimSocket(near ^ 1)));
         let identity = own_identity(&asked.asker, &asked.database, None);
         let mut out = Vec::new();
         let login = ServerLogin::begin(identity, [0; auth::scram::NONCE_BYTES], &mut out);
@@ -340,9 +340,9 @@ impl World {
     fn note_told(&mut self, asked: &SecretQuestion, secret: &Secret) {
         let Some(&version) = self.archive.versions.get(&*asked.user) else { return };
         let hosts = 0..self.plan.hosts;
-        let is_new = hosts.into_iter().any(|host| *self.plan.gate.stored(&asked.user, host, version) == *secret);
+        let is_new = hosts.into_iter().any(|host| *self.plan.auth.stored(&asked.user, host, version) == *secret);
         if !is_new {
-            let until = self.witness.now + Duration::from_micros(self.plan.gate.believed);
+            let until = self.witness.now + Duration::from_micros(self.plan.auth.believed);
             self.believe_until(&asked.user.clone(), until);
         }
     }
@@ -371,16 +371,16 @@ impl World {
         let version = *version;
         self.witness.count("new secrets of users");
         for (number, host) in self.postgres.hosts.iter_mut().enumerate() {
-            host.manner.secrets = Arc::new(self.plan.gate.secrets(number, &self.archive.versions));
+            host.manner.secrets = Arc::new(self.plan.auth.secrets(number, &self.archive.versions));
         }
         for app in self.apps.iter_mut().filter(|app| app.person.user == user) {
             let host = self.plan.host_of(&app.person.database);
-            app.secret = Arc::new(self.plan.gate.password(user, host, version));
+            app.secret = Arc::new(self.plan.auth.password(user, host, version));
             // Who shows nothing has nothing old to show.
-            let old = (app.person.proof != Proof::None).then(|| self.plan.gate.password(user, host, version - 1));
+            let old = (app.person.proof != Proof::None).then(|| self.plan.auth.password(user, host, version - 1));
             app.door.old = old.map(Arc::new);
         }
-        let until = self.witness.now + Duration::from_micros(self.plan.gate.believed);
+        let until = self.witness.now + Duration::from_micros(self.plan.auth.believed);
         self.believe_until(user, until);
     }
 
@@ -388,7 +388,7 @@ impl World {
     pub(crate) fn renew_password(&self, app: &mut App) {
         if let Some(&version) = self.archive.versions.get(&app.person.user) {
             let host = self.plan.host_of(&app.person.database);
-            app.secret = Arc::new(self.plan.gate.password(&app.person.user, host, version));
+            app.secret = Arc::new(self.plan.auth.password(&app.person.user, host, version));
         }
     }
 

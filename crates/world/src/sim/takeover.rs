@@ -14,7 +14,7 @@ use worker::letters::{Cursor, Estate, Force, Luggage, Order, Parcel, RateLimits,
 use crate::checks::witness::Charge;
 use crate::faults::operator::Operator;
 use crate::sim::dice::Dice;
-use crate::sim::hands::Plug;
+use crate::sim::io::SimSocket;
 use crate::sim::net::{Holder, Net};
 use crate::world::World;
 
@@ -29,9 +29,9 @@ pub(crate) struct Handover {
     rounds: u32,
     /// The worker that packs.
     packs: u8,
-    out: Sender<Parcel<Plug>>,
-    parcels: Receiver<Parcel<Plug>>,
-    estate: Estate<Plug>,
+    out: Sender<Parcel<SimSocket>>,
+    parcels: Receiver<Parcel<SimSocket>>,
+    estate: Estate<SimSocket>,
     /// The ends of connections that have been packed, and how much had been given and read there.
     packed: Vec<(u32, (u64, u64))>,
 }
@@ -92,7 +92,7 @@ impl World {
         self.witness.count("parcels");
         {
             let net = self.net.borrow();
-            handover.packed.extend(sockets.iter().map(|plug| (plug.0, net.end(plug.0).traffic())));
+            handover.packed.extend(sockets.iter().map(|socket| (socket.0, net.end(socket.0).traffic())));
         }
         match carried(&luggage) {
             Ok(luggage) => {
@@ -167,7 +167,8 @@ impl World {
         self.hire(count, &buffers, true);
         let crew = self.crew.clone();
         for (to, arrivals) in crew.clone().zip(estate.share_out(&force.homes)) {
-            let ends = arrivals.pairs.iter().flat_map(|(_, sockets)| sockets).map(|plug| plug.0).collect::<Vec<_>>();
+            let ends =
+                arrivals.pairs.iter().flat_map(|(_, sockets)| sockets).map(|socket| socket.0).collect::<Vec<_>>();
             self.net.borrow_mut().travel(&ends);
             self.operator.arriving.push(Arriving { to, ends, is_there: false });
             self.post(to, ToWorker::Arrive(Box::new(arrivals)));
@@ -178,7 +179,7 @@ impl World {
     }
 
     /// A letter is given to a worker.
-    pub(crate) fn note_arrival(&mut self, at: u8, letter: &ToWorker<Plug>) {
+    pub(crate) fn note_arrival(&mut self, at: u8, letter: &ToWorker<SimSocket>) {
         if matches!(letter, ToWorker::Arrive(_)) {
             self.operator.arriving.iter_mut().for_each(|arriving| arriving.is_there |= arriving.to == at);
         }

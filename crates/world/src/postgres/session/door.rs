@@ -1,13 +1,13 @@
 //! What a session says at the door, before a login, in it or instead of it: TLS, questions, refusals, nonsense.
 //!
 //! Always true: in a handshake it says nothing else until that is done; after a refusal it says nothing more.
-//! Not here: the words of the handshake (`veil`), who speaks TLS and who is refused (`postgres`).
+//! Not here: the words of the handshake (`fake_tls`), who speaks TLS and who is refused (`postgres`).
 
 use protocol::client::login::Step;
 use wire::write;
 
 use super::{Life, Session, Wish};
-use crate::sim::veil::HELLO;
+use crate::sim::fake_tls::HELLO;
 
 impl Session {
     /// Says whether it speaks TLS.

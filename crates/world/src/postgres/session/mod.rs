@@ -32,7 +32,7 @@ use crate::checks::board::Board;
 use crate::checks::witness::{Charge, Witness};
 use crate::postgres::sql::{Nonce, Statement, Verb};
 use crate::sim::dice::Dice;
-use crate::sim::veil::CHANNEL;
+use crate::sim::fake_tls::CHANNEL;
 
 use body::{first_value, nonce_of, string};
 pub(crate) use console::answer_of_the_console;
@@ -237,7 +237,7 @@ impl Session {
         &mut self,
         parameters: &[(String, String)],
         secret: Option<Arc<Secret>>,
-        is_veiled: bool,
+        is_encrypted: bool,
         manner: &Manner,
         dice: &mut Dice,
     ) -> Wish {
@@ -268,7 +268,7 @@ impl Session {
             like: secret.clone(),
             secret,
             scram: Some(scram),
-            channel: is_veiled.then(|| CHANNEL.into()),
+            channel: is_encrypted.then(|| CHANNEL.into()),
         };
         let mut luck = LoginDice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
         luck.salt.iter_mut().chain(&mut luck.nonce).for_each(|byte| *byte = dice.any() as u8);

@@ -1,7 +1,7 @@
 //! Applications that are silent for longer than they may be: they are closed, and in time.
 //!
 //! Always true: nobody is accused of a silence that a fault may have made longer.
-//! Not here: what they are told (`checks`), whether they may come (`seats`).
+//! Not here: what they are told (`checks`), whether they may come (`limit_check`).
 
 use std::time::Duration;
 

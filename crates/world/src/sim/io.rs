@@ -1,4 +1,4 @@
-//! The hands of a simulated worker: [`Io`] on the simulated network.
+//! What a simulated worker does its input and output with: [`Io`] on the simulated network.
 //!
 //! Always true: what a worker asks for in a turn reaches the network after the turn; after it has closed a connection it
 //! hears nothing more of it; receive buffers are the real ones and are counted.
@@ -20,18 +20,18 @@ use reactor::{
 
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
+use crate::sim::fake_tls::{HELLO, Shake};
 use crate::sim::net::{End, Holder, Net};
-use crate::sim::veil::{HELLO, Shake};
 
 /// A connection between workers: its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Plug(pub(crate) u32);
+pub(crate) struct SimSocket(pub(crate) u32);
 
 /// What a worker has on its desk.
 #[derive(Debug)]
 pub(crate) struct Desk {
     lines: Slab<Line>,
-    done: VecDeque<Completion<Plug>>,
+    done: VecDeque<Completion<SimSocket>>,
     /// Lines that may have something to read.
     ready: VecDeque<Key>,
     /// Lines that were given bytes in this turn.
@@ -144,12 +144,12 @@ impl Desk {
 
 /// A worker's door to the world.
 #[derive(Clone, Debug)]
-pub(crate) struct Hands {
+pub(crate) struct SimIo {
     pub(crate) net: Rc<RefCell<Net>>,
     pub(crate) worker: u8,
 }
 
-impl Hands {
+impl SimIo {
     fn desk<T>(&self, ask: impl FnOnce(&mut Desk) -> T) -> T {
         ask(&mut self.net.borrow_mut().desks[usize::from(self.worker)])
     }
@@ -177,7 +177,7 @@ impl Net {
     }
 
     /// Tells a worker that something has happened.
-    pub(crate) fn complete(&mut self, worker: u8, completion: Completion<Plug>) {
+    pub(crate) fn complete(&mut self, worker: u8, completion: Completion<SimSocket>) {
         self.desk(worker).done.push_back(completion);
         self.wake_now(worker);
     }
@@ -249,7 +249,7 @@ impl Net {
         let worker = self.dice.pick(&open);
         let is_last = self.descriptors >= self.descriptors_max;
         self.descriptors += 1;
-        self.complete(worker, Completion::Accepted { socket: Plug(far), is_last });
+        self.complete(worker, Completion::Accepted { socket: SimSocket(far), is_last });
         true
     }
 
@@ -299,7 +299,7 @@ impl Net {
     }
 
     /// What a worker hears in a turn.
-    fn hear(&mut self, worker: u8, done: &mut Vec<Completion<Plug>>) {
+    fn hear(&mut self, worker: u8, done: &mut Vec<Completion<SimSocket>>) {
         let desk = self.desk(worker);
         // Each connection is read once, as with epoll; or a few things that have happened on it are told at once, as with io_uring.
         let times = if desk.dice.chance(300) { 4 } else { 1 };
@@ -372,8 +372,8 @@ impl Net {
     }
 }
 
-impl Io for Hands {
-    type Socket = Plug;
+impl Io for SimIo {
+    type Socket = SimSocket;
 
     fn now(&self) -> Time {
         let mut net = self.net.borrow_mut();
@@ -394,14 +394,14 @@ impl Io for Hands {
         self.desk(|desk| bytes.iter_mut().for_each(|byte| *byte = desk.dice.any() as u8));
     }
 
-    fn peer(&self, socket: &Plug) -> Peer {
+    fn peer(&self, socket: &SimSocket) -> Peer {
         match self.net.borrow().end(socket.0).uid {
             Some(uid) => Peer::Unix { pid: 1, uid: Some(uid) },
             None => Peer::Tcp(address_of(socket.0)),
         }
     }
 
-    fn adopt(&mut self, socket: Plug, owner: u64) -> io::Result<Conn> {
+    fn adopt(&mut self, socket: SimSocket, owner: u64) -> io::Result<Conn> {
         Ok(self.net.borrow_mut().new_line(self.worker, socket.0, owner, Life::Open))
     }
 
@@ -525,7 +525,7 @@ impl Io for Hands {
         !is_heard && net.unsent(end) == 0
     }
 
-    fn release(&mut self, conn: Conn) -> Option<Plug> {
+    fn release(&mut self, conn: Conn) -> Option<SimSocket> {
         let mut net = self.net.borrow_mut();
         let row = net.desk(self.worker).lines.get(conn)?;
         let end = row.end;
@@ -534,12 +534,12 @@ impl Io for Hands {
         }
         net.desk(self.worker).lines.remove(conn);
         net.end_mut(end).holder = Holder::Nobody;
-        Some(Plug(end))
+        Some(SimSocket(end))
     }
 
-    fn duplicate(&self, conn: Conn) -> io::Result<Plug> {
+    fn duplicate(&self, conn: Conn) -> io::Result<SimSocket> {
         let end = self.desk(|desk| desk.lines.get(conn).map(|row| row.end));
-        end.filter(|_| self.is_at_rest(conn)).map(Plug).ok_or(io::ErrorKind::WouldBlock.into())
+        end.filter(|_| self.is_at_rest(conn)).map(SimSocket).ok_or(io::ErrorKind::WouldBlock.into())
     }
 
     fn listeners(&self) -> io::Result<Vec<Listener>> {
@@ -578,12 +578,12 @@ impl Io for Hands {
         self.desk(|desk| desk.buffers_max)
     }
 
-    fn turn(&mut self, _: Option<Time>, done: &mut Vec<Completion<Plug>>) {
+    fn turn(&mut self, _: Option<Time>, done: &mut Vec<Completion<SimSocket>>) {
         self.net.borrow_mut().hear(self.worker, done);
     }
 }
 
-fn owner_of(completion: &Completion<Plug>) -> Option<u64> {
+fn owner_of(completion: &Completion<SimSocket>) -> Option<u64> {
     match completion {
         Completion::Connected { owner }
         | Completion::ConnectFailed { owner, .. }

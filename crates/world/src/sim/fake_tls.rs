@@ -1,7 +1,7 @@
-//! A stand-in for TLS: a handshake of fixed words, and a veil over every byte that follows.
+//! A stand-in for TLS: a handshake of fixed words, and every byte that follows turned into another.
 //!
-//! Always true: nobody reads beyond a handshake while it is under way; a byte that is said in clear where a veil is, or under a
-//! veil where none is, is nonsense to whoever reads it.
+//! Always true: nobody reads beyond a handshake while it is under way; a byte that is said in clear on an encrypted connection, or
+//! encrypted on another one, is nonsense to whoever reads it.
 //! Not here: the real thing (`reactor::tls`).
 
 use std::sync::{Arc, OnceLock};
@@ -11,24 +11,24 @@ use reactor::tls::{Check, Demand, DemandParts, Offer, OfferParts, Security, Term
 use reactor::{Completion, End as Ending};
 use worker::letters::TlsTerms;
 
-use crate::postgres::HostVeil;
+use crate::postgres::HostTls;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
-use crate::sim::hands::{Life, Plug};
+use crate::sim::io::{Life, SimSocket};
 use crate::sim::net::Net;
 
 /// Who speaks TLS.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Veils {
+pub(crate) struct FakeTls {
     /// Clients are offered it.
     pub(crate) is_offered: bool,
     /// They must take it.
     pub(crate) is_required: bool,
     /// Whether a host does.
-    pub(crate) hosts: Vec<HostVeil>,
+    pub(crate) hosts: Vec<HostTls>,
 }
 
-impl Veils {
+impl FakeTls {
     /// How many of a thousand times somebody asks for TLS.
     pub(crate) fn habit(&self) -> u32 {
         match self {
@@ -41,13 +41,13 @@ impl Veils {
     /// Those of a seed.
     pub(crate) fn draw(seed: u64, hosts: usize) -> Self {
         // Its own stream, so that the stories of seeds without TLS stay what they are.
-        let mut dice = Dice::new(seed, VEILS_STREAM);
+        let mut dice = Dice::new(seed, TLS_STREAM);
         if dice.chance(600) {
-            return Self { hosts: vec![HostVeil::None; hosts], ..Self::default() };
+            return Self { hosts: vec![HostTls::None; hosts], ..Self::default() };
         }
         let is_offered = dice.chance(800);
         let is_demanded = dice.chance(300);
-        let kinds: &[HostVeil] = if is_demanded { &[HostVeil::Demanded] } else { &[HostVeil::None, HostVeil::Offered] };
+        let kinds: &[HostTls] = if is_demanded { &[HostTls::Demanded] } else { &[HostTls::None, HostTls::Offered] };
         let hosts = (0..hosts).map(|_| dice.pick(kinds)).collect();
         Self { is_offered, is_required: is_offered && dice.chance(300), hosts }
     }
@@ -96,7 +96,7 @@ impl Net {
         if shake.missing() == 0 || is_nonsense {
             shake.is_thinking = true;
             let pause = self.dice.micros(0..=THINKS);
-            self.agenda.after(pause, Event::Veiled { worker, line, is_good: !is_nonsense });
+            self.agenda.after(pause, Event::Handshaken { worker, line, is_good: !is_nonsense });
         } else if is_over {
             self.shake_fails(worker, line, "somebody left in the middle of the handshake");
             return;
@@ -105,7 +105,7 @@ impl Net {
     }
 
     /// Somebody has thought about the last word of a handshake.
-    pub(crate) fn veiled(&mut self, worker: u8, line: Key, is_good: bool) {
+    pub(crate) fn handshaken(&mut self, worker: u8, line: Key, is_good: bool) {
         let Some((end, Life::Shaking(shake))) = self.desk(worker).life_of(line) else { return };
         if !is_good {
             self.shake_fails(worker, line, "nonsense in the handshake");
@@ -115,24 +115,24 @@ impl Net {
             self.give(end, ANSWER.to_vec().into());
             self.push_and_tell(end);
         }
-        self.end_mut(end).is_veiled = true;
+        self.end_mut(end).is_encrypted = true;
         self.desk(worker).set_life(line, Life::Open);
         let Some(owner) = self.desk(worker).owner_of(line) else { return };
         let end_point = Some(CHANNEL.into());
         let security =
-            Arc::new(Security { summary: "veil".into(), end_point, names: Vec::new(), is_protocol_agreed: true });
+            Arc::new(Security { summary: "fake TLS".into(), end_point, names: Vec::new(), is_protocol_agreed: true });
         self.complete(worker, Completion::Secured { owner, security });
     }
 
     fn shake_fails(&mut self, worker: u8, line: Key, why: &str) {
         self.desk(worker).set_life(line, Life::Ended);
         let Some(owner) = self.desk(worker).owner_of(line) else { return };
-        self.complete(worker, Completion::<Plug>::Ended { owner, end: Ending::Insecure(why.to_owned()) });
+        self.complete(worker, Completion::<SimSocket>::Ended { owner, end: Ending::Insecure(why.to_owned()) });
     }
 }
 
-/// Throws the veil over bytes, or lifts it.
-pub(crate) fn veil(bytes: &mut [u8]) {
+/// Encrypts bytes, or decrypts them.
+pub(crate) fn encrypt(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte ^= 0xa5);
 }
 
@@ -159,7 +159,7 @@ fn offer(terms: TermsText<'_>) -> Option<Offer> {
 }
 
 /// The stream of chance for TLS.
-const VEILS_STREAM: u64 = u64::MAX - 2;
+const TLS_STREAM: u64 = u64::MAX - 2;
 /// What a login can be bound to.
 pub(crate) const CHANNEL: &[u8] = b"the hash of a certificate";
 /// Who computes a handshake may take so long, in microseconds.

@@ -21,7 +21,7 @@ pub(crate) type Words = &'static [&'static str];
 
 /// What a seed has drawn.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct AuthPlan {
     /// Users who are not in the file of secrets.
     pub(crate) unlisted: BTreeSet<&'static str>,
     /// Servers are asked about them.
@@ -125,7 +125,7 @@ impl Door {
     }
 }
 
-impl Gate {
+impl AuthPlan {
     /// Whether anything is different at all.
     pub(crate) fn is_any(&self) -> bool {
         self.is_asked || self.judge.is_some() || self.rules.is_some()
@@ -210,14 +210,14 @@ impl Gate {
 }
 
 impl Plan {
-    /// Some seeds have another gate.
-    pub(crate) fn draw_gate(&mut self) {
+    /// In some seeds people prove who they are otherwise.
+    pub(crate) fn draw_auth(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(170) {
             return;
         }
-        self.gate.pause = (0, dice.pick(&[0, 1_000, 50_000, 1_000_000]));
-        self.gate.are_hashed = self.secrets["ann"].text().starts_with(b"SCRAM");
+        self.auth.pause = (0, dice.pick(&[0, 1_000, 50_000, 1_000_000]));
+        self.auth.are_hashed = self.secrets["ann"].text().starts_with(b"SCRAM");
         match dice.among(0..=4) {
             0..=1 => self.draw_questions(&mut dice),
             2 => self.draw_judge(&mut dice),
@@ -229,27 +229,27 @@ impl Plan {
         }
         self.draw_troubles(&mut dice);
         for (_, person, _) in &mut self.people {
-            person.proof = self.gate.proof(&person.user, self.proof);
+            person.proof = self.auth.proof(&person.user, self.proof);
         }
     }
 
     fn draw_questions(&mut self, dice: &mut Dice) {
-        let gate = &mut self.gate;
-        gate.is_asked = true;
+        let auth = &mut self.auth;
+        auth.is_asked = true;
         let unlisted: &[&str] = dice.pick(&[&["ann"], &["bob"], &["ann", "bob"]]);
-        gate.unlisted = unlisted.iter().copied().collect();
-        let (name, secret) = (ASKER.to_owned(), Arc::new(gate.password(ASKER, 0, 0)));
+        auth.unlisted = unlisted.iter().copied().collect();
+        let (name, secret) = (ASKER.to_owned(), Arc::new(auth.password(ASKER, 0, 0)));
         self.secrets.insert(name, secret);
         let is_kept = self.shape.databases.iter().any(|db| db.mode == "session");
-        let listed = ["ann", "bob"].into_iter().find(|user| !gate.unlisted.contains(user));
+        let listed = ["ann", "bob"].into_iter().find(|user| !auth.unlisted.contains(user));
         // Who shares its servers with the questions; only where nobody keeps them for long.
         let is_shared = !self.is_calm || !is_kept && !self.shape.has_shared_limits();
-        let is_shared = is_shared && !gate.are_hashed && dice.chance(500);
+        let is_shared = is_shared && !auth.are_hashed && dice.chance(500);
         let asker = listed.filter(|_| is_shared).unwrap_or(ASKER);
         let elsewhere = dice.chance(250).then(|| self.shape.databases[0].name.clone());
-        gate.has_many = elsewhere.is_none() && dice.chance(500);
+        auth.has_many = elsewhere.is_none() && dice.chance(500);
         if elsewhere.is_some() && dice.chance(300) {
-            gate.unlisted.extend(["admin", "watcher"]);
+            auth.unlisted.extend(["admin", "watcher"]);
         }
         self.shape.set("auth_user", asker);
         self.shape.set("auth_query", "SECRET of $1");
@@ -257,7 +257,7 @@ impl Plan {
             self.shape.set("auth_dbname", name);
         }
         let secs = dice.pick(&[0, 0, 1, 3, 1000]);
-        gate.believed = secs * 1_000_000;
+        auth.believed = secs * 1_000_000;
         self.shape.set("auth_query_cache_ttl", secs);
         if self.is_calm {
             self.shape.set("client_login_timeout", 120);
@@ -271,29 +271,29 @@ impl Plan {
                 "fatal" => &["terminating connection due to administrator command", "server conn crashed?"],
                 _ => MISTAKEN,
             };
-            let is_there = gate.misled.iter().any(|(name, _)| name.ends_with(word));
+            let is_there = auth.misled.iter().any(|(name, _)| name.ends_with(word));
             if is_there || word == "none" && self.proof == Proof::None {
                 continue;
             }
             let name = format!("misled_{word}");
             let _ =
                 writeln!(self.shape.more, "{name} = host=10.200.0.0 auth_user={ASKER} auth_query='SECRET {word} $1'");
-            gate.misled.push((name, due));
+            auth.misled.push((name, due));
         }
         // A database that is not there, and the console, cannot be asked.
         if dice.chance(300) {
             let there = if self.shape.autodb.is_none() { dice.pick(&["nowhere", CONSOLE]) } else { CONSOLE };
             let name = format!("lost_{there}");
             let _ = writeln!(self.shape.more, "{name} = host=10.200.0.0 auth_user={ASKER} auth_dbname={there}");
-            gate.misled.push((name, MISTAKEN));
+            auth.misled.push((name, MISTAKEN));
         }
     }
 
     fn draw_judge(&mut self, dice: &mut Dice) {
         let unlisted: &[&str] = dice.pick(&[&[], &["ann"], &["ann", "bob"]]);
-        self.gate.unlisted = unlisted.iter().copied().collect();
+        self.auth.unlisted = unlisted.iter().copied().collect();
         let is_pam = dice.chance(500);
-        self.gate.judge = Some(if is_pam { &["PAM authentication failed"] } else { NO_LDAP });
+        self.auth.judge = Some(if is_pam { &["PAM authentication failed"] } else { NO_LDAP });
         self.shape.set("auth_type", if is_pam { "pam" } else { "ldap" });
         if !is_pam {
             self.shape.set("auth_ldap_options", "ldapserver=10.200.0.9 ldapprefix=\"uid=\"");
@@ -301,13 +301,13 @@ impl Plan {
         self.proof = Proof::Password;
         if dice.chance(400) {
             let _ = writeln!(self.shape.more, "mixed = host=10.200.0.0 auth_user={ASKER}");
-            self.gate.misled.push(("mixed".to_owned(), MISTAKEN));
+            self.auth.misled.push(("mixed".to_owned(), MISTAKEN));
         }
     }
 
     fn draw_rules(&mut self, dice: &mut Dice) {
         // Who shows nothing leaves no keys for servers that know a hash.
-        let needs_keys = self.gate.are_hashed && self.manner.method.is_some();
+        let needs_keys = self.auth.are_hashed && self.manner.method.is_some();
         let mut rules =
             Rules { is_local: !needs_keys && dice.chance(400), has_last: dice.chance(500), ..Rules::default() };
         if rules.is_local {
@@ -319,7 +319,7 @@ impl Plan {
             if dice.chance(300) {
                 let _ = writeln!(self.shape.more, "{name} = host=10.200.0.0");
                 let _ = writeln!(rules.text, "{way} {name} all 0.0.0.0/0 {method}\nhost {name} all 0.0.0.0/0 reject");
-                self.gate.misled.push((name.to_owned(), &["login rejected", "certificate authentication failed"]));
+                self.auth.misled.push((name.to_owned(), &["login rejected", "certificate authentication failed"]));
             }
         }
         for user in USERS {
@@ -328,7 +328,7 @@ impl Plan {
                 false => &["ldap", "trust", "password", "md5", "scram-sha-256"],
             };
             // Where servers are asked, passwords are not the same everywhere, and a database may leave nothing to a directory.
-            let kinds = if self.gate.is_asked { &kinds[1..] } else { kinds };
+            let kinds = if self.auth.is_asked { &kinds[1..] } else { kinds };
             let method = dice.pick(kinds);
             let end = if method == "ldap" { " ldapserver=10.200.0.9 ldapprefix=\"uid=\"" } else { "" };
             let _ = writeln!(rules.text, "host all,replication {user} 0.0.0.0/0 {method}{end}");
@@ -339,10 +339,10 @@ impl Plan {
         }
         self.shape.set("auth_type", "hba");
         self.shape.set("auth_hba_file", "rules");
-        self.gate.rules = Some(rules);
+        self.auth.rules = Some(rules);
     }
 
-    /// An application, as it comes to this gate.
+    /// An application, with what it has to prove itself by.
     pub(crate) fn app(&self, number: u32, person: Person, habits: Habits) -> App {
         let secret = self.passwords[&person.user].clone();
         let mut app = App::new(number, person, habits, secret, Dice::new(self.seed, 1000 + u64::from(number)));
@@ -352,30 +352,30 @@ impl Plan {
 
     /// What is different for somebody who comes.
     fn dress(&self, app: &mut App) {
-        let (gate, user) = (&self.gate, app.person.user.clone());
+        let (auth, user) = (&self.auth, app.person.user.clone());
         let user = user.as_str();
-        if !gate.is_any() {
+        if !auth.is_any() {
             return;
         }
-        let is_unlisted = gate.unlisted.contains(user);
-        let usual = if gate.judge.is_some() { Proof::Password } else { self.proof };
+        let is_unlisted = auth.unlisted.contains(user);
+        let usual = if auth.judge.is_some() { Proof::Password } else { self.proof };
         let host = self.host_of(&app.person.database);
-        let mut door = Door { wrong: gate.wrong(user), ..Door::default() };
-        let words = gate.unknown(user, usual);
-        let is_judged = gate.wrong(user).is_some();
+        let mut door = Door { wrong: auth.wrong(user), ..Door::default() };
+        let words = auth.unknown(user, usual);
+        let is_judged = auth.wrong(user).is_some();
         door.nowhere = (is_unlisted && !is_judged).then_some(words);
-        door.unknown = match &gate.rules {
-            _ if gate.judge.is_some() => gate.judge,
+        door.unknown = match &auth.rules {
+            _ if auth.judge.is_some() => auth.judge,
             Some(rules) if !rules.has_last => Some(&["no authentication method is found"]),
-            _ if gate.is_asked => Some(NOBODY),
+            _ if auth.is_asked => Some(NOBODY),
             Some(_) => Some(gate_words(Proof::Password)),
             None => None,
         };
         let is_strange = !app.person.is_operator() && !app.person.is_proof_unsure;
-        app.person.proof = gate.proof(user, usual);
-        let is_local = gate.rules.as_ref().is_some_and(|rules| rules.is_local);
-        if is_local && is_strange && app.number.is_multiple_of(3) && !self.veils.is_required {
-            let is_mapped = gate.rules.as_ref().is_some_and(|rules| rules.text.contains("map="));
+        app.person.proof = auth.proof(user, usual);
+        let is_local = auth.rules.as_ref().is_some_and(|rules| rules.is_local);
+        if is_local && is_strange && app.number.is_multiple_of(3) && !self.tls.is_required {
+            let is_mapped = auth.rules.as_ref().is_some_and(|rules| rules.text.contains("map="));
             let number = if user == "ann" { 1 } else { 2 };
             door.uid = Some(if is_mapped { MAPPED + number } else { number });
             let stranger: Words = &["unix socket login rejected", "no such user"];
@@ -386,16 +386,16 @@ impl Plan {
             let is_judge = |name: &str| name == "mixed";
             let is_rule = |name: &str| name == "closed" || name == "sealed";
             let concerns = |name: &str| is_rule(name) || is_judge(name) || is_unlisted && !is_judged;
-            let is_none_unsure = |name: &str| name == "misled_none" && gate.rules.is_some();
-            let misled = gate.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
+            let is_none_unsure = |name: &str| name == "misled_none" && auth.rules.is_some();
+            let misled = auth.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
             door.misled = misled.cloned().collect();
             // Where there is a fallback a reload may move any database to another host.
-            if app.person.proof != Proof::None && gate.has_many && is_unlisted && self.shape.autodb.is_none() {
+            if app.person.proof != Proof::None && auth.has_many && is_unlisted && self.shape.autodb.is_none() {
                 let hosts = (0..self.hosts).filter(|&other| other != host);
-                door.others = hosts.map(|host| Arc::new(gate.password(user, host, 0))).collect();
+                door.others = hosts.map(|host| Arc::new(auth.password(user, host, 0))).collect();
             }
         }
-        app.secret = Arc::new(gate.password(user, host, 0));
+        app.secret = Arc::new(auth.password(user, host, 0));
         door.is_sure = app.person.is_proof_unsure || app.person.proof == Proof::None;
         app.door = door;
     }

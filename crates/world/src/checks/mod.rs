@@ -38,8 +38,6 @@ pub(crate) struct Checkers {
     pub(crate) shown: Vec<(u8, Snapshot)>,
     /// Workers that have nothing left that a shutdown waits for.
     pub(crate) drained: BTreeSet<u8>,
-    /// All of them have confirmed it.
-    pub(crate) is_drained: bool,
     /// How they were told to go down.
     pub(crate) shutdown: Option<Shutdown>,
     /// The configurations in force lately, the newest last.
@@ -77,7 +75,6 @@ impl Checkers {
             phase: Phase::Faults,
             shown: Vec::new(),
             drained: BTreeSet::new(),
-            is_drained: false,
             shutdown: None,
             forces: vec![(Time(0), force.clone())],
             logged: HashMap::new(),
@@ -429,7 +426,11 @@ pub(crate) const EVERYTHING: Parts = Parts {
     pins: true,
 };
 /// The question that is asked when everybody has left.
-pub(crate) const AT_REST: u64 = 0;
+pub(crate) const AT_REST: u64 = OF_THE_WORLD;
+/// What is asked when somebody looks.
+pub(crate) const LOOKS: u64 = OF_THE_WORLD + 1;
+/// From this number on questions to workers are the world's own, and none of the control thread.
+pub(crate) const OF_THE_WORLD: u64 = 1 << 40;
 /// Why a client may be refused at any time that changed its session in the same loan as a COPY failed.
 const STATE_LOST: &str = "the session's settings cannot be followed through a failed COPY";
 /// What the log says of a client that does not take what it is told (`notify_queue_size`).

@@ -14,7 +14,7 @@ use crate::checks::{AT_REST, EVERYTHING};
 use crate::faults::evict::MENDING_MAX;
 use crate::plan::{Habits, Person, USERS};
 use crate::sim::net::Holder;
-use crate::world::World;
+use crate::world::{START, World};
 
 /// What workers said before they ended reaches everybody in this time.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -90,10 +90,10 @@ impl World {
         // A stream takes its time, and all others may wait for the one server that it has.
         let streamers = self.apps.iter().filter(|app| app.replicates()).count().max(1) as u32;
         let streams = (STREAMS_HEALED / streamers).clamp(1, HEALED_ERRANDS);
+        self.reload(&healed);
         let net = self.net.clone();
         {
             let net = &mut net.borrow_mut();
-            self.reload(&healed);
             for app in &mut self.apps {
                 app.calm_down(net, if app.replicates() { streams } else { errands });
             }
@@ -171,36 +171,57 @@ impl World {
         }
     }
 
+    /// The control thread tells the workers to go down: because somebody wants that, or because there is nothing left to wait for.
+    pub(crate) fn goes_down(&mut self, way: Shutdown) {
+        let now = self.witness.now;
+        let before = self.checkers.shutdown;
+        if before == Some(Shutdown::Now) {
+            return;
+        }
+        let is_impatient = self.plan.shutdowns.iter().any(|&(at, way)| way == Shutdown::Now && START + at <= now.0);
+        if way == Shutdown::Now && before.is_some() && !is_impatient {
+            match self.evicted.all_since.is_some_and(|ended| now.since(ended) >= MENDING_MAX) {
+                true if self.plan.is_calm => {
+                    let text = "the servers of those who were sent away are not clean in time".to_owned();
+                    self.witness.accuse(Charge::NotServed, text);
+                }
+                true => {}
+                false => self.check_drained(),
+            }
+        }
+        if way == Shutdown::Now {
+            // One worker ends before the other: nobody learns anything by the end of a cancel request.
+            self.evicted.last = Time(u64::MAX);
+        }
+        self.operator.handover = None;
+        self.checkers.shutdown = Some(way);
+        self.checkers.phase = Phase::GoingDown { since: now };
+    }
+
+    /// All workers have said that nothing is left that the shutdown waits for.
+    fn check_drained(&mut self) {
+        let net = self.net.borrow();
+        let is_ours =
+            |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
+        let left = match self.checkers.shutdown {
+            Some(Shutdown::WaitForServers) => {
+                // A cancel request on its way is nobody's server.
+                let sessions = self.postgres.sessions.iter().filter(|session| session.is_server());
+                sessions.filter(|session| is_ours(session.end)).count()
+            }
+            _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
+        };
+        if left > 0 {
+            self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
+        }
+        drop(net);
+        self.check_mended();
+        self.witness.count("shutdowns");
+    }
+
     fn look_at_who_goes_down(&mut self, since: Time) {
         let now = self.witness.now;
-        // Of an end that waits for nobody it means nothing.
-        if self.checkers.is_drained && self.checkers.shutdown != Some(Shutdown::Now) {
-            let net = self.net.borrow();
-            let is_ours =
-                |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
-            let left = match self.checkers.shutdown {
-                Some(Shutdown::WaitForServers) => {
-                    // A cancel request on its way is nobody's server.
-                    let sessions = self.postgres.sessions.iter().filter(|session| session.is_server());
-                    sessions.filter(|session| is_ours(session.end)).count()
-                }
-                _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
-            };
-            if left > 0 {
-                self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
-            }
-            drop(net);
-            self.check_mended();
-            self.witness.count("shutdowns");
-            self.checkers.is_drained = false;
-            self.go_down(Shutdown::Now);
-        } else if self.evicted.all_since.is_some_and(|ended| now.since(ended) > MENDING_MAX) {
-            if self.plan.is_calm {
-                let text = "the servers of those who were sent away are not clean in time".to_owned();
-                self.witness.accuse(Charge::NotServed, text);
-            }
-            self.go_down(Shutdown::Now);
-        } else if now.since(since) > HEALING_MAX {
+        if now.since(since) > HEALING_MAX {
             let drained = &self.checkers.drained;
             self.witness.accuse(Charge::NotServed, format!("only {drained:?} of the workers have come to their end"));
         }
@@ -341,7 +362,7 @@ impl World {
                 self.witness.accuse(Charge::Memory, text);
             }
         }
-        if !self.archive.is_at_rest() || !self.court.is_at_rest() || !self.listeners.is_at_rest() {
+        if !self.archive.is_at_rest() || !self.thread.is_at_rest() || !self.listeners.is_at_rest() {
             self.witness.accuse(Charge::Slots, "a question of ours is open, and nobody is here".to_owned());
         }
         if self.net.borrow().descriptors > 0 {

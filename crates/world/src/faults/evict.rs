@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::Time;
-use worker::letters::{Order, Parts, Row, Shutdown, Snapshot, ToWorker, Whose};
+use worker::letters::{Parts, Row, Shutdown, Snapshot, ToWorker, Whose};
 
 use crate::app::{Ended, Stage};
+use crate::checks::OF_THE_WORLD;
 use crate::checks::witness::Charge;
 use crate::faults::{Command, Fault, What};
 use crate::plan::Plan;
 use crate::postgres::session::Session;
-use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
 use crate::sim::io::end_at;
-use crate::sim::net::{Holder, Net};
-use crate::world::{START, World};
+use crate::sim::net::Holder;
+use crate::world::World;
 
 /// What is remembered of those who are sent away.
 #[derive(Debug)]
@@ -71,9 +71,8 @@ impl Plan {
         // Its own stream, so that the stories of other seeds stay what they are.
         let mut dice = Dice::new(self.seed, STREAM);
         let waits = self.shutdowns.first().filter(|(_, way)| *way == Shutdown::WaitForClients);
-        if let Some(&(at, _)) = waits.filter(|_| dice.chance(600)) {
-            let secs = dice.among(0..=5);
-            self.ends_clients = Some((at + secs * 1_000_000, secs));
+        if waits.is_some() && dice.chance(600) {
+            self.shape.set("shutdown_timeout", dice.among(0..=5).max(1));
         }
         if self.is_calm {
             return;
@@ -147,8 +146,7 @@ impl World {
         };
         self.evicted.killed.insert(id, known.filter(|&end| is_in(end)));
         self.witness.count("clients to be killed");
-        self.give(Order::KillClient(id));
-        self.send_mail();
+        self.command(format!("KILL_CLIENT {id}"));
     }
 
     /// Every worker has looked for a client that was to go.
@@ -218,20 +216,14 @@ impl World {
         self.evicted.suspects = left;
     }
 
-    /// Whoever is left is sent away.
-    pub(crate) fn end_clients(&mut self, secs: u64) {
-        if self.checkers.shutdown != Some(Shutdown::WaitForClients) {
-            return;
-        }
+    /// The control thread has whoever is left sent away.
+    pub(crate) fn clients_are_ended(&mut self) {
         self.witness.note(|| "ENDS CLIENTS".to_owned());
         self.witness.count("shutdowns out of patience");
         self.evicted.all_since = Some(self.witness.now);
         // From now on.
         self.evicted.last = Time(u64::MAX);
         self.checkers.drained.clear();
-        self.checkers.is_drained = false;
-        self.order(|| ToWorker::EndClients { secs });
-        self.send_mail();
     }
 
     /// A client is told that it has to go.
@@ -240,13 +232,6 @@ impl World {
         if text.contains("(shutdown_timeout)") && self.evicted.all_since.is_none() {
             let text = format!("application {app} is told {text:?}, and nobody has run out of patience");
             self.witness.accuse(Charge::NoReason, text);
-        }
-    }
-
-    /// Plans the end of the shutdown's patience.
-    pub(crate) fn begin_evictions(&self, net: &mut Net) {
-        if let Some((at, secs)) = self.plan.ends_clients {
-            net.agenda.at(Time(START + at), Event::EndsClients { secs });
         }
     }
 
@@ -274,6 +259,6 @@ fn end_of(row: &Row) -> Option<u32> {
 /// The stream of chance for who is sent away.
 const STREAM: u64 = u64::MAX - 42;
 /// The first question of an operator who looks whom to kill.
-const SEEKING: u64 = 10;
+const SEEKING: u64 = OF_THE_WORLD + 10;
 /// How long the servers of clients that were sent away are given to be cancelled and rolled back, as by the control thread.
 pub(crate) const MENDING_MAX: Duration = Duration::from_secs(10);

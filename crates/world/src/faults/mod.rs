@@ -11,9 +11,9 @@ pub(crate) mod troubles;
 use std::sync::Arc;
 
 use reactor::BUFFER_BYTES;
-use worker::letters::{Order, ToWorker, Whose};
+use worker::letters::{ToWorker, Whose};
 
-use crate::checks::EVERYTHING;
+use crate::checks::{EVERYTHING, LOOKS};
 use crate::faults::troubles::Trouble;
 use crate::plan::{AUTODB, Plan};
 use crate::postgres::Mood;
@@ -155,7 +155,7 @@ impl World {
     pub(crate) fn begin_fault(&mut self, what: &What) {
         self.witness.note(|| format!("FAULT {what:?}"));
         if let What::Show = what {
-            self.order(|| ToWorker::Show { question: 1, what: EVERYTHING });
+            self.order(|| ToWorker::Show { question: LOOKS, what: EVERYTHING });
         }
         self.begin_order(what);
         let net = self.net.clone();
@@ -205,7 +205,7 @@ impl World {
             What::FewBuffers { worker } => net.desk(self.of_the_crew(worker)).buffers_max = 2,
             What::NoDescriptors => net.descriptors_max = net.descriptors,
             What::TinyPieces { worker, bytes } => net.desk(self.of_the_crew(worker)).piece_max = bytes,
-            What::NoNames => self.are_names_known = false,
+            What::NoNames => self.thread.are_names_known = false,
             // See `begin_order`.
             What::Show
             | What::Reload { .. }
@@ -227,19 +227,15 @@ impl World {
     }
 
     fn begin_order(&mut self, what: &What) {
-        if self.operator.handover.is_some() && !matches!(what, What::Order(Command::KillClient(_))) {
-            // Nothing is reloaded or ordered while an online restart is in progress.
-            return;
-        }
         match what {
-            What::Order(Command::Pause(whose)) => self.pause(whose),
-            What::Order(Command::Kill(name)) => self.kill(name),
-            What::Order(Command::Disable(name)) => self.disable(name, true),
-            What::Order(Command::Reconnect(whose)) => self.reconnect(whose),
-            What::Order(Command::Suspend) => {
-                self.operator.is_suspended = true;
-                self.give(Order::Suspend { is_handover: false });
+            What::Order(Command::Pause(whose)) => self.command(about("PAUSE", whose)),
+            What::Order(Command::Kill(name)) => self.command(format!("KILL {name}")),
+            What::Order(Command::Disable(name)) => self.command(format!("DISABLE {name}")),
+            What::Order(Command::Reconnect(whose)) => {
+                self.command(about("RECONNECT", whose));
+                self.command(about("WAIT_CLOSE", whose));
             }
+            What::Order(Command::Suspend) => self.command("SUSPEND".to_owned()),
             What::Order(Command::Handover { dice, succeeds }) => self.begin_handover(*dice, *succeeds),
             What::Order(Command::KillClient(id)) => self.seek_client(*id),
             What::Secrets { dice } => self.change_secrets(Some(*dice)),
@@ -262,10 +258,10 @@ impl World {
 
     fn end_order(&mut self, what: &What) {
         match what {
-            What::Order(Command::Pause(whose)) => self.resume(whose),
-            What::Order(Command::Kill(name)) => self.resume(&Some(name.clone())),
-            What::Order(Command::Disable(name)) => self.disable(name, false),
-            What::Order(Command::Suspend) if self.operator.is_suspended => self.wake_up(),
+            What::Order(Command::Pause(whose)) => self.command(about("RESUME", whose)),
+            What::Order(Command::Kill(name)) => self.command(format!("RESUME {name}")),
+            What::Order(Command::Disable(name)) => self.command(format!("ENABLE {name}")),
+            What::Order(Command::Suspend) if self.operator.is_suspended => self.command("RESUME".to_owned()),
             What::Order(Command::Handover { dice, .. }) => self.end_handover(*dice),
             What::Secrets { .. } => self.change_secrets(None),
             What::Trouble(trouble) => self.end_trouble(trouble),
@@ -285,7 +281,7 @@ impl World {
             What::FewBuffers { .. } => net.desks.iter_mut().for_each(|desk| desk.buffers_max = self.plan.buffers),
             What::NoDescriptors => net.descriptors_max = usize::MAX,
             What::TinyPieces { .. } => net.desks.iter_mut().for_each(|desk| desk.piece_max = BUFFER_BYTES),
-            What::NoNames => self.are_names_known = true,
+            What::NoNames => self.thread.are_names_known = true,
             What::SlowServers { .. } => {
                 for host in &mut self.postgres.hosts {
                     host.manner.work = self.plan.manner.work;
@@ -330,6 +326,14 @@ impl Plan {
 
 /// The stream of chance for online restarts.
 const RESTARTS_STREAM: u64 = u64::MAX - 1;
+
+/// A command about a database, or all.
+fn about(command: &str, whose: &Whose) -> String {
+    match whose {
+        Some(name) => format!("{command} {name}"),
+        None => command.to_owned(),
+    }
+}
 
 fn pick(several: &[u32], which: u64) -> Option<u32> {
     several.get((which % several.len().max(1) as u64) as usize).copied()

@@ -1,19 +1,24 @@
-//! The operator of a world: orders what operators order, and sees to it that the orders are obeyed.
+//! The operator of a world: says on the console what operators say there, and sees to it that what is ordered is obeyed.
 //!
 //! Always true: a pause that has been reported complete holds until it is ended; every order is answered by every worker.
-//! Not here: when something is ordered (`faults`), online restarts (`takeover`), the control thread's part in it (`sim`).
+//! Not here: when something is ordered (`faults`), online restarts (`takeover`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use auth::UserFile;
-use worker::letters::{Force, Order, Standing, ToWorker, Whose};
+use base::WorkerId;
+use control::Event;
+use pool::ClientKey;
+use wire::notice::Notice;
+use wire::{Request, backend};
+use worker::letters::{Force, Order, Right, Standing, ToControl, ToWorker, Whose};
 
 use crate::checks::witness::Charge;
 use crate::faults::{Command, What};
 use crate::plan::Plan;
 use crate::postgres::session::{Life, Session};
 use crate::sim::dice::Dice;
+use crate::sim::io::SimSocket;
 use crate::sim::net::{Holder, Net};
 use crate::sim::takeover::{Arriving, Handover};
 use crate::world::World;
@@ -21,7 +26,12 @@ use crate::world::World;
 /// What the operator remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Operator {
-    given: u64,
+    /// How many commands have been said.
+    said: u32,
+    /// Those that are not answered, by the clients that have said them.
+    asked: BTreeMap<ClientKey, String>,
+    /// The files have changed during an online restart, and are to be read.
+    pub(crate) owes_reload: bool,
     /// Orders that have not been obeyed by everybody, by their numbers.
     pub(crate) open: BTreeMap<u64, Given>,
     /// Pauses that were reported complete.
@@ -30,6 +40,8 @@ pub(crate) struct Operator {
     pub(crate) is_suspended: bool,
     /// An online restart that is under way.
     pub(crate) handover: Option<Handover>,
+    /// One that is about to begin: its chance, and whether its new process comes up.
+    pub(crate) comes: Option<(u64, bool)>,
     /// What the last one has brought and has not come to its worker.
     pub(crate) arriving: Vec<Arriving>,
 }
@@ -48,8 +60,13 @@ pub(crate) struct Given {
 
 impl Operator {
     /// Pauses that do not stand any more, such as those of databases that are gone, hold nobody.
-    pub(crate) fn mind(&mut self, standing: &Standing) {
+    fn mind(&mut self, standing: &Standing) {
         self.held.retain(|whose| stands(standing, whose));
+        let pauses = self.open.values_mut().filter_map(|given| match &given.order {
+            Order::Kill(whose) | Order::AwaitUnused(whose) => Some((whose, &mut given.is_undone)),
+            _ => None,
+        });
+        pauses.for_each(|(whose, is_undone)| *is_undone |= !stands(standing, whose));
     }
 }
 
@@ -62,84 +79,87 @@ fn stands(standing: &Standing, whose: &Whose) -> bool {
 }
 
 impl World {
-    /// Changes what is in force.
-    fn change_force(&mut self, change: impl FnOnce(&mut Force)) {
-        let mut force = Force::clone(&self.force);
-        change(&mut force);
-        self.enforce(force);
-    }
-
-    /// PAUSE.
-    pub(crate) fn pause(&mut self, whose: &Whose) {
-        self.change_force(|force| force.standing.pause(whose));
-        self.give(Order::AwaitUnused(whose.clone()));
-    }
-
-    /// KILL.
-    pub(crate) fn kill(&mut self, name: &Arc<str>) {
-        self.checkers.was_removed = true;
-        let whose = Some(name.clone());
-        self.change_force(|force| force.standing.pause(&whose));
-        self.give(Order::Kill(whose));
-    }
-
-    /// RESUME.
-    pub(crate) fn resume(&mut self, whose: &Whose) {
-        self.change_force(|force| force.standing.resume(whose));
-        let kill = Order::Kill(whose.clone());
-        self.operator.open.values_mut().for_each(|given| given.is_undone |= given.order == kill);
-        let undone = Order::AwaitUnused(whose.clone());
-        let open = self.operator.open.iter();
-        let forgotten: Vec<u64> = open.filter(|(_, given)| given.order == undone).map(|(&number, _)| number).collect();
-        for question in forgotten {
-            self.operator.open.remove(&question);
-            self.order(|| ToWorker::ForgetOrder { question });
-        }
-    }
-
-    /// RESUME after SUSPEND.
-    pub(crate) fn wake_up(&mut self) {
-        let open = self.operator.open.iter();
-        let forgotten: Vec<u64> =
-            open.filter(|(_, given)| matches!(given.order, Order::Suspend { .. })).map(|(&number, _)| number).collect();
-        for question in forgotten {
-            self.operator.open.remove(&question);
-            self.order(|| ToWorker::ForgetOrder { question });
-        }
-        self.check_packed();
-        self.operator.handover = None;
-        self.operator.is_suspended = false;
-        self.order(|| ToWorker::WakeUp);
-    }
-
-    /// DISABLE and ENABLE.
-    pub(crate) fn disable(&mut self, name: &Arc<str>, is_disabled: bool) {
-        self.change_force(|force| match is_disabled {
-            true => drop(force.standing.disabled.replace(name.clone())),
-            false => drop(force.standing.disabled.take(name)),
-        });
-    }
-
-    /// RECONNECT, and `WAIT_CLOSE`.
-    pub(crate) fn reconnect(&mut self, whose: &Whose) {
-        self.renewal_ordered(whose);
-        self.give(Order::Reconnect(whose.clone()));
-        self.give(Order::AwaitRenewed(whose.clone()));
+    /// Says something on the console, as an admin who waits for the answer.
+    pub(crate) fn command(&mut self, text: String) {
+        self.witness.note(|| format!("the operator says {text}"));
+        let client = ClientKey { index: u32::MAX - self.operator.said, generation: 1 };
+        self.operator.said += 1;
+        self.operator.asked.insert(client, text.clone());
+        let (from, right, request) = (WorkerId(0), Right::Admin, Request::Query(text));
+        self.control_hears(Event::Letter(ToControl::Console { from, client, right, request }));
     }
 
     /// Another file of secrets, or the one of the plan again.
     pub(crate) fn change_secrets(&mut self, dice: Option<u64>) {
         let users = secrets(&self.plan, dice.map(|dice| Dice::new(dice, 2)));
-        self.change_force(|force| force.users = users);
+        self.disk.write("users", users);
+        self.reload_files();
     }
 
-    /// Gives an order to every worker.
-    pub(crate) fn give(&mut self, order: Order) {
-        self.operator.given += 1;
-        let question = self.operator.given;
+    /// Has the files read again, now or as soon as no online restart is in the way.
+    pub(crate) fn reload_files(&mut self) {
+        self.operator.owes_reload = self.operator.handover.is_some();
+        if !self.operator.owes_reload {
+            self.command(RELOAD.to_owned());
+        }
+    }
+
+    /// The control thread writes to a worker; whether that is to be posted.
+    pub(crate) fn note_order(&mut self, to: u8, letter: &ToWorker<SimSocket>) -> bool {
+        if let ToWorker::ConsoleAnswer { client, bytes, .. } = letter {
+            let Some(text) = self.operator.asked.remove(client) else { return true };
+            self.is_answered(&text, bytes);
+            self.control_hears(Event::Letter(ToControl::ConsoleLeft { from: WorkerId(0), client: *client }));
+            return false;
+        }
+        if to != self.crew.start {
+            return true;
+        }
+        match letter {
+            ToWorker::Force(force) => self.in_force(force.clone()),
+            ToWorker::Order { question, order } => self.is_ordered(*question, order),
+            ToWorker::ForgetOrder { question } => drop(self.operator.open.remove(question)),
+            ToWorker::WakeUp => {
+                self.check_packed();
+                self.operator.is_suspended = false;
+            }
+            ToWorker::Shutdown(way) => self.goes_down(*way),
+            ToWorker::EndClients { .. } => self.clients_are_ended(),
+            _ => {}
+        }
+        true
+    }
+
+    fn is_answered(&mut self, text: &str, bytes: &[u8]) {
+        if bytes.first() != Some(&backend::ERROR_RESPONSE) {
+            return;
+        }
+        self.witness.count("commands refused");
+        let said = crate::message_at(bytes, 0).map(|(_, body, _)| Notice::parse(body).message.to_string());
+        self.witness.note(|| format!("{text} is refused: {said:?}"));
+        if text == RELOAD {
+            self.witness.accuse(Charge::NoReason, format!("the files are refused: {said:?}"));
+        }
+    }
+
+    /// This comes into force.
+    fn in_force(&mut self, force: Arc<Force>) {
+        self.operator.mind(&force.standing);
+        self.force = force.clone();
+        self.checkers.in_force(&force, self.witness.now);
+        self.forget_old_secrets();
+    }
+
+    /// Every worker is ordered this.
+    fn is_ordered(&mut self, question: u64, order: &Order) {
+        match order {
+            Order::Kill(_) => self.checkers.was_removed = true,
+            Order::Reconnect(whose) => self.renewal_ordered(whose),
+            Order::Suspend { is_handover } => self.operator.is_suspended = !is_handover,
+            _ => {}
+        }
         let given = Given { order: order.clone(), obeyed: BTreeSet::new(), done: 0, is_undone: false };
         self.operator.open.insert(question, given);
-        self.order(|| ToWorker::Order { question, order: order.clone() });
     }
 
     /// A worker has obeyed.
@@ -166,16 +186,10 @@ impl World {
                     self.check_pauses(&net.borrow(), &sessions);
                 }
             }
-            Order::ConfirmDrained => self.checkers.is_drained |= done == workers && self.is_drained(),
-            Order::Suspend { is_handover } => {
-                self.witness.count("suspensions");
-                if is_handover {
-                    self.stands_still();
-                }
-            }
+            Order::Suspend { .. } => self.witness.count("suspensions"),
             Order::KillClient(id) => self.check_killed(id, done),
             Order::Reconnect(whose) => self.renewal_obeyed(&whose),
-            Order::AwaitRenewed(_) => {}
+            Order::AwaitRenewed(_) | Order::ConfirmDrained => {}
         }
     }
 
@@ -185,13 +199,6 @@ impl World {
             true => drop(self.checkers.drained.insert(from)),
             false => drop(self.checkers.drained.remove(&from)),
         }
-        if self.is_drained() {
-            self.give(Order::ConfirmDrained);
-        }
-    }
-
-    fn is_drained(&self) -> bool {
-        self.checkers.drained.len() == self.crew.len()
     }
 
     /// None of these sessions may belong to a database that is paused.
@@ -232,7 +239,7 @@ impl World {
 }
 
 /// The file of secrets: as the applications know them, or with some that are wrong or missing.
-pub(crate) fn secrets(plan: &Plan, mut dice: Option<Dice>) -> UserFile {
+pub(crate) fn secrets(plan: &Plan, mut dice: Option<Dice>) -> String {
     let mut file = String::new();
     for (user, secret) in plan.secrets.iter().filter(|(user, _)| !plan.auth.unlisted.contains(&***user)) {
         let fate = dice.as_mut().map_or(0, |dice| dice.among(0..=5));
@@ -242,5 +249,7 @@ pub(crate) fn secrets(plan: &Plan, mut dice: Option<Dice>) -> UserFile {
             _ => file.push_str(&format!("\"{user}\" \"{}\"\n", String::from_utf8_lossy(&secret.text()))),
         }
     }
-    UserFile::parse(file.as_bytes()).0
+    file
 }
+
+const RELOAD: &str = "RELOAD";

@@ -60,8 +60,8 @@ impl World {
         match *trouble {
             Trouble::NewSecret { user, .. } => self.change_secret(user),
             Trouble::Answers { host, how } => self.postgres.hosts[host].manner.answers = how,
-            Trouble::NoJudge => self.court.is_away = true,
-            Trouble::Slow { factor } => self.archive.slowness = factor,
+            Trouble::NoJudge => self.thread.has_no_judge = true,
+            Trouble::Slow { factor } => self.thread.slowness = factor,
         }
     }
 
@@ -74,8 +74,8 @@ impl World {
                 }
             }
             Trouble::Answers { host, .. } => self.postgres.hosts[host].manner.answers = Answers::Usual,
-            Trouble::NoJudge => self.court.is_away = false,
-            Trouble::Slow { .. } => self.archive.slowness = 1,
+            Trouble::NoJudge => self.thread.has_no_judge = false,
+            Trouble::Slow { .. } => self.thread.slowness = 1,
         }
     }
 }

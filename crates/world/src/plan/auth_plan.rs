@@ -3,13 +3,13 @@
 //!
 //! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are; what somebody
 //! must be told is known before they come.
-//! Not here: the control thread's part in it (`secrets`, `judge`), what goes wrong with it (`troubles`).
+//! Not here: who answers (`control`), what goes wrong with it (`troubles`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use auth::{Hba, IdentMaps, ScramSecret, Secret};
+use auth::{ScramSecret, Secret};
 use protocol::server::login::Identity;
 
 use crate::app::{App, Guise};
@@ -168,13 +168,9 @@ impl AuthPlan {
         everybody.map(|&user| (user.to_owned(), self.stored(user, host, version(user)))).collect()
     }
 
-    /// The rules, as they are in force.
-    pub(crate) fn rules(&self) -> (Arc<Hba>, Arc<IdentMaps>) {
-        let Some(rules) = &self.rules else { return Default::default() };
-        let (maps, mistakes) = IdentMaps::parse(b"crew sysann ann\ncrew sysbob bob\n");
-        let (hba, problems) = Hba::parse(rules.text.as_bytes(), &maps, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert!(mistakes.is_empty() && problems.is_empty(), "rules of a plan: {mistakes:?} {problems:?}");
-        (Arc::new(hba), Arc::new(maps))
+    /// The file of rules, if there is one.
+    pub(crate) fn rules(&self) -> Option<&str> {
+        self.rules.as_ref().map(|rules| &*rules.text)
     }
 
     /// How a user is asked: the method, where the plan's is not for everybody.
@@ -339,6 +335,7 @@ impl Plan {
         }
         self.shape.set("auth_type", "hba");
         self.shape.set("auth_hba_file", "rules");
+        self.shape.set("auth_ident_file", "idents");
         self.auth.rules = Some(rules);
     }
 
@@ -448,3 +445,5 @@ const WRONG: u32 = 250;
 const UNUSUAL: u32 = 80;
 /// The stream of chance for all this.
 const STREAM: u64 = u64::MAX - 7;
+/// The maps of system users that rules name.
+pub(crate) const IDENTS: &str = "crew sysann ann\ncrew sysbob bob\n";

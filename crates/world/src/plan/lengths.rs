@@ -46,7 +46,7 @@ impl Plan {
         (self.is_calm, self.is_timed) = (false, true);
         self.faults.clear();
         self.shutdowns.clear();
-        self.ends_clients = None;
+        self.shape.settings.remove("shutdown_timeout");
         self.group = Group::default();
         self.manner.signals_late = 0;
         self.pace.narrow = 0;

@@ -5,6 +5,7 @@
 
 pub(crate) mod auth_plan;
 pub(crate) mod group;
+pub(crate) mod healed;
 pub(crate) mod lengths;
 pub(crate) mod marks;
 pub(crate) mod rates;
@@ -27,7 +28,7 @@ use crate::plan::lengths::Lengths;
 use crate::postgres::HostTls;
 use crate::postgres::session::Manner;
 use crate::sim::dice::Dice;
-use crate::sim::fake_tls::FakeTls;
+use crate::sim::fake_tls::{CERTIFICATE, FakeTls, KEY};
 use crate::sim::net::Pace;
 
 /// A whole story.
@@ -59,8 +60,6 @@ pub(crate) struct Plan {
     /// The world ends with this, from then on, microseconds.
     pub(crate) shutdowns: Vec<(u64, Shutdown)>,
     pub(crate) group: Group,
-    /// When a shutdown that waits for clients waits no longer, in microseconds, and how many seconds it has waited.
-    pub(crate) ends_clients: Option<(u64, u64)>,
 }
 
 /// A configuration, before it is text.
@@ -207,7 +206,8 @@ impl Shape {
         self.text_of_peers(&mut text);
         let _ = write!(text, "[rate_limits]\n{}", self.rate_limits);
         text.push_str(
-            "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n",
+            "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n\
+             stats_period = 600\nlock_sweep_interval = 0\n",
         );
         for (name, value) in &self.settings {
             let _ = writeln!(text, "{name} = {value}");
@@ -471,12 +471,13 @@ impl Plan {
             auth: AuthPlan::default(),
             shutdowns: Vec::new(),
             group: Group::default(),
-            ends_clients: None,
         };
         users(&mut dice, &mut plan);
         let FakeTls { is_offered, is_required, .. } = plan.tls;
         if is_offered {
             plan.shape.set("client_tls_sslmode", if is_required { "require" } else { "allow" });
+            plan.shape.set("client_tls_cert_file", CERTIFICATE);
+            plan.shape.set("client_tls_key_file", KEY);
         }
         if plan.tls.hosts.contains(&HostTls::Demanded) {
             plan.shape.set("server_tls_sslmode", "require");

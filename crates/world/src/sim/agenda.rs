@@ -37,8 +37,10 @@ pub(crate) enum Event {
     Listens { number: u32, alarm: u32 },
     /// The control thread goes on with a question about a user.
     Question { number: u32 },
-    /// The control thread has a verdict, or a name.
-    Verdict { number: u32 },
+    /// The control thread is told what it has asked for.
+    ControlIsTold { number: u32 },
+    /// The control thread may have something to do at this time.
+    ControlWakes,
     /// A fault of the plan begins.
     Fault { index: u32 },
     /// A fault of the plan ends.
@@ -49,8 +51,6 @@ pub(crate) enum Event {
     GoesDown { index: u32 },
     /// Something at a peer, or with somebody who asks for one.
     Peers(Alarm),
-    /// The pooler waits no longer for clients.
-    EndsClients { secs: u64 },
     /// The control thread has thought about what somebody asked on the console.
     ConsoleAnswers { number: u64 },
     /// The world looks at itself.

@@ -7,9 +7,8 @@
 use std::sync::{Arc, OnceLock};
 
 use base::Key;
-use reactor::tls::{Check, Demand, DemandParts, Offer, OfferParts, Security, TermsText};
+use reactor::tls::Security;
 use reactor::{Completion, End as Ending};
-use worker::letters::TlsTerms;
 
 use crate::postgres::HostTls;
 use crate::sim::agenda::Event;
@@ -136,28 +135,18 @@ pub(crate) fn encrypt(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte ^= 0xa5);
 }
 
-/// What TLS needs on both legs, as by default: servers are asked for it. The certificate is one at which nobody looks.
-pub(crate) fn terms(is_offered: bool) -> TlsTerms {
-    static BOTH: OnceLock<TlsTerms> = OnceLock::new();
-    let both = BOTH.get_or_init(|| {
-        let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
-        let parts = DemandParts { check: Check::Nothing, authorities: None, own: None, terms };
-        let demand = Demand::new(&parts).unwrap_or_default().map(Arc::new);
-        assert!(demand.is_some(), "the usual terms are good");
-        let offer = offer(terms).map(Arc::new);
-        assert!(offer.is_some(), "the certificate is good");
-        TlsTerms { offer, demand, ..TlsTerms::default() }
-    });
-    TlsTerms { offer: both.offer.clone().filter(|_| is_offered), ..both.clone() }
+/// A certificate at which nobody looks, and its key, as they are in files.
+pub(crate) fn papers() -> &'static (String, String) {
+    static PAPERS: OnceLock<(String, String)> = OnceLock::new();
+    PAPERS.get_or_init(|| match rcgen::generate_simple_self_signed(["pooler".to_owned()]) {
+        Ok(paper) => (paper.cert.pem(), paper.signing_key.serialize_pem()),
+        Err(why) => panic!("no certificate: {why}"),
+    })
 }
 
-fn offer(terms: TermsText<'_>) -> Option<Offer> {
-    let paper = rcgen::generate_simple_self_signed(["pooler".to_owned()]).ok()?;
-    let (certificate, key) = (paper.cert.pem(), paper.signing_key.serialize_pem());
-    let (certificate, key) = (certificate.as_bytes(), key.as_bytes());
-    Offer::new(&OfferParts { certificate, key, authorities: None, demands_certificate: false, terms }).ok()
-}
-
+/// The names of these files.
+pub(crate) const CERTIFICATE: &str = "certificate";
+pub(crate) const KEY: &str = "key";
 /// The stream of chance for TLS.
 const TLS_STREAM: u64 = u64::MAX - 2;
 /// What a login can be bound to.

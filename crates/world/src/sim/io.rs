@@ -613,4 +613,4 @@ pub(crate) fn end_at(address: IpAddr) -> Option<u32> {
 const NONCE_WITHIN: usize = 100;
 
 /// The day on which every world begins, in microseconds since 1970.
-const CALENDAR: i64 = 1_767_225_600_000_000;
+pub(crate) const CALENDAR: i64 = 1_767_225_600_000_000;

@@ -211,7 +211,7 @@ impl World {
     /// The control thread takes its time for the next step.
     fn listener_thinks(&mut self, net: &mut Net, number: u32) {
         let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.auth.pause };
-        let pause = self.listeners.dice.micros(low..=high * self.archive.slowness);
+        let pause = self.listeners.dice.micros(low..=high * self.thread.slowness);
         self.wake_listener_in(net, number, pause);
     }
 

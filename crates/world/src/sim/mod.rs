@@ -5,12 +5,11 @@
 
 pub(crate) mod agenda;
 pub(crate) mod console;
+pub(crate) mod control;
 pub(crate) mod crew;
 pub(crate) mod dice;
 pub(crate) mod fake_tls;
-pub(crate) mod force;
 pub(crate) mod io;
-pub(crate) mod judge;
 pub(crate) mod listeners;
 pub(crate) mod net;
 pub(crate) mod secrets;

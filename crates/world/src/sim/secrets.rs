@@ -20,7 +20,6 @@ use crate::checks::witness::Charge;
 use crate::faults::{Command, What};
 use crate::plan::{Plan, Proof};
 use crate::sim::agenda::Event;
-use crate::sim::dice::Dice;
 use crate::sim::io::SimSocket;
 use crate::sim::net::{Holder, Net};
 use crate::world::World;
@@ -29,7 +28,6 @@ use crate::world::World;
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub(crate) questions: Vec<Question>,
-    pub(crate) dice: Dice,
     /// How many times each user has been given another secret; those that never were are not here.
     pub(crate) versions: BTreeMap<String, u32>,
     /// Until when a worker may believe in a user's old secret.
@@ -42,8 +40,6 @@ pub(crate) struct Archive {
     are_secrets_lost: bool,
     /// Questions that each database has answered.
     pub(crate) put: BTreeMap<String, u64>,
-    /// What the control thread takes its time by.
-    pub(crate) slowness: u64,
 }
 
 /// A question about a user.
@@ -89,14 +85,12 @@ impl Archive {
         let is_lost = |what: &What| matches!(what, What::Secrets { .. }) || has_one && brings_settings(what);
         Self {
             questions: Vec::new(),
-            dice: Dice::new(plan.seed, 5),
             versions: BTreeMap::new(),
             believed_until: BTreeMap::new(),
             excuses: BTreeMap::new(),
             are_workers_slow: plan.faults.iter().any(|(_, fault)| is_slow(&fault.what)),
             are_secrets_lost: plan.auth.is_asked && plan.faults.iter().any(|(_, fault)| is_lost(&fault.what)),
             put: BTreeMap::new(),
-            slowness: 1,
         }
     }
 
@@ -130,13 +124,6 @@ impl Archive {
 }
 
 impl World {
-    /// How long the control thread takes for the next thing.
-    pub(crate) fn control_pause(&mut self) -> Duration {
-        let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.auth.pause };
-        let slowness = self.archive.slowness;
-        self.archive.dice.micros(low..=high * slowness)
-    }
-
     /// Another process has taken over: nobody wants to know any more.
     pub(crate) fn forget_all_questions(&mut self) {
         for question in &mut self.archive.questions {
@@ -480,8 +467,6 @@ fn told_by_error(notice: &Notice) -> Told {
 
 /// What a client is told whose question has no answer.
 const MISTAKEN: &str = "bouncer config error";
-/// How long the control thread takes when the world has healed, microseconds.
-const HEALED_PAUSE: u64 = 2_000;
 /// How long a question may take where a login may take for ever, and how much longer than the login elsewhere.
 pub(crate) const LOGIN_MAX: Duration = Duration::from_secs(60);
 pub(crate) const AFTER_THE_LOGIN: Duration = Duration::from_secs(5);

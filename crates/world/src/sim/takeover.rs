@@ -4,36 +4,43 @@
 //! nor afterwards; a process that takes over has everything that could go, and its own files.
 //! Not here: how workers pack and go on (`worker`), when a restart begins and whether it fails (`faults`).
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
-use config::Homes;
-use protocol::vars::Tracked;
-use worker::letters::{Cursor, Estate, Force, Luggage, Order, Parcel, RateLimits, ToWorker};
+use base::WorkerId;
+use control::{Courier, Event, HANDOVER_VERSION, LastWord, News};
+use worker::letters::{Cursor, Estate, Force, Luggage, Parcel, ToWorker};
 
 use crate::checks::witness::Charge;
 use crate::faults::operator::Operator;
+use crate::sim::agenda;
+use crate::sim::control::{CONFIGURATION, posts_to};
 use crate::sim::dice::Dice;
 use crate::sim::io::SimSocket;
 use crate::sim::net::{Holder, Net};
 use crate::world::World;
 
 /// An online restart that is under way.
-#[derive(Debug)]
 pub(crate) struct Handover {
     /// Which one.
     dice: u64,
     /// Whether the new process comes up.
     succeeds: bool,
-    /// How often everybody has stood still.
-    rounds: u32,
-    /// The worker that packs.
+    courier: Courier<SimSocket>,
+    /// The worker that packs, once everything stands still.
     packs: u8,
-    out: Sender<Parcel<SimSocket>>,
-    parcels: Receiver<Parcel<SimSocket>>,
+    parcels: Option<Receiver<Parcel<SimSocket>>>,
     estate: Estate<SimSocket>,
     /// The ends of connections that have been packed, and how much had been given and read there.
     packed: Vec<(u32, (u64, u64))>,
+}
+
+impl fmt::Debug for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handover").field("packs", &self.packs).finish_non_exhaustive()
+    }
 }
 
 /// Connections on their way to a worker of a new process.
@@ -47,44 +54,36 @@ pub(crate) struct Arriving {
 impl World {
     /// A new process wants everything.
     pub(crate) fn begin_handover(&mut self, dice: u64, succeeds: bool) {
-        let standing = &self.force.standing;
-        let is_refused = self.operator.is_suspended
-            || self.operator.handover.is_some()
-            || self.checkers.shutdown.is_some()
-            || standing.is_paused
-            || !standing.paused.is_empty();
-        if is_refused {
+        self.operator.comes = Some((dice, succeeds));
+        self.command(format!("TAKEOVER {HANDOVER_VERSION}"));
+        if self.operator.comes.take().is_some() {
             self.witness.count("online restarts refused");
-            return;
         }
-        let (out, parcels) = mpsc::channel();
-        let packs = self.crew.start;
+    }
+
+    /// The control thread sends somebody to the new process, which could serve.
+    pub(crate) fn courier_sets_out(&mut self, courier: Courier<SimSocket>) {
+        let Some((dice, succeeds)) = self.operator.comes.take() else { return };
+        let number = courier.number;
         let (estate, packed) = (Estate::default(), Vec::new());
-        self.operator.handover = Some(Handover { dice, succeeds, rounds: 0, packs, out, parcels, estate, packed });
-        self.give(Order::Suspend { is_handover: true });
+        self.operator.handover = Some(Handover { dice, succeeds, courier, packs: 0, parcels: None, estate, packed });
+        self.control_hears(Event::News { handover: number, news: News::Ready });
     }
 
-    /// Everybody stands still. A client that was on the way from one worker to another is there when they say so again.
-    pub(crate) fn stands_still(&mut self) {
-        let Some(handover) = &mut self.operator.handover else { return };
-        handover.rounds += 1;
-        match handover.rounds {
-            1 => self.give(Order::Suspend { is_handover: true }),
-            _ => self.pack(Cursor::Start),
-        }
-    }
-
-    fn pack(&mut self, from: Cursor) {
-        if let Some(handover) = &self.operator.handover {
-            let (to, out) = (handover.packs, handover.out.clone());
-            self.post(to, ToWorker::Pack { from, out });
+    /// Once everything stands still it is packed.
+    pub(crate) fn courier_waits(&mut self) {
+        if let Some(Handover { courier, parcels: parcels @ None, .. }) = &mut self.operator.handover
+            && courier.is_still() == Ok(true)
+        {
+            *parcels = courier.pack(WorkerId(0), Cursor::Start);
         }
     }
 
     /// Takes what has been packed, and has more packed.
     pub(crate) fn take_parcels(&mut self) {
         let Some(handover) = &mut self.operator.handover else { return };
-        let Ok(Parcel { luggage, sockets, next, fault, .. }) = handover.parcels.try_recv() else { return };
+        let Some(Ok(parcel)) = handover.parcels.as_ref().map(Receiver::try_recv) else { return };
+        let Parcel { luggage, sockets, next, fault, .. } = parcel;
         if let Some(fault) = fault {
             self.witness.accuse(Charge::NotServed, format!("something cannot be packed: {fault}"));
             return;
@@ -104,12 +103,11 @@ impl World {
         if next.is_none() {
             handover.packs += 1;
         }
-        let is_all = !self.crew.contains(&handover.packs);
-        let succeeds = handover.succeeds;
-        match next {
-            Some(from) => self.pack(from),
-            None if !is_all => self.pack(Cursor::Start),
-            None if succeeds => self.take_over(),
+        let from = next.unwrap_or(Cursor::Start);
+        let parcels = handover.courier.pack(WorkerId(handover.packs), from);
+        match parcels {
+            Some(_) => handover.parcels = parcels,
+            None if handover.succeeds => self.take_over(),
             // The new process dies now; it is noticed a little later.
             None => {}
         }
@@ -117,8 +115,17 @@ impl World {
 
     /// The new process does not come up, and everything goes on.
     pub(crate) fn end_handover(&mut self, dice: u64) {
-        if self.operator.handover.as_ref().is_some_and(|handover| handover.dice == dice) {
-            self.wake_up();
+        let is_it = |handover: &Handover| handover.dice == dice;
+        let Some(number) = self.operator.handover.as_ref().filter(|one| is_it(one)).map(|one| one.courier.number)
+        else {
+            return;
+        };
+        self.check_packed();
+        self.operator.handover = None;
+        let news = News::Failed("the new process was lost".to_owned());
+        self.control_hears(Event::News { handover: number, news });
+        if self.operator.owes_reload {
+            self.reload_files();
         }
     }
 
@@ -144,15 +151,17 @@ impl World {
     /// The new process has everything, and the old one lets go.
     fn take_over(&mut self) {
         self.check_packed();
-        let Some(Handover { dice, estate, .. }) = self.operator.handover.take() else { return };
+        let Some(Handover { dice, estate, courier, .. }) = self.operator.handover.take() else { return };
+        let last_word = LastWord::new(|| Ok(None));
+        self.control_hears(Event::News { handover: courier.number, news: News::Done(last_word) });
+        if !self.thread.control.has_handed_over() {
+            self.witness.accuse(Charge::NotServed, "the old process does not let go".to_owned());
+            return;
+        }
         self.witness.note(|| "ONLINE RESTART".to_owned());
         self.witness.count("online restarts");
-        for place in self.crew.clone() {
-            self.post(place, ToWorker::HandedOver);
-        }
         self.operator = Operator::default();
         self.forget_evictions();
-        self.close_all_cases();
         self.forget_all_questions();
         self.forget_listeners();
         self.forget_commands();
@@ -160,12 +169,16 @@ impl World {
         self.checkers.drained.clear();
         let mut dice = Dice::new(dice, 7);
         let count = if dice.chance(600) { self.crew.len() as u64 } else { dice.among(1..=4) } as u8;
-        let force = Arc::new(self.files_of_the_new_process(count, &mut dice));
+        let mut force = self.read_new_files(count, &mut dice);
+        courier.hello.shape(&mut force);
+        let force = Arc::new(force);
         self.force = force.clone();
         self.checkers.in_force(&force, self.witness.now);
         let buffers = self.net.borrow().desks[0].buffers.clone();
         self.hire(count, &buffers, true);
         let crew = self.crew.clone();
+        let (posts, now, ids) = (posts_to(&crew, &self.mail), self.moment(), self.ids.clone());
+        self.thread.succeed(self.disk.control(&force, posts, now, ids));
         for (to, arrivals) in crew.clone().zip(estate.share_out(&force.homes)) {
             let ends =
                 arrivals.pairs.iter().flat_map(|(_, sockets)| sockets).map(|socket| socket.0).collect::<Vec<_>>();
@@ -176,6 +189,7 @@ impl World {
         for to in crew {
             self.post(to, ToWorker::WakeUp);
         }
+        self.net.borrow_mut().agenda.after(Duration::ZERO, agenda::Event::ControlWakes);
     }
 
     /// A letter is given to a worker.
@@ -193,20 +207,15 @@ impl World {
         }
     }
 
-    /// They may have changed, and nobody has reloaded.
-    fn files_of_the_new_process(&self, workers: u8, dice: &mut Dice) -> Force {
-        let mut force = Force::clone(&self.force);
-        if dice.chance(300) {
-            let shape = self.plan.shape.redrawn(dice);
-            if let Ok(settings) = self.read_files(&shape) {
-                force.settings = settings;
-            }
+    /// What is in force in the new process: its files may have changed, and nobody has reloaded.
+    fn read_new_files(&self, workers: u8, dice: &mut Dice) -> Force {
+        if !self.is_healed() && dice.chance(300) {
+            self.disk.write(CONFIGURATION, self.plan.shape.redrawn(dice).text());
         }
-        force.tracked = Tracked::new(force.settings.track_extra_parameters.iter().map(|name| &**name));
-        force.homes = Homes::assign(&force.settings, workers, Some(&self.force.homes));
-        force.standing.keep(|name| force.settings.database(name).is_some());
-        force.rates = Arc::new(RateLimits::new(&force.settings, [9; 32]));
-        force
+        match self.disk.settings() {
+            Ok(settings) => self.disk.first_force(settings, workers),
+            Err(mistakes) => panic!("the new process has a mistake in its files: {}", mistakes[0]),
+        }
     }
 }
 

@@ -343,7 +343,7 @@ impl<S> Control<S> {
     }
 
     /// The next password to be judged; [`Event::Judged`] must follow.
-    pub(crate) fn next_password(&mut self) -> Option<judges::Put> {
+    pub fn next_password(&mut self) -> Option<judges::Put> {
         self.judged.start()
     }
 

@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use base::Key;
 use config::Overrides;
+use reactor::Hatch;
 use worker::letters::{Order as Task, Standing, Totals};
 
-use crate::source::{Files, first_force};
+use crate::courier::{LastWord, PATIENCE as STEP_MAX};
+use crate::source::{FileReader, Files, first_force};
 
 type Letters = Arc<Mutex<Vec<ToWorker<()>>>>;
 
@@ -30,7 +32,8 @@ impl Desk {
         let dir = std::env::temp_dir().join(format!("trunkline-control-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory");
         let desk_file = |file: &str| dir.join(file).to_str().expect("a name in UTF-8").to_owned();
-        let source = Source::new(desk_file("ini"), Overrides { quiet: true, ..Overrides::default() });
+        let source =
+            Source::new(desk_file("ini"), Overrides { quiet: true, ..Overrides::default() }, FileReader::from_disk());
         let text = format!(
             "[databases]\nd = host=a\n[pgbouncer]\nauth_file={}\nlogfile={}\n{settings}",
             desk_file("users"),
@@ -40,7 +43,7 @@ impl Desk {
         std::fs::write(dir.join("ini"), text).expect("a file");
         let _ = std::fs::remove_file(dir.join("log"));
         let loaded = source.read().expect("good settings");
-        let (users, _) = crate::source::read_users(&loaded.settings).expect("a file of secrets");
+        let (users, _) = crate::source::read_users(&loaded.settings, source.files()).expect("a file of secrets");
         let log = Arc::new(crate::source::open_log(&loaded.settings).expect("a log"));
         let speaker = Arc::new(RwLock::new(Arc::clone(&log)));
         let force =
@@ -586,7 +589,7 @@ fn a_suspend_ends_with_a_signal_and_the_process_with_another() {
 fn last_word() -> (News, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair");
     far.set_nonblocking(true).expect("it need not be waited for");
-    (News::Done(near.into()), far)
+    (News::Done(LastWord::over(Hatch::new(near, STEP_MAX).expect("a hatch"))), far)
 }
 
 /// What the new process has heard.

@@ -7,20 +7,23 @@
 //! Not here: when everything stands still and who may let go (`handover`), what is packed (`worker`), and the new process
 //! (`successor`).
 
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use base::WorkerId;
+use config::Homes;
 use reactor::{Bound, DESCRIPTORS_MAX, Hatch, Listener};
 use serde::{Deserialize, Serialize};
 use worker::letters::{Cursor, Force, Ids, Luggage, Parcel, Post, ToWorker};
 
 /// The version of all this. Another one is refused, and the process that is there goes on.
-pub(crate) const VERSION: u64 = 2;
+pub const VERSION: u64 = 2;
 
 /// What the process that ends says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,44 +107,78 @@ pub enum News {
 }
 
 /// That this process lets go. Dropped, it is never said, and the other process has nothing.
-#[derive(Debug)]
-pub struct LastWord(Hatch);
+pub struct LastWord(Box<SayBye>);
+
+type SayBye = dyn FnOnce() -> io::Result<Option<u32>> + Send;
 
 impl LastWord {
-    /// Says it: from then on everything is the other's. It is one small letter on an empty connection, so that nobody waits. The
-    /// number of the other process, if it can be known.
+    /// It is said so, at once. What comes of it is the number of the other process, if it can be known.
+    #[must_use]
+    pub fn new(say: impl FnOnce() -> io::Result<Option<u32>> + Send + 'static) -> Self {
+        Self(Box::new(say))
+    }
+
+    /// It is said over this connection: one small letter, and nothing is on its way there, so that nobody waits.
+    pub(crate) fn over(hatch: Hatch) -> Self {
+        Self::new(move || {
+            let pid = hatch.peer_pid();
+            say(&hatch, &FromOld::Bye, &[] as &[Listener])?;
+            // The new process sees its other end close when this process has come to its end.
+            std::mem::forget(hatch);
+            Ok(pid)
+        })
+    }
+
+    /// Says it: from then on everything is the other's.
     ///
     /// # Errors
     /// The other process was gone before it could hear it, and everything is still ours.
     pub(crate) fn say(self) -> io::Result<Option<u32>> {
-        let pid = self.0.peer_pid();
-        say(&self.0, &FromOld::Bye, &[] as &[Listener])?;
-        // The new process sees its other end close when this process has come to its end.
-        std::mem::forget(self.0);
-        Ok(pid)
+        (self.0)()
     }
 }
 
-#[cfg(test)]
-impl From<std::os::unix::net::UnixStream> for LastWord {
-    fn from(stream: std::os::unix::net::UnixStream) -> Self {
-        Self(Hatch::new(stream, PATIENCE).expect("a hatch"))
+impl fmt::Debug for LastWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LastWord").finish_non_exhaustive()
     }
 }
 
 /// Carries everything to the new process.
-pub(crate) struct Courier<S> {
+pub struct Courier<S> {
     /// Which of all online restarts this one is.
-    pub(crate) number: u64,
+    pub number: u64,
     pub(crate) path: String,
     pub(crate) own_uid: u32,
-    pub(crate) hello: Hello,
+    /// What the new process has to know first.
+    pub hello: Hello,
     pub(crate) workers: Vec<Post<ToWorker<S>>>,
     pub(crate) ids: Ids,
     /// How long it may take until everything stands still.
     pub(crate) stillness_max: Duration,
     /// Told when everything stands still; closed when it is called off.
     pub(crate) still: Receiver<()>,
+}
+
+impl<S> Courier<S> {
+    /// Whether everything stands still by now.
+    ///
+    /// # Errors
+    /// It was called off.
+    pub fn is_still(&self) -> Result<bool, &'static str> {
+        match self.still.try_recv() {
+            Ok(()) => Ok(true),
+            Err(TryRecvError::Empty) => Ok(false),
+            Err(TryRecvError::Disconnected) => Err(CALLED_OFF),
+        }
+    }
+
+    /// Has a worker pack, from there on; what it packs comes out of the receiver. `None` if there is no such worker.
+    pub fn pack(&self, worker: WorkerId, from: Cursor) -> Option<Receiver<Parcel<S>>> {
+        let (out, parcels) = mpsc::channel();
+        self.workers.get(usize::from(worker.0))?(ToWorker::Pack { from, out });
+        Some(parcels)
+    }
 }
 
 impl<S: AsFd> Courier<S> {
@@ -181,7 +218,7 @@ impl<S: AsFd> Courier<S> {
         this.await_stillness(&hatch)?;
         this.carry_all(&hatch).map_err(failed("the new process was lost on the way"))?;
         match hear(&hatch).map_err(failed("the new process did not take over"))? {
-            Some(FromNew::Done) => Ok(LastWord(hatch)),
+            Some(FromNew::Done) => Ok(LastWord::over(hatch)),
             other => Err(format!("the new process did not take over ({other:?})")),
         }
     }
@@ -223,9 +260,7 @@ impl<S: AsFd> Courier<S> {
     }
 
     fn parcel(&self, worker: WorkerId, from: Cursor) -> Result<Option<Parcel<S>>, String> {
-        let (out, parcels) = mpsc::channel();
-        let Some(post) = self.workers.get(usize::from(worker.0)) else { return Ok(None) };
-        post(ToWorker::Pack { from, out });
+        let Some(parcels) = self.pack(worker, from) else { return Ok(None) };
         let parcel = parcels.recv_timeout(PATIENCE);
         parcel.map(Some).map_err(|_| format!("worker {} does not answer", worker.0))
     }
@@ -242,6 +277,15 @@ impl Hello {
             stillness_secs_max: u32::try_from(stillness_max.as_secs()).unwrap_or(u32::MAX),
             doors: Vec::new(),
         }
+    }
+
+    /// Databases stay where they were, if that worker is here too, and what was disabled stays so.
+    pub fn shape(&self, force: &mut Force) {
+        let homes = self.homes.iter().map(|(name, home)| (Arc::from(&**name), *home));
+        let previous = Homes::inherited(self.workers, homes);
+        force.homes = Homes::assign(&force.settings, force.homes.workers(), Some(&previous));
+        let disabled = self.disabled.iter().filter(|name| force.settings.database(name).is_some());
+        force.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
     }
 
     fn nothing() -> Self {

@@ -73,7 +73,7 @@ impl<S> Control<S> {
     }
 
     /// The courier that is to set out; [`Event::News`](crate::Event::News) follows.
-    pub(crate) fn next_courier(&mut self) -> Option<Courier<S>> {
+    pub fn next_courier(&mut self) -> Option<Courier<S>> {
         self.courier.take()
     }
 

@@ -97,7 +97,7 @@ impl<S> Control<S> {
     }
 
     /// The next password to be hashed; [`Event::Hashed`](crate::control::Event::Hashed) must follow.
-    pub(crate) fn next_hashing(&mut self) -> Option<HashQuestion> {
+    pub fn next_hashing(&mut self) -> Option<HashQuestion> {
         self.hashings.start()
     }
 }

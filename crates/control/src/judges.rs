@@ -35,8 +35,9 @@ struct Desk {
 
 /// A question that is to be put now.
 #[derive(Debug)]
-pub(crate) struct Put {
-    pub(crate) question: PasswordQuestion,
+pub struct Put {
+    /// What is asked.
+    pub question: PasswordQuestion,
     /// Ends when nobody wants the answer any more.
     pub(crate) recall: Recall,
 }

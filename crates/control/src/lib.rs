@@ -33,13 +33,14 @@ mod zones;
 
 pub use console::{errors_reference, reference};
 pub use control::{Control, Event, Moment, Signal, Speaker};
-pub use courier::{Hello, LastWord, News};
-pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX};
+pub use courier::{Courier, Hello, LastWord, News, VERSION as HANDOVER_VERSION};
+pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use names::LOOKUPS_MAX;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
 pub use source::{
-    Files, Rules, Source, first_force, open_log, read_name_servers, read_rules, read_users, tuning, words_of,
+    FileReader, Files, Rules, Source, first_force, open_log, read_name_servers, read_rules, read_users, tuning,
+    words_of,
 };
 pub use successor::Predecessor;
 pub use sweeper::{Answer as SweptLocks, Question as SweepQuestion};

@@ -237,7 +237,7 @@ impl<S> Control<S> {
         if !key.contains("_tls_") && !key.contains("_tls13_") && key != "auth_type" {
             return (self.force.tls.clone(), true);
         }
-        match crate::tls::read_tls(settings) {
+        match crate::tls::read_tls(settings, self.source.files()) {
             Ok(tls) => (tls, true),
             Err(text) => {
                 self.log(Level::Error, format_args!("{text}"));

@@ -29,7 +29,7 @@ impl<S> Control<S> {
         };
         let Some(users) = self.read_users(&loaded.settings) else { return false };
         let Some(rules) = self.read_rules(&loaded.settings) else { return false };
-        let tls = match crate::tls::read_tls(&loaded.settings) {
+        let tls = match crate::tls::read_tls(&loaded.settings, self.source.files()) {
             Ok(tls) => tls,
             Err(text) => {
                 self.log(Level::Error, format_args!("{text}"));
@@ -71,7 +71,7 @@ impl<S> Control<S> {
 
     /// The secrets as they are in the file now; `None` when the file is broken, since half of a file would lock the others out.
     pub(crate) fn read_users(&self, settings: &Settings) -> Option<UserFile> {
-        match source::read_users(settings) {
+        match source::read_users(settings, self.source.files()) {
             Ok((users, problems)) if problems.is_empty() => Some(users),
             Ok((_, problems)) => {
                 problems.iter().for_each(|problem| self.log(Level::Error, format_args!("{problem}")));
@@ -89,7 +89,7 @@ impl<S> Control<S> {
     /// The rules as they are in the files now; `None` when one cannot be read: no rules would lock everybody out, and all but one may let
     /// somebody in.
     pub(crate) fn read_rules(&self, settings: &Settings) -> Option<(Hba, IdentMaps)> {
-        match source::read_rules(settings) {
+        match source::read_rules(settings, self.source.files()) {
             Ok((hba, idents, lines)) => {
                 lines.iter().for_each(|line| self.log(Level::Warning, format_args!("{line}")));
                 Some((hba, idents))
@@ -104,7 +104,7 @@ impl<S> Control<S> {
 
     /// The name servers as they are in the file now; `None` when it is broken: half of a file would ask somebody else.
     pub(crate) fn read_name_servers(&self, settings: &Settings) -> Option<Option<Arc<NameServers>>> {
-        match source::read_name_servers(settings) {
+        match source::read_name_servers(settings, self.source.files()) {
             Ok(servers) => Some(servers),
             Err(lines) => {
                 lines.iter().for_each(|line| self.log(Level::Error, format_args!("{line}")));

@@ -3,6 +3,7 @@
 //! Always true: what is read again replaces the old as a whole, or not at all.
 //! Not here: when it is read (`boot`, `control`), what the files mean (`config`, `auth`).
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -21,13 +22,48 @@ use worker::letters::{Force, RateLimits, Standing, TlsTerms};
 pub struct Source {
     path: String,
     overrides: Overrides,
+    files: FileReader,
+}
+
+/// How files are read: from the disk, unless whoever starts the control thread has others.
+#[derive(Clone)]
+pub struct FileReader(Arc<ReadFile>);
+
+type ReadFile = dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync;
+
+impl FileReader {
+    /// Files have these contents.
+    #[must_use]
+    pub fn new(read: impl Fn(&str) -> io::Result<Vec<u8>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// Files are those of the system.
+    #[must_use]
+    pub fn from_disk() -> Self {
+        Self::new(|path| std::fs::read(path))
+    }
+
+    /// The contents of a file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        (self.0)(path)
+    }
+}
+
+impl fmt::Debug for FileReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileReader").finish_non_exhaustive()
+    }
 }
 
 impl Source {
     /// Settings come from the file `path`; `overrides` win over it.
     #[must_use]
-    pub fn new(path: String, overrides: Overrides) -> Self {
-        Self { path, overrides }
+    pub fn new(path: String, overrides: Overrides, files: FileReader) -> Self {
+        Self { path, overrides, files }
     }
 
     /// Reads the settings of a process that starts.
@@ -35,7 +71,7 @@ impl Source {
     /// # Errors
     /// Every mistake of every file.
     pub fn read(&self) -> Result<Loaded, Vec<Mistake>> {
-        config::load(&self.path, &|name| std::fs::read(name), &self.overrides)
+        config::load(&self.path, &|name| self.files.read(name), &self.overrides)
     }
 
     /// Reads the settings again. As in PgBouncer, `conffile` may have named another file for this.
@@ -44,7 +80,13 @@ impl Source {
     /// Every mistake of every file.
     pub fn read_again(&self, previous: &Settings) -> Result<Loaded, Vec<Mistake>> {
         let path = previous.conffile.as_deref().unwrap_or(&self.path);
-        config::load_over(previous, path, &|name| std::fs::read(name), &self.overrides)
+        config::load_over(previous, path, &|name| self.files.read(name), &self.overrides)
+    }
+
+    /// What the configuration's files are read with, and the files that it names.
+    #[must_use]
+    pub fn files(&self) -> &FileReader {
+        &self.files
     }
 }
 
@@ -52,12 +94,11 @@ impl Source {
 ///
 /// # Errors
 /// It cannot be read; the text is a line for the log.
-pub fn read_users(settings: &Settings) -> Result<(UserFile, Vec<String>), String> {
+pub fn read_users(settings: &Settings, files: &FileReader) -> Result<(UserFile, Vec<String>), String> {
     let Some(path) = settings.auth_file.as_deref().filter(|_| settings.auth_type.needs_secrets()) else {
         return Ok((UserFile::default(), Vec::new()));
     };
-    let bytes =
-        std::fs::read(path).map_err(|error| format!("could not open auth_file {path}: {}", words_of(&error)))?;
+    let bytes = files.read(path).map_err(|error| format!("could not open auth_file {path}: {}", words_of(&error)))?;
     let (users, problems) = UserFile::parse(&bytes);
     Ok((users, problems.iter().map(|problem| format!("{path}: {problem}")).collect()))
 }
@@ -70,12 +111,12 @@ pub type Rules = (Hba, IdentMaps, Vec<String>);
 /// # Errors
 /// A file, or a line of one, cannot be read; the texts are lines for the log. Without a line that rejects somebody the others would let
 /// them in.
-pub fn read_rules(settings: &Settings) -> Result<Rules, Vec<String>> {
+pub fn read_rules(settings: &Settings, files: &FileReader) -> Result<Rules, Vec<String>> {
     let Some(path) = settings.auth_hba_file.as_deref().filter(|_| settings.auth_type == AuthType::Hba) else {
         return Ok(Rules::default());
     };
     let open = |what: &str, path: &str| {
-        std::fs::read(path).map_err(|error| vec![format!("could not open {what} {path}: {}", words_of(&error))])
+        files.read(path).map_err(|error| vec![format!("could not open {what} {path}: {}", words_of(&error))])
     };
     let mut wrong = Vec::new();
     let mut idents = IdentMaps::default();
@@ -85,7 +126,10 @@ pub fn read_rules(settings: &Settings) -> Result<Rules, Vec<String>> {
         wrong.extend(problems.iter().map(|problem| line_of("ident", path, problem)));
     }
     // A file that a rule names is beside the rules.
-    let beside = |name: &str| std::fs::read(Path::new(path).parent().unwrap_or(Path::new("")).join(name));
+    let beside = |name: &str| match Path::new(path).parent().unwrap_or(Path::new("")).join(name).to_str() {
+        Some(path) => files.read(path),
+        None => Err(io::ErrorKind::InvalidFilename.into()),
+    };
     let (hba, problems) = Hba::parse(&open("auth_hba_file", path)?, &idents, &beside);
     let (kept, broken): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.is_kept);
     wrong.extend(broken.into_iter().map(|problem| line_of("hba", path, problem)));
@@ -99,10 +143,10 @@ pub fn read_rules(settings: &Settings) -> Result<Rules, Vec<String>> {
 ///
 /// # Errors
 /// It cannot be read, or is wrong; the texts are lines for the log.
-pub fn read_name_servers(settings: &Settings) -> Result<Option<Arc<NameServers>>, Vec<String>> {
+pub fn read_name_servers(settings: &Settings, files: &FileReader) -> Result<Option<Arc<NameServers>>, Vec<String>> {
     let Some(path) = settings.resolv_conf.as_deref() else { return Ok(None) };
     let failed = |error| vec![format!("could not open resolv_conf {path}: {}", words_of(&error))];
-    let text = std::fs::read(path).map_err(failed)?;
+    let text = files.read(path).map_err(failed)?;
     match NameServers::parse(path, &text, own_domain().as_deref()) {
         (servers, mistakes) if mistakes.is_empty() => Ok(Some(Arc::new(servers))),
         (_, mistakes) => Err(mistakes.iter().map(ToString::to_string).collect()),
@@ -285,10 +329,11 @@ mod tests {
             auth_file: Some("/nowhere/users".to_owned()),
             ..Settings::default()
         };
-        assert!(read_users(&settings).is_ok());
+        let files = FileReader::from_disk();
+        assert!(read_users(&settings, &files).is_ok());
         let settings = Settings { auth_type: config::AuthType::Plain, ..settings };
         assert_eq!(
-            read_users(&settings).expect_err("there is no such file"),
+            read_users(&settings, &files).expect_err("there is no such file"),
             "could not open auth_file /nowhere/users: No such file or directory"
         );
     }

@@ -10,10 +10,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use config::Homes;
 use nix::sys::stat::{Mode, umask};
 use reactor::{Hatch, Listener, Socket};
 use worker::letters::{Estate, Force, Luggage, Pair};
@@ -73,11 +72,7 @@ impl Predecessor {
 
     /// Databases stay where they were, if that worker is here too, and what was disabled stays so.
     pub fn shape(&self, force: &mut Force) {
-        let homes = self.hello.homes.iter().map(|(name, home)| (Arc::from(&**name), *home));
-        let previous = Homes::inherited(self.hello.workers, homes);
-        force.homes = Homes::assign(&force.settings, force.homes.workers(), Some(&previous));
-        let disabled = self.hello.disabled.iter().filter(|name| force.settings.database(name).is_some());
-        force.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
+        self.hello.shape(force);
     }
 
     /// Has it stand still, which may take as long as its own settings say, and takes everything, and the last number that a

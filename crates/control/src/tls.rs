@@ -9,19 +9,19 @@ use config::{AuthType, Settings, TlsMode};
 use reactor::tls::{Check, Demand, DemandParts, Offer, OfferParts, TermsText};
 use worker::letters::TlsTerms;
 
-use crate::source::words_of;
+use crate::source::{FileReader, words_of};
 
 /// Reads what TLS needs.
 ///
 /// # Errors
 /// Says what cannot be read or used; the text is a line for the log.
-pub fn read_tls(settings: &Settings) -> Result<TlsTerms, String> {
-    let offer = offer(settings).map_err(|why| format!("TLS setup failed: {why}"))?;
-    let (demand, demand_parts) = demand(settings).map_err(|why| format!("TLS setup failed: {why}"))?;
+pub fn read_tls(settings: &Settings, files: &FileReader) -> Result<TlsTerms, String> {
+    let offer = offer(settings, files).map_err(|why| format!("TLS setup failed: {why}"))?;
+    let (demand, demand_parts) = demand(settings, files).map_err(|why| format!("TLS setup failed: {why}"))?;
     Ok(TlsTerms { offer: offer.map(Arc::new), demand: demand.map(Arc::new), demand_parts })
 }
 
-fn offer(settings: &Settings) -> Result<Option<Offer>, String> {
+fn offer(settings: &Settings, files: &FileReader) -> Result<Option<Offer>, String> {
     let mode = settings.client_tls_sslmode;
     if settings.auth_type == AuthType::Cert {
         if mode != TlsMode::VerifyFull {
@@ -39,9 +39,9 @@ fn offer(settings: &Settings) -> Result<Option<Offer>, String> {
         return Err("To allow TLS connections from clients, client_tls_key_file and client_tls_cert_file must be set."
             .to_owned());
     };
-    let certificate = read("client_tls_cert_file", certificate_path)?;
-    let key = read("client_tls_key_file", key_path)?;
-    let authorities = read_if_set("client_tls_ca_file", settings.client_tls_ca_file.as_ref())?;
+    let certificate = read("client_tls_cert_file", certificate_path, files)?;
+    let key = read("client_tls_key_file", key_path, files)?;
+    let authorities = read_if_set("client_tls_ca_file", settings.client_tls_ca_file.as_ref(), files)?;
     let parts = OfferParts {
         certificate: &certificate,
         key: &key,
@@ -58,7 +58,7 @@ fn offer(settings: &Settings) -> Result<Option<Offer>, String> {
 }
 
 /// The demand, and what it was made of.
-fn demand(settings: &Settings) -> Result<(Option<Demand>, Arc<[u8]>), String> {
+fn demand(settings: &Settings, files: &FileReader) -> Result<(Option<Demand>, Arc<[u8]>), String> {
     let mode = settings.server_tls_sslmode;
     if mode == TlsMode::Disable {
         return Ok((None, Arc::default()));
@@ -68,13 +68,13 @@ fn demand(settings: &Settings) -> Result<(Option<Demand>, Arc<[u8]>), String> {
         TlsMode::VerifyCa => Check::Chain,
         TlsMode::VerifyFull => Check::ChainAndName,
     };
-    let authorities = match read_if_set("server_tls_ca_file", settings.server_tls_ca_file.as_ref())? {
+    let authorities = match read_if_set("server_tls_ca_file", settings.server_tls_ca_file.as_ref(), files)? {
         None if check != Check::Nothing => Some(systems_authorities().ok_or(NO_AUTHORITIES)?),
         given => given,
     };
     let own = match (&settings.server_tls_cert_file, &settings.server_tls_key_file) {
         (Some(certificate), Some(key)) => {
-            Some((read("server_tls_cert_file", certificate)?, read("server_tls_key_file", key)?))
+            Some((read("server_tls_cert_file", certificate, files)?, read("server_tls_key_file", key, files)?))
         }
         (None, None) => None,
         _ => return Err("server_tls_key_file and server_tls_cert_file need each other".to_owned()),
@@ -106,12 +106,12 @@ fn all_of(settings: &Settings, authorities: Option<&[u8]>, certificate: Option<&
     texts.into_iter().chain(files).collect::<Vec<_>>().join(&b"\0"[..]).into()
 }
 
-fn read(setting: &str, path: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{setting}: failed to open {path}: {}", words_of(&error)))
+fn read(setting: &str, path: &str, files: &FileReader) -> Result<Vec<u8>, String> {
+    files.read(path).map_err(|error| format!("{setting}: failed to open {path}: {}", words_of(&error)))
 }
 
-fn read_if_set(setting: &str, path: Option<&String>) -> Result<Option<Vec<u8>>, String> {
-    path.map(|path| read(setting, path)).transpose()
+fn read_if_set(setting: &str, path: Option<&String>, files: &FileReader) -> Result<Option<Vec<u8>>, String> {
+    path.map(|path| read(setting, path, files)).transpose()
 }
 
 /// The authorities that this system trusts, for whoever names none.
@@ -128,6 +128,10 @@ const SYSTEMS_AUTHORITIES: [&str; 3] =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read_tls(settings: &Settings) -> Result<TlsTerms, String> {
+        super::read_tls(settings, &FileReader::from_disk())
+    }
 
     fn refused(settings: &Settings) -> String {
         read_tls(settings).expect_err("refused")

@@ -11,8 +11,8 @@ use std::time::Duration;
 use auth::UserFile;
 use config::{Loaded, NameServers, Settings};
 use control::{
-    AT_DIRECTORY_MAX, AT_PAM_MAX, Clock, Control, Ending, Files, LOOKUPS_MAX, PGBOUNCER_VERSION, Predecessor, Rules,
-    SYSTEM_USERS_MAX, Service, Signals, Source, Speaker,
+    AT_DIRECTORY_MAX, AT_PAM_MAX, Clock, Control, Ending, FileReader, Files, LOOKUPS_MAX, PGBOUNCER_VERSION,
+    Predecessor, Rules, SYSTEM_USERS_MAX, Service, Signals, Source, Speaker,
 };
 use reactor::{Level, Listener, LogTarget};
 use tokio::runtime::Runtime;
@@ -47,16 +47,16 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     if call.place == Place::Detached {
         daemon::leave_session();
     }
-    let source = Source::new(call.config.clone(), call.overrides.clone());
+    let source = Source::new(call.config.clone(), call.overrides.clone(), FileReader::from_disk());
     let Loaded { settings, warnings, .. } = load(&source, speaker)?;
     if call.place == Place::Background {
         return daemon::detach(&settings).map(|()| Ending::Well);
     }
     // As in PgBouncer before the user is switched: secrets and keys may be for root's eyes only.
-    let users = control::read_users(&settings);
-    let rules = read_rules(&settings, speaker)?;
-    let name_servers = read_name_servers(&settings, speaker)?;
-    let tls = read_tls(&settings, speaker)?;
+    let users = control::read_users(&settings, source.files());
+    let rules = read_rules(&settings, source.files(), speaker)?;
+    let name_servers = read_name_servers(&settings, source.files(), speaker)?;
+    let tls = read_tls(&settings, source.files(), speaker)?;
     identity::become_user(settings.user.as_deref())?;
     let mut predecessor = if call.is_reboot { takeover::find(&settings)? } else { None };
     let old = match predecessor {
@@ -166,22 +166,26 @@ fn open_log(settings: &Settings, speaker: &Speaker) -> Result<Arc<LogTarget>, Fa
     Ok(log)
 }
 
-fn read_tls(settings: &Settings, speaker: &Speaker) -> Result<TlsTerms, Fatal> {
-    control::read_tls(settings).map_err(|text| {
+fn read_tls(settings: &Settings, files: &FileReader, speaker: &Speaker) -> Result<TlsTerms, Fatal> {
+    control::read_tls(settings, files).map_err(|text| {
         say(speaker, Level::Error, format_args!("{text}"));
         Fatal("TLS setup failed".to_owned())
     })
 }
 
-fn read_rules(settings: &Settings, speaker: &Speaker) -> Result<Rules, Fatal> {
-    control::read_rules(settings).map_err(|lines| {
+fn read_rules(settings: &Settings, files: &FileReader, speaker: &Speaker) -> Result<Rules, Fatal> {
+    control::read_rules(settings, files).map_err(|lines| {
         lines.iter().for_each(|line| say(speaker, Level::Error, format_args!("{line}")));
         Fatal("cannot load auth_hba_file".to_owned())
     })
 }
 
-fn read_name_servers(settings: &Settings, speaker: &Speaker) -> Result<Option<Arc<NameServers>>, Fatal> {
-    control::read_name_servers(settings).map_err(|lines| {
+fn read_name_servers(
+    settings: &Settings,
+    files: &FileReader,
+    speaker: &Speaker,
+) -> Result<Option<Arc<NameServers>>, Fatal> {
+    control::read_name_servers(settings, files).map_err(|lines| {
         lines.iter().for_each(|line| say(speaker, Level::Error, format_args!("{line}")));
         Fatal("cannot load resolv_conf".to_owned())
     })

@@ -5,11 +5,13 @@
 use std::process::ExitCode;
 
 use config::Overrides;
-use control::Source;
+use control::{FileReader, Source};
 
 /// Validates the file `config` and what it names.
 pub(crate) fn check(config: &str) -> ExitCode {
-    let loaded = match Source::new(config.to_owned(), Overrides::default()).read() {
+    let source = Source::new(config.to_owned(), Overrides::default(), FileReader::from_disk());
+    let (files, loaded) = (source.files(), source.read());
+    let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(mistakes) => {
             mistakes.iter().for_each(|mistake| eprintln!("error: {mistake}"));
@@ -17,22 +19,22 @@ pub(crate) fn check(config: &str) -> ExitCode {
         }
     };
     loaded.warnings.iter().for_each(|warning| println!("warning: {warning}"));
-    let mut problems = match control::read_users(&loaded.settings) {
+    let mut problems = match control::read_users(&loaded.settings, files) {
         Ok((_, problems)) => problems,
         Err(text) => vec![text],
     };
-    match control::read_rules(&loaded.settings) {
+    match control::read_rules(&loaded.settings, files) {
         Ok((_, _, lines)) => problems.extend(lines),
         Err(lines) => problems.extend(lines),
     }
-    problems.extend(control::read_tls(&loaded.settings).err());
-    problems.extend(control::read_name_servers(&loaded.settings).err().unwrap_or_default());
+    problems.extend(control::read_tls(&loaded.settings, files).err());
+    problems.extend(control::read_name_servers(&loaded.settings, files).err().unwrap_or_default());
     if !problems.is_empty() {
         problems.iter().for_each(|problem| eprintln!("error: {problem}"));
         return failed(problems.len());
     }
-    let (files, databases) = (loaded.files.len(), loaded.settings.databases.len());
-    println!("{config}: good ({}, {})", counted(files, "file"), counted(databases, "database"));
+    let (count, databases) = (loaded.files.len(), loaded.settings.databases.len());
+    println!("{config}: good ({}, {})", counted(count, "file"), counted(databases, "database"));
     ExitCode::SUCCESS
 }
 

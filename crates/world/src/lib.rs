@@ -4,50 +4,19 @@
 //! Always true: the same seed and the same binary tell the same story, byte for byte.
 //! Not here: anything that ships.
 //!
-//! To read it, begin with `world`, then `plan`, then `checkers`.
+//! To read it, begin with `world`, then `plan`, then `checks`.
 
-mod agenda;
 mod app;
-mod board;
-mod checkers;
-mod console;
-mod counters;
-mod crew;
-mod dice;
-mod evict;
-mod fairness;
+mod checks;
 mod faults;
-mod force;
-mod gate;
-mod group;
-mod hands;
-mod judge;
-mod lengths;
-mod listeners;
-mod marks;
-mod net;
-mod operator;
-mod overdue;
-mod peers;
-mod phases;
 mod plan;
 mod postgres;
-mod rates;
-mod replicas;
-mod seats;
-mod secrets;
-mod session;
-mod silence;
-mod sql;
+mod sim;
 mod story;
-mod takeover;
-mod troubles;
-mod veil;
-mod witness;
 mod world;
 
+pub use checks::witness::Charge;
 pub use story::{Outcome, Teller, keep_panics, verifies};
-pub use witness::Charge;
 
 /// The message that begins at `at`, once it is here whole: its kind, its body, and where the next one begins.
 fn message_at(input: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {

@@ -8,8 +8,8 @@ use std::panic::{self, AssertUnwindSafe};
 
 use reactor::Buffers;
 
+use crate::checks::witness::{Charge, Witness};
 use crate::plan::Plan;
-use crate::witness::{Charge, Witness};
 use crate::world::World;
 
 /// What became of a world.

@@ -1,7 +1,7 @@
 //! A world: workers, people, servers and faults, lived from its first moment to its last.
 //!
 //! Always true: everything that happens is an event of the agenda; the same plan is lived the same way every time.
-//! Not here: what is drawn (`plan`), what must not happen (`checkers`).
+//! Not here: what is drawn (`plan`), what must not happen (`checks`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,41 +11,45 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use base::Time;
-use config::{Homes, Settings};
+use base::{Time, Wall};
+use control::{Moment, Signal};
 use reactor::{Address, Buffers, Completion};
 use worker::Worker;
-use worker::letters::{Addresses, Force, Ids, Shutdown, ToControl, ToWorker};
+use worker::letters::{Force, Ids, Shutdown, ToControl, ToWorker};
 
-use crate::agenda::Event;
 use crate::app::App;
-use crate::checkers::{AT_REST, Checkers};
-use crate::console::Console;
-use crate::dice::Dice;
-use crate::evict::Evicted;
-use crate::fairness::Fairness;
+use crate::checks::fairness::Fairness;
+use crate::checks::overdue::Overdue;
+use crate::checks::phases::Phase;
+use crate::checks::witness::{Charge, Witness};
+use crate::checks::{AT_REST, Checkers, OF_THE_WORLD};
 use crate::faults::What;
-use crate::force::{first_force, load};
-use crate::group::{address_of_peer, peer_at};
-use crate::hands::{Hands, Plug};
-use crate::judge::Court;
-use crate::listeners::Listeners;
-use crate::net::{Holder, Net};
-use crate::operator::Operator;
-use crate::overdue::Overdue;
-use crate::peers::Peers;
-use crate::phases::Phase;
-use crate::plan::{Plan, Shape};
+use crate::faults::evict::Evicted;
+use crate::faults::operator::{Operator, secrets};
+use crate::faults::peers::Peers;
+use crate::plan::Plan;
+use crate::plan::group::peer_at;
 use crate::postgres::Postgres;
-use crate::secrets::Archive;
-use crate::witness::{Charge, Witness};
+use crate::sim::agenda::Event;
+use crate::sim::console::Console;
+use crate::sim::control::{ControlThread, Disk, posts_to};
+use crate::sim::dice::Dice;
+use crate::sim::io::{CALENDAR, SimIo, SimSocket};
+use crate::sim::listeners::Listeners;
+use crate::sim::net::{Holder, Net};
+use crate::sim::secrets::Archive;
 
 /// A letter on its way.
 #[derive(Debug)]
 pub(crate) enum Envelope {
     ToWorker {
         to: u8,
-        letter: ToWorker<Plug>,
+        letter: ToWorker<SimSocket>,
+    },
+    /// From the control thread.
+    FromControl {
+        to: u8,
+        letter: ToWorker<SimSocket>,
     },
     /// From a worker of the process whose first worker has this place.
     ToControl {
@@ -59,20 +63,23 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) net: Rc<RefCell<Net>>,
     /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
-    pub(crate) workers: Vec<Option<Worker<Hands>>>,
+    pub(crate) workers: Vec<Option<Worker<SimIo>>>,
     /// The places of those of the process that serves.
     pub(crate) crew: Range<u8>,
     pub(crate) ids: Ids,
-    pub(crate) inboxes: Vec<Sender<ToWorker<Plug>>>,
+    pub(crate) inboxes: Vec<Sender<ToWorker<SimSocket>>>,
     pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
     /// Letters that wait for their moment, by receiver.
-    pub(crate) bags: Vec<VecDeque<ToWorker<Plug>>>,
+    pub(crate) bags: Vec<VecDeque<ToWorker<SimSocket>>>,
     /// When the last letter to each arrives.
     pub(crate) bag_ends: Vec<Time>,
     pub(crate) apps: Vec<App>,
     pub(crate) postgres: Postgres,
     pub(crate) witness: Witness,
+    /// What the control thread has put in force.
     pub(crate) force: Arc<Force>,
+    pub(crate) disk: Disk,
+    pub(crate) thread: ControlThread,
     pub(crate) checkers: Checkers,
     pub(crate) operator: Operator,
     pub(crate) peers: Peers,
@@ -80,9 +87,7 @@ pub(crate) struct World {
     pub(crate) overdue: Overdue,
     pub(crate) console: Console,
     pub(crate) archive: Archive,
-    pub(crate) court: Court,
     pub(crate) listeners: Listeners,
-    pub(crate) are_names_known: bool,
     fairness: Fairness,
     /// When a clock jumped last.
     pub(crate) jumped: Time,
@@ -93,8 +98,14 @@ impl World {
     /// A world before its first moment.
     pub(crate) fn new(plan: Plan, buffers: &Buffers, moments_max: usize) -> Self {
         let net = Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone())));
-        let force = Arc::new(first_force(&plan));
+        let disk = Disk::of(&plan, secrets(&plan, None));
+        let settings = disk.settings().unwrap_or_else(|mistakes| panic!("the plan has a mistake: {}", mistakes[0]));
+        let force = Arc::new(disk.first_force(settings, plan.workers));
         let mail = Arc::new(Mutex::new(Vec::new()));
+        let ids = Ids::default();
+        let now = Moment { time: Time(START), wall: Wall(CALENDAR + START as i64) };
+        let control = disk.control(&force, posts_to(&(0..plan.workers), &mail), now, ids.clone());
+        let thread = ControlThread::new(&plan, control);
         let witness = Witness::new(moments_max);
         let postgres = Postgres::of(&plan, witness.board.clone());
         let apps = plan.people.iter().map(|(number, person, habits)| plan.app(*number, person.clone(), habits.clone()));
@@ -109,7 +120,7 @@ impl World {
                     | What::Secrets { .. }
                     | What::AuthType { .. }
                     | What::SlowServers { .. }
-                    | What::Gate(_)
+                    | What::Trouble(_)
             )
         };
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
@@ -124,12 +135,11 @@ impl World {
             overdue: Overdue::default(),
             console: Console::new(&plan),
             archive: Archive::new(&plan),
-            court: Court::default(),
             listeners: Listeners::new(&plan),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
             crew: 0..0,
-            ids: Ids::default(),
+            ids,
             inboxes: Vec::new(),
             mail,
             bags: Vec::new(),
@@ -138,7 +148,8 @@ impl World {
             postgres,
             witness,
             force,
-            are_names_known: true,
+            disk,
+            thread,
             fairness: Fairness::new(is_fairness_known, plan.shape.follows_state()),
             jumped: Time(0),
             net,
@@ -164,11 +175,11 @@ impl World {
         }
         net.agenda.at(Time(start + self.plan.heals_at), Event::Heals);
         self.begin_group(net);
-        self.begin_evictions(net);
         for (index, (at, _)) in self.plan.shutdowns.iter().enumerate() {
             net.agenda.at(Time(start + at), Event::GoesDown { index: index as u32 });
         }
         net.agenda.after(LOOK, Event::Look);
+        net.agenda.at(self.witness.now, Event::ControlWakes);
     }
 
     /// Lives until it is over or something is seen that must not be.
@@ -203,7 +214,7 @@ impl World {
         self.witness.fold(self.witness.now.0);
         let net = self.net.clone();
         match event {
-            Event::Veiled { worker, line, is_good } => net.borrow_mut().veiled(worker, line, is_good),
+            Event::Handshaken { worker, line, is_good } => net.borrow_mut().handshaken(worker, line, is_good),
             Event::Turn { worker } => self.turn(worker),
             Event::Arrives { end, what } => {
                 self.witness.fold(u64::from(end));
@@ -230,7 +241,8 @@ impl World {
             Event::Woken { session } => self.postgres.woken(&mut net.borrow_mut(), session),
             Event::Listens { number, alarm } => self.mind_listener(number, alarm),
             Event::Question { number } => self.mind_question(number),
-            Event::Verdict { number } => self.decide(number),
+            Event::ControlIsTold { number } => self.tell_control(number),
+            Event::ControlWakes => self.control_wakes(),
             Event::Fault { index } => {
                 let what = self.plan.faults[index as usize].1.what.clone();
                 self.begin_fault(&what);
@@ -240,7 +252,6 @@ impl World {
                 self.end_fault(&what);
             }
             Event::Peers(alarm) => self.peers_happen(alarm),
-            Event::EndsClients { secs } => self.end_clients(secs),
             Event::ConsoleAnswers { number } => self.console_answers(number),
             Event::Heals => self.heal(),
             Event::GoesDown { index } => self.go_down(self.plan.shutdowns[index as usize].1),
@@ -305,7 +316,7 @@ impl World {
 
     /// Gives a letter to the post. As with a real letter box, letters to one worker arrive in the order in which they were
     /// written, whoever wrote them.
-    pub(crate) fn post(&mut self, to: u8, letter: ToWorker<Plug>) {
+    pub(crate) fn post(&mut self, to: u8, letter: ToWorker<SimSocket>) {
         let bag = usize::from(to);
         let (low, high) = self.plan.post;
         let at = (self.witness.now + self.post_dice.micros(low..=high)).max(self.bag_ends[bag]);
@@ -325,32 +336,22 @@ impl World {
         }
     }
 
-    /// Posts a letter, or has the operator read it.
+    /// Posts a letter, or has the control thread read it.
     fn deliver(&mut self, envelope: Envelope) {
         let letter = match envelope {
             Envelope::ToWorker { to, letter } => return self.post(to, letter),
+            Envelope::FromControl { to, letter } => {
+                if self.note_order(to, &letter) {
+                    self.post(to, letter);
+                }
+                return;
+            }
             Envelope::ToControl { first, letter } if first == self.crew.start => letter,
             // Nobody is left there who could read it.
             Envelope::ToControl { .. } => return,
         };
         match letter {
-            ToControl::Resolve { from, name } => {
-                let found = match name.strip_prefix("host").filter(|_| self.are_names_known) {
-                    Some(host) => {
-                        let address = std::net::IpAddr::from([10, 200, 0, host.parse().unwrap_or(0)]);
-                        Ok(Addresses { all: vec![address], ttl: None })
-                    }
-                    None => match address_of_peer(&name).filter(|_| self.are_names_known) {
-                        Some(address) => Ok(Addresses { all: vec![address], ttl: None }),
-                        None => {
-                            self.peers.has_no_address(name.clone(), self.witness.now);
-                            Err("Name or service not known".into())
-                        }
-                    },
-                };
-                self.post(self.place_of(from), ToWorker::Resolved { name, found });
-            }
-            ToControl::Shown { from, question, snapshot } => {
+            ToControl::Shown { from, question, snapshot } if question >= OF_THE_WORLD => {
                 if self.sought(question, &snapshot) {
                     return;
                 }
@@ -362,12 +363,21 @@ impl World {
             ToControl::Console { from, client, request, .. } => {
                 self.console_asks(self.place_of(from), client, &request);
             }
-            ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
-            ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
             ToControl::ConsoleLeft { from, client } => drop(self.console_forgets(self.place_of(from), client)),
             ToControl::ConsoleCancel { from, client } => self.console_cancels(self.place_of(from), client),
-            ToControl::ConsolesGone => {}
-            letter => self.consult(letter),
+            ToControl::AskSecret(asked) => self.ask_secret(asked),
+            ToControl::SecretUnneeded { from, client } => self.forget_secret(from, client),
+            letter @ (ToControl::Listen { .. } | ToControl::Unlisten { .. } | ToControl::UnlistenAll { .. }) => {
+                self.order_listener(letter);
+            }
+            letter => {
+                match letter {
+                    ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
+                    ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
+                    _ => {}
+                }
+                self.control_hears(control::Event::Letter(letter));
+            }
         }
     }
 
@@ -467,58 +477,17 @@ impl World {
         }
     }
 
-    /// Reads a configuration file.
-    ///
-    /// # Errors
-    /// The text that is refused.
-    pub(crate) fn read_files(&self, shape: &Shape) -> Result<Settings, String> {
-        let text = shape.text();
-        load(&text, Some(&self.force.settings)).map(|loaded| loaded.settings).map_err(|_| text)
-    }
-
-    /// New settings come into force.
-    pub(crate) fn reload(&mut self, shape: &Shape) {
-        self.witness.note(|| format!("these settings come into force:\n{}", shape.text()));
-        let settings = match self.read_files(shape) {
-            Ok(settings) => settings,
-            Err(text) => {
-                self.witness.accuse(Charge::NoReason, format!("the configuration is refused:\n{text}"));
-                return;
-            }
-        };
-        let homes = Homes::assign(&settings, self.crew.len() as u8, Some(&self.force.homes));
-        let mut force = Force { settings, homes, ..Force::clone(&self.force) };
-        force.rates.put_in_force(&force.settings);
-        force.standing.keep(|name| force.settings.database(name).is_some());
-        self.enforce(force);
-    }
-
-    /// This comes into force.
-    pub(crate) fn enforce(&mut self, force: Force) {
-        let force = Arc::new(force);
-        self.operator.mind(&force.standing);
-        self.force = force.clone();
-        self.checkers.in_force(&force, self.witness.now);
-        self.forget_old_secrets();
-        self.order(|| ToWorker::Force(force.clone()));
-    }
-
     /// The pooler is told to go down: at once, or when nothing is left to wait for.
     pub(crate) fn go_down(&mut self, way: Shutdown) {
         if self.checkers.shutdown == Some(Shutdown::Now) {
             return;
         }
         self.witness.note(|| format!("GOES DOWN {way:?}"));
-        // During an online restart there is no other way.
-        let way = if self.operator.handover.take().is_some() { Shutdown::Now } else { way };
-        self.order(|| ToWorker::Shutdown(way));
-        if way == Shutdown::Now {
-            // One worker ends before the other: nobody learns anything by the end of a cancel request.
-            self.evicted.last = Time(u64::MAX);
-        }
-        self.checkers.shutdown = Some(way);
-        self.checkers.phase = Phase::GoingDown { since: self.witness.now };
-        self.send_mail();
+        self.control_hears(control::Event::Signal(match way {
+            Shutdown::Now => Signal::Quit,
+            Shutdown::WaitForClients => Signal::Terminate,
+            Shutdown::WaitForServers => Signal::Interrupt,
+        }));
     }
 
     /// Somebody new, at the end of a world.

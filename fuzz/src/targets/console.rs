@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, RwLock};
 
 use base::{Key, Time, Wall, WorkerId};
 use config::{Overrides, Settings};
-use control::{Control, Event, Moment, Source, first_force};
+use control::{Control, Event, FileReader, Moment, Source, first_force};
 use reactor::LogTarget;
 use wire::Request;
 use wire::notice::Notice;
@@ -100,7 +100,8 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
         Arc::new(move |letter| letters.lock().expect("nobody panics here").push(letter))
     };
     let now = Moment { time: Time::from_secs(100), wall: Wall(0) };
-    let nowhere = Source::new(Path::new("/nonexistent/t.ini").display().to_string(), Overrides::default());
+    let nowhere = Path::new("/nonexistent/t.ini").display().to_string();
+    let nowhere = Source::new(nowhere, Overrides::default(), FileReader::from_disk());
     let speaker = Arc::new(RwLock::new(Arc::clone(&FORCE.log)));
     let mut control = Control::new(nowhere, Arc::clone(&FORCE), speaker, Vec::new(), vec![post], now);
     let console =

@@ -10,10 +10,10 @@ use wire::{backend, write};
 
 use super::guise::{self, SSL_REQUEST};
 use super::{App, Expect, Stage};
-use crate::net::{Holder, Net};
-use crate::peers::count_hops;
-use crate::veil::{ANSWER, HELLO};
-use crate::witness::{Charge, Witness};
+use crate::checks::witness::{Charge, Witness};
+use crate::faults::peers::count_hops;
+use crate::sim::fake_tls::{ANSWER, HELLO};
+use crate::sim::net::{Holder, Net};
 
 impl App {
     /// Asks for the request that is not answered to be cancelled.
@@ -45,7 +45,7 @@ impl App {
             return;
         };
         self.cancel_input.clear();
-        self.cancel_asks_for_tls = self.habits.veils > 0 && self.dice.chance(self.habits.veils);
+        self.cancel_asks_for_tls = self.habits.tls > 0 && self.dice.chance(self.habits.tls);
         match self.cancel_asks_for_tls {
             true => net.say(end, guise::encryption_request(SSL_REQUEST)),
             false => self.request_cancel(net, end),
@@ -76,7 +76,7 @@ impl App {
             net.say(end, HELLO.to_vec());
         } else if self.cancel_input.len() == answers.len() {
             self.cancel_asks_for_tls = false;
-            net.end_mut(end).is_veiled = true;
+            net.end_mut(end).is_encrypted = true;
             self.request_cancel(net, end);
         }
     }

@@ -9,9 +9,9 @@ use wire::backend::{self, TxStatus};
 use wire::notice::Notice;
 
 use super::{App, Request, Speaker};
-use crate::board::{Note, Word};
-use crate::sql::{Nonce, Verb};
-use crate::witness::{Charge, Witness};
+use crate::checks::board::{Note, Word};
+use crate::checks::witness::{Charge, Witness};
+use crate::postgres::sql::{Nonce, Verb};
 
 /// What it has heard last: notifications come between a `ReadyForQuery` outside of transactions and the next answer, or right before
 /// such a `ReadyForQuery`.

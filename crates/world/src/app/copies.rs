@@ -7,7 +7,7 @@ use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
 use super::speech::{Expect, Request, Speaker, execute};
-use crate::sql::{Nonce, Verb, row_text};
+use crate::postgres::sql::{Nonce, Verb, row_text};
 
 impl Speaker<'_> {
     pub(super) fn copy_out(&mut self) -> Request {

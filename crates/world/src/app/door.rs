@@ -9,11 +9,11 @@ use wire::{backend, write};
 
 use super::guise::{self, GSS_REQUEST, Guise, SSL_REQUEST};
 use super::{Alarm, App, Belief, Ended, NOWHERE, Speaker, Stage, ZONES};
-use crate::net::Net;
+use crate::checks::witness::{Charge, Witness};
 use crate::plan::Proof;
-use crate::sql::Nonce;
-use crate::veil::{ANSWER, CHANNEL, HELLO};
-use crate::witness::{Charge, Witness};
+use crate::postgres::sql::Nonce;
+use crate::sim::fake_tls::{ANSWER, CHANNEL, HELLO};
+use crate::sim::net::Net;
 
 impl App {
     /// Its dial was answered.
@@ -51,7 +51,7 @@ impl App {
             self.refusal_due = self.guise.refusal(self.person.proof);
         }
         witness.note(|| format!("application {} comes as {:?}", self.number, self.guise));
-        let is_veiled = habits.veils > 0 && self.guise.can_be_veiled() && self.dice.chance(habits.veils);
+        let is_encrypted = habits.tls > 0 && self.guise.can_be_encrypted() && self.dice.chance(habits.tls);
         self.belief = Belief::new(zone);
         if habits.is_given_mark {
             self.belief.is_given(Nonce { app: self.number, number: 0 }.to_string());
@@ -75,7 +75,7 @@ impl App {
             keys: None,
             salted: None,
             iterations_max: u32::MAX,
-            channel: is_veiled.then(|| CHANNEL.into()),
+            channel: is_encrypted.then(|| CHANNEL.into()),
             parameters,
         };
         self.guise.dress(&mut identity);
@@ -106,7 +106,7 @@ impl App {
                 self.after_encryption = Some(std::mem::replace(&mut out, guise::encryption_request(code)));
             }
             Guise::Tls => self.shaking = Some(std::mem::replace(&mut out, HELLO.to_vec())),
-            _ if is_veiled => {
+            _ if is_encrypted => {
                 self.after_encryption = Some(std::mem::replace(&mut out, guise::encryption_request(SSL_REQUEST)));
             }
             _ => {}
@@ -145,7 +145,7 @@ impl App {
         }
         let Some(startup) = self.after_encryption.take_if(|_| !self.input.is_empty()) else { return };
         let is_for_tls = self.guise != Guise::Encrypting(GSS_REQUEST);
-        let is_offered = self.habits.veils > 0;
+        let is_offered = self.habits.tls > 0;
         match self.input[0] {
             b'S' if is_for_tls && is_offered => {
                 self.input.remove(0);
@@ -156,7 +156,7 @@ impl App {
             b'N' if is_for_tls && is_offered => {
                 self.accuse(witness, Charge::NotServed, "TLS is refused, though it is offered");
             }
-            b'N' if self.habits.veils == ALWAYS => {
+            b'N' if self.habits.tls == ALWAYS => {
                 // Nobody gets in without encryption: it asks for the other kind.
                 self.input.remove(0);
                 self.guise = Guise::Encrypting(SSL_REQUEST);
@@ -187,11 +187,11 @@ impl App {
             self.shaking = Some(startup);
         } else {
             self.input.clear();
-            net.end_mut(end).is_veiled = true;
+            net.end_mut(end).is_encrypted = true;
             if self.guise == Guise::Tls {
                 self.refusal_due = None;
             }
-            witness.count("veils");
+            witness.count("tls");
             net.say(end, startup);
         }
     }

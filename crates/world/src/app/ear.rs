@@ -11,10 +11,10 @@ use wire::write;
 
 use crate::app::speech::{Expect, Request};
 use crate::app::{App, NO_TRANSACTIONS};
-use crate::board::Word;
-use crate::session::OUTDATED;
-use crate::sql::{JOINED, Nonce, row_text};
-use crate::witness::{Charge, Witness};
+use crate::checks::board::Word;
+use crate::checks::witness::{Charge, Witness};
+use crate::postgres::session::OUTDATED;
+use crate::postgres::sql::{JOINED, Nonce, row_text};
 
 /// What came of listening.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use super::speech::{Expect, Request, Speaker};
-use crate::sql::Verb;
+use crate::postgres::sql::Verb;
 
 impl Speaker<'_> {
     pub(super) fn function(&mut self) -> Request {

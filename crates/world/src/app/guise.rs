@@ -5,8 +5,8 @@
 
 use protocol::server::login::Identity;
 
-use crate::dice::Dice;
 use crate::plan::{Person, Proof};
+use crate::sim::dice::Dice;
 
 /// How it comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +108,7 @@ impl Guise {
     }
 
     /// Whether it can come under TLS like anybody else.
-    pub(crate) fn can_be_veiled(self) -> bool {
+    pub(crate) fn can_be_encrypted(self) -> bool {
         !matches!(self, Self::Encrypting(_) | Self::Impatient | Self::Tls | Self::Silent)
     }
 

@@ -4,7 +4,7 @@
 //! Not here: how long that may be (`lengths`), what ends them before (`overdue`).
 
 use super::speech::{Request, Speaker};
-use crate::sql::Verb;
+use crate::postgres::sql::Verb;
 
 impl Speaker<'_> {
     /// A statement that may last longer than a timer.

@@ -6,8 +6,8 @@
 use wire::{frontend, write};
 
 use super::{Alarm, App, Stage};
-use crate::net::Net;
-use crate::witness::Witness;
+use crate::checks::witness::Witness;
+use crate::sim::net::Net;
 
 impl App {
     /// Leaves as one should.

@@ -27,14 +27,14 @@ use protocol::server::login::ServerLogin;
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
-use crate::agenda::Event;
-use crate::dice::Dice;
-use crate::gate::Door;
-use crate::net::{Holder, Net};
+use crate::checks::witness::Witness;
+use crate::plan::auth_plan::Door;
 use crate::plan::{Habits, Person};
-use crate::sql::{Nonce, Verb};
-use crate::veil::ANSWER;
-use crate::witness::Witness;
+use crate::postgres::sql::{Nonce, Verb};
+use crate::sim::agenda::Event;
+use crate::sim::dice::Dice;
+use crate::sim::fake_tls::ANSWER;
+use crate::sim::net::{Holder, Net};
 
 use channels::News;
 use ear::Heard;
@@ -220,7 +220,7 @@ impl App {
 
     /// It comes by the system's own socket, where nobody needs TLS.
     pub(crate) fn come_by_unix_socket(&mut self) {
-        self.habits.veils = 0;
+        self.habits.tls = 0;
     }
 
     fn set_alarm(&mut self, net: &mut Net, micros: u64, alarm: Alarm) {
@@ -401,7 +401,7 @@ impl App {
         self.asked_at = Some(witness.now);
         self.begun = self.begun.filter(|_| !was_outside).or(Some(witness.now));
         // A request that does not show its nonce is not seen when it is sent on.
-        let is_seen = crate::sql::first_nonce(&bytes[..bytes.len().min(100)]).is_some();
+        let is_seen = crate::postgres::sql::first_nonce(&bytes[..bytes.len().min(100)]).is_some();
         // Nor does one that may need no server.
         let may_join = self.asked.front().is_some_and(|request| request.joins.is_some());
         self.is_hungry = was_outside && is_seen && !may_join && !self.habits.replicates;

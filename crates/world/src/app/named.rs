@@ -8,7 +8,7 @@ use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
 use super::speech::{Expect, Request, Speaker, execute, parse};
-use crate::sql::{Statement, Verb, named_text};
+use crate::postgres::sql::{Statement, Verb, named_text};
 
 /// What an application knows of its names.
 #[derive(Clone, Default, Debug)]

@@ -9,7 +9,7 @@ use wire::backend;
 use wire::write;
 
 use super::speech::{Expect, Request, Speaker};
-use crate::sql::{EVERYBODY, Nonce, Prepared, Statement, Verb};
+use crate::postgres::sql::{EVERYBODY, Nonce, Prepared, Statement, Verb};
 
 /// What it has prepared, by the names.
 pub(super) type BySql = BTreeMap<String, Prepared>;

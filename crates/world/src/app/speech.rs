@@ -11,9 +11,9 @@ use wire::{frontend, write};
 
 use super::named::Named;
 use super::prepared::BySql;
-use crate::dice::Dice;
 use crate::plan::Habits;
-use crate::sql::{Nonce, Statement, Verb};
+use crate::postgres::sql::{Nonce, Statement, Verb};
+use crate::sim::dice::Dice;
 
 /// A message that must come, or something to be said when it has.
 #[derive(Clone, PartialEq, Eq, Debug)]

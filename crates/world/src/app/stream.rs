@@ -7,7 +7,7 @@ use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
 use super::speech::{Expect, Request, Speaker};
-use crate::sql::{Verb, row_text};
+use crate::postgres::sql::{Verb, row_text};
 
 impl Speaker<'_> {
     /// A stream: rows come while words go, until one side has enough.

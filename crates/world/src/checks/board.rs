@@ -1,0 +1,286 @@
+//! What has been notified in each database, and what each application has to be told of it.
+//!
+//! Always true: a notification stands here when its transaction has committed, and in that order; an application is owed what was
+//! committed while it listened, by its own statements, and nothing else. Where no server executes its LISTEN, it listens from the answer on, or
+//! from the next of its statements that a server executes, and may be told what was committed since it said that.
+//! Not here: which session of PostgreSQL tells it when (`session::channels`), what the pooler does about it (`worker::listen`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use base::Time;
+
+use crate::checks::witness::Charge;
+use crate::postgres::sql::Nonce;
+
+/// A database of a host.
+pub(crate) type Place = (usize, String);
+
+/// A notification that was committed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Note {
+    pub(crate) channel: String,
+    pub(crate) payload: String,
+}
+
+/// Everything that was ever notified, and who listens.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    pub(crate) now: Time,
+    queues: BTreeMap<Place, Vec<Note>>,
+    listeners: BTreeMap<u32, Listener>,
+    /// The databases where a session that listens for all has ended, or may have lost its server, so that something may be lost.
+    pub(crate) gaps: BTreeSet<String>,
+    /// Where the session that listens for all of a database has begun for the last time.
+    for_all: BTreeMap<String, Place>,
+    /// Nothing goes wrong with any server.
+    pub(crate) is_calm: bool,
+    /// Where something new stands.
+    pub(crate) news: BTreeSet<Place>,
+    /// What is said when notifications may have been lost; `None` is that whoever is concerned is disconnected.
+    pub(crate) word_of_loss: Option<Word>,
+}
+
+/// How applications are told that they may have missed something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Word {
+    Notice,
+    Notification,
+}
+
+/// What one application listens to, in truth, and has not been told.
+#[derive(Debug, Default)]
+struct Listener {
+    /// What has a number up to this one was said on an earlier connection.
+    before: u32,
+    /// Where it listens; an application has one database.
+    place: Place,
+    channels: BTreeSet<String>,
+    /// The database in which it says LISTEN in PostgreSQL's own words, and what it has said so, by its numbers.
+    database: String,
+    joins: BTreeMap<u32, Join>,
+    /// The channels that it has left since it was last answered outside of transactions with nothing more under way.
+    left: BTreeSet<String>,
+    due: VecDeque<Due>,
+    /// What it was not told in its turn: it has to be told that something may have been lost.
+    missed: VecDeque<Due>,
+}
+
+/// A LISTEN that a server need not execute.
+#[derive(Debug)]
+struct Join {
+    channel: String,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Said,
+    /// A server has executed it.
+    Executed,
+    /// It has been answered, and no server has executed it.
+    Joined,
+    /// It has come to nothing.
+    Void,
+}
+
+#[derive(Debug)]
+struct Due {
+    note: Note,
+    since: Time,
+    /// It must come, unless something may have been lost.
+    is_owed: bool,
+    /// It was committed when a LISTEN had been said and not been answered: it may come if no server executes that.
+    is_early: bool,
+}
+
+impl Listener {
+    /// A LISTEN that has only been said is known to have been answered without a server.
+    fn join(&mut self, number: u32, for_all: &BTreeMap<String, Place>) {
+        let Some(join) = self.joins.get_mut(&number).filter(|join| join.stage == Stage::Said) else { return };
+        join.stage = Stage::Joined;
+        self.channels.insert(join.channel.clone());
+        if let Some(place) = for_all.get(&self.database) {
+            self.place.clone_from(place);
+        }
+    }
+
+    /// A server has executed one: what was committed before is none of its business, unless it has joined before.
+    fn is_executed(&mut self, number: u32) {
+        let Some(Join { channel, stage }) = self.joins.get_mut(&number) else { return };
+        *stage = Stage::Executed;
+        if !self.channels.contains(channel) {
+            self.due.retain(|due| !due.is_early || due.note.channel != *channel);
+        }
+    }
+}
+
+impl Board {
+    /// What was notified in a database.
+    pub(crate) fn notes(&self, place: &Place) -> &[Note] {
+        self.queues.get(place).map_or(&[], |notes| notes)
+    }
+
+    /// A transaction commits what it notifies.
+    pub(crate) fn commit(&mut self, place: &Place, notes: Vec<Note>) {
+        for Listener { place: at, channels, database, joins, due, .. } in self.listeners.values_mut() {
+            for note in &notes {
+                let is_said = |join: &Join| join.stage == Stage::Said && join.channel == note.channel;
+                let is_owed = *at == *place && channels.contains(&note.channel);
+                let is_early = !is_owed && *database == place.1 && joins.values().any(is_said);
+                if is_owed || is_early {
+                    due.push_back(Due { note: note.clone(), since: self.now, is_owed, is_early });
+                }
+            }
+        }
+        self.queues.entry(place.clone()).or_default().extend(notes);
+        self.news.insert(place.clone());
+    }
+
+    /// An application's own statement, which has committed, has made it listen.
+    pub(crate) fn listens(&mut self, by: Nonce, place: &Place, channel: &str) {
+        if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
+            listener.place.clone_from(place);
+            listener.is_executed(by.number);
+            listener.channels.insert(channel.to_owned());
+        }
+    }
+
+    /// A session begins to listen for all of its database.
+    pub(crate) fn listens_for_all(&mut self, place: &Place) {
+        self.for_all.insert(place.1.clone(), place.clone());
+    }
+
+    /// An application says a LISTEN that a server need not execute.
+    pub(crate) fn says_join(&mut self, by: Nonce, database: &str, channel: &str) {
+        let Some(listener) = self.listeners.get_mut(&by.app) else { return };
+        database.clone_into(&mut listener.database);
+        listener.joins.insert(by.number, Join { channel: channel.to_owned(), stage: Stage::Said });
+    }
+
+    /// A server is about to run a statement, so that everything before it has been answered; whether it may run it.
+    pub(crate) fn runs(&mut self, nonce: Nonce) -> bool {
+        let Some(listener) = self.listeners.get_mut(&nonce.app).filter(|listener| listener.before < nonce.number)
+        else {
+            return true;
+        };
+        let earlier = listener.joins.range(..nonce.number).filter(|(_, join)| join.stage == Stage::Said);
+        let earlier: Vec<u32> = earlier.map(|(&number, _)| number).collect();
+        earlier.into_iter().for_each(|number| listener.join(number, &self.for_all));
+        listener.joins.get(&nonce.number).is_none_or(|join| join.stage == Stage::Said)
+    }
+
+    /// An application is told that it listens; whether no server has executed that. An error if one had to.
+    pub(crate) fn is_joined(&mut self, by: Nonce) -> Result<bool, &'static str> {
+        let Some(listener) = self.listeners.get_mut(&by.app) else { return Err("never said that") };
+        listener.join(by.number, &self.for_all);
+        match listener.joins.get(&by.number).map(|join| join.stage) {
+            Some(Stage::Executed) => Ok(false),
+            Some(Stage::Joined) if self.for_all.contains_key(&listener.database) => Ok(true),
+            Some(Stage::Joined) => {
+                Err("is told so, and neither a server has executed that nor anybody listens for all")
+            }
+            Some(Stage::Said | Stage::Void) | None => Err("is told so, and has not said that"),
+        }
+    }
+
+    /// Whether a LISTEN has been answered without a server.
+    pub(crate) fn has_joined(&self, by: Nonce) -> bool {
+        let join = self.listeners.get(&by.app).and_then(|listener| listener.joins.get(&by.number));
+        join.is_some_and(|join| join.stage == Stage::Joined)
+    }
+
+    /// The same for leaving a channel, or all.
+    pub(crate) fn leaves(&mut self, by: Nonce, channel: Option<&str>) {
+        if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
+            let left = |known: &str| channel.is_none_or(|channel| known == channel);
+            listener.left.extend(listener.channels.iter().filter(|known| left(known)).cloned());
+            listener.channels.retain(|known| !left(known));
+            // As by PostgreSQL: what it has not been told yet it may never be.
+            listener.due.iter_mut().filter(|due| left(&due.note.channel)).for_each(|due| due.is_owed = false);
+        }
+    }
+
+    /// An application comes, or has gone: what it has said so far, up to this number, means nothing any more.
+    pub(crate) fn begins(&mut self, app: u32, before: u32) {
+        self.listeners.insert(app, Listener { before, ..Listener::default() });
+    }
+
+    /// It has been answered outside of transactions: it knows what it listens to.
+    pub(crate) fn is_answered(&mut self, app: u32) {
+        if let Some(listener) = self.listeners.get_mut(&app) {
+            let Listener { channels, due, left, joins, .. } = listener;
+            left.clear();
+            joins.values_mut().filter(|join| join.stage == Stage::Said).for_each(|join| join.stage = Stage::Void);
+            due.retain(|due| due.is_owed || channels.contains(&due.note.channel));
+        }
+    }
+
+    /// An application is told of a notification: what is wrong with that, if anything.
+    pub(crate) fn told(&mut self, app: u32, note: &Note) -> Result<(), (Charge, String)> {
+        let Some(listener) = self.listeners.get_mut(&app) else { return Ok(()) };
+        let Some(at) = listener.due.iter().position(|due| due.note == *note) else {
+            let was_committed = self.queues.values().flatten().any(|known| known == note);
+            return Err(match () {
+                () if !listener.channels.contains(&note.channel) => {
+                    (Charge::LeftOver, format!("it is told {note:?} and does not listen"))
+                }
+                () if was_committed => {
+                    (Charge::ForeignBytes, format!("it is told {note:?} again, or of an earlier time"))
+                }
+                () => (Charge::ForeignBytes, format!("it is told {note:?}, which was never committed")),
+            });
+        };
+        let is_before = |due: &Due| due.note.channel == note.channel;
+        let is_gap = |due: &Due| is_before(due) && due.is_owed;
+        let first = listener.due.iter().take(at).find(|due| is_gap(due));
+        let missed = first.map(|due| format!("it is told {note:?}, and never {:?}", due.note));
+        for (place, due) in std::mem::take(&mut listener.due).into_iter().enumerate() {
+            match () {
+                () if place > at || place < at && !is_before(&due) => listener.due.push_back(due),
+                () if place < at && due.is_owed => listener.missed.push_back(due),
+                () => {}
+            }
+        }
+        // That something is lost may be said a little later than what comes behind it.
+        let may_miss = self.gaps.contains(&listener.place.1);
+        missed.filter(|_| !may_miss).map_or(Ok(()), |missed| Err((Charge::NotServed, missed)))
+    }
+
+    /// Whether an application is told of something before something older of another channel.
+    pub(crate) fn is_ahead(&self, app: u32, note: &Note) -> bool {
+        let due = self.listeners.get(&app).map(|listener| &listener.due);
+        due.and_then(|due| due.iter().find(|due| due.is_owed)).is_some_and(|first| first.note.channel != note.channel)
+    }
+
+    /// What an application has notified itself, and has not been told although it listens; and whether that has an excuse: a session for all that has
+    /// ended, or is slow, or may be broken, or a channel that it has left and listens to again, of which nobody knows yet what has come of that.
+    pub(crate) fn own(&self, app: u32, now: Time) -> Option<(&Note, bool)> {
+        let Listener { place, due, left, .. } = self.listeners.get(&app)?;
+        let is_own = |due: &&Due| due.is_owed && Nonce::read(&due.note.payload).is_some_and(|nonce| nonce.app == app);
+        let Due { note, since, .. } = due.iter().find(is_own)?;
+        let is_excused = !self.is_calm
+            || left.contains(&note.channel)
+            || self.gaps.contains(&place.1)
+            || now.since(*since) >= PATIENCE;
+        Some((note, is_excused))
+    }
+
+    /// An application is told that something may have been lost: up to now.
+    pub(crate) fn may_have_lost(&mut self, app: u32) {
+        if let Some(listener) = self.listeners.get_mut(&app) {
+            listener.due.iter_mut().for_each(|due| due.is_owed = false);
+            listener.missed.clear();
+        }
+    }
+
+    /// What an application is owed, or a word in its place, the oldest first, and since when.
+    pub(crate) fn owed(&self, app: u32) -> Option<(&Note, Time)> {
+        let Listener { due, missed, .. } = self.listeners.get(&app)?;
+        let first = missed.front().or_else(|| due.iter().find(|due| due.is_owed))?;
+        Some((&first.note, first.since))
+    }
+}
+
+/// So long the end of a transaction waits for what that has notified.
+const PATIENCE: Duration = Duration::from_secs(1);

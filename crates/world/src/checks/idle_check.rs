@@ -1,0 +1,58 @@
+//! Applications that are silent for longer than they may be: they are closed, and in time.
+//!
+//! Always true: nobody is accused of a silence that a fault may have made longer.
+//! Not here: what they are told (`checks`), whether they may come (`limit_check`).
+
+use std::time::Duration;
+
+use base::Time;
+use wire::backend::TxStatus;
+
+use crate::app::{App, Stage};
+use crate::checks::Checkers;
+use crate::checks::witness::Charge;
+use crate::world::World;
+
+impl World {
+    /// Now and then: nobody is there who should have been closed.
+    pub(crate) fn look_at_the_silent(&mut self) {
+        if self.checkers.shutdown.is_some() || self.operator.handover.is_some() {
+            return;
+        }
+        let now = self.witness.now;
+        let calm_since = self.calm_since(now);
+        let net = self.net.borrow();
+        let is_there = |end: u32| !net.end(end).is_closed && !net.end(end ^ 1).is_closed;
+        let silent = self.apps.iter().filter(|app| {
+            matches!(app.stage, Stage::Ready)
+                && !app.person.is_operator()
+                && !app.replicates()
+                && app.end.is_some_and(is_there)
+        });
+        for app in silent {
+            let Some(since) = app.silent_since() else { continue };
+            let Some(limit) = limit(&self.checkers, app, since) else { continue };
+            let silent = now.since(since.max(calm_since));
+            if silent > limit + LATE {
+                let (number, tx) = (app.number, app.status());
+                let text = format!("application {number} is silent for {silent:?} in {tx:?}, and may be for {limit:?}");
+                self.witness.accuse(Charge::NotServed, text);
+            }
+        }
+    }
+}
+
+/// How long it may be silent under any of the settings in force since; `None` is for ever.
+fn limit(checkers: &Checkers, app: &App, since: Time) -> Option<Duration> {
+    let user = &app.person.user;
+    let limits = checkers.forces_since(since, Duration::ZERO).map(|force| match app.status() {
+        // As in PgBouncer, it is for those who have no server.
+        TxStatus::Idle if app.person.database.starts_with("session") => None,
+        TxStatus::Idle => force.settings.client_idle_timeout(user),
+        TxStatus::Open | TxStatus::Failed => force.settings.idle_transaction_timeout(user),
+    });
+    limits.collect::<Option<Vec<_>>>()?.into_iter().max()
+}
+
+/// Longer than a worker needs to notice.
+const LATE: Duration = Duration::from_secs(1);

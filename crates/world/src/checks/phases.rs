@@ -1,0 +1,391 @@
+//! The parts of a world's life: faults, healing, and what is asked of the pooler when everything is well again.
+//!
+//! Always true: one follows the other, each within its time, or somebody is accused.
+//! Not here: what is checked at every moment (`checks`).
+
+use std::time::Duration;
+
+use base::Time;
+use worker::letters::{Shutdown, ToWorker};
+
+use crate::app::{App, Stage};
+use crate::checks::witness::Charge;
+use crate::checks::{AT_REST, EVERYTHING};
+use crate::faults::evict::MENDING_MAX;
+use crate::plan::{Habits, Person, USERS};
+use crate::sim::net::Holder;
+use crate::world::{START, World};
+
+/// What workers said before they ended reaches everybody in this time.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Where a world is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Faults,
+    Healing {
+        since: Time,
+    },
+    /// The pooler was told to go down when nothing is left to wait for.
+    GoingDown {
+        since: Time,
+    },
+    /// No worker is left; what they said is still under way.
+    Gone {
+        since: Time,
+    },
+    /// Everybody has left.
+    Resting {
+        since: Time,
+        is_asked: bool,
+    },
+    /// As many as a pool has servers want one at once; pool after pool.
+    Census {
+        pool: usize,
+        since: Time,
+        has_begun: bool,
+    },
+    /// As many as may come in want in at once.
+    Crowd {
+        since: Time,
+        has_begun: bool,
+    },
+    /// Nobody is left, and nothing must be.
+    Last {
+        since: Time,
+    },
+    Over,
+}
+
+impl World {
+    /// Now and then.
+    pub(crate) fn look(&mut self) {
+        self.look_at_memory();
+        self.look_at_askers();
+        self.look_at_the_silent();
+        self.look_at_the_overdue();
+        self.look_at_renewals();
+        match self.checkers.phase {
+            Phase::Faults | Phase::Over => {}
+            Phase::Healing { since } => self.look_at_the_healing(since),
+            Phase::GoingDown { since } => self.look_at_who_goes_down(since),
+            Phase::Gone { since } => self.look_at_who_is_gone(since),
+            Phase::Resting { since, is_asked } => self.look_at_rest(since, is_asked),
+            Phase::Census { pool, since, has_begun } => self.look_at_the_census(pool, since, has_begun),
+            Phase::Crowd { since, has_begun } => self.look_at_the_crowd(since, has_begun),
+            Phase::Last { since } => self.look_at_what_is_left(since),
+        }
+        self.send_mail();
+    }
+
+    /// The faults are over: everything is well, and everybody may finish.
+    pub(crate) fn heal(&mut self) {
+        self.witness.note(|| "HEALS".to_owned());
+        self.postgres.hosts.iter_mut().for_each(|host| host.manner.signals_late = 0);
+        let mut healed = self.plan.shape.healed();
+        if self.plan.is_timed {
+            // Somebody's statement may run on for longer.
+            healed.set("query_wait_timeout", 0);
+        }
+        let errands = self.errands_left();
+        // A stream takes its time, and all others may wait for the one server that it has.
+        let streamers = self.apps.iter().filter(|app| app.replicates()).count().max(1) as u32;
+        let streams = (STREAMS_HEALED / streamers).clamp(1, HEALED_ERRANDS);
+        self.reload(&healed);
+        let net = self.net.clone();
+        {
+            let net = &mut net.borrow_mut();
+            for app in &mut self.apps {
+                app.calm_down(net, if app.replicates() { streams } else { errands });
+            }
+        }
+        if self.checkers.phase == Phase::Faults {
+            self.checkers.phase = Phase::Healing { since: self.witness.now };
+        }
+        self.send_mail();
+    }
+
+    /// What each application may still do when the world has healed: enough for a world that was slow to be a whole one.
+    fn errands_left(&self) -> u32 {
+        let done = self.witness.tally.get("transactions").copied().unwrap_or(0);
+        let missing = TRANSACTIONS_MIN.saturating_sub(done) as u32;
+        let mut errands = HEALED_ERRANDS;
+        let made_with = |errands: u32| self.apps.iter().map(|app| app.person.errands.min(errands)).sum::<u32>();
+        while made_with(errands) < missing && made_with(errands) < made_with(errands + 1) {
+            errands += 1;
+        }
+        errands
+    }
+
+    fn is_everybody_done(&mut self) -> bool {
+        let late = self.apps.iter().find(|app| {
+            app.waits_since.is_some_and(|since| self.witness.now.since(since.max(self.healed_at())) > self.patience())
+        });
+        if let Some(app) = late {
+            let (number, database, user) = (app.number, &app.person.database, &app.person.user);
+            let doing = match &app.stage {
+                Stage::Ready => {
+                    format!("{:?}", app.asked.front().map(|request| (request.nonce, request.expects.front())))
+                }
+                other => format!("{other:?}").chars().take(40).collect(),
+            };
+            let text = format!("application {number} of {database}/{user} waits too long: {doing}");
+            self.witness.accuse(Charge::NotServed, text);
+        }
+        let board = self.witness.board.clone();
+        let board = board.borrow();
+        let uninformed = self.apps.iter().find_map(|app| {
+            let (note, since) = board.owed(app.number)?;
+            let is_late = self.witness.now.since(since.max(self.healed_at())) > self.patience();
+            is_late.then(|| format!("application {} is not told of {note:?}", app.number))
+        });
+        if let Some(text) = uninformed {
+            self.witness.accuse(Charge::NotServed, text);
+        }
+        self.apps.iter().all(App::is_done)
+    }
+
+    /// Whether the faults are over.
+    pub(crate) fn is_healed(&self) -> bool {
+        self.checkers.phase != Phase::Faults
+    }
+
+    /// How long anybody may wait once the world has healed: everybody else's statements may run before.
+    fn patience(&self) -> Duration {
+        PATIENCE + self.plan.longest * self.apps.len() as u32
+    }
+
+    fn healed_at(&self) -> Time {
+        match self.checkers.phase {
+            Phase::Healing { since } => since,
+            _ => Time(0),
+        }
+    }
+
+    fn look_at_the_healing(&mut self, since: Time) {
+        let now = self.witness.now;
+        if self.is_everybody_done() {
+            self.checkers.phase = Phase::Resting { since: now, is_asked: false };
+        } else if now.since(since) > HEALING_MAX + self.patience() {
+            let left: Vec<u32> = self.apps.iter().filter(|app| !app.is_done()).map(|app| app.number).collect();
+            self.witness.accuse(Charge::NotServed, format!("applications {left:?} never come to an end"));
+        }
+    }
+
+    /// The control thread tells the workers to go down: because somebody wants that, or because there is nothing left to wait for.
+    pub(crate) fn goes_down(&mut self, way: Shutdown) {
+        let now = self.witness.now;
+        let before = self.checkers.shutdown;
+        if before == Some(Shutdown::Now) {
+            return;
+        }
+        let is_impatient = self.plan.shutdowns.iter().any(|&(at, way)| way == Shutdown::Now && START + at <= now.0);
+        if way == Shutdown::Now && before.is_some() && !is_impatient {
+            match self.evicted.all_since.is_some_and(|ended| now.since(ended) >= MENDING_MAX) {
+                true if self.plan.is_calm => {
+                    let text = "the servers of those who were sent away are not clean in time".to_owned();
+                    self.witness.accuse(Charge::NotServed, text);
+                }
+                true => {}
+                false => self.check_drained(),
+            }
+        }
+        if way == Shutdown::Now {
+            // One worker ends before the other: nobody learns anything by the end of a cancel request.
+            self.evicted.last = Time(u64::MAX);
+        }
+        self.operator.handover = None;
+        self.checkers.shutdown = Some(way);
+        self.checkers.phase = Phase::GoingDown { since: now };
+    }
+
+    /// All workers have said that nothing is left that the shutdown waits for.
+    fn check_drained(&mut self) {
+        let net = self.net.borrow();
+        let is_ours =
+            |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
+        let left = match self.checkers.shutdown {
+            Some(Shutdown::WaitForServers) => {
+                // A cancel request on its way is nobody's server.
+                let sessions = self.postgres.sessions.iter().filter(|session| session.is_server());
+                sessions.filter(|session| is_ours(session.end)).count()
+            }
+            _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
+        };
+        if left > 0 {
+            self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
+        }
+        drop(net);
+        self.check_mended();
+        self.witness.count("shutdowns");
+    }
+
+    fn look_at_who_goes_down(&mut self, since: Time) {
+        let now = self.witness.now;
+        if now.since(since) > HEALING_MAX {
+            let drained = &self.checkers.drained;
+            self.witness.accuse(Charge::NotServed, format!("only {drained:?} of the workers have come to their end"));
+        }
+    }
+
+    fn look_at_who_is_gone(&mut self, since: Time) {
+        if self.witness.now.since(since) > LAST_WORDS {
+            self.witness.count("ends");
+            self.checkers.phase = Phase::Over;
+        }
+    }
+
+    fn look_at_rest(&mut self, since: Time, is_asked: bool) {
+        let now = self.witness.now;
+        if now.since(since) < REST {
+            return;
+        }
+        if !is_asked {
+            self.order(|| ToWorker::Show { question: AT_REST, what: EVERYTHING });
+            self.checkers.phase = Phase::Resting { since, is_asked: true };
+            return;
+        }
+        if self.checkers.shown.len() < self.crew.len() {
+            return;
+        }
+        for (worker, snapshot) in std::mem::take(&mut self.checkers.shown) {
+            self.check_rest(worker, &snapshot);
+            if self.plan.is_calm {
+                self.check_counters(&snapshot);
+            }
+        }
+        self.check_buffers();
+        self.check_orders();
+        self.checkers.phase = Phase::Census { pool: 0, since: now, has_begun: false };
+    }
+
+    fn newcomer(&self, user: &str, database: &str, habits: Habits) -> App {
+        let habits = Habits { tls: self.plan.tls.habit(), ..habits };
+        let number = self.apps.len() as u32;
+        let person = Person {
+            user: user.to_owned(),
+            database: database.to_owned(),
+            errands: 1,
+            transactions: false,
+            proof: self.plan.proof,
+            is_proof_unsure: false,
+            knows_any_database: false,
+        };
+        let mut app = self.plan.app(number, person, habits);
+        self.renew_password(&mut app);
+        app
+    }
+
+    fn look_at_the_census(&mut self, pool: usize, since: Time, has_begun: bool) {
+        let now = self.witness.now;
+        let (db, user) = (pool / 2, USERS[pool % 2]);
+        let Some(database) = self.plan.shape.databases.get(db).map(|db| db.name.clone()) else {
+            self.checkers.phase = Phase::Crowd { since: now, has_begun: false };
+            return;
+        };
+        let settings = &self.force.settings;
+        let Some(entry) = settings.databases.get(&*database).cloned() else { return };
+        let unlimited = |limit: Option<u32>| limit.filter(|&limit| limit > 0).unwrap_or(u32::MAX);
+        let wanted = settings
+            .pool_limits(&entry, user)
+            .servers_max
+            .min(unlimited(settings.max_db_connections(&entry)))
+            .min(unlimited(settings.max_user_connections(user)))
+            .min(unlimited(settings.max_user_client_connections(user)))
+            .min(unlimited(settings.max_db_client_connections(&entry)))
+            .min(settings.max_client_conn) as usize;
+        if !has_begun {
+            self.checkers.census_most = 0;
+            for _ in 0..wanted {
+                let app = self.newcomer(user, &database, Habits { sleeps: CENSUS_MILLIS, ..Habits::default() });
+                let net = self.net.clone();
+                self.arrive(app, &mut net.borrow_mut());
+            }
+            self.checkers.phase = Phase::Census { pool, since: now, has_begun: true };
+            return;
+        }
+        let busy = self.postgres.sessions.iter().filter(|session| session.is_working()).count();
+        self.checkers.census_most = self.checkers.census_most.max(busy);
+        if self.is_everybody_done() {
+            if self.checkers.census_most < wanted {
+                let most = self.checkers.census_most;
+                let text = format!("{wanted} clients of {database}/{user} may have servers at once, {most} got them");
+                self.witness.accuse(Charge::Slots, text);
+            }
+            self.checkers.phase = Phase::Census { pool: pool + 1, since: now, has_begun: false };
+        } else if now.since(since) > HEALING_MAX {
+            self.witness.accuse(Charge::NotServed, format!("the census of {database}/{user} does not end"));
+        }
+    }
+
+    fn look_at_the_crowd(&mut self, since: Time, has_begun: bool) {
+        let now = self.witness.now;
+        if !has_begun {
+            let settings = &self.force.settings;
+            let user = USERS[0];
+            let unlimited = |limit: Option<u32>| limit.filter(|&limit| limit > 0).unwrap_or(u32::MAX);
+            let database = self.plan.shape.databases[0].name.clone();
+            let of_database = settings.database(&database).and_then(|entry| settings.max_db_client_connections(&entry));
+            let most = settings
+                .max_client_conn
+                .min(unlimited(settings.max_user_client_connections(user)))
+                .min(unlimited(of_database))
+                .min(60);
+            for _ in 0..most {
+                let habits = Habits { think: (500_000, 500_000), ..Habits::default() };
+                let app = self.newcomer(user, &database, habits);
+                let net = self.net.clone();
+                self.arrive(app, &mut net.borrow_mut());
+            }
+            self.checkers.phase = Phase::Crowd { since: now, has_begun: true };
+        } else if self.is_everybody_done() {
+            let last = self.plan.shape.last();
+            self.reload(&last);
+            self.checkers.phase = Phase::Last { since: now };
+        } else if now.since(since) > HEALING_MAX {
+            self.witness.accuse(Charge::NotServed, "the crowd does not come to an end".to_owned());
+        }
+    }
+
+    fn look_at_what_is_left(&mut self, since: Time) {
+        if self.witness.now.since(since) < LAST {
+            return;
+        }
+        self.check_buffers();
+        for worker in self.crew.clone() {
+            let lines = self.net.borrow().desks[usize::from(worker)].lines();
+            if lines > 0 {
+                self.witness
+                    .accuse(Charge::Slots, format!("worker {worker} has {lines} connections, and nobody is here"));
+            }
+            if let Some(deadline) = self.deadline_of(worker) {
+                let text = format!("worker {worker} waits for {deadline:?}, and nobody is here");
+                self.witness.accuse(Charge::Memory, text);
+            }
+        }
+        if !self.archive.is_at_rest() || !self.thread.is_at_rest() || !self.listeners.is_at_rest() {
+            self.witness.accuse(Charge::Slots, "a question of ours is open, and nobody is here".to_owned());
+        }
+        if self.net.borrow().descriptors > 0 {
+            let text = format!("{} descriptors are open, and nobody is here", self.net.borrow().descriptors);
+            self.witness.accuse(Charge::Slots, text);
+        }
+        self.checkers.phase = Phase::Over;
+    }
+}
+
+const HEALING_MAX: Duration = Duration::from_secs(600);
+/// How long anybody may wait once the world has healed, where statements are short.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Longer than a dial that began before the healing may hang.
+const REST: Duration = Duration::from_secs(20);
+/// Longer than any default: alarms that ring for nothing, which are no leak, have rung by then.
+const LAST: Duration = Duration::from_secs(7300);
+/// How long each of a census keeps its server.
+const CENSUS_MILLIS: u32 = 4000;
+/// A world has as many transactions, unless the pooler goes down before.
+const TRANSACTIONS_MIN: u64 = 1000;
+/// What an application may still do when the world has healed, at least.
+const HEALED_ERRANDS: u32 = 8;
+/// What those who replicate may still do, all together: a stream lasts for up to three seconds, and nobody waits for more than
+/// 80.
+const STREAMS_HEALED: u32 = 24;

@@ -1,0 +1,449 @@
+//! How people prove who they are where the file of secrets is not all there is: servers know secrets (`auth_query`), judges know
+//! passwords (PAM, LDAP), rules say who is asked for what (HBA).
+//!
+//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are; what somebody
+//! must be told is known before they come.
+//! Not here: who answers (`control`), what goes wrong with it (`troubles`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use auth::{ScramSecret, Secret};
+use protocol::server::login::Identity;
+
+use crate::app::{App, Guise};
+use crate::plan::{AUTODB, CONSOLE, Habits, Person, Plan, Proof, USERS};
+use crate::sim::dice::Dice;
+
+/// Words of which a refusal must begin with one.
+pub(crate) type Words = &'static [&'static str];
+
+/// What a seed has drawn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AuthPlan {
+    /// Users who are not in the file of secrets.
+    pub(crate) unlisted: BTreeSet<&'static str>,
+    /// Servers are asked about them.
+    pub(crate) is_asked: bool,
+    /// A judge knows everybody's password: what it says to a wrong one.
+    judge: Option<Words>,
+    /// The rules by which people are asked, and how each user is.
+    rules: Option<Rules>,
+    /// Databases that nobody gets into, and why.
+    misled: Vec<(String, Words)>,
+    /// A user has another password at each host.
+    has_many: bool,
+    /// Secrets are stored as hashes.
+    are_hashed: bool,
+    /// How long what a server has told is believed, microseconds.
+    pub(crate) believed: u64,
+    /// How long the control thread takes, microseconds.
+    pub(crate) pause: (u64, u64),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Rules {
+    text: String,
+    methods: BTreeMap<&'static str, &'static str>,
+    /// There is a rule for everybody.
+    has_last: bool,
+    /// Who comes by the unix socket is who the system says.
+    is_local: bool,
+}
+
+/// What is different at the door for somebody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Door {
+    wrong: Option<Words>,
+    /// It shows no password, or may be asked for something else.
+    is_sure: bool,
+    unknown: Option<Words>,
+    nowhere: Option<Words>,
+    misled: Vec<(String, Words)>,
+    /// Who it is to the system, by whose socket it comes.
+    uid: Option<u32>,
+    /// Its password at other hosts.
+    others: Vec<Arc<Secret>>,
+    /// Its password before the present one.
+    pub(crate) old: Option<Arc<Secret>>,
+    /// Nobody believes in that any more.
+    pub(crate) is_old_over: bool,
+}
+
+impl Door {
+    /// Who it is to the system this time, if it comes by the system's own socket.
+    pub(crate) fn uid(&self, dice: &mut Dice, is_gentle: bool) -> Option<u32> {
+        let is_impostor = self.uid.is_some() && !is_gentle && dice.chance(100);
+        if is_impostor { Some(IMPOSTOR) } else { self.uid }
+    }
+
+    /// Whether it comes as somebody whom the system knows as somebody else.
+    pub(crate) fn is_impostor(&self, uid: Option<u32>) -> bool {
+        uid.is_some_and(|uid| self.uid != Some(uid))
+    }
+
+    /// Another way to come than the usual one, now and then.
+    pub(crate) fn guise(&self, dice: &mut Dice) -> Option<Guise> {
+        // A verdict that goes astray is seen only where there are several kinds of them.
+        if self.wrong.is_some() && !self.is_sure && dice.chance(WRONG) {
+            return Some(Guise::OtherPassword);
+        }
+        let is_unusual = !self.misled.is_empty() || !self.others.is_empty() || self.old.is_some();
+        if !is_unusual || !dice.chance(UNUSUAL) {
+            return None;
+        }
+        match dice.among(0..=2) {
+            0 if !self.misled.is_empty() => Some(Guise::Misled(dice.among(0..=self.misled.len() as u64 - 1) as u8)),
+            1 if !self.others.is_empty() && !self.is_sure => {
+                Some(Guise::OtherHost(dice.among(0..=self.others.len() as u64 - 1) as u8))
+            }
+            2 if self.old.is_some() && self.is_old_over && !self.is_sure => Some(Guise::OldPassword),
+            _ => None,
+        }
+    }
+
+    /// What it must be told in this guise, if that is not what everybody is told.
+    pub(crate) fn refusal(&self, guise: Guise) -> Option<Words> {
+        match guise {
+            Guise::OtherPassword | Guise::OtherHost(_) | Guise::OldPassword => self.wrong,
+            Guise::Nobody => self.unknown,
+            Guise::NoDatabase => self.nowhere,
+            Guise::Misled(at) => self.misled.get(usize::from(at)).map(|(_, words)| *words),
+            _ => None,
+        }
+    }
+
+    /// Puts a guise on.
+    pub(crate) fn dress(&self, guise: Guise, identity: &mut Identity) {
+        match guise {
+            Guise::Misled(at) => identity.database = (*self.misled[usize::from(at)].0).into(),
+            Guise::OtherHost(at) => identity.secret = self.others[usize::from(at)].clone(),
+            Guise::OldPassword => identity.secret = self.old.clone().unwrap_or_default(),
+            _ => {}
+        }
+    }
+}
+
+impl AuthPlan {
+    /// Whether anything is different at all.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_asked || self.judge.is_some() || self.rules.is_some()
+    }
+
+    /// Whether somebody else than the pooler judges some passwords.
+    pub(crate) fn has_judge(&self) -> bool {
+        self.judge.is_some() || self.rules.as_ref().is_some_and(|rules| rules.methods.values().any(|is| *is == "ldap"))
+    }
+
+    /// A user's password at a host, the present one or another.
+    pub(crate) fn password(&self, user: &str, host: usize, version: u32) -> Secret {
+        let mut text = format!("secret of {user}");
+        if self.has_many && self.unlisted.contains(user) {
+            let _ = write!(text, " at {host}");
+        }
+        if version > 0 {
+            let _ = write!(text, ", number {version}");
+        }
+        Secret::parse(text)
+    }
+
+    /// The same as a server has stored it.
+    pub(crate) fn stored(&self, user: &str, host: usize, version: u32) -> Arc<Secret> {
+        let password = self.password(user, host, version);
+        if !self.are_hashed || user == ASKER {
+            return Arc::new(password);
+        }
+        let salt = if version == 0 { user.to_owned() } else { format!("{user}{version}") };
+        Arc::new(Secret::parse(ScramSecret::derive(&*password.text(), salt.as_bytes(), 8).to_string()))
+    }
+
+    /// Everybody's, at a host; nothing where the plan's own are as good.
+    pub(crate) fn secrets(&self, host: usize, versions: &BTreeMap<String, u32>) -> BTreeMap<String, Arc<Secret>> {
+        if !self.is_asked {
+            return BTreeMap::new();
+        }
+        let version = |user: &str| versions.get(user).copied().unwrap_or_default();
+        let everybody = USERS.iter().chain([&ASKER]);
+        everybody.map(|&user| (user.to_owned(), self.stored(user, host, version(user)))).collect()
+    }
+
+    /// The file of rules, if there is one.
+    pub(crate) fn rules(&self) -> Option<&str> {
+        self.rules.as_ref().map(|rules| &*rules.text)
+    }
+
+    /// How a user is asked: the method, where the plan's is not for everybody.
+    fn method(&self, user: &str) -> Option<&'static str> {
+        self.rules.as_ref().map(|rules| rules.methods.get(user).copied().unwrap_or("md5"))
+    }
+
+    fn proof(&self, user: &str, usual: Proof) -> Proof {
+        match self.method(user) {
+            _ if self.judge.is_some() => Proof::Password,
+            None => usual,
+            Some("trust") => Proof::None,
+            Some("scram-sha-256") => Proof::Scram,
+            Some("md5") if self.are_hashed => Proof::Scram,
+            Some(_) => Proof::Password,
+        }
+    }
+
+    fn wrong(&self, user: &str) -> Option<Words> {
+        self.judge.or_else(|| (self.method(user) == Some("ldap")).then_some(NO_LDAP))
+    }
+
+    /// What somebody is told of whom nothing is known anywhere.
+    fn unknown(&self, user: &str, usual: Proof) -> Words {
+        match (self.method(user), usual) {
+            (Some("trust"), _) | (None, Proof::None) => &["\"trust\" authentication failed"],
+            (Some("scram-sha-256"), _) | (None, Proof::Scram) => &["SASL authentication failed"],
+            // By md5 they are asked as one of those who have a secret of SCRAM.
+            (Some("md5"), _) => &["password authentication failed", "SASL authentication failed"],
+            _ => &["password authentication failed"],
+        }
+    }
+}
+
+impl Plan {
+    /// In some seeds people prove who they are otherwise.
+    pub(crate) fn draw_auth(&mut self) {
+        let mut dice = Dice::new(self.seed, STREAM);
+        if !dice.chance(170) {
+            return;
+        }
+        self.auth.pause = (0, dice.pick(&[0, 1_000, 50_000, 1_000_000]));
+        self.auth.are_hashed = self.secrets["ann"].text().starts_with(b"SCRAM");
+        match dice.among(0..=4) {
+            0..=1 => self.draw_questions(&mut dice),
+            2 => self.draw_judge(&mut dice),
+            3 => self.draw_rules(&mut dice),
+            _ => {
+                self.draw_questions(&mut dice);
+                self.draw_rules(&mut dice);
+            }
+        }
+        self.draw_troubles(&mut dice);
+        for (_, person, _) in &mut self.people {
+            person.proof = self.auth.proof(&person.user, self.proof);
+        }
+    }
+
+    fn draw_questions(&mut self, dice: &mut Dice) {
+        let auth = &mut self.auth;
+        auth.is_asked = true;
+        let unlisted: &[&str] = dice.pick(&[&["ann"], &["bob"], &["ann", "bob"]]);
+        auth.unlisted = unlisted.iter().copied().collect();
+        let (name, secret) = (ASKER.to_owned(), Arc::new(auth.password(ASKER, 0, 0)));
+        self.secrets.insert(name, secret);
+        let is_kept = self.shape.databases.iter().any(|db| db.mode == "session");
+        let listed = ["ann", "bob"].into_iter().find(|user| !auth.unlisted.contains(user));
+        // Who shares its servers with the questions; only where nobody keeps them for long.
+        let is_shared = !self.is_calm || !is_kept && !self.shape.has_shared_limits();
+        let is_shared = is_shared && !auth.are_hashed && dice.chance(500);
+        let asker = listed.filter(|_| is_shared).unwrap_or(ASKER);
+        let elsewhere = dice.chance(250).then(|| self.shape.databases[0].name.clone());
+        auth.has_many = elsewhere.is_none() && dice.chance(500);
+        if elsewhere.is_some() && dice.chance(300) {
+            auth.unlisted.extend(["admin", "watcher"]);
+        }
+        self.shape.set("auth_user", asker);
+        self.shape.set("auth_query", "SECRET of $1");
+        if let Some(name) = elsewhere {
+            self.shape.set("auth_dbname", name);
+        }
+        let secs = dice.pick(&[0, 0, 1, 3, 1000]);
+        auth.believed = secs * 1_000_000;
+        self.shape.set("auth_query_cache_ttl", secs);
+        if self.is_calm {
+            self.shape.set("client_login_timeout", 120);
+        }
+        let kinds: &[&str] = if self.is_calm { &WORDS[..WORDS.len() - 1] } else { &WORDS };
+        for _ in 0..dice.among(0..=2) {
+            let word = dice.pick(kinds);
+            let due: Words = match word {
+                "nobody" => NOBODY,
+                "none" => gate_words(self.proof),
+                "fatal" => &["terminating connection due to administrator command", "server conn crashed?"],
+                _ => MISTAKEN,
+            };
+            let is_there = auth.misled.iter().any(|(name, _)| name.ends_with(word));
+            if is_there || word == "none" && self.proof == Proof::None {
+                continue;
+            }
+            let name = format!("misled_{word}");
+            let _ =
+                writeln!(self.shape.more, "{name} = host=10.200.0.0 auth_user={ASKER} auth_query='SECRET {word} $1'");
+            auth.misled.push((name, due));
+        }
+        // A database that is not there, and the console, cannot be asked.
+        if dice.chance(300) {
+            let there = if self.shape.autodb.is_none() { dice.pick(&["nowhere", CONSOLE]) } else { CONSOLE };
+            let name = format!("lost_{there}");
+            let _ = writeln!(self.shape.more, "{name} = host=10.200.0.0 auth_user={ASKER} auth_dbname={there}");
+            auth.misled.push((name, MISTAKEN));
+        }
+    }
+
+    fn draw_judge(&mut self, dice: &mut Dice) {
+        let unlisted: &[&str] = dice.pick(&[&[], &["ann"], &["ann", "bob"]]);
+        self.auth.unlisted = unlisted.iter().copied().collect();
+        let is_pam = dice.chance(500);
+        self.auth.judge = Some(if is_pam { &["PAM authentication failed"] } else { NO_LDAP });
+        self.shape.set("auth_type", if is_pam { "pam" } else { "ldap" });
+        if !is_pam {
+            self.shape.set("auth_ldap_options", "ldapserver=10.200.0.9 ldapprefix=\"uid=\"");
+        }
+        self.proof = Proof::Password;
+        if dice.chance(400) {
+            let _ = writeln!(self.shape.more, "mixed = host=10.200.0.0 auth_user={ASKER}");
+            self.auth.misled.push(("mixed".to_owned(), MISTAKEN));
+        }
+    }
+
+    fn draw_rules(&mut self, dice: &mut Dice) {
+        // Who shows nothing leaves no keys for servers that know a hash.
+        let needs_keys = self.auth.are_hashed && self.manner.method.is_some();
+        let mut rules =
+            Rules { is_local: !needs_keys && dice.chance(400), has_last: dice.chance(500), ..Rules::default() };
+        if rules.is_local {
+            rules.text.push_str(
+                dice.pick(&["local all,replication all peer\n", "local all,replication all peer map=crew\n"]),
+            );
+        }
+        for (name, way, method) in [("closed", "host", "reject"), ("sealed", "hostssl", "cert")] {
+            if dice.chance(300) {
+                let _ = writeln!(self.shape.more, "{name} = host=10.200.0.0");
+                let _ = writeln!(rules.text, "{way} {name} all 0.0.0.0/0 {method}\nhost {name} all 0.0.0.0/0 reject");
+                self.auth.misled.push((name.to_owned(), &["login rejected", "certificate authentication failed"]));
+            }
+        }
+        for user in USERS {
+            let kinds: &[&str] = match needs_keys {
+                true => &["ldap", "scram-sha-256", "md5"],
+                false => &["ldap", "trust", "password", "md5", "scram-sha-256"],
+            };
+            // Where servers are asked, passwords are not the same everywhere, and a database may leave nothing to a directory.
+            let kinds = if self.auth.is_asked { &kinds[1..] } else { kinds };
+            let method = dice.pick(kinds);
+            let end = if method == "ldap" { " ldapserver=10.200.0.9 ldapprefix=\"uid=\"" } else { "" };
+            let _ = writeln!(rules.text, "host all,replication {user} 0.0.0.0/0 {method}{end}");
+            rules.methods.insert(user, method);
+        }
+        if rules.has_last {
+            rules.text.push_str("host all,replication all 0.0.0.0/0 md5\n");
+        }
+        self.shape.set("auth_type", "hba");
+        self.shape.set("auth_hba_file", "rules");
+        self.shape.set("auth_ident_file", "idents");
+        self.auth.rules = Some(rules);
+    }
+
+    /// An application, with what it has to prove itself by.
+    pub(crate) fn app(&self, number: u32, person: Person, habits: Habits) -> App {
+        let secret = self.passwords[&person.user].clone();
+        let mut app = App::new(number, person, habits, secret, Dice::new(self.seed, 1000 + u64::from(number)));
+        self.dress(&mut app);
+        app
+    }
+
+    /// What is different for somebody who comes.
+    fn dress(&self, app: &mut App) {
+        let (auth, user) = (&self.auth, app.person.user.clone());
+        let user = user.as_str();
+        if !auth.is_any() {
+            return;
+        }
+        let is_unlisted = auth.unlisted.contains(user);
+        let usual = if auth.judge.is_some() { Proof::Password } else { self.proof };
+        let host = self.host_of(&app.person.database);
+        let mut door = Door { wrong: auth.wrong(user), ..Door::default() };
+        let words = auth.unknown(user, usual);
+        let is_judged = auth.wrong(user).is_some();
+        door.nowhere = (is_unlisted && !is_judged).then_some(words);
+        door.unknown = match &auth.rules {
+            _ if auth.judge.is_some() => auth.judge,
+            Some(rules) if !rules.has_last => Some(&["no authentication method is found"]),
+            _ if auth.is_asked => Some(NOBODY),
+            Some(_) => Some(gate_words(Proof::Password)),
+            None => None,
+        };
+        let is_strange = !app.person.is_operator() && !app.person.is_proof_unsure;
+        app.person.proof = auth.proof(user, usual);
+        let is_local = auth.rules.as_ref().is_some_and(|rules| rules.is_local);
+        if is_local && is_strange && app.number.is_multiple_of(3) && !self.tls.is_required {
+            let is_mapped = auth.rules.as_ref().is_some_and(|rules| rules.text.contains("map="));
+            let number = if user == "ann" { 1 } else { 2 };
+            door.uid = Some(if is_mapped { MAPPED + number } else { number });
+            let stranger: Words = &["unix socket login rejected", "no such user"];
+            (door.unknown, door.nowhere) = (Some(stranger), is_unlisted.then_some(stranger));
+            app.person.proof = Proof::None;
+            app.come_by_unix_socket();
+        } else if is_strange && !app.replicates() {
+            let is_judge = |name: &str| name == "mixed";
+            let is_rule = |name: &str| name == "closed" || name == "sealed";
+            let concerns = |name: &str| is_rule(name) || is_judge(name) || is_unlisted && !is_judged;
+            let is_none_unsure = |name: &str| name == "misled_none" && auth.rules.is_some();
+            let misled = auth.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
+            door.misled = misled.cloned().collect();
+            // Where there is a fallback a reload may move any database to another host.
+            if app.person.proof != Proof::None && auth.has_many && is_unlisted && self.shape.autodb.is_none() {
+                let hosts = (0..self.hosts).filter(|&other| other != host);
+                door.others = hosts.map(|host| Arc::new(auth.password(user, host, 0))).collect();
+            }
+        }
+        app.secret = Arc::new(auth.password(user, host, 0));
+        door.is_sure = app.person.is_proof_unsure || app.person.proof == Proof::None;
+        app.door = door;
+    }
+
+    /// Where a database is.
+    pub(crate) fn host_of(&self, database: &str) -> usize {
+        let named = self.shape.databases.iter().find(|db| db.name == database).map(|db| db.host);
+        named.or(self.shape.autodb.filter(|_| database == AUTODB)).unwrap_or(0)
+    }
+}
+
+/// Who a user of the system is.
+pub(crate) fn system_user(uid: u32) -> Option<&'static str> {
+    Some(match uid {
+        1 => "ann",
+        2 => "bob",
+        11 => "sysann",
+        12 => "sysbob",
+        IMPOSTOR => "eve",
+        _ => return None,
+    })
+}
+
+fn gate_words(proof: Proof) -> Words {
+    match proof {
+        Proof::Scram => &["SASL authentication failed"],
+        // Whoever is unknown, or has no password, is asked as one of those who have.
+        _ => &["password authentication failed", "SASL authentication failed"],
+    }
+}
+
+/// What somebody reads of whom a server does not know; the first where nothing is asked of them.
+const NOBODY: Words = &["no such user", "password authentication failed", "SASL authentication failed"];
+
+/// What servers may be asked instead of the secret, and answer accordingly; the last one they do not survive.
+const WORDS: [&str; 8] = ["nobody", "none", "several", "wide", "unnamed", "other", "torn", "fatal"];
+/// The answer to whoever cannot be asked as it is configured.
+const MISTAKEN: Words = &["bouncer config error"];
+/// That of a directory to a wrong password.
+const NO_LDAP: Words = &["LDAP authentication failed"];
+/// Who asks servers about others.
+pub(crate) const ASKER: &str = "asker";
+/// Somebody who is nobody here, to the system.
+const IMPOSTOR: u32 = 66;
+/// Users whose names are others to the system have numbers from here on.
+const MAPPED: u32 = 10;
+/// How often somebody shows a judge a wrong password, out of a thousand.
+const WRONG: u32 = 250;
+/// How often somebody comes in another way, out of a thousand.
+const UNUSUAL: u32 = 80;
+/// The stream of chance for all this.
+const STREAM: u64 = u64::MAX - 7;
+/// The maps of system users that rules name.
+pub(crate) const IDENTS: &str = "crew sysann ann\ncrew sysbob bob\n";

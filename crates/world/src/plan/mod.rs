@@ -1,0 +1,573 @@
+//! What a seed draws before its world begins: configuration, people, habits, faults.
+//!
+//! Always true: a plan is the whole of a story; taking a person or a fault out of it changes nothing else in it.
+//! Not here: how it is lived (`world`), what a fault does (`faults`).
+
+pub(crate) mod auth_plan;
+pub(crate) mod group;
+pub(crate) mod healed;
+pub(crate) mod lengths;
+pub(crate) mod marks;
+pub(crate) mod rates;
+pub(crate) mod replicas;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{ScramSecret, Secret};
+use protocol::client::login::Method;
+use worker::letters::Shutdown;
+
+use crate::checks::board::Word;
+use crate::faults::{Fault, What};
+use crate::plan::auth_plan::AuthPlan;
+use crate::plan::group::{Group, Line};
+use crate::plan::lengths::Lengths;
+use crate::postgres::HostTls;
+use crate::postgres::session::Manner;
+use crate::sim::dice::Dice;
+use crate::sim::fake_tls::{CERTIFICATE, FakeTls, KEY};
+use crate::sim::net::Pace;
+
+/// A whole story.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) workers: u8,
+    pub(crate) shape: Shape,
+    pub(crate) people: Vec<(u32, Person, Habits)>,
+    pub(crate) faults: Vec<(u32, Fault)>,
+    pub(crate) heals_at: u64,
+    pub(crate) pace: Pace,
+    pub(crate) manner: Manner,
+    pub(crate) hosts: usize,
+    pub(crate) buffers: usize,
+    /// Nothing goes wrong but what the applications themselves do.
+    pub(crate) is_calm: bool,
+    /// The same, and every timer may be set to anything.
+    pub(crate) is_timed: bool,
+    /// How long the longest statement lasts.
+    pub(crate) longest: Duration,
+    /// How long letters take, microseconds.
+    pub(crate) post: (u64, u64),
+    pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
+    pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
+    pub(crate) proof: Proof,
+    pub(crate) tls: FakeTls,
+    pub(crate) auth: AuthPlan,
+    /// The world ends with this, from then on, microseconds.
+    pub(crate) shutdowns: Vec<(u64, Shutdown)>,
+    pub(crate) group: Group,
+}
+
+/// A configuration, before it is text.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) settings: BTreeMap<&'static str, String>,
+    pub(crate) databases: Vec<Db>,
+    pub(crate) peers: Vec<Line>,
+    /// Where databases are that nobody has written down.
+    pub(crate) autodb: Option<usize>,
+    /// Other lines of `[databases]`.
+    pub(crate) more: String,
+    /// Lines of `[rate_limits]`.
+    pub(crate) rate_limits: String,
+}
+
+/// A line of `[databases]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Db {
+    pub(crate) name: String,
+    pub(crate) host: usize,
+    pub(crate) is_named: bool,
+    pub(crate) mode: &'static str,
+    pub(crate) pool_size: u32,
+    pub(crate) connections_max: u32,
+    pub(crate) connect_query: Option<&'static str>,
+}
+
+/// Who an application is.
+#[derive(Clone, Debug)]
+pub(crate) struct Person {
+    pub(crate) user: String,
+    pub(crate) database: String,
+    /// What it still wants to do.
+    pub(crate) errands: u32,
+    /// Whether it may begin transactions.
+    pub(crate) transactions: bool,
+    /// What it is asked for at the door.
+    pub(crate) proof: Proof,
+    /// It may be asked for something else.
+    pub(crate) is_proof_unsure: bool,
+    /// No name of a database is unknown.
+    pub(crate) knows_any_database: bool,
+}
+
+impl Person {
+    /// Whether it talks to the console.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.database == CONSOLE
+    }
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Proof {
+    None,
+    Password,
+    Scram,
+}
+
+/// What an application does, and how often. Frequencies are out of a thousand, times in microseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Habits {
+    pub(crate) extended: bool,
+    pub(crate) flush: bool,
+    pub(crate) suspend: bool,
+    pub(crate) functions: bool,
+    pub(crate) copies: bool,
+    pub(crate) several: bool,
+    pub(crate) zones: bool,
+    pub(crate) dirty: bool,
+    pub(crate) errors: bool,
+    pub(crate) big: u32,
+    pub(crate) cancels: u32,
+    pub(crate) pipelines: u32,
+    pub(crate) transactions: u32,
+    pub(crate) vanishes: u32,
+    pub(crate) deafness: u32,
+    pub(crate) dawdles: u32,
+    pub(crate) reconnects: u32,
+    pub(crate) rests: u32,
+    pub(crate) think: (u64, u64),
+    pub(crate) arrival: (u64, u64),
+    /// It says its first request together with its startup packet.
+    pub(crate) hasty: u32,
+    /// It marks its session, and takes locks of it.
+    pub(crate) marks: bool,
+    /// Its session begins with a mark.
+    pub(crate) is_given_mark: bool,
+    /// It listens to channels, and notifies.
+    pub(crate) listens: bool,
+    /// It prepares statements by SQL.
+    pub(crate) prepares: bool,
+    /// It wants a TimeZone that no server knows.
+    pub(crate) lost: u32,
+    /// Its answers may be longer than anything that is kept for it.
+    pub(crate) huge: u32,
+    /// The longest value that is not big.
+    pub(crate) value_max: u64,
+    /// Everybody has the same parameters, so that no server has to take any over.
+    pub(crate) is_plain: bool,
+    /// All it does is to keep a server for so many milliseconds.
+    pub(crate) sleeps: u32,
+    /// How long its statements may last.
+    pub(crate) lasts: Lengths,
+    /// It comes to the door in a way that is not the usual one.
+    pub(crate) strange: u32,
+    /// It says what nobody may say.
+    pub(crate) rude: u32,
+    /// In statement mode it tries to begin a transaction.
+    pub(crate) stubborn: u32,
+    /// It gives names to what it prepares.
+    pub(crate) named: bool,
+    /// It asks for TLS; never if none is offered.
+    pub(crate) tls: u32,
+    /// It wants a server of its own, which streams.
+    pub(crate) replicates: bool,
+    /// Its cancel requests come by way of another process of the group.
+    pub(crate) relays: u32,
+    /// It leaves once it has its answer, even if its cancel request is still under way.
+    pub(crate) hurries: u32,
+}
+
+impl Shape {
+    /// The text of the file.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from("[databases]\n");
+        for db in &self.databases {
+            let host = if db.is_named { format!("host{}", db.host) } else { format!("10.200.0.{}", db.host) };
+            let Db { name, mode, pool_size, .. } = db;
+            let _ = write!(text, "{name} = host={host} port=5432 pool_mode={mode} pool_size={pool_size}");
+            if db.connections_max > 0 {
+                let _ = write!(text, " max_db_connections={}", db.connections_max);
+            }
+            if let Some(query) = db.connect_query {
+                let _ = write!(text, " connect_query='{query}'");
+            }
+            text.push('\n');
+        }
+        if let Some(host) = self.autodb {
+            let _ = writeln!(text, "* = host=10.200.0.{host} pool_mode=transaction pool_size=2");
+        }
+        text.push_str(&self.more);
+        self.text_of_peers(&mut text);
+        let _ = write!(text, "[rate_limits]\n{}", self.rate_limits);
+        text.push_str(
+            "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n\
+             stats_period = 600\nlock_sweep_interval = 0\n",
+        );
+        for (name, value) in &self.settings {
+            let _ = writeln!(text, "{name} = {value}");
+        }
+        text
+    }
+
+    pub(crate) fn set(&mut self, name: &'static str, value: impl ToString) {
+        self.settings.insert(name, value.to_string());
+    }
+
+    /// Whether pools of several databases compete for the servers of a user.
+    pub(crate) fn has_shared_limits(&self) -> bool {
+        self.settings.contains_key("max_user_connections")
+    }
+
+    /// Whether the state of sessions follows clients.
+    pub(crate) fn follows_state(&self) -> bool {
+        self.settings.get("session_state").is_some_and(|state| state == "follow")
+    }
+
+    /// How applications are told that notifications may have been lost, if they are not disconnected.
+    pub(crate) fn word_of_loss(&self) -> Option<Word> {
+        match &**self.settings.get("notify_lost")? {
+            "notice" => Some(Word::Notice),
+            "notify" => Some(Word::Notification),
+            _ => None,
+        }
+    }
+
+    /// Another one, as an operator might write it a little later.
+    pub(crate) fn redrawn(&self, dice: &mut Dice) -> Self {
+        let mut next = self.clone();
+        for db in &mut next.databases {
+            if dice.chance(300) {
+                db.pool_size = dice.among(1..=6) as u32;
+            }
+            if dice.chance(100) {
+                db.connections_max = dice.among(0..=6) as u32;
+            }
+        }
+        if dice.chance(150) && next.databases.len() > 1 {
+            let gone = dice.among(0..=next.databases.len() as u64 - 1) as usize;
+            // What only the fallback names has the mode of the fallback.
+            if next.autodb.is_none() || next.databases[gone].mode == "transaction" {
+                next.databases.remove(gone);
+            }
+        }
+        if dice.chance(300) {
+            next.set("max_client_conn", dice.among(5..=60));
+        }
+        for limit in ["max_db_client_connections", "max_user_client_connections"] {
+            if dice.chance(150) {
+                next.set(limit, dice.among(0..=15));
+            }
+        }
+        if dice.chance(300) {
+            next.set("max_user_connections", dice.among(0..=6));
+        }
+        draw_timeouts(&mut next, dice);
+        if next.settings.contains_key("max_prepared_statements") {
+            next.set("max_prepared_statements", dice.among(1..=6));
+        }
+        next
+    }
+}
+
+/// Timeouts that bite.
+fn draw_timeouts(shape: &mut Shape, dice: &mut Dice) {
+    for (name, often, range) in [
+        ("query_wait_timeout", 500, 1..=20),
+        ("server_idle_timeout", 500, 1..=10),
+        ("server_lifetime", 300, 1..=20),
+        ("query_timeout", 150, 1..=5),
+        ("client_idle_timeout", 150, 1..=10),
+        ("idle_transaction_timeout", 150, 1..=5),
+        ("transaction_timeout", 100, 1..=5),
+        ("server_login_retry", 500, 0..=3),
+        ("server_connect_timeout", 500, 1..=5),
+        ("server_check_delay", 300, 0..=2),
+        ("client_login_timeout", 200, 1..=10),
+        ("cancel_wait_timeout", 200, 1..=3),
+        ("min_pool_size", 200, 1..=3),
+    ] {
+        if dice.chance(often) {
+            shape.set(name, dice.among(range));
+        }
+    }
+}
+
+fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
+    let mut databases = Vec::new();
+    for number in 0..dice.among(1..=4) {
+        let mode = dice.pick(&["transaction", "transaction", "transaction", "session", "statement"]);
+        databases.push(Db {
+            name: format!("{mode}{number}"),
+            host: dice.among(0..=hosts as u64 - 1) as usize,
+            is_named: dice.chance(200),
+            mode,
+            pool_size: dice.among(1..=5) as u32,
+            connections_max: if dice.chance(250) { dice.among(1..=5) as u32 } else { 0 },
+            connect_query: dice.pick(&[None, None, None, None, None, None, Some("select 1"), Some("broken")]),
+        });
+    }
+    let autodb = if dice.chance(150) { Some(dice.among(0..=hosts as u64 - 1) as usize) } else { None };
+    let (more, rate_limits) = (String::new(), String::new());
+    let mut shape = Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb, more, rate_limits };
+    if autodb.is_some() {
+        shape.set("autodb_idle_timeout", dice.among(1..=5));
+    }
+    if dice.chance(100) {
+        shape.set("server_reset_query_always", 1);
+    }
+    if dice.chance(100) {
+        shape.set("application_name_add_host", 1);
+    }
+    shape.set("max_client_conn", if is_calm { 1000 } else { dice.among(15..=60) });
+    if dice.chance(250) {
+        shape.set("max_user_connections", dice.among(2..=8));
+    }
+    if dice.chance(150) && !is_calm {
+        shape.set("max_user_client_connections", dice.among(5..=20));
+    }
+    if dice.chance(150) && !is_calm {
+        shape.set("max_db_client_connections", dice.among(3..=15));
+    }
+    if dice.chance(200) {
+        shape.set("server_round_robin", 1);
+    }
+    if dice.chance(200) {
+        shape.set("query_wait_notify", 1);
+    }
+    if dice.chance(200) {
+        shape.set("reserve_pool_size", dice.among(1..=2));
+        shape.set("reserve_pool_timeout", dice.among(0..=2));
+    }
+    if dice.chance(300) {
+        shape.set("server_check_query", "select 1");
+        shape.set("server_check_delay", dice.among(0..=1));
+    }
+    shape.set("server_login_retry", dice.among(0..=2));
+    shape.set("log_connections", u8::from(dice.chance(500)));
+    if is_calm {
+        if dice.chance(300) {
+            shape.set("server_lifetime", dice.among(1..=3));
+        }
+    } else {
+        draw_timeouts(&mut shape, dice);
+    }
+    shape
+}
+
+fn habits(dice: &mut Dice, is_calm: bool) -> Habits {
+    let mut often = |chance: u32, range: std::ops::RangeInclusive<u64>| {
+        if dice.chance(chance) { dice.among(range) as u32 } else { 0 }
+    };
+    let mut habits = Habits {
+        big: often(300, 5..=100),
+        cancels: often(400, 20..=300),
+        pipelines: often(500, 50..=500),
+        transactions: often(800, 100..=800),
+        dawdles: often(300, 20..=300),
+        reconnects: often(600, 10..=200),
+        ..Habits::default()
+    };
+    if !is_calm {
+        habits.vanishes = often(500, 5..=100);
+        habits.deafness = often(300, 5..=50);
+        habits.huge = often(200, 2..=20);
+        habits.lost = often(150, 10..=100);
+        habits.rests = often(200, 1..=20);
+    }
+    habits.strange = if dice.chance(300) { dice.among(20..=300) as u32 } else { 0 };
+    habits.rude = if dice.chance(200) { 10 } else { 0 };
+    habits.stubborn = if dice.chance(200) { 20 } else { 0 };
+    habits.extended = dice.chance(700);
+    habits.flush = dice.chance(300);
+    habits.suspend = dice.chance(300);
+    habits.functions = dice.chance(300);
+    habits.copies = dice.chance(400);
+    habits.several = dice.chance(400);
+    habits.zones = dice.chance(300);
+    habits.dirty = dice.chance(300);
+    habits.errors = dice.chance(700);
+    habits.think = (0, dice.pick(&[0, 200, 2_000, 20_000]));
+    habits.arrival = dice.pick(&[(0, 0), (0, 10_000), (0, 3_000_000)]);
+    habits
+}
+
+fn users(dice: &mut Dice, plan: &mut Plan) {
+    let (auth_type, secrets, method) = dice.pick(&[
+        ("trust", 'p', None),
+        ("trust", 'p', None),
+        ("trust", 'p', Some(Method::Plain)),
+        ("trust", 'p', Some(Method::Md5)),
+        ("trust", 'p', Some(Method::Scram)),
+        ("plain", 'p', Some(Method::Md5)),
+        ("md5", 'p', Some(Method::Md5)),
+        ("md5", 'p', None),
+        ("scram-sha-256", 's', Some(Method::Scram)),
+        ("scram-sha-256", 's', None),
+        ("scram-sha-256", 'p', Some(Method::Plain)),
+    ]);
+    plan.shape.set("auth_type", auth_type);
+    plan.shape.set("scram_iterations", 2);
+    plan.proof = match auth_type {
+        "trust" => Proof::None,
+        "scram-sha-256" => Proof::Scram,
+        _ => Proof::Password,
+    };
+    plan.manner.method = method;
+    for user in USERS {
+        let password = format!("secret of {user}");
+        let mut text = password.clone();
+        if secrets == 's' {
+            text = ScramSecret::derive(password.as_bytes(), user.as_bytes(), 8).to_string();
+        }
+        plan.secrets.insert(user.to_owned(), Arc::new(Secret::parse(&text)));
+        plan.passwords.insert(user.to_owned(), Arc::new(Secret::parse(&password)));
+    }
+}
+
+impl Plan {
+    /// The story of a seed.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, 0);
+        let is_calm = dice.chance(150);
+        let hosts = dice.among(1..=3) as usize;
+        let is_torn = dice.chance(300);
+        let latency_most = dice.pick(&[50, 300, 3_000]);
+        let workers = dice.pick(&[1, 1, 2, 3]);
+        let mut plan = Self {
+            seed,
+            workers,
+            shape: shape(&mut dice, hosts, is_calm),
+            people: Vec::new(),
+            faults: Vec::new(),
+            heals_at: dice.among(1_000_000..=8_000_000),
+            pace: Pace {
+                latency: (10, latency_most),
+                torn: if is_torn { dice.pick(&[100, 400, 1000]) } else { 0 },
+                window: dice.pick(&[2_000, 16_384, 65_536]),
+                bandwidth: dice.pick(&[2_000, 100_000, 1_000_000]),
+                narrow: if dice.chance(300) { 200 } else { 0 },
+            },
+            manner: Manner {
+                work: (20, dice.pick(&[200, 2_000])),
+                notifies: if dice.chance(200) { 20 } else { 0 },
+                ..Manner::default()
+            },
+            hosts,
+            buffers: dice.pick(&[6, 16, 128]),
+            is_calm,
+            is_timed: false,
+            longest: Duration::ZERO,
+            post: (1, dice.pick(&[50, 5_000])),
+            secrets: BTreeMap::new(),
+            passwords: BTreeMap::new(),
+            proof: Proof::None,
+            tls: FakeTls::draw(seed, hosts),
+            auth: AuthPlan::default(),
+            shutdowns: Vec::new(),
+            group: Group::default(),
+        };
+        users(&mut dice, &mut plan);
+        let FakeTls { is_offered, is_required, .. } = plan.tls;
+        if is_offered {
+            plan.shape.set("client_tls_sslmode", if is_required { "require" } else { "allow" });
+            plan.shape.set("client_tls_cert_file", CERTIFICATE);
+            plan.shape.set("client_tls_key_file", KEY);
+        }
+        if plan.tls.hosts.contains(&HostTls::Demanded) {
+            plan.shape.set("server_tls_sslmode", "require");
+        }
+        let mut common = habits(&mut dice, is_calm);
+        common.is_plain = dice.chance(300);
+        // Its own stream, so that the stories of seeds without names stay what they are.
+        let mut names = Dice::new(seed, NAMES_STREAM);
+        common.named = names.chance(400);
+        if common.named && names.chance(700) {
+            plan.shape.set("max_prepared_statements", names.among(1..=5));
+        }
+        let mut cancels = Dice::new(seed, CANCELS_STREAM);
+        plan.manner.signals_late = if !is_calm && cancels.chance(250) { 500 } else { 0 };
+        // Where signals come late, somebody must be there whom they could hit.
+        common.hurries = if plan.manner.signals_late > 0 || cancels.chance(200) { 700 } else { 0 };
+        common.tls = plan.tls.habit();
+        common.hasty = if dice.chance(300) { 300 } else { 0 };
+        common.value_max = 3000;
+        let count = dice.among(20..=32) as u32;
+        for number in 0..count {
+            let db = &plan.shape.databases[dice.among(0..=plan.shape.databases.len() as u64 - 1) as usize];
+            let is_auto = plan.shape.autodb.is_some() && dice.chance(300);
+            let mut habits = common.clone();
+            if dice.chance(200) {
+                let own = self::habits(&mut dice, is_calm);
+                habits = Habits {
+                    is_plain: common.is_plain,
+                    hasty: common.hasty,
+                    value_max: common.value_max,
+                    named: common.named,
+                    tls: common.tls,
+                    hurries: common.hurries,
+                    ..own
+                };
+            }
+            if habits.is_plain {
+                habits.zones = false;
+            }
+            let person = Person {
+                user: dice.pick(&USERS[..2]).to_owned(),
+                database: if is_auto { AUTODB.to_owned() } else { db.name.clone() },
+                errands: (1100 / count) + dice.among(1..=10) as u32,
+                transactions: is_auto || db.mode != "statement",
+                proof: plan.proof,
+                is_proof_unsure: false,
+                knows_any_database: plan.shape.autodb.is_some(),
+            };
+            plan.people.push((number, person, habits));
+        }
+        plan.draw_replicas();
+        plan.draw_marks();
+        if dice.chance(250) {
+            plan.draw_operators(&mut dice, &common);
+        }
+        if dice.chance(200) {
+            let way = dice.pick(&[Shutdown::WaitForClients, Shutdown::WaitForServers]);
+            let is_early = !is_calm && dice.chance(500);
+            let at = if is_early { dice.among(0..=plan.heals_at) } else { plan.heals_at };
+            plan.shutdowns.push((at, way));
+            if dice.chance(250) {
+                // Somebody loses patience, now or soon.
+                plan.shutdowns.push((at + dice.among(0..=2_000_000), Shutdown::Now));
+            }
+        }
+        if !is_calm {
+            plan.draw_faults(&mut dice);
+        }
+        plan.draw_auth();
+        let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
+        plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
+        plan.draw_group();
+        plan.draw_evictions();
+        plan.draw_console();
+        plan.draw_lengths();
+        plan.draw_rates();
+        plan
+    }
+}
+
+/// The stream of chance for names of statements. Others are those of people, by their numbers.
+const NAMES_STREAM: u64 = u64::MAX;
+/// The same for the ways of cancel requests.
+const CANCELS_STREAM: u64 = u64::MAX - 44;
+/// Everybody who has a secret.
+pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
+/// They may ask the console for anything; may look.
+pub(crate) const ADMIN: &str = "admin";
+pub(crate) const WATCHER: &str = "watcher";
+/// A database that nobody has written down.
+pub(crate) const AUTODB: &str = "transaction_auto";
+/// The database that is the console.
+pub(crate) const CONSOLE: &str = "pgbouncer";

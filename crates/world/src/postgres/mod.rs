@@ -1,0 +1,420 @@
+//! The fake PostgreSQL: hosts with moods, and who is let in.
+//!
+//! Always true: a session ends with its connection; a cancel request hits what its session works on at the moment at which
+//! it arrives, or nothing.
+//! Not here: what a session does (`session`).
+
+pub(crate) mod session;
+pub(crate) mod sql;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use auth::Secret;
+use base::Time;
+use wire::startup::Startup;
+
+use crate::checks::board::Board;
+use crate::checks::witness::{Charge, Witness};
+use crate::plan::Plan;
+use crate::postgres::session::{Life, Manner, Session, Wish};
+use crate::postgres::sql::Nonce;
+use crate::sim::agenda::Event;
+use crate::sim::dice::Dice;
+use crate::sim::fake_tls::{ANSWER, HELLO};
+use crate::sim::net::{Holder, Net};
+
+/// How a host feels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mood {
+    Well,
+    /// Nobody listens.
+    Refusing,
+    /// Nobody answers.
+    Hanging,
+    /// `the database system is starting up`.
+    Starting,
+    /// `too many clients already`.
+    Full,
+    /// Sessions end before they say a word.
+    Dying,
+    /// Sessions speak nonsense.
+    Mad,
+    /// A proof is wanted that nobody can give.
+    Odd,
+    /// No password is right.
+    Forgetful,
+}
+
+/// Whether a host speaks TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HostTls {
+    None,
+    /// It does, for whoever asks.
+    Offered,
+    /// And the pooler has been told to say nothing to it in clear.
+    Demanded,
+}
+
+/// A PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) mood: Mood,
+    pub(crate) manner: Manner,
+    pub(crate) tls: HostTls,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
+    dice: Dice,
+    /// Cancel requests that have hit something, for the checker.
+    pub(crate) hits: Vec<Hit>,
+    /// Sessions whose startup packet has just come, for the checker.
+    pub(crate) newcomers: Vec<u32>,
+    board: Rc<RefCell<Board>>,
+    /// Microseconds until a session is woken because of a notification, at most.
+    wakes_in: u64,
+    wake_dice: Dice,
+}
+
+impl Postgres {
+    /// Those of a plan.
+    pub(crate) fn of(plan: &Plan, board: Rc<RefCell<Board>>) -> Self {
+        board.borrow_mut().is_calm = plan.is_calm;
+        let host = |(number, &tls): (usize, &HostTls)| {
+            let secrets = Arc::new(plan.auth.secrets(number, &BTreeMap::new()));
+            Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, tls }
+        };
+        let hosts = plan.tls.hosts.iter().enumerate().map(host).collect();
+        board.borrow_mut().word_of_loss = plan.shape.word_of_loss();
+        let mut wake_dice = Dice::new(plan.seed, WAKES_STREAM);
+        Self {
+            hosts,
+            sessions: Vec::new(),
+            secrets: plan.secrets.clone(),
+            dice: Dice::new(plan.seed, 3),
+            hits: Vec::new(),
+            newcomers: Vec::new(),
+            board,
+            wakes_in: wake_dice.pick(&[0, 100, 5_000]),
+            wake_dice,
+        }
+    }
+
+    /// A dial has reached a host.
+    pub(crate) fn knocked(&mut self, net: &mut Net, far: u32, host: usize) {
+        match self.hosts[host].mood {
+            Mood::Refusing => net.answer(far, false),
+            Mood::Hanging => {}
+            _ => {
+                let number = self.sessions.len() as u32;
+                let mut session = Session::new(far, host, number, self.dice.any() as u32, self.board.clone());
+                session.born = net.agenda.now();
+                self.sessions.push(session);
+                net.end_mut(far).holder = Holder::Session(number);
+                net.answer(far, true);
+            }
+        }
+    }
+
+    /// Something has happened at a session's end.
+    pub(crate) fn heard(&mut self, net: &mut Net, number: u32, witness: &mut Witness) {
+        let end = self.sessions[number as usize].end;
+        if net.end(end).is_closed {
+            return;
+        }
+        let mut bytes = Vec::new();
+        // Who works reads ahead a little, and no more; in a handshake nobody reads beyond it.
+        let room = if self.sessions[number as usize].is_shaking {
+            HELLO.len() - self.sessions[number as usize].unread()
+        } else if self.sessions[number as usize].is_working() {
+            READ_AHEAD_BYTES.saturating_sub(self.sessions[number as usize].unread())
+        } else {
+            usize::MAX
+        };
+        net.read(end, room, &mut bytes);
+        let is_over = net.end(end).is_reset || (net.end(end).is_eof && net.end(end).arrived_bytes == 0);
+        let session = &mut self.sessions[number as usize];
+        let host = &self.hosts[session.host];
+        let wish = match (&session.life, host.mood) {
+            (Life::Dead, _) => Wish::Close,
+            (_, Mood::Dying) => Wish::Close,
+            (Life::Signals(_), _) => Wish::Nothing,
+            (Life::Startup, _) if session.is_shaking => self.shake(net, number, &bytes),
+            (Life::Startup, _) => self.greet(net, number, &bytes, witness),
+            _ if bytes.is_empty() => Wish::Nothing,
+            _ => session.hear(&bytes, &host.manner, &mut self.dice, witness),
+        };
+        self.settle(net, number, wish);
+        let session = &mut self.sessions[number as usize];
+        // As PostgreSQL: whoever leaves is not noticed while their query runs, or their cancel request waits.
+        let is_busy = session.is_working() || matches!(session.life, Life::Signals(_));
+        if is_over && !net.end(end).is_closed && !is_busy {
+            session.life = Life::Dead;
+            net.close(end);
+        }
+    }
+
+    /// Something has come in a handshake.
+    fn shake(&mut self, net: &mut Net, number: u32, bytes: &[u8]) -> Wish {
+        let session = &mut self.sessions[number as usize];
+        match session.shake(bytes) {
+            Some(false) => Wish::Nothing,
+            Some(true) => {
+                net.say(session.end, ANSWER.to_vec());
+                net.end_mut(session.end).is_encrypted = true;
+                Wish::Nothing
+            }
+            None => Wish::Close,
+        }
+    }
+
+    fn greet(&mut self, net: &mut Net, number: u32, bytes: &[u8], witness: &mut Witness) -> Wish {
+        let session = &mut self.sessions[number as usize];
+        let host = &self.hosts[session.host];
+        let is_encrypted = net.end(session.end).is_encrypted;
+        let is_stripped = matches!(host.mood, Mood::Mad | Mood::Odd | Mood::Forgetful);
+        match session.startup(bytes) {
+            None => Wish::Nothing,
+            Some(Startup::Session { .. } | Startup::Cancel { .. })
+                if host.tls == HostTls::Demanded && !is_encrypted =>
+            {
+                let text = format!("server {number} is told in clear what must be said by TLS");
+                witness.accuse(Charge::ForeignBytes, text);
+                Wish::Close
+            }
+            Some(Startup::Session { parameters, .. }) => match host.mood {
+                Mood::Starting => session.refuse("57P03", "the database system is starting up"),
+                Mood::Full => session.refuse("53300", "sorry, too many clients already"),
+                Mood::Mad => session.rave(),
+                Mood::Odd => session.ask_for_gss(),
+                _ => {
+                    let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| &**user);
+                    let is_known = host.mood != Mood::Forgetful;
+                    let user = user.unwrap_or_default();
+                    let secret = host.manner.secrets.get(user).or_else(|| self.secrets.get(user));
+                    let secret = secret.filter(|_| is_known).cloned();
+                    let wish = session.begin(&parameters, secret, is_encrypted, &host.manner, &mut self.dice);
+                    self.newcomers.push(number);
+                    wish
+                }
+            },
+            // Somebody in between may take the answer away.
+            Some(Startup::Ssl) if host.tls == HostTls::None || is_stripped => session.answer_tls(b'N'),
+            Some(Startup::Ssl) => session.answer_tls(b'S'),
+            Some(Startup::Cancel { key }) => {
+                let late = host.manner.signals_late;
+                if late > 0 && self.dice.chance(late) {
+                    session.life = Life::Signals(key.to_vec());
+                    if self.dice.chance(200) {
+                        // Somebody in between has had enough of it; the request is there all the same.
+                        net.reset(session.end);
+                    }
+                    let longest = SIGNALLED >> self.dice.among(0..=9);
+                    return Wish::Work(self.dice.micros(0..=longest));
+                }
+                self.cancel(net, number, &key, witness);
+                Wish::Close
+            }
+            Some(_) => Wish::Close,
+        }
+    }
+
+    /// A cancel request: it hits what its session works on now.
+    fn cancel(&mut self, net: &mut Net, from: u32, key: &[u8], witness: &mut Witness) {
+        let host = self.sessions[from as usize].host;
+        let (Some(number), Some(secret)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) else { return };
+        let (number, secret) = (u32::from_be_bytes(*number), u32::from_be_bytes(*secret));
+        let Some(session) = self.sessions.get_mut(number as usize) else { return };
+        if session.secret != secret || session.host != host || matches!(session.life, Life::Dead) {
+            return;
+        }
+        let hit = session.cancel();
+        witness.note(|| format!("server {number} is cancelled: {hit:?}"));
+        if let Some(hit) = hit {
+            let requested = net.end(self.sessions[from as usize].end ^ 1).given;
+            self.hits.push(Hit { what: hit, requested });
+            let session = &mut self.sessions[number as usize];
+            let wish = session.resume(&self.hosts[host].manner, &mut self.dice, witness);
+            self.settle(net, number, wish);
+            self.heard(net, number, witness);
+        }
+    }
+
+    /// A session's work is done.
+    pub(crate) fn worked(&mut self, net: &mut Net, number: u32, alarm: u32, witness: &mut Witness) {
+        let session = &mut self.sessions[number as usize];
+        if let Life::Signals(key) = &mut session.life {
+            // As PostgreSQL's: whoever sent the request may have gone.
+            let key = std::mem::take(key);
+            witness.count("late signals");
+            self.cancel(net, number, &key, witness);
+            self.settle(net, number, Wish::Close);
+            return;
+        }
+        if net.end(session.end).is_closed {
+            return;
+        }
+        let manner = &self.hosts[session.host].manner;
+        let wish = session.worked(alarm, manner, &mut self.dice, witness);
+        self.settle(net, number, wish);
+        if !self.sessions[number as usize].is_working() {
+            self.heard(net, number, witness);
+        }
+    }
+
+    /// Does what a session wants.
+    fn settle(&mut self, net: &mut Net, number: u32, wish: Wish) {
+        let session = &mut self.sessions[number as usize];
+        if session.is_flushed || session.out.len() > OUT_BYTES || wish == Wish::Close {
+            session.is_flushed = false;
+            let out = std::mem::take(&mut session.out);
+            net.say(session.end, out);
+        }
+        match wish {
+            Wish::Nothing => {}
+            Wish::Work(time) => net.agenda.after(time, Event::Session { session: number, number: session.alarm }),
+            Wish::Close => {
+                session.life = Life::Dead;
+                net.close(session.end);
+            }
+        }
+        self.wake_listeners(net);
+    }
+
+    /// Those that listen where something new stands are woken, each in its own time.
+    fn wake_listeners(&mut self, net: &mut Net) {
+        let news = std::mem::take(&mut self.board.borrow_mut().news);
+        for (host, database) in news {
+            let is_there = |session: &&Session| {
+                session.host == host && session.database == database && session.channels.is_listening()
+            };
+            for session in self.sessions.iter_mut().filter(|session| is_there(&&**session)) {
+                session.signal();
+                let pause = self.wake_dice.micros(0..=self.wakes_in);
+                net.agenda.after(pause, Event::Woken { session: session.number });
+            }
+        }
+    }
+
+    /// A session is told that something new stands there.
+    pub(crate) fn woken(&mut self, net: &mut Net, number: u32) {
+        let session = &mut self.sessions[number as usize];
+        if !net.end(session.end).is_closed {
+            session.wake();
+            self.settle(net, number, Wish::Nothing);
+        }
+    }
+
+    /// Living sessions that are logged in.
+    pub(crate) fn living(&self, net: &Net) -> Vec<u32> {
+        let living = self.sessions.iter().filter(|session| {
+            matches!(session.life, Life::Ready) && !net.end(session.end).is_closed && !net.end(session.end).is_reset
+        });
+        living.map(|session| session.number).collect()
+    }
+
+    /// An administrator ends a session.
+    pub(crate) fn terminate(&mut self, net: &mut Net, number: u32) {
+        let wish = self.sessions[number as usize].terminate();
+        self.settle(net, number, wish);
+    }
+
+    /// A session dies without a word, or in the middle of one.
+    pub(crate) fn crash(&mut self, net: &mut Net, number: u32) {
+        let session = &mut self.sessions[number as usize];
+        if session.channels.is_listening() {
+            // The session for all may have been given it just now, and goes on with another one.
+            self.board.borrow_mut().gaps.insert(session.database.clone());
+        }
+        let half = session.out.len() / 2;
+        session.out.truncate(half);
+        let out = std::mem::take(&mut session.out);
+        net.say(session.end, out);
+        session.life = Life::Dead;
+        if self.dice.chance(500) {
+            net.reset(session.end);
+        } else {
+            net.close(session.end);
+        }
+    }
+
+    /// Checks who is there when a session has begun: no more than the limits allow.
+    pub(crate) fn check_limits(&mut self, net: &Net, limits: impl Fn(&str, &str) -> Limits, witness: &mut Witness) {
+        for number in std::mem::take(&mut self.newcomers) {
+            let newcomer = &self.sessions[number as usize];
+            let (database, user) = (&newcomer.database, &newcomer.user);
+            let limits = limits(database, user);
+            // What the pooler has closed is gone, whatever PostgreSQL still believes.
+            let open = |session: &&Session| {
+                session.is_server()
+                    && !matches!(session.life, Life::Dead)
+                    && !net.end(session.end ^ 1).is_closed
+                    && !net.end(session.end).is_closed
+            };
+            let there: Vec<&Session> = self.sessions.iter().filter(open).collect();
+            let count = |is: &dyn Fn(&Session) -> bool| there.iter().filter(|session| is(session)).count() as u32;
+            let is_of_pool = |session: &Session| session.database == *database && session.user == *user;
+            let (pool, of_pool) = match limits.private {
+                Some(private) if newcomer.alone.is_some() => {
+                    (private, count(&|session| is_of_pool(session) && session.alone.is_some()))
+                }
+                Some(_) => (limits.pool, count(&|session| is_of_pool(session) && session.alone.is_none())),
+                None => (limits.pool, count(&is_of_pool)),
+            };
+            let counts = [
+                (ITS_POOL, of_pool, pool),
+                ("its database", count(&|session| session.database == *database), limits.database),
+                ("its user", count(&|session| session.user == *user), limits.user),
+            ];
+            for (what, count, limit) in counts {
+                let beside = if what == ITS_POOL { limits.beside } else { 0 };
+                if limit > 0 && count > limit + beside {
+                    let others: Vec<u32> = there.iter().map(|session| session.number).collect();
+                    let text = format!(
+                        "server {number} of {database}/{user} is number {count} of {what}, limit {limit}; open are {others:?}"
+                    );
+                    witness.accuse(Charge::LimitExceeded, text);
+                }
+            }
+        }
+    }
+}
+
+/// A cancel request has hit something.
+#[derive(Debug)]
+pub(crate) struct Hit {
+    /// An application's request, or a statement of the pooler's own.
+    pub(crate) what: Result<Nonce, String>,
+    /// When the pooler sent it.
+    pub(crate) requested: Time,
+}
+
+/// How many servers there may be together; 0 is any number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) pool: u32,
+    /// Those of its pool that do not count there.
+    pub(crate) beside: u32,
+    pub(crate) database: u32,
+    pub(crate) user: u32,
+    /// Those of its pool that are one client's alone, if they do not count among the others.
+    pub(crate) private: Option<u32>,
+}
+
+/// What servers are counted by.
+const ITS_POOL: &str = "its pool";
+/// What a session that works takes from its connection; the rest waits on its way.
+const READ_AHEAD_BYTES: usize = 32_768;
+/// As PostgreSQL: what is written goes out when there is so much of it.
+const OUT_BYTES: usize = 8192;
+/// The stream of chance for how soon sessions are woken.
+const WAKES_STREAM: u64 = 8;
+/// Microseconds within which a cancel request is signalled that is signalled late.
+const SIGNALLED: u64 = 4_000_000;

@@ -1,0 +1,33 @@
+//! What stands in the bodies of messages: nonces, values, strings.
+//!
+//! Always true: a body that is too short has nothing in it.
+//! Not here: what is done about it (`session`).
+
+use wire::frontend;
+
+use crate::postgres::sql::Nonce;
+
+/// The nonce that a message carries, if it carries one.
+pub(super) fn nonce_of(kind: u8, body: &[u8]) -> Option<Nonce> {
+    let text = match kind {
+        frontend::QUERY => body,
+        frontend::PARSE => body.split(|&byte| byte == 0).nth(1)?,
+        // The one value of a Bind and of a function call is the nonce.
+        frontend::BIND => return Nonce::read(first_value(body.splitn(3, |&byte| byte == 0).nth(2)?)?),
+        frontend::FUNCTION_CALL => return Nonce::read(first_value(body.get(4..)?)?),
+        _ => return None,
+    };
+    let text = std::str::from_utf8(text).ok()?;
+    Nonce::read(text.split_once(" n=")?.1)
+}
+
+/// The first value behind the counts of formats (none) and of values.
+pub(super) fn first_value(body: &[u8]) -> Option<&str> {
+    let length = u32::from_be_bytes(*body.get(4..8)?.first_chunk::<4>()?) as usize;
+    std::str::from_utf8(body.get(8..8 + length)?).ok()
+}
+
+/// The string that a zero byte ends.
+pub(super) fn string(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,75 @@
+//! What a session says at the door, before a login, in it or instead of it: TLS, questions, refusals, nonsense.
+//!
+//! Always true: in a handshake it says nothing else until that is done; after a refusal it says nothing more.
+//! Not here: the words of the handshake (`fake_tls`), who speaks TLS and who is refused (`postgres`).
+
+use protocol::client::login::Step;
+use wire::write;
+
+use super::{Life, Session, Wish};
+use crate::sim::fake_tls::HELLO;
+
+impl Session {
+    /// Says whether it speaks TLS.
+    pub(crate) fn answer_tls(&mut self, answer: u8) -> Wish {
+        self.out.push(answer);
+        self.is_flushed = true;
+        self.is_shaking = answer == b'S';
+        Wish::Nothing
+    }
+
+    /// Whether the handshake is done with these bytes; nothing if they are nonsense.
+    pub(crate) fn shake(&mut self, bytes: &[u8]) -> Option<bool> {
+        self.input.extend_from_slice(bytes);
+        if !HELLO.starts_with(&self.input) {
+            return None;
+        }
+        self.is_shaking = self.input.len() < HELLO.len();
+        if !self.is_shaking {
+            self.input.clear();
+        }
+        Some(!self.is_shaking)
+    }
+
+    /// Goes on with a login whose last answer has led to this.
+    pub(crate) fn login_goes_on(&mut self, step: Option<Step>) -> Wish {
+        match step {
+            Some(Step::Ask(login)) => {
+                self.life = Life::Login(Box::new(login));
+                self.is_flushed = true;
+                Wish::Nothing
+            }
+            Some(Step::Passed(_)) => self.welcome(),
+            Some(Step::Derive(unproved, derivation)) => match unproved.prove(&derivation.run()) {
+                Ok(()) => self.welcome(),
+                Err(_) => self.login_goes_on(None),
+            },
+            // Nobody else judges passwords here.
+            Some(Step::Judge(_)) | None => self.refuse("28P01", "password authentication failed"),
+        }
+    }
+
+    /// Refuses whoever wants in.
+    pub(crate) fn refuse(&mut self, sqlstate: &str, message: &str) -> Wish {
+        write::error(&mut self.out, write::Says { severity: "FATAL", sqlstate, message, detail: None, hint: None });
+        self.life = Life::Dead;
+        Wish::Close
+    }
+
+    /// Says what nobody says in a login.
+    pub(crate) fn rave(&mut self) -> Wish {
+        self.row_description();
+        self.is_flushed = true;
+        Wish::Nothing
+    }
+
+    /// Wants a proof by GSSAPI.
+    pub(crate) fn ask_for_gss(&mut self) -> Wish {
+        write::authentication(&mut self.out, GSS, &[]);
+        self.is_flushed = true;
+        Wish::Nothing
+    }
+}
+
+/// The code of `AuthenticationGSS`.
+const GSS: u32 = 7;

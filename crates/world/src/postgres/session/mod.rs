@@ -1,0 +1,570 @@
+//! A session of the fake PostgreSQL: from its startup packet to its end.
+//!
+//! Always true: it answers in the order in which it was asked, as PostgreSQL's main loop does; what it sees of whoever
+//! speaks to it is checked against what they believe of the session.
+//! Not here: who may connect (`postgres`), the language (`sql`).
+
+mod body;
+mod channels;
+mod console;
+mod copy;
+mod door;
+mod named;
+mod prepared;
+mod run;
+mod secrets;
+mod told;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{ScramSecret, Secret, ServerSecret};
+use base::Time;
+use protocol::client::login::{Dice as LoginDice, Known, Login, Method};
+use wire::backend::TxStatus;
+use wire::startup::Startup;
+use wire::{backend, frontend, write};
+
+use crate::checks::board::Board;
+use crate::checks::witness::{Charge, Witness};
+use crate::postgres::sql::{Nonce, Statement, Verb};
+use crate::sim::dice::Dice;
+use crate::sim::fake_tls::CHANNEL;
+
+use body::{first_value, nonce_of, string};
+pub(crate) use console::answer_of_the_console;
+use copy::{Copy, Stream};
+pub(crate) use named::OUTDATED;
+use secrets::About;
+pub(crate) use secrets::Answers;
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) end: u32,
+    pub(crate) host: usize,
+    pub(crate) number: u32,
+    pub(crate) born: Time,
+    pub(crate) life: Life,
+    /// It has said that it speaks TLS.
+    pub(crate) is_shaking: bool,
+    input: Vec<u8>,
+    queue: VecDeque<(u8, Vec<u8>)>,
+    /// What it will send.
+    pub(crate) out: Vec<u8>,
+    pub(crate) is_flushed: bool,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    pub(crate) secret: u32,
+    vars: Vars,
+    /// What it has told of its parameters.
+    told: Vars,
+    /// As it was started, and as a reset leaves it.
+    started: Vars,
+    /// What an error or a ROLLBACK brings back.
+    before: Option<Vars>,
+    tx: TxStatus,
+    /// The application that has begun the transaction.
+    owner: Option<u32>,
+    /// The application that has a lock of the session.
+    held: Option<u32>,
+    /// The application that left something behind.
+    dirty: Option<u32>,
+    /// The application that may have sent more requests behind one that was cancelled.
+    unsure: Option<u32>,
+    /// The application whose request is not answered.
+    unanswered: Option<u32>,
+    is_skipping: bool,
+    /// Messages of the extended protocol have come that no Sync has followed.
+    is_in_batch: bool,
+    copy: Option<Copy>,
+    parsed: Option<Statement>,
+    named: named::Named,
+    prepared: prepared::BySql,
+    told_by: told::Told,
+    pub(crate) channels: channels::Channels,
+    portal: Option<Portal>,
+    /// What it is asked of a user.
+    about: Option<About>,
+    /// What it works on.
+    work: Option<Work>,
+    /// When it began to work on that.
+    pub(crate) works_since: Time,
+    /// When the transaction began that an application has begun.
+    pub(crate) begun: Time,
+    pub(crate) alarm: u32,
+    is_session_mode: bool,
+    /// The application that it streams to, and to nobody else.
+    pub(crate) alone: Option<u32>,
+    /// It was opened without a database, and knows no SQL.
+    is_physical: bool,
+}
+
+/// Where it stands.
+#[derive(Debug)]
+pub(crate) enum Life {
+    Startup,
+    /// It has a cancel request, of this key, and is slow to send the signal.
+    Signals(Vec<u8>),
+    Login(Box<Login>),
+    Ready,
+    Dead,
+}
+
+/// Parameters that it tells of.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct Vars {
+    zone: String,
+    /// It was set in the session, whatever to.
+    is_zone_set: bool,
+    application_name: String,
+    /// A setting that it does not tell of.
+    mark: String,
+}
+
+#[derive(Debug)]
+struct Portal {
+    statement: Statement,
+    sent: u32,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// The rest of a simple query.
+    Query {
+        rest: VecDeque<String>,
+        is_first: bool,
+    },
+    Execute {
+        rows_max: u32,
+    },
+    Function {
+        nonce: Nonce,
+    },
+    /// The second half of a stream.
+    Stream {
+        millis: u32,
+    },
+}
+
+/// What a session wants after it has looked at something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    Nothing,
+    /// To be woken when its work is done.
+    Work(Duration),
+    /// To be closed.
+    Close,
+}
+
+/// How a host lets sessions in, and how fast it works.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Manner {
+    pub(crate) method: Option<Method>,
+    /// Microseconds that a statement takes.
+    pub(crate) work: (u64, u64),
+    /// How many of a thousand statements are joined by a notification.
+    pub(crate) notifies: u32,
+    /// How many of a thousand cancel requests are signalled late.
+    pub(crate) signals_late: u32,
+    /// Users' secrets, where they are others than everywhere.
+    pub(crate) secrets: Arc<BTreeMap<String, Arc<Secret>>>,
+    pub(crate) answers: Answers,
+}
+
+impl Session {
+    pub(crate) fn new(end: u32, host: usize, number: u32, secret: u32, board: Rc<RefCell<Board>>) -> Self {
+        Self {
+            end,
+            host,
+            number,
+            born: Time(0),
+            life: Life::Startup,
+            is_shaking: false,
+            input: Vec::new(),
+            queue: VecDeque::new(),
+            out: Vec::new(),
+            is_flushed: false,
+            user: String::new(),
+            database: String::new(),
+            secret,
+            vars: Vars::default(),
+            told: Vars::default(),
+            started: Vars::default(),
+            before: None,
+            tx: TxStatus::Idle,
+            owner: None,
+            dirty: None,
+            held: None,
+            unsure: None,
+            unanswered: None,
+            is_skipping: false,
+            is_in_batch: false,
+            copy: None,
+            parsed: None,
+            named: named::Named::new(),
+            prepared: prepared::BySql::default(),
+            told_by: told::Told::default(),
+            channels: channels::Channels::at(board),
+            portal: None,
+            about: None,
+            work: None,
+            works_since: Time(0),
+            begun: Time(0),
+            alarm: 0,
+            is_session_mode: false,
+            alone: None,
+            is_physical: false,
+        }
+    }
+
+    /// The startup packet, once it is here.
+    pub(crate) fn startup(&mut self, bytes: &[u8]) -> Option<Startup> {
+        self.input.extend_from_slice(bytes);
+        let length = wire::startup::packet_bytes(&self.input).ok()??;
+        if self.input.len() < length {
+            return None;
+        }
+        let packet: Vec<u8> = self.input.drain(..length).collect();
+        Startup::parse(&packet).ok()
+    }
+
+    /// Begins the login.
+    pub(crate) fn begin(
+        &mut self,
+        parameters: &[(String, String)],
+        secret: Option<Arc<Secret>>,
+        is_encrypted: bool,
+        manner: &Manner,
+        dice: &mut Dice,
+    ) -> Wish {
+        for (name, value) in parameters {
+            match &**name {
+                "user" => self.user.clone_from(value),
+                "database" => self.database.clone_from(value),
+                "application_name" => self.vars.application_name.clone_from(value),
+                "timezone" | "TimeZone" => self.vars.zone.clone_from(value),
+                "replication" => self.is_physical = value != "database",
+                "options" => self.alone = value.strip_prefix("owner=").and_then(|owner| owner.parse().ok()),
+                _ => {}
+            }
+        }
+        self.started.clone_from(&self.vars);
+        self.told.clone_from(&self.vars);
+        self.is_session_mode = self.database.starts_with("session");
+        let Some(method) = manner.method else { return self.welcome() };
+        let scram = match secret.as_deref() {
+            Some(Secret::Scram(stored)) => ServerSecret::Stored(stored.clone()),
+            Some(Secret::Plain(password)) if method == Method::Scram => {
+                ServerSecret::Derived(Arc::new(ScramSecret::derive(password.as_bytes(), &[7; 16], 8)))
+            }
+            _ => ServerSecret::mock(&self.user, &[0; 32], 8),
+        };
+        let known = Known {
+            user: (*self.user).into(),
+            like: secret.clone(),
+            secret,
+            scram: Some(scram),
+            channel: is_encrypted.then(|| CHANNEL.into()),
+        };
+        let mut luck = LoginDice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
+        luck.salt.iter_mut().chain(&mut luck.nonce).for_each(|byte| *byte = dice.any() as u8);
+        let step = Login::begin(method, known, luck, &mut self.out);
+        self.login_goes_on(step.ok())
+    }
+
+    pub(crate) fn welcome(&mut self) -> Wish {
+        let out = &mut self.out;
+        write::authentication(out, 0, &[]);
+        for (name, value) in [
+            ("server_version", "15.0"),
+            ("server_encoding", "UTF8"),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO, MDY"),
+            ("IntervalStyle", "postgres"),
+            ("standard_conforming_strings", "on"),
+            ("TimeZone", &*self.vars.zone),
+            ("application_name", &*self.vars.application_name),
+        ] {
+            write::parameter_status(out, name, value);
+        }
+        let mut key = self.number.to_be_bytes().to_vec();
+        key.extend(self.secret.to_be_bytes());
+        write::backend_key_data(out, &key);
+        write::ready_for_query(out, TxStatus::Idle);
+        self.is_flushed = true;
+        self.life = Life::Ready;
+        Wish::Nothing
+    }
+
+    /// Bytes have come.
+    pub(crate) fn hear(&mut self, bytes: &[u8], manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        self.input.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some((kind, body, next)) = crate::message_at(&self.input, at) {
+            let body = body.to_vec();
+            at = next;
+            if kind == frontend::TERMINATE {
+                self.life = Life::Dead;
+                return Wish::Close;
+            }
+            self.look(kind, &body, witness);
+            self.queue.push_back((kind, body));
+        }
+        self.input.drain(..at);
+        self.go_on(manner, dice, witness)
+    }
+
+    /// Does what is next, until it has to wait.
+    fn go_on(&mut self, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        while self.work.is_none() {
+            let Some((kind, body)) = self.queue.pop_front() else {
+                if self.copy.is_none() && !self.is_in_batch {
+                    self.unanswered = None;
+                }
+                return Wish::Nothing;
+            };
+            if let Life::Login(_) = self.life {
+                let Life::Login(login) = std::mem::replace(&mut self.life, Life::Dead) else { continue };
+                let step = login.answer(&body, &mut self.out);
+                match self.login_goes_on(step.ok()) {
+                    Wish::Close => return Wish::Close,
+                    _ => continue,
+                }
+            }
+            self.take(kind, &body, witness);
+        }
+        let slow = match &self.work {
+            Some(Work::Query { rest, .. }) => rest.iter().find_map(|text| match Statement::read(text)?.verb {
+                Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
+                _ => None,
+            }),
+            Some(Work::Execute { .. }) if self.about.is_some() => manner.answers.millis(),
+            Some(Work::Execute { .. }) => self.portal.as_ref().and_then(|portal| match portal.statement.verb {
+                Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
+                _ => None,
+            }),
+            Some(Work::Stream { millis }) => Some(*millis),
+            _ => None,
+        };
+        let (low, high) = manner.work;
+        let work = dice.micros(low..=high) + Duration::from_millis(slow.unwrap_or(0).into());
+        self.alarm += 1;
+        self.works_since = witness.now;
+        Wish::Work(work)
+    }
+
+    /// One message.
+    fn take(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
+        witness.note(|| {
+            let text: String = String::from_utf8_lossy(&body[..body.len().min(60)]).escape_debug().collect();
+            format!("server {} takes {} {text}", self.number, kind.escape_ascii())
+        });
+        if self.copy.is_some() {
+            self.take_copy(kind, body, witness);
+            return;
+        }
+        if self.is_skipping && kind != frontend::SYNC {
+            return;
+        }
+        self.mind_batch(kind, witness);
+        if self.is_failed_by_another()
+            && matches!(kind, frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE)
+        {
+            self.fail("25P02", "current transaction is aborted", true);
+            return;
+        }
+        match kind {
+            frontend::QUERY => {
+                let text = String::from_utf8_lossy(&body[..body.len() - 1]).into_owned();
+                self.parsed = None;
+                self.portal = None;
+                self.prepared.hears(&text);
+                let rest = text.split(';').map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+                self.work = Some(Work::Query { rest: rest.collect(), is_first: true });
+            }
+            frontend::PARSE => self.parse(body),
+            frontend::BIND => self.bind(body, witness),
+            frontend::DESCRIBE => match body.first() {
+                Some(b'P') if self.about.is_some() => self.describe_answer(),
+                Some(b'P') if self.portal.is_some() => self.describe(),
+                Some(b'S') if body.len() > 2 => self.describe_named(&string(&body[1..])),
+                _ => write::bare(&mut self.out, backend::NO_DATA),
+            },
+            // Nobody here opens a portal with a name.
+            frontend::EXECUTE if self.execute_told(witness) => {}
+            frontend::EXECUTE if body.first() != Some(&0) => self.fail("34000", "portal does not exist", true),
+            frontend::EXECUTE => {
+                let rows_max = body.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                self.work = Some(Work::Execute { rows_max });
+            }
+            frontend::CLOSE => {
+                if body.starts_with(b"S\0") {
+                    self.parsed = None;
+                } else if body.first() == Some(&b'S') {
+                    self.named.remove(&string(&body[1..]));
+                    self.told_by.drop_one(&string(&body[1..]));
+                }
+                write::bare(&mut self.out, backend::CLOSE_COMPLETE);
+            }
+            frontend::FLUSH => self.is_flushed = true,
+            frontend::SYNC => {
+                self.is_skipping = false;
+                self.portal = None;
+                self.ready();
+            }
+            frontend::FUNCTION_CALL => match nonce_of(kind, body) {
+                Some(nonce) => self.work = Some(Work::Function { nonce }),
+                None => self.fail("08P01", "a function call without a nonce", false),
+            },
+            // As PostgreSQL: the rest of a COPY that has failed.
+            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => {}
+            _ => witness.accuse(Charge::ForeignBytes, format!("server {} hears a message {kind}", self.number)),
+        }
+    }
+
+    fn parse(&mut self, body: &[u8]) {
+        let text = body.split(|&byte| byte == 0).nth(1).unwrap_or_default();
+        if told::is_of(&string(body)) {
+            self.parse_told(&string(body), &String::from_utf8_lossy(text));
+            return;
+        }
+        if body.first() != Some(&0) {
+            self.parse_named(&string(body), &String::from_utf8_lossy(text));
+            return;
+        }
+        self.transaction_begins();
+        if self.parse_question(&String::from_utf8_lossy(text)) {
+            return;
+        }
+        match Statement::read(&String::from_utf8_lossy(text)) {
+            Some(statement) => {
+                self.parsed = Some(statement);
+                write::bare(&mut self.out, backend::PARSE_COMPLETE);
+            }
+            None => self.fail("42601", "syntax error", true),
+        }
+    }
+
+    fn bind(&mut self, body: &[u8], witness: &mut Witness) {
+        let name = string(body.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default());
+        if told::is_of(&name) {
+            return self.bind_told(&name, body);
+        }
+        if !name.is_empty() {
+            let values = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();
+            self.bind_named(&name, first_value(values).unwrap_or_default(), witness);
+            return;
+        }
+        if self.about.is_some() {
+            let values = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();
+            self.bind_question(first_value(values).unwrap_or_default(), witness);
+            return;
+        }
+        let Some(statement) = self.parsed.clone() else {
+            self.fail("26000", "unnamed prepared statement does not exist", true);
+            return;
+        };
+        let nonce = nonce_of(frontend::BIND, body);
+        if nonce.is_some_and(|nonce| nonce.app != statement.nonce.app) {
+            let text = format!("server {} binds {nonce:?} to the statement of {}", self.number, statement.nonce);
+            witness.accuse(Charge::LoanEndedEarly, text);
+        }
+        self.portal = Some(Portal { statement, sent: 0 });
+        write::bare(&mut self.out, backend::BIND_COMPLETE);
+    }
+
+    fn row_description(&mut self) {
+        write::row_description(
+            &mut self.out,
+            &[write::Column { name: "row", type_oid: 25, type_bytes: -1, format: 0 }],
+        );
+    }
+
+    fn ready(&mut self) {
+        // As PostgreSQL since version 14: what has changed is told at the end.
+        if self.told.zone != self.vars.zone {
+            write::parameter_status(&mut self.out, "TimeZone", &self.vars.zone);
+        }
+        if self.told.application_name != self.vars.application_name {
+            write::parameter_status(&mut self.out, "application_name", &self.vars.application_name);
+        }
+        self.told.clone_from(&self.vars);
+        if self.tx == TxStatus::Idle {
+            self.commit_channels();
+            self.tell_news();
+        }
+        write::ready_for_query(&mut self.out, self.tx);
+        self.is_flushed = true;
+        if self.tx == TxStatus::Idle {
+            self.owner = None;
+            self.before = None;
+        }
+    }
+
+    /// The work is done.
+    pub(crate) fn worked(&mut self, alarm: u32, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        if alarm != self.alarm {
+            return Wish::Nothing;
+        }
+        match self.work.take() {
+            Some(Work::Query { rest, is_first }) => self.query(rest, is_first, manner, dice, witness),
+            Some(Work::Execute { rows_max }) => match self.about.take() {
+                Some(about) => {
+                    self.tell_secret(&about, manner);
+                    if matches!(self.life, Life::Dead) {
+                        return Wish::Close;
+                    }
+                }
+                None => self.execute(rows_max, witness),
+            },
+            Some(Work::Stream { .. }) => self.stream_goes_on(),
+            Some(Work::Function { nonce }) => {
+                if self.tx == TxStatus::Failed {
+                    self.fail("25P02", &format!("{nonce} current transaction is aborted"), false);
+                } else {
+                    write::message(&mut self.out, backend::FUNCTION_CALL_RESPONSE, |out| {
+                        let text = nonce.to_string();
+                        out.extend((text.len() as u32).to_be_bytes());
+                        out.extend(text.as_bytes());
+                    });
+                }
+                self.ready();
+            }
+            None => return Wish::Nothing,
+        }
+        self.go_on(manner, dice, witness)
+    }
+
+    /// After a cancel or an end of work: goes on with what was asked meanwhile.
+    pub(crate) fn resume(&mut self, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
+        if self.work.is_some() { Wish::Nothing } else { self.go_on(manner, dice, witness) }
+    }
+
+    /// Which statement of this request it runs, if any.
+    pub(crate) fn runs(&self, app: u32, range: (u32, u32)) -> Option<Nonce> {
+        let is_here = !matches!(self.life, Life::Dead) && self.work.is_some();
+        let running = if is_here { self.running() } else { None };
+        let is_meant = |nonce: &Nonce| nonce.app == app && (range.0..=range.1).contains(&nonce.number);
+        running.and_then(Result::ok).filter(is_meant)
+    }
+
+    /// Whether it works on something, and so hears nothing.
+    pub(crate) fn is_working(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// Bytes that it has read ahead.
+    pub(crate) fn unread(&self) -> usize {
+        self.input.len() + self.queue.iter().map(|(_, body)| body.len() + 5).sum::<usize>()
+    }
+
+    /// An administrator ends it.
+    pub(crate) fn terminate(&mut self) -> Wish {
+        self.alarm += 1;
+        self.refuse("57P01", "terminating connection due to administrator command")
+    }
+}

@@ -1,0 +1,130 @@
+//! What a session answers to who asks about a user's secret (`auth_query`).
+//!
+//! Always true: it is asked in words of its own, which no application uses; the answer is about the user that was asked for, or
+//! it is one that must not be believed.
+//! Not here: who asks (`secrets`).
+
+use std::fmt::Write as _;
+
+use wire::backend::{self, TxStatus};
+use wire::write;
+
+use super::{Life, Manner, Session};
+use crate::checks::witness::{Charge, Witness};
+
+/// How a host answers such questions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Answers {
+    #[default]
+    Usual,
+    /// The same row twice, which is as good as once.
+    Twice,
+    /// An error.
+    Failing,
+    /// It ends with half an answer.
+    Dying,
+    /// It ends behind the row.
+    Torn,
+    /// It takes seconds.
+    Slow,
+}
+
+impl Answers {
+    /// How long they take beyond the usual.
+    pub(super) fn millis(self) -> Option<u32> {
+        (self == Self::Slow).then_some(SLOW_MILLIS)
+    }
+}
+
+/// A question that has been read.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    /// What is to be answered.
+    word: String,
+    user: String,
+}
+
+impl Session {
+    /// Reads such a question; whether it is one.
+    pub(super) fn parse_question(&mut self, text: &str) -> bool {
+        let word = text.strip_prefix("SECRET ").and_then(|rest| rest.strip_suffix(" $1"));
+        self.about = word.map(|word| About { word: word.to_owned(), user: String::new() });
+        if self.about.is_some() {
+            self.parsed = None;
+            write::bare(&mut self.out, backend::PARSE_COMPLETE);
+        }
+        self.about.is_some()
+    }
+
+    /// Whom it is about. It is the pooler's own, so nobody's else may be here.
+    pub(super) fn bind_question(&mut self, user: &str, witness: &mut Witness) {
+        let number = self.number;
+        let mut accuse = |charge, who: &str| {
+            witness.accuse(charge, format!("server {number} is asked about {user} {who}"));
+        };
+        if self.tx != TxStatus::Idle || self.owner.is_some() {
+            accuse(Charge::LoanEndedEarly, "in somebody's transaction");
+        }
+        if self.unanswered.is_some() {
+            accuse(Charge::TwoLoans, "while somebody's request is unanswered");
+        }
+        if self.dirty.is_some() {
+            accuse(Charge::LeftOver, "with what somebody has left in the session");
+        }
+        if let Some(about) = &mut self.about {
+            user.clone_into(&mut about.user);
+        }
+        write::bare(&mut self.out, backend::BIND_COMPLETE);
+    }
+
+    /// How its answer looks.
+    pub(super) fn describe_answer(&mut self) {
+        let column = |name| write::Column { name, type_oid: 25, type_bytes: -1, format: 0 };
+        let columns = [column("name"), column("secret"), column("more")];
+        let is_wide = self.about.as_ref().is_some_and(|about| about.word == "wide");
+        write::row_description(&mut self.out, &columns[..if is_wide { 3 } else { 2 }]);
+    }
+
+    /// The answer.
+    pub(super) fn tell_secret(&mut self, about: &About, manner: &Manner) {
+        let secret = manner.secrets.get(&about.user).map(|secret| String::from_utf8_lossy(&secret.text()).into_owned());
+        let (user, secret) = (Some(about.user.as_str()), secret.as_deref());
+        let torn = secret.map(|secret| {
+            let mut torn = String::from("SCRAM-SHA-256$");
+            let _ = write!(torn, "{}", secret.len());
+            torn
+        });
+        let rows: Vec<Vec<Option<&str>>> = match &*about.word {
+            _ if secret.is_none() => Vec::new(),
+            "nobody" => Vec::new(),
+            "none" => vec![vec![user, None]],
+            "several" => vec![vec![user, secret], vec![user, None]],
+            "wide" => vec![vec![user, secret, user]],
+            "unnamed" => vec![vec![None, secret]],
+            "other" => vec![vec![Some("somebody else"), secret]],
+            "torn" => vec![vec![user, torn.as_deref()]],
+            _ if manner.answers == Answers::Twice => vec![vec![user, secret]; 2],
+            _ => vec![vec![user, secret]],
+        };
+        for row in &rows {
+            write::data_row(&mut self.out, row.iter().copied());
+        }
+        if about.word == "fatal" {
+            let _ = self.terminate();
+            return;
+        }
+        match manner.answers {
+            Answers::Failing => self.fail("42501", "permission denied for table pg_authid", true),
+            Answers::Dying => {
+                let half = self.out.len() / 2;
+                self.out.truncate(half);
+                self.life = Life::Dead;
+            }
+            Answers::Torn => self.life = Life::Dead,
+            Answers::Usual | Answers::Twice | Answers::Slow => write::command_complete(&mut self.out, "SELECT 1"),
+        }
+    }
+}
+
+/// How long a slow answer takes.
+const SLOW_MILLIS: u32 = 4000;

@@ -1,0 +1,616 @@
+//! What a simulated worker does its input and output with: [`Io`] on the simulated network.
+//!
+//! Always true: what a worker asks for in a turn reaches the network after the turn; after it has closed a connection it
+//! hears nothing more of it; receive buffers are the real ones and are counted.
+//! Not here: when a worker has its turn (`world`).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{Key, Slab, Time, Wall};
+use reactor::tls::Side;
+use reactor::{
+    Address, BUFFER_BYTES, Buffers, Chunk, Close, Completion, Conn, Doors, End as Ending, Io, Level, Lines, Listener,
+    LogTarget, Peer, Receive, TcpTuning,
+};
+
+use crate::sim::agenda::Event;
+use crate::sim::dice::Dice;
+use crate::sim::fake_tls::{HELLO, Shake};
+use crate::sim::net::{End, Holder, Net};
+
+/// A connection between workers: its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SimSocket(pub(crate) u32);
+
+/// What a worker has on its desk.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    lines: Slab<Line>,
+    done: VecDeque<Completion<SimSocket>>,
+    /// Lines that may have something to read.
+    ready: VecDeque<Key>,
+    /// Lines that were given bytes in this turn.
+    dirty: Vec<Key>,
+    pub(crate) doors: Doors,
+    pub(crate) buffers: Buffers,
+    /// Buffers that may be in use together.
+    pub(crate) buffers_max: usize,
+    buffers_all: usize,
+    /// How long a received piece may be.
+    pub(crate) piece_max: usize,
+    dice: Dice,
+    /// When the next turn is planned.
+    pub(crate) turn_at: Option<Time>,
+    /// Until when it cannot have one.
+    pub(crate) busy_until: Time,
+    /// How far its clock is ahead of the world's.
+    pub(crate) ahead: u64,
+    /// Lines it has written to the log and nobody has looked at.
+    pub(crate) log: Vec<(Level, String)>,
+    /// The most bytes that ever waited for one connection.
+    pub(crate) backlog_most: usize,
+    /// Bytes received from servers; from clients.
+    pub(crate) heard: (u64, u64),
+    /// Whose requests it has given to servers, if anybody wants to know.
+    pub(crate) sent: Option<Vec<u32>>,
+    /// Connections to servers it has closed that had been answered.
+    pub(crate) servers_closed: u64,
+}
+
+#[derive(Debug)]
+struct Line {
+    end: u32,
+    owner: u64,
+    wish: Wish,
+    life: Life,
+    is_in_ready: bool,
+    is_ours: bool,
+    /// The end of what was given to a server, where a nonce may have begun.
+    tail: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Nothing,
+    Once,
+    Stream,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    Dialing,
+    Open,
+    /// A handshake is under way.
+    Shaking(Shake),
+    /// The worker knows that the other side is gone.
+    Ended,
+}
+
+impl Desk {
+    pub(crate) fn new(dice: Dice, buffers: Buffers, buffers_max: usize) -> Self {
+        let buffers_all = buffers.count();
+        Self {
+            lines: Slab::with_capacity(u32::MAX),
+            done: VecDeque::new(),
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            doors: Doors::Shut,
+            buffers,
+            buffers_max,
+            buffers_all,
+            piece_max: BUFFER_BYTES,
+            dice,
+            turn_at: None,
+            busy_until: Time(0),
+            ahead: 0,
+            log: Vec::new(),
+            backlog_most: 0,
+            heard: (0, 0),
+            sent: None,
+            servers_closed: 0,
+        }
+    }
+
+    fn buffers_in_use(&self) -> usize {
+        self.buffers_all - self.buffers.free()
+    }
+
+    /// The end of a connection, and where it stands.
+    pub(crate) fn life_of(&self, line: Key) -> Option<(u32, Life)> {
+        self.lines.get(line).map(|row| (row.end, row.life.clone()))
+    }
+
+    pub(crate) fn set_life(&mut self, line: Key, life: Life) {
+        if let Some(row) = self.lines.get_mut(line) {
+            row.life = life;
+        }
+    }
+
+    /// How the worker calls a connection.
+    pub(crate) fn owner_of(&self, line: Key) -> Option<u64> {
+        self.lines.get(line).map(|row| row.owner)
+    }
+
+    /// Open connections.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.len()
+    }
+}
+
+/// A worker's door to the world.
+#[derive(Clone, Debug)]
+pub(crate) struct SimIo {
+    pub(crate) net: Rc<RefCell<Net>>,
+    pub(crate) worker: u8,
+}
+
+impl SimIo {
+    fn desk<T>(&self, ask: impl FnOnce(&mut Desk) -> T) -> T {
+        ask(&mut self.net.borrow_mut().desks[usize::from(self.worker)])
+    }
+}
+
+impl Net {
+    pub(crate) fn desk(&mut self, worker: u8) -> &mut Desk {
+        &mut self.desks[usize::from(worker)]
+    }
+
+    /// Plans a turn for a worker that has something to do at `at`.
+    pub(crate) fn wake(&mut self, worker: u8, at: Time) {
+        let now = self.agenda.now();
+        let desk = self.desk(worker);
+        let at = at.max(desk.busy_until).max(now);
+        if desk.turn_at.is_none_or(|planned| planned > at) {
+            desk.turn_at = Some(at);
+            self.agenda.at(at, Event::Turn { worker });
+        }
+    }
+
+    fn wake_now(&mut self, worker: u8) {
+        let now = self.agenda.now();
+        self.wake(worker, now);
+    }
+
+    /// Tells a worker that something has happened.
+    pub(crate) fn complete(&mut self, worker: u8, completion: Completion<SimSocket>) {
+        self.desk(worker).done.push_back(completion);
+        self.wake_now(worker);
+    }
+
+    /// Bytes or an end have reached a worker's connection.
+    pub(crate) fn line_has_news(&mut self, worker: u8, line: Key) {
+        let desk = self.desk(worker);
+        let Some(row) = desk.lines.get_mut(line) else { return };
+        if matches!(row.life, Life::Shaking(_)) {
+            self.shake(worker, line);
+            return;
+        }
+        if row.wish == Wish::Nothing || row.life != Life::Open || row.is_in_ready {
+            return;
+        }
+        row.is_in_ready = true;
+        desk.ready.push_back(line);
+        self.wake_now(worker);
+    }
+
+    /// What a worker sends can no longer be sent: it hears of that whether it listens or not.
+    pub(crate) fn line_breaks(&mut self, worker: u8, line: Key) {
+        let Some(row) = self.desk(worker).lines.get_mut(line).filter(|row| row.life == Life::Open) else { return };
+        row.life = Life::Ended;
+        let (owner, end) = (row.owner, Ending::Broken(io::ErrorKind::BrokenPipe.into()));
+        self.complete(worker, Completion::Ended { owner, end });
+    }
+
+    /// A worker's connection has been taken up or refused.
+    pub(crate) fn line_answered(&mut self, worker: u8, line: Key, is_welcome: bool) {
+        let desk = self.desk(worker);
+        let Some(row) = desk.lines.get_mut(line) else { return };
+        let (owner, end) = (row.owner, row.end);
+        if is_welcome {
+            row.life = Life::Open;
+            self.complete(worker, Completion::Connected { owner });
+            self.push_and_tell(end);
+            self.line_has_news(worker, line);
+        } else {
+            desk.lines.remove(line);
+            self.descriptors -= 1;
+            self.end_mut(end).is_closed = true;
+            let error = io::ErrorKind::ConnectionRefused.into();
+            self.complete(worker, Completion::ConnectFailed { owner, error });
+        }
+    }
+
+    /// The network has taken everything at this end.
+    pub(crate) fn drained(&mut self, end: u32) {
+        let Holder::Worker { worker, line } = self.end(end).holder else { return };
+        if let Some(row) = self.desk(worker).lines.get(line) {
+            let owner = row.owner;
+            self.complete(worker, Completion::Drained { owner });
+        }
+    }
+
+    /// Whether nobody opens for now, and will later.
+    pub(crate) fn are_doors_resting(&self) -> bool {
+        let is_any = |doors| self.desks.iter().any(|desk| desk.doors == doors);
+        is_any(Doors::Resting) && !is_any(Doors::Open)
+    }
+
+    /// Somebody knocks at the pooler: a worker lets them in.
+    pub(crate) fn accept(&mut self, far: u32) -> bool {
+        let open: Vec<u8> = (0..self.desks.len() as u8).filter(|&at| self.desk(at).doors == Doors::Open).collect();
+        if open.is_empty() {
+            return false;
+        }
+        let worker = self.dice.pick(&open);
+        let is_last = self.descriptors >= self.descriptors_max;
+        self.descriptors += 1;
+        self.complete(worker, Completion::Accepted { socket: SimSocket(far), is_last });
+        true
+    }
+
+    /// A worker is no more: its connections are closed for it. What it gave in its last turn and before may still arrive.
+    pub(crate) fn die(&mut self, worker: u8) {
+        let desk = self.desk(worker);
+        desk.doors = Doors::Shut;
+        desk.done.clear();
+        let lines: Vec<Key> = desk.lines.iter().map(|(key, _)| key).collect();
+        for line in lines {
+            let is_last = self.holds(worker, line);
+            if let Some(row) = self.desk(worker).lines.remove(line).filter(|_| is_last) {
+                self.descriptors -= 1;
+                self.close(row.end);
+            }
+        }
+    }
+
+    /// Whether a connection is its worker's, and not that of another process by now.
+    fn holds(&mut self, worker: u8, line: Key) -> bool {
+        let Some(row) = self.desk(worker).lines.get(line) else { return false };
+        let end = row.end;
+        matches!(self.end(end).holder, Holder::Worker { worker: holder, line: held } if (holder, held) == (worker, line))
+    }
+
+    /// The process is no more: whatever somebody is connected to is closed.
+    pub(crate) fn die_out(&mut self) {
+        let is_outside = |end: &End| !matches!(end.holder, Holder::Nobody | Holder::Worker { .. });
+        let outside: Vec<u32> = (0..self.ends.len() as u32).filter(|&end| is_outside(self.end(end))).collect();
+        for end in outside {
+            if !self.end(end ^ 1).is_closed {
+                self.drop_end(end ^ 1);
+            }
+        }
+    }
+
+    /// After a worker's turn: what it gave reaches the network.
+    pub(crate) fn flush(&mut self, worker: u8) {
+        let dirty = std::mem::take(&mut self.desk(worker).dirty);
+        for line in dirty {
+            let Some(row) = self.desk(worker).lines.get(line) else { continue };
+            if row.life != Life::Dialing {
+                let end = row.end;
+                self.push_and_tell(end);
+            }
+        }
+    }
+
+    /// What a worker hears in a turn.
+    fn hear(&mut self, worker: u8, done: &mut Vec<Completion<SimSocket>>) {
+        let desk = self.desk(worker);
+        // Each connection is read once, as with epoll; or a few things that have happened on it are told at once, as with io_uring.
+        let times = if desk.dice.chance(300) { 4 } else { 1 };
+        for _ in 0..desk.ready.len() * times {
+            let Some(line) = self.desk(worker).ready.pop_front() else { break };
+            self.fetch(worker, line);
+        }
+        done.extend(self.desk(worker).done.drain(..));
+        let desk = self.desk(worker);
+        if !desk.ready.is_empty() {
+            // As with epoll: when every buffer is on its way somewhere, it is looked again a millisecond later.
+            let pause = if desk.buffers_in_use() < desk.buffers_max { 0 } else { 1000 };
+            let at = Time(self.agenda.now().0 + pause);
+            self.wake(worker, at);
+        }
+    }
+
+    fn fetch(&mut self, worker: u8, line: Key) {
+        let desk = &mut self.desks[usize::from(worker)];
+        let is_full = desk.buffers_in_use() >= desk.buffers_max;
+        let Some(row) = desk.lines.get_mut(line) else { return };
+        row.is_in_ready = false;
+        if row.wish == Wish::Nothing || row.life != Life::Open {
+            return;
+        }
+        let (end, owner) = (row.end, row.owner);
+        let state = &self.ends[end as usize];
+        if state.is_reset || (state.is_eof && state.arrived_bytes == 0) {
+            row.life = Life::Ended;
+            let how = if state.is_reset { Ending::Broken(io::ErrorKind::ConnectionReset.into()) } else { Ending::Eof };
+            desk.done.push_back(Completion::Ended { owner, end: how });
+            return;
+        }
+        if state.arrived_bytes == 0 {
+            return;
+        }
+        let Some(blank) = desk.buffers.take().filter(|_| !is_full) else {
+            row.is_in_ready = true;
+            desk.ready.push_back(line);
+            return;
+        };
+        let most = desk.piece_max;
+        let most = if most < BUFFER_BYTES { desk.dice.among(1..=most as u64) as usize } else { most };
+        if row.wish == Wish::Once {
+            row.wish = Wish::Nothing;
+        }
+        let is_ours = row.is_ours;
+        let mut bytes = Vec::with_capacity(most.min(state.arrived_bytes));
+        self.read(end, most, &mut bytes);
+        let desk = &mut self.desks[usize::from(worker)];
+        let heard = if is_ours { &mut desk.heard.0 } else { &mut desk.heard.1 };
+        *heard += bytes.len() as u64;
+        desk.done.push_back(Completion::Received { owner, bytes: blank.fill(&bytes).into() });
+        self.line_has_news_again(worker, line, end);
+    }
+
+    fn line_has_news_again(&mut self, worker: u8, line: Key, end: u32) {
+        let state = self.end(end);
+        if state.arrived_bytes > 0 || state.is_eof || state.is_reset {
+            self.line_has_news(worker, line);
+        }
+    }
+
+    fn new_line(&mut self, worker: u8, end: u32, owner: u64, life: Life) -> Conn {
+        let is_ours = life == Life::Dialing || matches!(self.end(end ^ 1).holder, Holder::Session(_));
+        let line = Line { end, owner, wish: Wish::Nothing, life, is_in_ready: false, is_ours, tail: Vec::new() };
+        let Ok(key) = self.desk(worker).lines.insert(line) else { unreachable!("the table has no end") };
+        self.end_mut(end).holder = Holder::Worker { worker, line: key };
+        key
+    }
+}
+
+impl Io for SimIo {
+    type Socket = SimSocket;
+
+    fn now(&self) -> Time {
+        let mut net = self.net.borrow_mut();
+        let now = net.agenda.now().0;
+        Time(now + net.desk(self.worker).ahead)
+    }
+
+    fn wall(&self) -> Wall {
+        let now = self.now().0;
+        Wall(CALENDAR + now as i64)
+    }
+
+    fn ticks(&self) -> u64 {
+        self.now().0
+    }
+
+    fn randomness(&mut self, bytes: &mut [u8]) {
+        self.desk(|desk| bytes.iter_mut().for_each(|byte| *byte = desk.dice.any() as u8));
+    }
+
+    fn peer(&self, socket: &SimSocket) -> Peer {
+        match self.net.borrow().end(socket.0).uid {
+            Some(uid) => Peer::Unix { pid: 1, uid: Some(uid) },
+            None => Peer::Tcp(address_of(socket.0)),
+        }
+    }
+
+    fn adopt(&mut self, socket: SimSocket, owner: u64) -> io::Result<Conn> {
+        Ok(self.net.borrow_mut().new_line(self.worker, socket.0, owner, Life::Open))
+    }
+
+    fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
+        let mut net = self.net.borrow_mut();
+        if net.descriptors >= net.descriptors_max {
+            return Err(io::Error::from_raw_os_error(24));
+        }
+        net.descriptors += 1;
+        let end = net.dial(Holder::Nobody, Some(to.clone()));
+        Ok(net.new_line(self.worker, end, owner, Life::Dialing))
+    }
+
+    fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
+        let mut net = self.net.borrow_mut();
+        let Some(row) = net.desk(self.worker).lines.get_mut(conn) else { return Ok(()) };
+        let is_calling = matches!(side, Side::Calling { .. });
+        (row.owner, row.wish) = (owner, Wish::Nothing);
+        row.life = Life::Shaking(Shake::new(is_calling, said));
+        let end = row.end;
+        if is_calling {
+            net.give(end, HELLO.to_vec().into());
+            net.desk(self.worker).dirty.push(conn);
+        }
+        net.shake(self.worker, conn);
+        Ok(())
+    }
+
+    fn receive(&mut self, conn: Conn, how: Receive) {
+        let mut net = self.net.borrow_mut();
+        let Some(row) = net.desk(self.worker).lines.get_mut(conn) else { return };
+        row.wish = match how {
+            Receive::Once => Wish::Once,
+            Receive::Stream => Wish::Stream,
+        };
+        let end = row.end;
+        net.line_has_news_again(self.worker, conn, end);
+    }
+
+    fn pause(&mut self, conn: Conn) {
+        self.desk(|desk| {
+            if let Some(row) = desk.lines.get_mut(conn) {
+                row.wish = Wish::Nothing;
+            }
+        });
+    }
+
+    fn send(&mut self, conn: Conn, chunk: Chunk) {
+        let mut net = self.net.borrow_mut();
+        let desk = net.desk(self.worker);
+        let Some(row) = desk.lines.get_mut(conn) else { return };
+        // In a handshake there is nobody yet who could read it.
+        if matches!(row.life, Life::Ended | Life::Shaking(_)) {
+            return;
+        }
+        let end = row.end;
+        if let Some(sent) = desk.sent.as_mut().filter(|_| row.is_ours) {
+            // What a client says may come in pieces.
+            let bytes = chunk.bytes();
+            row.tail.extend(&bytes[..bytes.len().min(NONCE_WITHIN)]);
+            if bytes.len() > NONCE_WITHIN {
+                // What is cut off here does not go on in the next piece.
+                row.tail.push(0);
+            }
+            match crate::postgres::sql::first_nonce(&row.tail) {
+                Some(nonce) => {
+                    sent.push(nonce.app);
+                    row.tail.clear();
+                }
+                None => drop(row.tail.drain(..row.tail.len().saturating_sub(NONCE_WITHIN))),
+            }
+        }
+        if net.end(end).is_reset {
+            net.line_breaks(self.worker, conn);
+            return;
+        }
+        net.give(end, chunk);
+        let unsent = net.unsent(end);
+        let desk = net.desk(self.worker);
+        desk.backlog_most = desk.backlog_most.max(unsent);
+        desk.dirty.push(conn);
+    }
+
+    fn unsent(&self, conn: Conn) -> usize {
+        let mut net = self.net.borrow_mut();
+        let Some(row) = net.desk(self.worker).lines.get(conn) else { return 0 };
+        let end = row.end;
+        net.unsent(end)
+    }
+
+    fn tell_when_drained(&mut self, conn: Conn) {
+        let mut net = self.net.borrow_mut();
+        let Some(row) = net.desk(self.worker).lines.get(conn) else { return };
+        let end = row.end;
+        net.want_drained(end);
+        net.desk(self.worker).dirty.push(conn);
+    }
+
+    fn close(&mut self, conn: Conn, how: Close) {
+        let mut net = self.net.borrow_mut();
+        let is_last = net.holds(self.worker, conn);
+        let desk = net.desk(self.worker);
+        let Some(row) = desk.lines.remove(conn) else { return };
+        if !is_last {
+            // Another process has it too.
+            return;
+        }
+        desk.servers_closed += u64::from(row.is_ours && row.life != Life::Dialing);
+        desk.done.retain(|completion| owner_of(completion) != Some(row.owner));
+        net.descriptors -= 1;
+        match how {
+            Close::AfterSending if row.life == Life::Open => net.close(row.end),
+            _ => net.drop_end(row.end),
+        }
+    }
+
+    fn is_at_rest(&self, conn: Conn) -> bool {
+        let mut net = self.net.borrow_mut();
+        let Some(row) = net.desk(self.worker).lines.get(conn) else { return true };
+        let (end, is_heard) = (row.end, row.wish != Wish::Nothing);
+        !is_heard && net.unsent(end) == 0
+    }
+
+    fn release(&mut self, conn: Conn) -> Option<SimSocket> {
+        let mut net = self.net.borrow_mut();
+        let row = net.desk(self.worker).lines.get(conn)?;
+        let end = row.end;
+        if row.wish != Wish::Nothing || row.life != Life::Open || net.unsent(end) > 0 {
+            return None;
+        }
+        net.desk(self.worker).lines.remove(conn);
+        net.end_mut(end).holder = Holder::Nobody;
+        Some(SimSocket(end))
+    }
+
+    fn duplicate(&self, conn: Conn) -> io::Result<SimSocket> {
+        let end = self.desk(|desk| desk.lines.get(conn).map(|row| row.end));
+        end.filter(|_| self.is_at_rest(conn)).map(SimSocket).ok_or(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn listeners(&self) -> io::Result<Vec<Listener>> {
+        Ok(Vec::new())
+    }
+
+    fn near_end(&self, _: Conn) -> Option<SocketAddr> {
+        Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6432))
+    }
+
+    fn far_end(&self, conn: Conn) -> Option<SocketAddr> {
+        self.desk(|desk| desk.lines.get(conn).map(|row| address_of(row.end)))
+    }
+
+    fn accept(&mut self, doors: Doors) {
+        self.desk(|desk| desk.doors = doors);
+    }
+
+    fn are_doors_at_rest(&self) -> bool {
+        self.desk(|desk| !desk.done.iter().any(|completion| matches!(completion, Completion::Accepted { .. })))
+    }
+
+    fn tune(&mut self, _: TcpTuning) {}
+
+    fn log_to(&mut self, _: Arc<LogTarget>) {}
+
+    fn write_log(&mut self, lines: &Lines) {
+        self.desk(|desk| desk.log.extend(lines.iter().map(|(level, line)| (level, line.to_owned()))));
+    }
+
+    fn buffers(&self) -> (usize, usize) {
+        self.desk(|desk| (desk.buffers_max, desk.buffers_max.saturating_sub(desk.buffers_in_use())))
+    }
+
+    fn buffers_touched(&self) -> usize {
+        self.desk(|desk| desk.buffers_max)
+    }
+
+    fn turn(&mut self, _: Option<Time>, done: &mut Vec<Completion<SimSocket>>) {
+        self.net.borrow_mut().hear(self.worker, done);
+    }
+}
+
+fn owner_of(completion: &Completion<SimSocket>) -> Option<u64> {
+    match completion {
+        Completion::Connected { owner }
+        | Completion::ConnectFailed { owner, .. }
+        | Completion::Received { owner, .. }
+        | Completion::Secured { owner, .. }
+        | Completion::Ended { owner, .. }
+        | Completion::Drained { owner } => Some(*owner),
+        Completion::Accepted { .. } | Completion::AcceptFailed(_) | Completion::Woken => None,
+    }
+}
+
+/// An address that tells which end it is.
+pub(crate) fn address_of(end: u32) -> SocketAddr {
+    let [_, b, c, d] = end.to_be_bytes();
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, b, c, d)), 5000)
+}
+
+/// The end that such an address tells.
+pub(crate) fn end_at(address: IpAddr) -> Option<u32> {
+    match address {
+        IpAddr::V4(address) => Some(u32::from_be_bytes(address.octets()) & 0x00ff_ffff),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// A request shows its nonce within so many bytes.
+const NONCE_WITHIN: usize = 100;
+
+/// The day on which every world begins, in microseconds since 1970.
+pub(crate) const CALENDAR: i64 = 1_767_225_600_000_000;

@@ -1,0 +1,16 @@
+//! What a world is made of beside its people and its servers: time, chance, sockets, the pooler's workers and their control thread.
+//!
+//! Always true: nothing here draws what happens, or judges it.
+//! Not here: what happens (`plan`, `faults`), who looks (`checks`).
+
+pub(crate) mod agenda;
+pub(crate) mod console;
+pub(crate) mod control;
+pub(crate) mod crew;
+pub(crate) mod dice;
+pub(crate) mod fake_tls;
+pub(crate) mod io;
+pub(crate) mod listeners;
+pub(crate) mod net;
+pub(crate) mod secrets;
+pub(crate) mod takeover;

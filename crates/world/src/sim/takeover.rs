@@ -1,0 +1,244 @@
+//! Online restarts: what the control threads of two processes do, and the courier between them.
+//!
+//! Always true: what has been packed for another process is not touched by this one, neither before it is known that it stays
+//! nor afterwards; a process that takes over has everything that could go, and its own files.
+//! Not here: how workers pack and go on (`worker`), when a restart begins and whether it fails (`faults`).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use base::WorkerId;
+use control::{Courier, Event, HANDOVER_VERSION, LastWord, News};
+use worker::letters::{Cursor, Estate, Force, Luggage, Parcel, ToWorker};
+
+use crate::checks::witness::Charge;
+use crate::faults::operator::Operator;
+use crate::sim::agenda;
+use crate::sim::control::{CONFIGURATION, posts_to};
+use crate::sim::dice::Dice;
+use crate::sim::io::SimSocket;
+use crate::sim::net::{Holder, Net};
+use crate::world::World;
+
+/// An online restart that is under way.
+pub(crate) struct Handover {
+    /// Which one.
+    dice: u64,
+    /// Whether the new process comes up.
+    succeeds: bool,
+    courier: Courier<SimSocket>,
+    /// The worker that packs, once everything stands still.
+    packs: u8,
+    parcels: Option<Receiver<Parcel<SimSocket>>>,
+    estate: Estate<SimSocket>,
+    /// The ends of connections that have been packed, and how much had been given and read there.
+    packed: Vec<(u32, (u64, u64))>,
+}
+
+impl fmt::Debug for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handover").field("packs", &self.packs).finish_non_exhaustive()
+    }
+}
+
+/// Connections on their way to a worker of a new process.
+#[derive(Debug)]
+pub(crate) struct Arriving {
+    to: u8,
+    ends: Vec<u32>,
+    is_there: bool,
+}
+
+impl World {
+    /// A new process wants everything.
+    pub(crate) fn begin_handover(&mut self, dice: u64, succeeds: bool) {
+        self.operator.comes = Some((dice, succeeds));
+        self.command(format!("TAKEOVER {HANDOVER_VERSION}"));
+        if self.operator.comes.take().is_some() {
+            self.witness.count("online restarts refused");
+        }
+    }
+
+    /// The control thread sends somebody to the new process, which could serve.
+    pub(crate) fn courier_sets_out(&mut self, courier: Courier<SimSocket>) {
+        let Some((dice, succeeds)) = self.operator.comes.take() else { return };
+        let number = courier.number;
+        let (estate, packed) = (Estate::default(), Vec::new());
+        self.operator.handover = Some(Handover { dice, succeeds, courier, packs: 0, parcels: None, estate, packed });
+        self.control_hears(Event::News { handover: number, news: News::Ready });
+    }
+
+    /// Once everything stands still it is packed.
+    pub(crate) fn courier_waits(&mut self) {
+        if let Some(Handover { courier, parcels: parcels @ None, .. }) = &mut self.operator.handover
+            && courier.is_still() == Ok(true)
+        {
+            *parcels = courier.pack(WorkerId(0), Cursor::Start);
+        }
+    }
+
+    /// Takes what has been packed, and has more packed.
+    pub(crate) fn take_parcels(&mut self) {
+        let Some(handover) = &mut self.operator.handover else { return };
+        let Some(Ok(parcel)) = handover.parcels.as_ref().map(Receiver::try_recv) else { return };
+        let Parcel { luggage, sockets, next, fault, .. } = parcel;
+        if let Some(fault) = fault {
+            self.witness.accuse(Charge::NotServed, format!("something cannot be packed: {fault}"));
+            return;
+        }
+        self.witness.count("parcels");
+        {
+            let net = self.net.borrow();
+            handover.packed.extend(sockets.iter().map(|socket| (socket.0, net.end(socket.0).traffic())));
+        }
+        match carried(&luggage) {
+            Ok(luggage) => {
+                let mut sockets = sockets.into_iter();
+                handover.estate.add(luggage, |_| sockets.next());
+            }
+            Err(why) => self.witness.accuse(Charge::NotServed, format!("luggage cannot be read again: {why}")),
+        }
+        if next.is_none() {
+            handover.packs += 1;
+        }
+        let from = next.unwrap_or(Cursor::Start);
+        let parcels = handover.courier.pack(WorkerId(handover.packs), from);
+        match parcels {
+            Some(_) => handover.parcels = parcels,
+            None if handover.succeeds => self.take_over(),
+            // The new process dies now; it is noticed a little later.
+            None => {}
+        }
+    }
+
+    /// The new process does not come up, and everything goes on.
+    pub(crate) fn end_handover(&mut self, dice: u64) {
+        let is_it = |handover: &Handover| handover.dice == dice;
+        let Some(number) = self.operator.handover.as_ref().filter(|one| is_it(one)).map(|one| one.courier.number)
+        else {
+            return;
+        };
+        self.check_packed();
+        self.operator.handover = None;
+        let news = News::Failed("the new process was lost".to_owned());
+        self.control_hears(Event::News { handover: number, news });
+        if self.operator.owes_reload {
+            self.reload_files();
+        }
+    }
+
+    /// What has been packed may be another process's by now: nobody here gives it anything, or takes anything from it.
+    pub(crate) fn check_packed(&mut self) {
+        if self.checkers.shutdown.is_some() {
+            return;
+        }
+        let Some(handover) = &self.operator.handover else { return };
+        let net = self.net.borrow();
+        for &(end, then) in &handover.packed {
+            let now = net.end(end).traffic();
+            if now != then {
+                let text = format!(
+                    "a connection was used after it had been packed for another process: {then:?} bytes given and read \
+                     then, {now:?} now"
+                );
+                self.witness.accuse(Charge::ForeignBytes, text);
+            }
+        }
+    }
+
+    /// The new process has everything, and the old one lets go.
+    fn take_over(&mut self) {
+        self.check_packed();
+        let Some(Handover { dice, estate, courier, .. }) = self.operator.handover.take() else { return };
+        let last_word = LastWord::new(|| Ok(None));
+        self.control_hears(Event::News { handover: courier.number, news: News::Done(last_word) });
+        if !self.thread.control.has_handed_over() {
+            self.witness.accuse(Charge::NotServed, "the old process does not let go".to_owned());
+            return;
+        }
+        self.witness.note(|| "ONLINE RESTART".to_owned());
+        self.witness.count("online restarts");
+        self.operator = Operator::default();
+        self.forget_evictions();
+        self.forget_all_questions();
+        self.forget_listeners();
+        self.forget_commands();
+        self.checkers.restarted = self.witness.now;
+        self.checkers.drained.clear();
+        let mut dice = Dice::new(dice, 7);
+        let count = if dice.chance(600) { self.crew.len() as u64 } else { dice.among(1..=4) } as u8;
+        let mut force = self.read_new_files(count, &mut dice);
+        courier.hello.shape(&mut force);
+        let force = Arc::new(force);
+        self.force = force.clone();
+        self.checkers.in_force(&force, self.witness.now);
+        let buffers = self.net.borrow().desks[0].buffers.clone();
+        self.hire(count, &buffers, true);
+        let crew = self.crew.clone();
+        let (posts, now, ids) = (posts_to(&crew, &self.mail), self.moment(), self.ids.clone());
+        self.thread.succeed(self.disk.control(&force, posts, now, ids));
+        for (to, arrivals) in crew.clone().zip(estate.share_out(&force.homes)) {
+            let ends =
+                arrivals.pairs.iter().flat_map(|(_, sockets)| sockets).map(|socket| socket.0).collect::<Vec<_>>();
+            self.net.borrow_mut().travel(&ends);
+            self.operator.arriving.push(Arriving { to, ends, is_there: false });
+            self.post(to, ToWorker::Arrive(Box::new(arrivals)));
+        }
+        for to in crew {
+            self.post(to, ToWorker::WakeUp);
+        }
+        self.net.borrow_mut().agenda.after(Duration::ZERO, agenda::Event::ControlWakes);
+    }
+
+    /// A letter is given to a worker.
+    pub(crate) fn note_arrival(&mut self, at: u8, letter: &ToWorker<SimSocket>) {
+        if matches!(letter, ToWorker::Arrive(_)) {
+            self.operator.arriving.iter_mut().for_each(|arriving| arriving.is_there |= arriving.to == at);
+        }
+    }
+
+    /// A worker has had its turn: what came to it and it did not want is closed.
+    pub(crate) fn close_the_unwanted(&mut self, worker: u8) {
+        let is_done = |arriving: &mut Arriving| arriving.is_there && arriving.to == worker;
+        for Arriving { ends, .. } in self.operator.arriving.extract_if(.., is_done) {
+            self.net.borrow_mut().end_travels(&ends);
+        }
+    }
+
+    /// What is in force in the new process: its files may have changed, and nobody has reloaded.
+    fn read_new_files(&self, workers: u8, dice: &mut Dice) -> Force {
+        if !self.is_healed() && dice.chance(300) {
+            self.disk.write(CONFIGURATION, self.plan.shape.redrawn(dice).text());
+        }
+        match self.disk.settings() {
+            Ok(settings) => self.disk.first_force(settings, workers),
+            Err(mistakes) => panic!("the new process has a mistake in its files: {}", mistakes[0]),
+        }
+    }
+}
+
+impl Net {
+    /// Connections are another process's, as soon as one of its workers takes them up.
+    fn travel(&mut self, ends: &[u32]) {
+        for &end in ends {
+            self.end_mut(end).holder = Holder::Nobody;
+        }
+    }
+
+    /// Those that nobody has taken up are closed.
+    pub(crate) fn end_travels(&mut self, ends: &[u32]) {
+        for &end in ends {
+            if matches!(self.end(end).holder, Holder::Nobody) && !self.end(end).is_closed {
+                self.descriptors -= 1;
+                self.drop_end(end);
+            }
+        }
+    }
+}
+
+/// Luggage as it comes out of the letter in which it travels.
+fn carried(luggage: &Luggage) -> serde_json::Result<Luggage> {
+    serde_json::from_slice(&serde_json::to_vec(luggage)?)
+}

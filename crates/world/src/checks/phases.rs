@@ -201,8 +201,9 @@ impl World {
     /// All workers have said that nothing is left that the shutdown waits for.
     fn check_drained(&mut self) {
         let net = self.net.borrow();
-        let is_ours =
-            |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
+        // What a process that has handed over has not closed yet is not waited for by this one.
+        let is_its = |holder| matches!(holder, Holder::Worker { worker, .. } if self.crew.contains(&worker));
+        let is_ours = |end: u32| is_its(net.end(end ^ 1).holder) && !net.end(end ^ 1).is_closed;
         let left = match self.checkers.shutdown {
             Some(Shutdown::WaitForServers) => {
                 // A cancel request on its way is nobody's server.

@@ -131,7 +131,8 @@ pub(crate) fn everybody_goes_on_in_the_new_process(house: &House) {
     for (pid, secret) in other_keys(&long.key) {
         send_cancel(pooler.address(), pid, &secret);
     }
-    let running = "select count(*) from pg_stat_activity where state = 'active' and query = 'select pg_sleep(61)'";
+    let running = "select count(*) from pg_stat_activity
+        where datname = 'take_all' and state = 'active' and query = 'select pg_sleep(61)'";
     assert_eq!(house.postgres.value(running), "1", "a key that is not its own has hit it");
     send_cancel(pooler.address(), long.key.0, &long.key.1);
     assert_eq!(long.answer().error().code, "57014");

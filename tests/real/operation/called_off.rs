@@ -8,7 +8,7 @@ use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
-use crate::operation::takeover::{DYING, state};
+use crate::operation::takeover::{DYING, await_full, state};
 
 /// A process that has been given everything; it says so when it is told to, and ends with 9 if it hears no last word.
 struct Heir(Child);
@@ -64,21 +64,8 @@ pub(crate) fn a_new_process_that_dies_before_everything_stands_still_changes_not
     slow.ask("select repeat('x', 1000) from generate_series(1, 200000)");
     slow.peer.frame().expect("its answer has begun");
     let mut console = pooler.client("admin", "pgbouncer");
-    // Until then the kernel takes everything, and whoever is given nothing more is at rest. What is queued for a moment only will be
-    // taken: each answer about it is another turn of the worker.
-    let mut before = (String::new(), 0);
-    wait_until("the kernel takes no more", LIMIT, || {
-        let sockets = console.query("SHOW SOCKETS");
-        let queued = (0..sockets.rows.len())
-            .map(|row| sockets.named(row))
-            .find(|socket| socket["database"] == "take_restless" && socket["send_avail"] != "0")
-            .map(|socket| socket["send_avail"].clone());
-        before = match queued {
-            Some(queued) if queued == before.0 => (queued, before.1 + 1),
-            queued => (queued.unwrap_or_default(), 0),
-        };
-        before.1 == 20
-    });
+    // Until then the kernel takes everything, and whoever is given nothing more is at rest.
+    await_full(&mut console);
     let suspended = |pooler: &Pooler| pooler.log().matches("the new process is ready, suspending").count();
     let mut new = pooler.beside(&["-R"], &[]);
     wait_until("it is suspended", LIMIT, || suspended(&pooler) == 1);

@@ -144,7 +144,9 @@ impl Desk {
         }
     }
 
+    /// What has been logged. The threads that write it may be late on a busy machine.
     fn log(&self) -> String {
+        self.control.speaker.read().expect("a log").finish();
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
@@ -295,6 +297,7 @@ fn a_reload_puts_everything_new_in_force() {
         assert!(force.users.secret("newcomer").is_some() && force.users.secret("u").is_none());
         assert_eq!(letters.len(), 2 - worker, "the answer comes after the settings");
     }
+    desk.log();
     let old = std::fs::read_to_string(desk.dir.join("log.old")).expect("the old log");
     assert!(old.contains("LOG RELOAD command issued"), "{old}");
     assert!(old.contains("pidfile has changed: the new value waits for a restart"), "{old}");

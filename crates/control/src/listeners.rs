@@ -2,7 +2,7 @@
 //!
 //! Always true: every channel that a client waits for is answered, whatever comes; a session that was there and has ended is told of,
 //! and comes again as long as somebody listens.
-//! Not here: who listens, and what a notification means to whom (`worker::listen`).
+//! Not here: who listens, and what a notification means to whom (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;

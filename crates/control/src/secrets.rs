@@ -2,7 +2,7 @@
 //!
 //! Always true: every question is answered, whatever comes; of an answer the first row is kept, and it ends with one that differs;
 //! a secret is in nothing that is logged.
-//! Not here: which question is put (`worker::secrets`), who waits for it (`control`).
+//! Not here: which question is put (`worker::admission::secrets`), who waits for it (`control`).
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

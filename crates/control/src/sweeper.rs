@@ -4,7 +4,7 @@
 //! Always true: a lock counts only if its server has done nothing else from before the question until after the answer; nobody is
 //! asked twice while nothing happens, so that servers grow idle and are closed. To compare an answer takes time that grows with it and with the servers
 //! that there are, and of each server [`KEPT_MAX`] locks are kept.
-//! Not here: what is done about such a server (`worker::locks`), which locks clients are known to hold (`protocol::state`).
+//! Not here: what is done about such a server (`worker::admin::stranded_locks`), which locks clients are known to hold (`protocol::state`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;

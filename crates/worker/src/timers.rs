@@ -13,8 +13,8 @@ use reactor::{Io, Level};
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::client::{Client, Link, Stage as ClientStage};
-use crate::server::{Server, Stage};
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::{Server, Stage};
 use crate::turn::Worker;
 
 /// What a deadline is about.

@@ -117,7 +117,7 @@ impl Pair {
     /// The client says something; whether it may go on.
     pub(crate) fn client_says(&mut self, asks: Asks) -> bool {
         match self.stage {
-            // What needs no server does not get one (`worker::client`).
+            // What needs no server does not get one (`worker::data::client`).
             Stage::Idle if !asks.may_be_answered() => return true,
             Stage::Idle => self.lend(),
             Stage::Lent => {}
@@ -220,7 +220,7 @@ impl Pair {
         };
         let is_nobodys = matches!(self.stage, Stage::Idle | Stage::Mending(_));
         if kind == b'E' && is_nobodys && self.exchange.owes_nothing() {
-            // The server says goodbye (`worker::server::farewell`).
+            // The server says goodbye (`worker::data::server::farewell`).
             self.stage = Stage::Over;
             return true;
         }
@@ -232,7 +232,7 @@ impl Pair {
         };
         self.is_given_to_who_asked(asker, answered);
         match (&self.stage, answered) {
-            // A query of ours failed (`worker::loan::ours_failed`).
+            // A query of ours failed (`worker::data::loan::ours_failed`).
             (Stage::CatchingUp | Stage::Mending(_), Answered::Ours) if kind == b'E' => self.stage = Stage::Over,
             _ => self.is_answered(kind),
         }

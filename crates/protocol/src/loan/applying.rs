@@ -3,7 +3,7 @@
 //! Always true: what is sent ahead of the client's request is answered before it, and what goes along with the request has the request
 //! skipped if the server does not take it; a server that is told something has it from then on, even if its client leaves before it has
 //! answered.
-//! Not here: when that happens, and what becomes of a server that refuses it (`worker::loan`, `worker::own_errors`).
+//! Not here: when that happens, and what becomes of a server that refuses it (`worker::data::loan`, `worker::data::own_errors`).
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! What a client has said and set, whichever server it has.
 //!
 //! Always true: it is there from the end of the login to the end of the connection, and goes from loan to loan.
-//! Not here: what the client waits for, and what it has said that nobody has looked at (`worker::client`).
+//! Not here: what the client waits for, and what it has said that nobody has looked at (`worker::data::client`).
 
 use std::rc::Rc;
 

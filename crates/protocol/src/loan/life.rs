@@ -3,7 +3,7 @@
 //! Always true: [`Life::becomes`] is the only way from one phase to another, and what is not in the table ([`Phase::may_become`]) does not
 //! happen. When a client leaves, the life of its loan stays where it was until the server is clean: what the server still answers was said to
 //! it in that phase.
-//! Not here: which phase comes next, and what is sent for it (`worker::loan`, `worker::look`).
+//! Not here: which phase comes next, and what is sent for it (`worker::data::loan`, `worker::data::probe`).
 
 use base::Time;
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: what is noted of the server is what it has, or it is asked; what is noted of the client is what every server that the client
 //! gets is to have.
-//! Not here: what is asked and how an answer is read (`state`), when the server is asked and what follows for the loan (`worker::look`).
+//! Not here: what is asked and how an answer is read (`state`), when the server is asked and what follows for the loan (`worker::data::probe`).
 
 use std::rc::Rc;
 

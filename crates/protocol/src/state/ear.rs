@@ -4,7 +4,7 @@
 //! from the one that listens for all, once, and in order within its channel. Its own server tells what stands before a mark that it sends itself
 //! (`NOTIFY`), the one for all what stands behind it: PostgreSQL tells every session the same notifications in the same order
 //! (`commands/async.c`).
-//! Not here: who listens for all (`worker::listen`), whether a client can be told now.
+//! Not here: who listens for all (`worker::notify::listen`), whether a client can be told now.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Included, Unbounded};

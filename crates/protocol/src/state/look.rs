@@ -2,7 +2,7 @@
 //!
 //! Always true: only what may have been touched is asked; nothing in the question can be led astray by what the session has set:
 //! every name is qualified.
-//! Not here: what follows from the answer (`traces`, `worker::look`).
+//! Not here: what follows from the answer (`traces`, `worker::data::probe`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -2,7 +2,7 @@
 //!
 //! Always true: what a server has is what it has told, or what a statement whose meaning is certain has set; where neither is so,
 //! the server is asked before anybody else gets it.
-//! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::look`).
+//! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::data::probe`).
 
 mod along;
 mod answer;

@@ -2,7 +2,7 @@
 //! what it has heard.
 //!
 //! Always true: every question is answered once; what it hears is the answer to its own question and to nothing else.
-//! Not here: what the answer is (`session::secrets`), which question is put (`worker::secrets`).
+//! Not here: what the answer is (`session::secrets`), which question is put (`worker::admission::secrets`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use wire::{frontend, write};
 
 use super::client_session::ClientSession;
 use super::reading::Texts;
-use super::server_session::{DISCARD_SEQUENCES, Drawers, ServerSession};
+use super::server_session::{DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 use crate::request::{is_one_request, messages};
 use crate::state::{Learned, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
@@ -40,7 +40,7 @@ impl Differences {
         Self {
             parameters: !Rc::ptr_eq(&client.vars, &server.vars) && !is_namesake,
             settings: differ(server, client) && !planted::is(Planted::StateOfAnother),
-            numbers: server.drawers.are_others() && learned.asks_for_numbers(client.user),
+            numbers: server.sequence_owner.are_others() && learned.asks_for_numbers(client.user),
             names: server.stock.has_own(),
         }
     }
@@ -127,7 +127,7 @@ impl ServerSession {
         }
         if differences.numbers {
             texts.push(DISCARD_SEQUENCES.to_owned());
-            self.drawers = Drawers::One(client_key);
+            self.sequence_owner = SequenceOwner::One(client_key);
         }
         statements
     }
@@ -217,7 +217,7 @@ pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key:
     client.unnamed.begin_loan();
     client.counting.ends();
     server.stock.begin_loan();
-    server.drawers.come(client_key);
+    server.sequence_owner.come(client_key);
     server.numbers_until = None;
     if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {
         // A role that has the same name may be another one by now.

@@ -41,7 +41,7 @@ pub struct ClientSession {
     pub given: Option<Rc<Overrides>>,
     /// The settings of the session, where that follows the client.
     pub overrides: Option<Rc<Overrides>>,
-    /// The settings with a dot that the client has ever mentioned where it may have set them (`pool::Likeness::placeholders`).
+    /// The settings with a dot that the client has ever mentioned where it may have set them (`pool::Fingerprint::placeholders`).
     pub placeholders: u64,
     /// What the client listens to, where somebody does that for all.
     pub ear: Option<Box<Ear>>,

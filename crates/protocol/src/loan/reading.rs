@@ -113,7 +113,7 @@ pub(super) struct Reading<'a> {
     now: Time,
     /// What says names of prepared statements, if the last message does, or what it binds.
     says_names: Option<Rc<Class>>,
-    /// The settings with a dot that have been mentioned so far (`pool::Likeness::placeholders`).
+    /// The settings with a dot that have been mentioned so far (`pool::Fingerprint::placeholders`).
     placeholders: u64,
 }
 

@@ -14,7 +14,7 @@ use protocol::loan::differ;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::probe::likeness;
+use crate::data::probe::fingerprint;
 use crate::data::server::Stage;
 use crate::turn::Worker;
 
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
         };
         if self.pools.wants_back(
             server.pool,
-            likeness(server.session.overrides.as_deref(), server.session.placeholders, server.last_client),
+            fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client),
         ) {
             return false;
         }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use base::Time;
 use base::planted::{self, Planted};
-use pool::{ClientKey, Event, Likeness, Linger, Mode, Return, ServerKey};
+use pool::{ClientKey, Event, Fingerprint, Linger, Mode, Return, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::{Differences, Life, Told, begin, doubt_what_was_read};
 use protocol::state::{Counted, Kind, Look};
 use reactor::{Io, Level};
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::probe::{DISCARD_ALL, likeness};
+use crate::data::probe::{DISCARD_ALL, fingerprint};
 use crate::data::server::Stage;
 use crate::turn::Worker;
 use crate::upstream::cleanup::unfit;
@@ -235,10 +235,10 @@ impl<I: Io> Worker<I> {
 
     /// A server that is clean goes back to its pool.
     fn give_back(&mut self, server: ServerKey) {
-        let likeness = self.servers.get(server).map_or(Likeness::default(), |server| {
-            likeness(server.session.overrides.as_deref(), server.session.placeholders, server.last_client)
+        let fingerprint = self.servers.get(server).map_or(Fingerprint::default(), |server| {
+            fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client)
         });
-        self.tell_pools(Event::Returned { server, as_: Return::Clean, likeness });
+        self.tell_pools(Event::Returned { server, as_: Return::Clean, fingerprint });
     }
 
     /// A client leaves its server, in whatever state.

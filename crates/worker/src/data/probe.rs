@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use base::Time;
 use base::planted::{self, Planted};
-use pool::{ClientKey, Likeness, Mode, PoolKey, ServerKey};
+use pool::{ClientKey, Fingerprint, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::{Life, Seen, State, Terms, apply_effects, see, see_behind};
 use protocol::state::{ANSWER_BYTES_MAX, Kind, Look, Overrides, Pin, Policy};
@@ -29,15 +29,15 @@ pub(crate) const DISCARD_ALL: &str = "DISCARD ALL";
 
 /// What is set in a session that this client has, or has had last, and which settings with a dot have ever been. Who the session is must be set
 /// again for anybody else ([`Overrides::doubt_identity`]), so that it suits nobody else.
-pub(crate) fn likeness(overrides: Option<&Overrides>, placeholders: u64, client: Option<ClientKey>) -> Likeness {
-    let Some(overrides) = overrides else { return Likeness { settings: 0, placeholders } };
-    let mut settings = overrides.likeness();
+pub(crate) fn fingerprint(overrides: Option<&Overrides>, placeholders: u64, client: Option<ClientKey>) -> Fingerprint {
+    let Some(overrides) = overrides else { return Fingerprint { settings: 0, placeholders } };
+    let mut settings = overrides.fingerprint();
     if overrides.has_identity() {
         let mut hasher = DefaultHasher::new();
         client.hash(&mut hasher);
         settings ^= hasher.finish() as u32;
     }
-    Likeness { settings, placeholders }
+    Fingerprint { settings, placeholders }
 }
 
 /// By what rules the state of sessions follows the clients of a pool.

@@ -11,7 +11,7 @@ use reactor::{Chunk, Io};
 use wire::{Step, frontend};
 
 use crate::data::client::{Client, Link, Skips, Stage};
-use crate::data::probe::likeness;
+use crate::data::probe::fingerprint;
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -118,17 +118,17 @@ impl<I: Io> Worker<I> {
         }
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         ready.is_notified = false;
-        let (pool, likeness) =
-            (ready.pool, likeness(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
-        self.want(key, self.now, Event::Wants { pool, client: key, likeness });
+        let (pool, fingerprint) =
+            (ready.pool, fingerprint(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
+        self.want(key, self.now, Event::Wants { pool, client: key, fingerprint });
     }
 
     /// The client's server was lost before it was asked anything: what is held is for another one.
     pub(crate) fn want_again(&mut self, key: Key, since: Time) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let (pool, likeness) =
-            (ready.pool, likeness(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
-        self.want(key, since, Event::WantsAgain { pool, client: key, since, likeness });
+        let (pool, fingerprint) =
+            (ready.pool, fingerprint(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
+        self.want(key, since, Event::WantsAgain { pool, client: key, since, fingerprint });
     }
 
     fn want(&mut self, key: Key, since: Time, event: Event) {

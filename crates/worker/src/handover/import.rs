@@ -15,7 +15,7 @@ use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::Fault;
-use protocol::loan::{ClientSession, Collected, Drawers, Life, shared};
+use protocol::loan::{ClientSession, Collected, Life, SequenceOwner, shared};
 use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
@@ -353,7 +353,7 @@ impl<I: Io> Worker<I> {
             server.session.stock = stock;
         }
         server.session.overrides = shared(packed.overrides);
-        server.session.drawers = Drawers::Several;
+        server.session.sequence_owner = SequenceOwner::Several;
         server.session.placeholders = u64::MAX;
         server.session.told_by = packed.told_by;
         server.cancel_key = packed.cancel_key.0.into();

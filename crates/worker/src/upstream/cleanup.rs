@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::Time;
 use config::CheckQuery;
-use pool::{Event, Likeness, Return, ServerKey};
+use pool::{Event, Fingerprint, Return, ServerKey};
 use protocol::exchange::Exchange;
 use protocol::loan::Phase;
 use protocol::server::mend::{Mend, Progress};
@@ -219,7 +219,7 @@ impl<I: Io> Worker<I> {
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, likeness: Likeness::default() });
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, fingerprint: Fingerprint::default() });
         self.arm_server(key);
     }
 
@@ -242,7 +242,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn hold_for_cancels(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::AwaitCancels));
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, likeness: Likeness::default() });
+        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, fingerprint: Fingerprint::default() });
         self.arm_server(key);
     }
 

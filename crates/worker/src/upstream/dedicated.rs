@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
-use pool::{ClientKey, Event, Likeness, PoolKey, Return, ServerKey};
+use pool::{ClientKey, Event, Fingerprint, PoolKey, Return, ServerKey};
 use protocol::loan::Life;
 use protocol::replication::Replication;
 use protocol::server::login::Identity;
@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
         let is_at_rest = server.session.exchange.may_end();
         if is_at_rest && planted::is(Planted::PrivateServerReturned) {
             server.comes_to_rest();
-            self.tell_pools(Event::Returned { server: key, as_: Return::Clean, likeness: Likeness::default() });
+            self.tell_pools(Event::Returned { server: key, as_: Return::Clean, fingerprint: Fingerprint::default() });
             return;
         }
         let why = if is_at_rest { "replication client was closed" } else { CLIENT_GONE_IN_THE_MIDDLE };

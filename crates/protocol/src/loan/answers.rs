@@ -260,7 +260,7 @@ impl Answers<'_> {
                 server.exchange.is_hiding()
                     || server.is_told_along && piece.is_whole() && client.has_set(self.tracked, body)
             }
-            backend::NOTIFICATION_RESPONSE => self.is_listener || client.ear.is_some(),
+            backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
             _ => false,
         };
         if is_withheld {

@@ -183,7 +183,7 @@ impl ClientSession {
         learned: &Learned,
         now: Time,
     ) -> bool {
-        let has_more = self.ear.is_some() || self.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        let has_more = self.subscriptions.is_some() || self.traces.as_ref().is_some_and(|traces| traces.is_marked());
         if has_more || !self.says_one_request(said) {
             return false;
         }

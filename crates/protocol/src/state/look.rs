@@ -11,11 +11,11 @@ use base::planted::{self, Planted};
 use route::{Knowledge, Touches};
 
 use super::answer::Answer;
-use super::ear::MARKS;
 use super::effects::INDEPENDENT;
 use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind};
 use super::statements::{PATH_BYTES_MAX, Statement, Statements};
+use super::subscriptions::MARKS;
 use crate::vars::{Tracked, push_literal};
 
 /// A question and as much of its answer as has come.

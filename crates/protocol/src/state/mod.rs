@@ -6,7 +6,6 @@
 
 mod along;
 mod answer;
-mod ear;
 mod effects;
 mod learned;
 mod locks;
@@ -21,12 +20,12 @@ mod pins;
 mod policy;
 mod rounds;
 mod statements;
+mod subscriptions;
 mod traces;
 mod unlisten;
 
 pub use along::{Prepared, is_ours};
 pub use answer::{ANSWER_BYTES_MAX, lock_key};
-pub use ear::{Ear, MARKS, channel_of, mark_of};
 pub use effects::{Circumstances, Effects, needs_nothing};
 pub use learned::Learned;
 pub use look::{ALL_LOCKS, Look, Seen};
@@ -39,5 +38,6 @@ pub use pins::{Hold, Kind, PINS_MAX, Pin, Pins};
 pub use policy::{PinRules, Policy, Unseen};
 pub use rounds::Rounds;
 pub use statements::{Preparation, Statement, Statements};
+pub use subscriptions::{MARKS, Subscriptions, channel_of, mark_of};
 pub use traces::Traces;
 pub use unlisten::Unlistens;

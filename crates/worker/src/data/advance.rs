@@ -19,7 +19,8 @@ pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> b
     let (client, server_session) = (&ready.session, &server.session);
     let is_asked_for = client.traces.as_ref().is_some_and(|traces| traces.is_asked_for_by_one());
     let is_lent = matches!(server.stage, ServerStage::Lent { .. }) && server_session.life.is_running();
-    let is_alone = client.ear.is_none() && ready.held.is_none() && !client.is_torn() && !client.is_collecting();
+    let is_alone =
+        client.subscriptions.is_none() && ready.held.is_none() && !client.is_torn() && !client.is_collecting();
     let is_plain =
         server_session.cancels_sent == 0 && server_session.exchange.is_proven() && !server_session.again.is_sent();
     is_asked_for && is_lent && is_alone && is_plain && is_of_one_statement(bytes)

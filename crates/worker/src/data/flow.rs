@@ -181,7 +181,7 @@ impl<I: Io> Worker<I> {
             }
             Stage::Greeting(_) | Stage::Cancelling(_) => return,
         };
-        let (link, listens) = (ready.link, ready.session.ear.is_some());
+        let (link, listens) = (ready.link, ready.session.subscriptions.is_some());
         let database = self.places.pool(ready.pool).map(|place| place.database);
         if listens {
             self.tell_news(key);

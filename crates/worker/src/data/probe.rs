@@ -242,7 +242,8 @@ impl<I: Io> Worker<I> {
         };
         let losses = self.places.databases[database as usize].listening.losses;
         let has_left = state.has_left_channels;
-        let is_cut_off = has_left && ready.session.ear_if_any(losses).is_some_and(|ear| ear.has_moved());
+        let is_cut_off = has_left
+            && ready.session.subscriptions_if_any(losses).is_some_and(|subscriptions| subscriptions.has_moved());
         if let Some(vars) = state.reset {
             self.go_back(client_key, vars);
         }

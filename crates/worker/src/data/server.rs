@@ -20,7 +20,7 @@ use reactor::{Address, Chunk, Conn, Io, TimerId};
 
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::flow::unpinned_for;
-use crate::notify::listen::ear_and_traces;
+use crate::notify::listen::subscriptions_and_traces;
 use crate::notify::own_news::Withheld;
 use crate::places::{PoolPlace, Welcome};
 use crate::turn::Worker;
@@ -348,7 +348,7 @@ impl<I: Io> Worker<I> {
         if has_made_functions {
             self.tell_of_functions(key);
         }
-        let (listens, has_traces) = ear_and_traces(&self.clients, client);
+        let (listens, has_traces) = subscriptions_and_traces(&self.clients, client);
         client.iter().filter(|_| listens || has_traces).for_each(|client| self.end_own_news(key, *client));
         if is_asked_behind {
             self.answers_next(key);

@@ -219,7 +219,12 @@ impl<I: Io> Worker<I> {
                 overrides: ready.session.overrides.as_deref().cloned().unwrap_or_default(),
                 given: ready.session.given.as_deref().cloned().unwrap_or_default(),
                 began: (ready.session.began != ready.session.vars).then(|| self.packed_vars(&ready.session.began)),
-                channels: ready.session.ear.iter().flat_map(|ear| ear.channels().map(Box::from)).collect(),
+                channels: ready
+                    .session
+                    .subscriptions
+                    .iter()
+                    .flat_map(|subscriptions| subscriptions.channels().map(Box::from))
+                    .collect(),
                 unlistens: ready.session.traces.as_ref().map(|traces| traces.unlistens.clone()).unwrap_or_default(),
                 pins: self.packed_pins(ready),
                 cancel_key: ready.cancel_key.parts().0.into(),

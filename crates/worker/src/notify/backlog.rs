@@ -2,7 +2,7 @@
 //!
 //! Always true: a turn does no more of it than [`COST_MAX`], or one client's part where that alone costs more; while any is left the next turn
 //! comes at once, with whatever has happened meanwhile. What has not been done yet changes nothing for a client that is looked at before
-//! ([`Ready::ear`](crate::data::client::Ready::ear)).
+//! ([`Ready::subscriptions`](crate::data::client::Ready::ear)).
 //! Not here: what is to be done, and why (`listen`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -178,9 +178,9 @@ impl<I: Io> Worker<I> {
     /// To how many channels a client listens, if it does so in this database.
     fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return None };
-        let ear = ready.session.ear.as_ref()?;
+        let subscriptions = ready.session.subscriptions.as_ref()?;
         let is_there = self.places.pool(ready.pool).is_some_and(|place| place.database == database);
-        is_there.then(|| ear.channel_count())
+        is_there.then(|| subscriptions.channel_count())
     }
 
     fn tell_some_who_are_heard(&mut self, database: u32, channel: Box<str>) -> Option<Task> {
@@ -199,10 +199,10 @@ impl<I: Io> Worker<I> {
             entry.telling = Some(Bound::Excluded(client));
             self.backlog.costs(CLIENT_COST);
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            let Some(ear) = ready.session.ear_if_any(losses) else { continue };
-            ear.is_heard(&channel);
+            let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
+            subscriptions.is_heard(&channel);
             // Its channels are taken over all at once.
-            if !ear.has_own() {
+            if !subscriptions.has_own() {
                 self.end_loan_of_listener(client);
             }
             self.tell_news(client);
@@ -244,9 +244,9 @@ impl<I: Io> Worker<I> {
                 continue;
             }
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            let Some(ear) = ready.session.ear_if_any(losses) else { continue };
-            if ear.is_unheard(&channel) {
-                self.backlog.costs(ear.channel_count() * CHANNEL_COST);
+            let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
+            if subscriptions.is_unheard(&channel) {
+                self.backlog.costs(subscriptions.channel_count() * CHANNEL_COST);
                 self.lose_channel(client, database, &channel);
                 self.settle();
                 continue;
@@ -373,7 +373,10 @@ impl<I: Io> Worker<I> {
                 .get(server)
                 .is_some_and(|server| server.session.exchange.may_end() && server.session.life.probe().is_none())
         {
-            self.backlog.costs(ready.session.ear.as_ref().map_or(0, |ear| ear.channel_count()) * CHANNEL_COST);
+            self.backlog.costs(
+                ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count())
+                    * CHANNEL_COST,
+            );
             self.end_loan_if_over(server, client);
             self.settle();
         }

@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
             self.skip_rejected(key);
             return;
         }
-        ready.session.ear(losses).listens(joining.channels.iter().map(|channel| &**channel));
+        ready.session.subscriptions(losses).listens(joining.channels.iter().map(|channel| &**channel));
         for channel in joining.channels {
             self.subscribe(key, database, channel);
         }
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
         totals.query_count += 1;
         totals.xact_count += 1;
         let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
-        ready.session.ear(losses).has_moved();
+        ready.session.subscriptions(losses).has_moved();
         ready.drop_first_request();
         *answered = self.now;
         let (count, tag) = joining.tags;

@@ -2,7 +2,7 @@
 //!
 //! Always true: a client's own server leaves its channels only after the session for all listens to them; a client whose
 //! notifications may have been lost is told so, or disconnected (`notify_lost`).
-//! Not here: what one client has heard (`protocol::state::Ear`), the session that listens for all (`control::listeners`).
+//! Not here: what one client has heard (`protocol::state::Subscriptions`), the session that listens for all (`control::listeners`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -33,7 +33,7 @@ pub(crate) struct Listening {
     /// The client that listens for all, if it is there.
     pub(crate) session: Option<Key>,
     /// How often it has been lost with what it listened to. What a client listens to is looked at in this light whenever it is looked at
-    /// ([`Ready::ear`]), and each client's in its turn ([`Task::CutOff`](crate::notify::backlog::Task::CutOff)).
+    /// ([`ClientSession::subscriptions`]), and each client's in its turn ([`Task::CutOff`](crate::notify::backlog::Task::CutOff)).
     pub(crate) losses: u64,
     /// How many questions have been asked.
     asked: u64,
@@ -107,14 +107,14 @@ impl<I: Io> Worker<I> {
         }
         let names = || channels.iter().map(|name| &**name);
         let losses = self.places.databases[number as usize].listening.losses;
-        let news = ready.session.ear(losses).listens(names());
+        let news = ready.session.subscriptions(losses).listens(names());
         for channel in news {
             self.subscribe(client_key, number, channel);
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        if !ready.session.ear(losses).may_move(names()) {
+        if !ready.session.subscriptions(losses).may_move(names()) {
             return self.give_to_listener(server_key, client_key);
         }
         self.mark(server_key, client_key);
@@ -134,7 +134,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let listening = &mut self.places.databases[server.database as usize].listening;
-        ready.session.ear(listening.losses).is_marked(number);
+        ready.session.subscriptions(listening.losses).is_marked(number);
         listening.marks.add(number, client_key);
         self.ask(server_key, Look::of_mark(number));
         self.arm_server(server_key);
@@ -145,16 +145,16 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let place = &mut self.places.databases[server.database as usize];
-        let ear = ready.session.ear(place.listening.losses);
+        let subscriptions = ready.session.subscriptions(place.listening.losses);
         let number = look.mark();
-        if look.end().is_some() && ear.may_leave() {
+        if look.end().is_some() && subscriptions.may_leave() {
             if let Some(traces) = &mut ready.session.traces {
                 traces.wants_to_leave();
             }
             self.look_at(server_key, client_key, true);
             return;
         }
-        ear.is_unmarked();
+        subscriptions.is_unmarked();
         if let Some(number) = number {
             place.listening.marks.take(number);
         }
@@ -199,9 +199,11 @@ impl<I: Io> Worker<I> {
     fn has_room_for<'a>(&self, ready: &Ready, database: u32, channels: impl Iterator<Item = &'a str>) -> bool {
         let (of_client, of_database) = (self.force.settings.max_client_channels, self.force.settings.max_db_channels);
         let known = &self.places.databases[database as usize].listening.channels;
-        let has = |name: &str| ready.session.ear.as_ref().is_some_and(|ear| ear.has(name));
+        let has =
+            |name: &str| ready.session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has(name));
         let news: Vec<&str> = channels.filter(|name| !has(name)).collect();
-        let all = news.len() + ready.session.ear.as_ref().map_or(0, |ear| ear.channel_count());
+        let all =
+            news.len() + ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count());
         let unknown = news.iter().filter(|name| !known.contains_key(**name)).count();
         let is_within = |count: usize, limit: u32| limit == 0 || count <= limit as usize;
         // Who listens to nothing new is not made to keep a server by a limit that has been lowered.
@@ -225,13 +227,13 @@ impl<I: Io> Worker<I> {
         let entry = channels.entry(channel.clone()).or_default();
         entry.clients.insert(client);
         if entry.is_heard(*losses) || planted::is(Planted::ListenerBelieved) {
-            ready.session.ear(*losses).is_heard(&channel);
+            ready.session.subscriptions(*losses).is_heard(&channel);
         }
         if entry.number == 0 {
             *asked += 1;
             entry.number = *asked;
             let (database, number) = (place.name.clone(), *asked);
-            let is_relied_on = ready.session.ear(*losses).relies_on(&channel);
+            let is_relied_on = ready.session.subscriptions(*losses).relies_on(&channel);
             let user = self.places.users[ready.session.user as usize].name.clone();
             (self.posts.control)(ToControl::Listen { database, user, channel, number, is_relied_on });
         }
@@ -265,14 +267,14 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let Some(traces) = &mut ready.session.traces else { return };
         let left = traces.unlistens.take();
-        let Some(ear) = &mut ready.session.ear else { return };
-        ear.knows_losses(self.places.databases[database as usize].listening.losses);
+        let Some(subscriptions) = &mut ready.session.subscriptions else { return };
+        subscriptions.knows_losses(self.places.databases[database as usize].listening.losses);
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
         let again: BTreeSet<&str> = traces.channels().collect();
         let is_left = |name: &str| left.has(name) && !planted::is(Planted::LeftChannelTold) && !again.contains(name);
-        let gone = ear.leaves(is_left);
-        if ear.is_idle() {
-            ready.session.ear = None;
+        let gone = subscriptions.leaves(is_left);
+        if subscriptions.is_idle() {
+            ready.session.subscriptions = None;
         }
         self.unsubscribe(client, database, &gone);
     }
@@ -280,9 +282,9 @@ impl<I: Io> Worker<I> {
     /// A client goes, or is not followed any more.
     pub(crate) fn stop_listening(&mut self, client: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        let Some(mut ear) = ready.session.ear.take() else { return };
+        let Some(mut subscriptions) = ready.session.subscriptions.take() else { return };
         let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
-        self.unsubscribe(client, database, &ear.leaves(|_| true));
+        self.unsubscribe(client, database, &subscriptions.leaves(|_| true));
         self.listener_keeps_up(database, client);
         // Its server may be closed before it has sent the mark.
         self.places.databases[database as usize].listening.marks.forget(client);
@@ -359,7 +361,7 @@ impl<I: Io> Worker<I> {
         let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
         ready
             .session
-            .ear(self.places.databases[database as usize].listening.losses)
+            .subscriptions(self.places.databases[database as usize].listening.losses)
             .comes_with(channels.iter().cloned());
         for channel in channels {
             self.subscribe(client, database, channel);
@@ -373,11 +375,14 @@ impl<I: Io> Worker<I> {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
                 if let Some(Client {
-                    stage: ClientStage::Ready(Ready { session: ClientSession { ear: Some(ear), .. }, .. }),
+                    stage:
+                        ClientStage::Ready(Ready {
+                            session: ClientSession { subscriptions: Some(subscriptions), .. }, ..
+                        }),
                     ..
                 }) = self.clients.get_mut(client)
                 {
-                    ear.owes_word();
+                    subscriptions.owes_word();
                 }
                 if !is_cut_off {
                     self.tell_news(client);
@@ -394,9 +399,10 @@ impl<I: Io> Worker<I> {
         if client.is_listener {
             self.spread(server_key, number, body);
         } else if let ClientStage::Ready(ready) = &mut client.stage
-            && let Some(ear) = ready.session.ear_if_any(self.places.databases[number as usize].listening.losses)
+            && let Some(subscriptions) =
+                ready.session.subscriptions_if_any(self.places.databases[number as usize].listening.losses)
         {
-            let is_told = ear.own(body);
+            let is_told = subscriptions.own(body);
             if is_told {
                 self.give_client_own(server_key, notification(body));
             }
@@ -411,9 +417,9 @@ impl<I: Io> Worker<I> {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
             if let Some((number, client)) = client
                 && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
-                && let Some(ear) = ready.session.ear_if_any(listening.losses)
+                && let Some(subscriptions) = ready.session.subscriptions_if_any(listening.losses)
             {
-                ear.shared_mark(number);
+                subscriptions.shared_mark(number);
             }
             return;
         }
@@ -435,7 +441,7 @@ impl<I: Io> Worker<I> {
         self.backlog.tells(clients.len());
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
-            ready.session.ear(losses).shared(body);
+            ready.session.subscriptions(losses).shared(body);
             self.tell_news(client);
             self.wait_for_listener(database, client);
         }
@@ -462,9 +468,9 @@ impl<I: Io> Worker<I> {
         let is_answer_torn = ready.is_answer_torn;
         let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         let listening = &self.places.databases[number as usize].listening;
-        let ClientSession { ear: Some(ear), traces, .. } = &mut ready.session else { return };
-        ear.knows_losses(listening.losses);
-        if ear.is_owed_word() && force.settings.notify_lost == NotifyLost::Disconnect {
+        let ClientSession { subscriptions: Some(subscriptions), traces, .. } = &mut ready.session else { return };
+        subscriptions.knows_losses(listening.losses);
+        if subscriptions.is_owed_word() && force.settings.notify_lost == NotifyLost::Disconnect {
             self.fail_client(client_key, &Fault::NotificationsLost);
             return;
         }
@@ -473,12 +479,12 @@ impl<I: Io> Worker<I> {
         let may_have_left = unlistens.map(|unlistens| |channel: &str| unlistens.may_have(channel));
         let unsent = self.io.unsent(conn);
         // A single one may be longer than that, and what was under way already when it began to be waited for.
-        let is_room_for_one = ear.kept_count() == 1 && unsent == 0;
+        let is_room_for_one = subscriptions.kept_count() == 1 && unsent == 0;
         let is_waited_for = listening.patience.is_waited_for(&client_key);
         let is_allowed = is_room_for_one || is_waited_for;
-        if ear.kept_bytes() + unsent > queue_max && ear.kept_bytes() > 0 && !is_allowed {
-            ear.drop_kept();
-            if ear.is_owed_word() {
+        if subscriptions.kept_bytes() + unsent > queue_max && subscriptions.kept_bytes() > 0 && !is_allowed {
+            subscriptions.drop_kept();
+            if subscriptions.is_owed_word() {
                 return;
             }
             let line = self.client_prefix(client_key);
@@ -497,13 +503,13 @@ impl<I: Io> Worker<I> {
             return;
         }
         let mut out = Vec::new();
-        if ear.takes_word(|channel| listening.is_heard(channel)) {
+        if subscriptions.takes_word(|channel| listening.is_heard(channel)) {
             match force.settings.notify_lost {
                 NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
                 _ => write_loss(&mut out),
             }
         }
-        for body in ear.take_kept(may_have_left) {
+        for body in subscriptions.take_kept(may_have_left) {
             write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(&body));
         }
         if !out.is_empty() {
@@ -513,15 +519,15 @@ impl<I: Io> Worker<I> {
 }
 
 /// Whether a client's notifications are looked at.
-pub(crate) fn has_ear(clients: &Slab<Client>, client: ClientKey) -> bool {
-    ear_and_traces(clients, Some(client)).0
+pub(crate) fn has_subscriptions(clients: &Slab<Client>, client: ClientKey) -> bool {
+    subscriptions_and_traces(clients, Some(client)).0
 }
 
 /// The same, and whether it may have changed something in its session.
-pub(crate) fn ear_and_traces(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
+pub(crate) fn subscriptions_and_traces(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
     match client.and_then(|client| clients.get(client)) {
         Some(Client { is_listener, stage: ClientStage::Ready(ready), .. }) => {
-            (*is_listener || ready.session.ear.is_some(), ready.session.traces.is_some())
+            (*is_listener || ready.session.subscriptions.is_some(), ready.session.traces.is_some())
         }
         Some(Client { is_listener, .. }) => (*is_listener, false),
         None => (false, false),

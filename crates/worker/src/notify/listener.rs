@@ -9,7 +9,7 @@ use protocol::state::Kind;
 use reactor::{Address, Io};
 
 use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::notify::listen::{Listening, has_ear};
+use crate::notify::listen::{Listening, has_subscriptions};
 use crate::turn::Worker;
 
 impl<I: Io> Worker<I> {
@@ -29,7 +29,7 @@ impl<I: Io> Worker<I> {
         let pool = ready.pool;
         let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
         let lent = lent.filter_map(|(key, server)| Some((key, server.client()?)));
-        let listening: Vec<_> = lent.filter(|(_, client)| has_ear(&self.clients, *client)).collect();
+        let listening: Vec<_> = lent.filter(|(_, client)| has_subscriptions(&self.clients, *client)).collect();
         listening.into_iter().any(|(server, client)| self.give_to_listener(server, client))
     }
 
@@ -58,11 +58,13 @@ impl<I: Io> Worker<I> {
         if !is_at_rest || !only_listens || ready.session.is_torn() || ready.session.is_collecting() {
             return false;
         }
-        let (Some(traces), Some(ear)) = (&mut ready.session.traces, &mut ready.session.ear) else { return false };
-        ear.knows_losses(self.places.databases[number as usize].listening.losses);
-        traces.channels().for_each(|channel| ear.is_heard(channel));
-        ear.is_unmarked();
-        ear.has_moved();
+        let (Some(traces), Some(subscriptions)) = (&mut ready.session.traces, &mut ready.session.subscriptions) else {
+            return false;
+        };
+        subscriptions.knows_losses(self.places.databases[number as usize].listening.losses);
+        traces.channels().for_each(|channel| subscriptions.is_heard(channel));
+        subscriptions.is_unmarked();
+        subscriptions.has_moved();
         let pins = traces.leave();
         ready.link = Link::None;
         *answered = (*answered).max(server.answered);

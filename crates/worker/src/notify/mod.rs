@@ -1,7 +1,7 @@
 //! LISTEN and NOTIFY: one session of a database listens for all its clients.
 //!
 //! Always true: who may have missed something is told so; what concerns very many is done a part in each turn.
-//! Not here: what one client has heard (`protocol::state::Ear`).
+//! Not here: what one client has heard (`protocol::state::Subscriptions`).
 
 pub(crate) mod backlog;
 pub(crate) mod behind;

@@ -67,9 +67,10 @@ impl<I: Io> Worker<I> {
         }
         let awaits_news = match server.client().and_then(|client| self.clients.get(client)) {
             Some(Client {
-                stage: ClientStage::Ready(Ready { session: ClientSession { ear: Some(ear), .. }, .. }),
+                stage:
+                    ClientStage::Ready(Ready { session: ClientSession { subscriptions: Some(subscriptions), .. }, .. }),
                 ..
-            }) => ear.awaits_own_news(),
+            }) => subscriptions.awaits_own_news(),
             _ => false,
         };
         awaits_news
@@ -163,9 +164,9 @@ impl<I: Io> Worker<I> {
         if exchange.may_end()
             && !ready.session.is_torn()
             && !ready.session.is_collecting()
-            && let Some(ear) = &mut ready.session.ear
+            && let Some(subscriptions) = &mut ready.session.subscriptions
         {
-            ear.transaction_ends();
+            subscriptions.transaction_ends();
         }
     }
 

@@ -16,7 +16,7 @@ pub const MARKS: &str = "trunkline takes over";
 
 /// What one client listens to. A channel is in one of the first three tables.
 #[derive(Debug, Default)]
-pub struct Ear {
+pub struct Subscriptions {
     /// Its own server tells of these; the one for all does not listen yet.
     own: BTreeSet<Box<str>>,
     /// Its own server tells of these up to the mark, and the one for all from there on, which listens already.
@@ -60,7 +60,7 @@ struct Word {
     from: Box<str>,
 }
 
-impl Ear {
+impl Subscriptions {
     /// Of a client in whose database the one for all has been lost so often.
     #[must_use]
     pub fn new(losses: u64) -> Self {
@@ -392,20 +392,20 @@ mod tests {
         format!("\0\0\0\x07{channel}\0{payload}\0").into_bytes()
     }
 
-    fn told(ear: &mut Ear) -> Vec<String> {
+    fn told(subscriptions: &mut Subscriptions) -> Vec<String> {
         let payload = |body: Box<[u8]>| {
             let text = String::from_utf8_lossy(&body[4..]).into_owned();
             text.split('\0').nth(1).unwrap_or_default().to_owned()
         };
-        ear.take_kept(None::<fn(&str) -> bool>).into_iter().map(payload).collect()
+        subscriptions.take_kept(None::<fn(&str) -> bool>).into_iter().map(payload).collect()
     }
 
-    fn moved(channels: &[&str]) -> Ear {
-        let mut ear = Ear::default();
-        ear.listens(channels.iter().copied());
-        channels.iter().for_each(|channel| ear.is_heard(channel));
-        ear.has_moved();
-        ear
+    fn moved(channels: &[&str]) -> Subscriptions {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(channels.iter().copied());
+        channels.iter().for_each(|channel| subscriptions.is_heard(channel));
+        subscriptions.has_moved();
+        subscriptions
     }
 
     #[test]
@@ -414,30 +414,31 @@ mod tests {
         let queue = [news("a", "1"), news("a", "2"), news("a", "2"), news(MARKS, "77"), news("a", "4"), news("a", "5")];
         for lead in 0..=queue.len() {
             for leaves_at in 4..=queue.len() {
-                let mut ear = Ear::default();
-                assert_eq!(ear.listens(["a"].into_iter()), [Box::from("a")]);
-                ear.shared(&news("a", "never: it does not listen yet"));
-                assert!(!ear.may_move(["a"].into_iter()));
-                ear.is_heard("a");
-                assert!(ear.may_move(["a"].into_iter()) && !ear.may_move(["a", "b"].into_iter()));
-                ear.is_marked(77);
+                let mut subscriptions = Subscriptions::default();
+                assert_eq!(subscriptions.listens(["a"].into_iter()), [Box::from("a")]);
+                subscriptions.shared(&news("a", "never: it does not listen yet"));
+                assert!(!subscriptions.may_move(["a"].into_iter()));
+                subscriptions.is_heard("a");
+                assert!(subscriptions.may_move(["a"].into_iter()) && !subscriptions.may_move(["a", "b"].into_iter()));
+                subscriptions.is_marked(77);
                 let mut heard: Vec<String> = Vec::new();
-                let shared =
-                    |ear: &mut Ear, body: &[u8]| match mark_of(body).filter(|_| channel_of(body) == Some(MARKS)) {
-                        Some(number) => ear.shared_mark(number),
-                        None => ear.shared(body),
-                    };
-                queue[..lead].iter().for_each(|body| shared(&mut ear, body));
+                let shared = |subscriptions: &mut Subscriptions, body: &[u8]| match mark_of(body)
+                    .filter(|_| channel_of(body) == Some(MARKS))
+                {
+                    Some(number) => subscriptions.shared_mark(number),
+                    None => subscriptions.shared(body),
+                };
+                queue[..lead].iter().for_each(|body| shared(&mut subscriptions, body));
                 for (place, body) in queue[..leaves_at].iter().enumerate() {
-                    assert_eq!(ear.may_leave(), place > 3);
-                    if ear.own(body) {
+                    assert_eq!(subscriptions.may_leave(), place > 3);
+                    if subscriptions.own(body) {
                         heard.push(String::from_utf8_lossy(&body[6..]).trim_matches('\0').to_owned());
                     }
-                    heard.extend(told(&mut ear));
+                    heard.extend(told(&mut subscriptions));
                 }
-                assert!(!ear.has_moved() && ear.is_shared());
-                queue[lead..].iter().for_each(|body| shared(&mut ear, body));
-                heard.extend(told(&mut ear));
+                assert!(!subscriptions.has_moved() && subscriptions.is_shared());
+                queue[lead..].iter().for_each(|body| shared(&mut subscriptions, body));
+                heard.extend(told(&mut subscriptions));
                 assert_eq!(heard, ["1", "2", "2", "4", "5"], "lead {lead}, leaves at {leaves_at}");
             }
         }
@@ -445,267 +446,275 @@ mod tests {
 
     #[test]
     fn who_listens_again_is_told_once() {
-        let mut ear = moved(&["a"]);
-        assert!(ear.listens(["a"].into_iter()).is_empty(), "nobody need be asked again");
-        assert!(!ear.own(&news("a", "1")), "the other one tells it");
-        ear.shared(&news("a", "1"));
-        assert_eq!(told(&mut ear), ["1"]);
+        let mut subscriptions = moved(&["a"]);
+        assert!(subscriptions.listens(["a"].into_iter()).is_empty(), "nobody need be asked again");
+        assert!(!subscriptions.own(&news("a", "1")), "the other one tells it");
+        subscriptions.shared(&news("a", "1"));
+        assert_eq!(told(&mut subscriptions), ["1"]);
     }
 
     #[test]
     fn the_same_words_twice_are_two_notifications() {
-        let mut ear = moved(&["a"]);
-        ear.shared(&news("a", "x"));
-        ear.shared(&news("a", "x"));
-        assert_eq!(told(&mut ear), ["x", "x"]);
+        let mut subscriptions = moved(&["a"]);
+        subscriptions.shared(&news("a", "x"));
+        subscriptions.shared(&news("a", "x"));
+        assert_eq!(told(&mut subscriptions), ["x", "x"]);
     }
 
     #[test]
     fn who_has_left_a_channel_is_told_no_more_of_it() {
-        let mut ear = moved(&["a", "b"]);
-        assert_eq!(ear.leaves(|channel| channel == "a"), [Box::from("a")]);
-        assert!(ear.leaves(|channel| channel == "a").is_empty());
-        ear.shared(&news("a", "1"));
-        ear.shared(&news("b", "2"));
-        assert_eq!(told(&mut ear), ["2"]);
-        ear.shared(&news("b", "3"));
-        assert_eq!(ear.leaves(|_| true), [Box::from("b")]);
-        assert!(told(&mut ear).is_empty() && ear.kept_bytes() == 0);
-        assert!(ear.is_idle());
+        let mut subscriptions = moved(&["a", "b"]);
+        assert_eq!(subscriptions.leaves(|channel| channel == "a"), [Box::from("a")]);
+        assert!(subscriptions.leaves(|channel| channel == "a").is_empty());
+        subscriptions.shared(&news("a", "1"));
+        subscriptions.shared(&news("b", "2"));
+        assert_eq!(told(&mut subscriptions), ["2"]);
+        subscriptions.shared(&news("b", "3"));
+        assert_eq!(subscriptions.leaves(|_| true), [Box::from("b")]);
+        assert!(told(&mut subscriptions).is_empty() && subscriptions.kept_bytes() == 0);
+        assert!(subscriptions.is_idle());
     }
 
     #[test]
     fn who_is_cut_off_while_its_own_server_listens_has_lost_nothing() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_heard("a");
-        ear.is_marked(1);
-        ear.shared_mark(1);
-        ear.shared(&news("a", "1"));
-        assert!(!ear.is_cut_off() && !ear.may_move(["a"].into_iter()));
-        assert!(ear.own(&news("a", "1")));
-        ear.is_heard("a");
-        ear.is_marked(2);
-        ear.own(&news(MARKS, "1"));
-        assert!(!ear.may_leave());
-        ear.own(&news(MARKS, "2"));
-        assert!(ear.may_leave() && !ear.has_moved());
-        assert!(told(&mut ear).is_empty(), "it was told by its own");
-        ear.shared(&news("a", "before the mark"));
-        assert!(told(&mut ear).is_empty() && ear.is_cut_off());
-        ear.owes_word();
-        assert!(ear.takes_word(|_| true) && !ear.takes_word(|_| true));
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_heard("a");
+        subscriptions.is_marked(1);
+        subscriptions.shared_mark(1);
+        subscriptions.shared(&news("a", "1"));
+        assert!(!subscriptions.is_cut_off() && !subscriptions.may_move(["a"].into_iter()));
+        assert!(subscriptions.own(&news("a", "1")));
+        subscriptions.is_heard("a");
+        subscriptions.is_marked(2);
+        subscriptions.own(&news(MARKS, "1"));
+        assert!(!subscriptions.may_leave());
+        subscriptions.own(&news(MARKS, "2"));
+        assert!(subscriptions.may_leave() && !subscriptions.has_moved());
+        assert!(told(&mut subscriptions).is_empty(), "it was told by its own");
+        subscriptions.shared(&news("a", "before the mark"));
+        assert!(told(&mut subscriptions).is_empty() && subscriptions.is_cut_off());
+        subscriptions.owes_word();
+        assert!(subscriptions.takes_word(|_| true) && !subscriptions.takes_word(|_| true));
     }
 
     #[test]
     fn who_is_cut_off_behind_the_mark_may_have_lost_something() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_heard("a");
-        ear.is_marked(1);
-        ear.own(&news(MARKS, "1"));
-        assert!(!ear.own(&news("a", "left to the one for all")));
-        assert!(ear.is_cut_off());
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_heard("a");
+        subscriptions.is_marked(1);
+        subscriptions.own(&news(MARKS, "1"));
+        assert!(!subscriptions.own(&news("a", "left to the one for all")));
+        assert!(subscriptions.is_cut_off());
     }
 
     #[test]
     fn without_a_mark_its_own_server_goes_on() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_heard("a");
-        ear.is_marked(1);
-        ear.shared_mark(1);
-        ear.shared(&news("a", "1"));
-        ear.is_unmarked();
-        assert!(ear.own(&news("a", "1")) && told(&mut ear).is_empty());
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_heard("a");
+        subscriptions.is_marked(1);
+        subscriptions.shared_mark(1);
+        subscriptions.shared(&news("a", "1"));
+        subscriptions.is_unmarked();
+        assert!(subscriptions.own(&news("a", "1")) && told(&mut subscriptions).is_empty());
     }
 
     #[test]
     fn who_is_cut_off_while_its_own_server_leaves_may_have_lost_something() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_heard("a");
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_heard("a");
         // The server is told to leave here, and the one for all ends before it has.
-        assert!(!ear.is_cut_off());
-        assert!(ear.has_moved() && ear.is_shared());
+        assert!(!subscriptions.is_cut_off());
+        assert!(subscriptions.has_moved() && subscriptions.is_shared());
     }
 
     #[test]
     fn who_has_nobody_else_is_left_alone_with_a_channel_that_cannot_be_heard() {
-        let mut ear = Ear::default();
-        ear.comes_with([Box::from("a")].into_iter());
-        ear.listens(["b"].into_iter());
-        assert!(ear.is_unheard("a") && !ear.is_unheard("b"));
-        assert_eq!(ear.channels().collect::<Vec<_>>(), ["a"], "until it is disconnected");
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.comes_with([Box::from("a")].into_iter());
+        subscriptions.listens(["b"].into_iter());
+        assert!(subscriptions.is_unheard("a") && !subscriptions.is_unheard("b"));
+        assert_eq!(subscriptions.channels().collect::<Vec<_>>(), ["a"], "until it is disconnected");
     }
 
     /// World seed 40155190: a client that had said LISTEN again had been told a notification by the one for all. Then a reload left no room for
     /// that one, and what the client's own server had told behind a withheld ReadyForQuery was told before the client was disconnected.
     #[test]
     fn who_loses_the_one_for_all_is_not_told_again_by_its_own_server() {
-        let mut ear = moved(&["a"]);
-        ear.listens(["a"].into_iter());
-        ear.shared(&news("a", "1"));
-        assert_eq!(told(&mut ear), ["1"]);
-        assert!(ear.is_unheard("a"));
-        assert!(!ear.own(&news("a", "1")));
+        let mut subscriptions = moved(&["a"]);
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.shared(&news("a", "1"));
+        assert_eq!(told(&mut subscriptions), ["1"]);
+        assert!(subscriptions.is_unheard("a"));
+        assert!(!subscriptions.own(&news("a", "1")));
     }
 
     #[test]
     fn who_loses_the_one_for_all_behind_the_mark_has_nobody_else() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_heard("a");
-        ear.is_marked(1);
-        ear.own(&news(MARKS, "1"));
-        assert!(ear.is_unheard("a"), "its own server is told to leave the channel");
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_heard("a");
+        subscriptions.is_marked(1);
+        subscriptions.own(&news(MARKS, "1"));
+        assert!(subscriptions.is_unheard("a"), "its own server is told to leave the channel");
     }
 
     #[test]
     fn who_loses_the_one_for_all_before_the_mark_keeps_its_server() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_heard("a");
-        ear.is_marked(1);
-        assert!(!ear.is_unheard("a"));
-        ear.own(&news(MARKS, "1"));
-        assert!(!ear.may_leave() && ear.own(&news("a", "1")));
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_heard("a");
+        subscriptions.is_marked(1);
+        assert!(!subscriptions.is_unheard("a"));
+        subscriptions.own(&news(MARKS, "1"));
+        assert!(!subscriptions.may_leave() && subscriptions.own(&news("a", "1")));
     }
 
     /// World seeds 176897 and 301486: a client was not told that something was lost while its own server listened to another channel, and was
     /// told before that what came behind the gap.
     #[test]
     fn what_its_own_server_listens_to_does_not_rely_on_the_one_for_all() {
-        let mut ear = moved(&["a"]);
-        let shared = |ear: &Ear| ear.shared.keys().map(ToString::to_string).collect::<Vec<_>>();
-        ear.listens(["b"].into_iter());
-        assert_eq!(shared(&ear), ["a"]);
-        ear.is_heard("b");
-        assert_eq!(shared(&ear), ["a"]);
-        ear.has_moved();
-        assert_eq!(shared(&ear), ["a", "b"]);
+        let mut subscriptions = moved(&["a"]);
+        let shared =
+            |subscriptions: &Subscriptions| subscriptions.shared.keys().map(ToString::to_string).collect::<Vec<_>>();
+        subscriptions.listens(["b"].into_iter());
+        assert_eq!(shared(&subscriptions), ["a"]);
+        subscriptions.is_heard("b");
+        assert_eq!(shared(&subscriptions), ["a"]);
+        subscriptions.has_moved();
+        assert_eq!(shared(&subscriptions), ["a", "b"]);
     }
 
     /// All channels of a client were looked at whenever it was to be told something, until the one for all listened to the last of them.
     #[test]
     fn each_channel_is_looked_at_once_for_a_word_that_is_owed() {
         let names: Vec<String> = (0..1000).map(|number| format!("c{number:04}")).collect();
-        let mut ear = moved(&names.iter().map(|name| &**name).collect::<Vec<_>>());
-        ear.knows_losses(1);
+        let mut subscriptions = moved(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+        subscriptions.knows_losses(1);
         let (looks, heard) = (Cell::new(0), RefCell::new(BTreeSet::new()));
         let is_heard = |name: &str| {
             looks.set(looks.get() + 1);
             heard.borrow().contains(name)
         };
         for name in &names {
-            assert!(!ear.takes_word(is_heard), "{name} is not listened to yet");
+            assert!(!subscriptions.takes_word(is_heard), "{name} is not listened to yet");
             heard.borrow_mut().insert(name.as_str());
         }
-        assert!(ear.takes_word(is_heard) && !ear.is_owed_word());
+        assert!(subscriptions.takes_word(is_heard) && !subscriptions.is_owed_word());
         assert!(looks.get() <= 2 * names.len(), "{} looks", looks.get());
     }
 
     /// What one channel told after a loss overtook the word of it, which waits for the other channels.
     #[test]
     fn nothing_is_told_before_a_word_of_lost_notifications() {
-        let mut ear = moved(&["a", "b"]);
-        ear.knows_losses(0);
-        assert!(!ear.is_owed_word());
-        ear.knows_losses(1);
-        assert!(ear.is_owed_word(), "by whoever looks at it first");
-        ear.shared(&news("a", "behind the gap"));
-        assert!(!ear.takes_word(|name| name == "a") && told(&mut ear).is_empty());
-        ear.knows_losses(1);
-        assert!(ear.takes_word(|_| true));
-        assert_eq!(told(&mut ear), ["behind the gap"]);
-        ear.knows_losses(1);
-        assert!(!ear.is_owed_word(), "that has been told");
+        let mut subscriptions = moved(&["a", "b"]);
+        subscriptions.knows_losses(0);
+        assert!(!subscriptions.is_owed_word());
+        subscriptions.knows_losses(1);
+        assert!(subscriptions.is_owed_word(), "by whoever looks at it first");
+        subscriptions.shared(&news("a", "behind the gap"));
+        assert!(!subscriptions.takes_word(|name| name == "a") && told(&mut subscriptions).is_empty());
+        subscriptions.knows_losses(1);
+        assert!(subscriptions.takes_word(|_| true));
+        assert_eq!(told(&mut subscriptions), ["behind the gap"]);
+        subscriptions.knows_losses(1);
+        assert!(!subscriptions.is_owed_word(), "that has been told");
         // Who is cut off again is looked at from the first channel on.
-        ear.knows_losses(2);
-        assert!(!ear.takes_word(|name| name == "a"));
-        ear.knows_losses(3);
-        assert!(!ear.takes_word(|name| name == "b") && ear.takes_word(|_| true));
+        subscriptions.knows_losses(2);
+        assert!(!subscriptions.takes_word(|name| name == "a"));
+        subscriptions.knows_losses(3);
+        assert!(!subscriptions.takes_word(|name| name == "b") && subscriptions.takes_word(|_| true));
     }
 
     /// World seed 500381: nothing was told to a client that had left one of its channels and begun the next transaction in the same breath.
     #[test]
     fn only_what_is_of_a_channel_in_doubt_waits() {
-        let mut ear = moved(&["a", "b"]);
+        let mut subscriptions = moved(&["a", "b"]);
         for (channel, payload) in [("a", "1"), ("b", "2"), ("a", "3")] {
-            ear.shared(&news(channel, payload));
+            subscriptions.shared(&news(channel, payload));
         }
         let left = |channel: &str| channel == "a";
-        let taken = ear.take_kept(Some(left));
-        assert_eq!((taken, ear.kept_count()), (vec![news("b", "2").into()], 2));
-        assert_eq!(ear.kept_bytes(), news("a", "1").len() + news("a", "3").len());
-        ear.shared(&news("a", "4"));
-        assert_eq!((ear.take_kept(Some(left)), ear.kept_count()), (vec![], 3));
-        assert_eq!(told(&mut ear), ["1", "3", "4"]);
-        ear.shared(&news("a", "5"));
-        ear.take_kept(Some(left));
-        ear.leaves(|channel| channel == "a");
-        assert_eq!((ear.kept_count(), ear.kept_bytes()), (0, 0), "it has left it");
+        let taken = subscriptions.take_kept(Some(left));
+        assert_eq!((taken, subscriptions.kept_count()), (vec![news("b", "2").into()], 2));
+        assert_eq!(subscriptions.kept_bytes(), news("a", "1").len() + news("a", "3").len());
+        subscriptions.shared(&news("a", "4"));
+        assert_eq!((subscriptions.take_kept(Some(left)), subscriptions.kept_count()), (vec![], 3));
+        assert_eq!(told(&mut subscriptions), ["1", "3", "4"]);
+        subscriptions.shared(&news("a", "5"));
+        subscriptions.take_kept(Some(left));
+        subscriptions.leaves(|channel| channel == "a");
+        assert_eq!((subscriptions.kept_count(), subscriptions.kept_bytes()), (0, 0), "it has left it");
     }
 
     /// What waits for the mark of its own server is kept like any other, and was not counted: hundreds of megabytes in a second.
     #[test]
     fn what_waits_for_a_mark_is_counted() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_heard("a");
-        ear.is_marked(7);
-        ear.shared_mark(7);
-        (0..3).for_each(|_| ear.shared(&news("a", "late")));
-        assert_eq!(ear.kept_bytes(), 3 * news("a", "late").len());
-        assert!(!ear.own(&news(MARKS, "7")));
-        assert_eq!((ear.kept_bytes(), told(&mut ear).len(), ear.kept_bytes()), (3 * news("a", "late").len(), 3, 0));
-        ear.is_marked(8);
-        ear.shared_mark(8);
-        ear.shared(&news("a", "late"));
-        ear.is_unmarked();
-        assert_eq!(ear.kept_bytes(), 0);
-        ear.is_marked(9);
-        ear.shared_mark(9);
-        ear.shared(&news("a", "late"));
-        ear.drop_kept();
-        assert!(!ear.own(&news(MARKS, "9")) && told(&mut ear).is_empty());
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_heard("a");
+        subscriptions.is_marked(7);
+        subscriptions.shared_mark(7);
+        (0..3).for_each(|_| subscriptions.shared(&news("a", "late")));
+        assert_eq!(subscriptions.kept_bytes(), 3 * news("a", "late").len());
+        assert!(!subscriptions.own(&news(MARKS, "7")));
+        assert_eq!(
+            (subscriptions.kept_bytes(), told(&mut subscriptions).len(), subscriptions.kept_bytes()),
+            (3 * news("a", "late").len(), 3, 0)
+        );
+        subscriptions.is_marked(8);
+        subscriptions.shared_mark(8);
+        subscriptions.shared(&news("a", "late"));
+        subscriptions.is_unmarked();
+        assert_eq!(subscriptions.kept_bytes(), 0);
+        subscriptions.is_marked(9);
+        subscriptions.shared_mark(9);
+        subscriptions.shared(&news("a", "late"));
+        subscriptions.drop_kept();
+        assert!(!subscriptions.own(&news(MARKS, "9")) && told(&mut subscriptions).is_empty());
     }
 
     #[test]
     fn who_may_have_notified_awaits_its_own_news_if_the_one_for_all_tells_them() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.may_notify();
-        assert!(!ear.awaits_own_news(), "its own server tells");
-        ear.is_heard("a");
-        ear.has_moved();
-        assert!(ear.awaits_own_news());
-        ear.transaction_ends();
-        assert!(!ear.awaits_own_news());
-        ear.prepares(b"reads", false);
-        ear.prepares(b"tells", true);
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.may_notify();
+        assert!(!subscriptions.awaits_own_news(), "its own server tells");
+        subscriptions.is_heard("a");
+        subscriptions.has_moved();
+        assert!(subscriptions.awaits_own_news());
+        subscriptions.transaction_ends();
+        assert!(!subscriptions.awaits_own_news());
+        subscriptions.prepares(b"reads", false);
+        subscriptions.prepares(b"tells", true);
         for (statement, may_notify) in [("reads", false), ("tells", true), ("older than its listening", true)] {
-            ear.binds(statement.as_bytes());
-            assert_eq!(ear.awaits_own_news(), may_notify, "{statement}");
-            ear.transaction_ends();
+            subscriptions.binds(statement.as_bytes());
+            assert_eq!(subscriptions.awaits_own_news(), may_notify, "{statement}");
+            subscriptions.transaction_ends();
         }
-        ear.prepares(b"tells", false);
-        ear.binds(b"tells");
-        assert!(!ear.awaits_own_news(), "it is another one by now");
-        ear.is_unread();
-        ear.transaction_ends();
-        ear.binds(b"reads");
-        assert!(ear.awaits_own_news(), "it may be another one by now");
-        ear.leaves(|_| true);
-        assert!(!ear.awaits_own_news());
+        subscriptions.prepares(b"tells", false);
+        subscriptions.binds(b"tells");
+        assert!(!subscriptions.awaits_own_news(), "it is another one by now");
+        subscriptions.is_unread();
+        subscriptions.transaction_ends();
+        subscriptions.binds(b"reads");
+        assert!(subscriptions.awaits_own_news(), "it may be another one by now");
+        subscriptions.leaves(|_| true);
+        assert!(!subscriptions.awaits_own_news());
     }
 
     #[test]
     fn what_nobody_can_listen_to_for_all_stays_with_its_server() {
-        let mut ear = Ear::default();
-        ear.listens(["a"].into_iter());
-        ear.is_unheard("a");
-        assert!(ear.own(&news("a", "1")) && !ear.may_move(["a"].into_iter()));
-        assert_eq!(ear.listens(["a"].into_iter()), [Box::from("a")], "it is asked again when it is seen again");
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.listens(["a"].into_iter());
+        subscriptions.is_unheard("a");
+        assert!(subscriptions.own(&news("a", "1")) && !subscriptions.may_move(["a"].into_iter()));
+        assert_eq!(
+            subscriptions.listens(["a"].into_iter()),
+            [Box::from("a")],
+            "it is asked again when it is seen again"
+        );
     }
 }

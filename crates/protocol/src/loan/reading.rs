@@ -2,7 +2,7 @@
 //!
 //! Always true: every message that a client sends is read before its server has it, whole or in parts; what cannot be read may
 //! touch anything.
-//! Not here: what a text touches (crate `route`), what is done about it (`look`).
+//! Not here: what a text touches (crate `route`), what is done about it (`probe`).
 
 use std::rc::Rc;
 

@@ -376,8 +376,8 @@ impl Stage {
             Heard::Error(body) => {
                 let server = self.servers.get_mut(name).expect("a server");
                 let is_applying = matches!(server.life, Life::ApplyingBefore(_) | Life::ApplyingAlong);
-                if let Some(look) = server.life.probe_mut() {
-                    look.break_off();
+                if let Some(probe) = server.life.probe_mut() {
+                    probe.break_off();
                 } else if let Some(client) = client.filter(|_| is_applying) {
                     // Its client is told why, and somebody else makes the server clean.
                     self.loans.remove(client);
@@ -437,18 +437,18 @@ impl Stage {
         let terms = terms(&self.tracked, &self.rules);
         if apply_effects(server, client, terms).is_some() {
             self.lines.push(format!("{} is known to have {}", client_name.unwrap_or(""), settings(client)));
-        } else if let Some(look) = client.question(Time(0), terms, &self.learned) {
+        } else if let Some(probe) = client.question(Time(0), terms, &self.learned) {
             server.exchange.asks_ours();
-            server.life.becomes(Life::Probing(Box::new(look)));
+            server.life.becomes(Life::Probing(Box::new(probe)));
             self.lines.push(format!("{name} is asked"));
         }
     }
 
     fn probed(&mut self, name: &str, client_name: Option<&str>) {
         let server = self.servers.get_mut(name).expect("a server");
-        let Some(look) = server.life.take_probe() else { return };
+        let Some(probe) = server.life.take_probe() else { return };
         let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
-        let told = match see(server, client, *look, terms(&self.tracked, &self.rules)) {
+        let told = match see(server, client, *probe, terms(&self.tracked, &self.rules)) {
             Seen::Functions(_) => "tells first what functions set".to_owned(),
             Seen::State(_) => format!("tells that it has {}", settings(client)),
             Seen::Nothing => "tells nothing that can be relied upon".to_owned(),

@@ -42,23 +42,23 @@ impl<I: Io> Worker<I> {
         if self.awaits_lock_row(server_key, client_key) {
             return;
         }
-        let Some(look) = self.question_of(server_key, client_key) else { return };
+        let Some(probe) = self.question_of(server_key, client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();
-        write::query(&mut out, &look.question());
+        write::query(&mut out, &probe.question());
         server.session.exchange.asks_ours();
         server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
-        server.session.life.becomes(Life::Foreseeing(Box::new(look)));
+        server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
         self.io.send(server.conn, out.into());
     }
 
     /// A server comes from another process, which has sent the question behind a request: what the client says waits for the answer here, too. What was
     /// asked is not known here, so that the answer is worth nothing, and the question is asked again.
-    pub(crate) fn expect_look_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(mut look) = self.question_of(server_key, client_key) else { return };
-        look.cancel();
+    pub(crate) fn expect_probe_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(mut probe) = self.question_of(server_key, client_key) else { return };
+        probe.cancel();
         if let Some(server) = self.servers.get_mut(server_key) {
-            server.session.life.becomes(Life::Foreseeing(Box::new(look)));
+            server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
         }
     }
 

@@ -120,7 +120,7 @@ impl<I: Io> Worker<I> {
     /// Asks such a server for the next buffer, or for everything as before when it has told all.
     pub(crate) fn receive_next(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.is_slowed = server.session.life.probe().is_some_and(|look| look.reads_functions());
+        server.is_slowed = server.session.life.probe().is_some_and(|probe| probe.reads_functions());
         if server.is_paused || server.is_silenced() {
             return;
         }

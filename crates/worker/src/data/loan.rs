@@ -11,7 +11,7 @@ use base::planted::{self, Planted};
 use pool::{ClientKey, Event, Fingerprint, Linger, Mode, Return, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::{Differences, Life, Told, begin, doubt_what_was_read};
-use protocol::state::{Counted, Kind, Look};
+use protocol::state::{Counted, Kind, Probe};
 use reactor::{Io, Level};
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
@@ -177,7 +177,7 @@ impl<I: Io> Worker<I> {
             is_marked = self.count_numbers(server_key, client_key, counted);
         }
         if is_marked || self.verify_untouched(server_key, client_key) {
-            self.keep_or_look(server_key, client_key);
+            self.keep_or_probe(server_key, client_key);
         } else if !self.lingers(server_key, client_key) {
             self.end_loan(server_key, client_key);
         }
@@ -247,7 +247,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
         // Whoever asked it nothing waits for no answer.
-        if server.session.life.probe().is_some_and(Look::is_of_nothing) {
+        if server.session.life.probe().is_some_and(Probe::is_of_nothing) {
             server.session.life.take_probe();
         }
         server.session.again.forget();
@@ -269,7 +269,7 @@ impl<I: Io> Worker<I> {
         if let Some(traces) = ready.session.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
             if server.session.life.probe().is_some() && !is_torn && traces.is_all_told() {
                 traces.leave();
-                self.await_look(server_key);
+                self.await_probe(server_key);
                 return;
             }
             let can_be_discarded = traces.pins().kinds().all(Kind::is_discarded);

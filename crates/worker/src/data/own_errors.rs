@@ -63,10 +63,10 @@ impl<I: Io> Worker<I> {
             }
             // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
             (Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_), Phase::Probing) => {
-                if let Some(look) = self.servers.get_mut(key).and_then(|server| server.session.life.probe_mut()) {
+                if let Some(probe) = self.servers.get_mut(key).and_then(|server| server.session.life.probe_mut()) {
                     match is_cancelled {
-                        true => look.cancel(),
-                        false => look.break_off(),
+                        true => probe.cancel(),
+                        false => probe.break_off(),
                     }
                 }
             }

@@ -11,7 +11,7 @@ use base::planted::{self, Planted};
 use pool::{ClientKey, Fingerprint, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::{Life, Seen, State, Terms, apply_effects, see, see_behind};
-use protocol::state::{ANSWER_BYTES_MAX, Kind, Look, Overrides, Pin, Policy};
+use protocol::state::{ANSWER_BYTES_MAX, Kind, Overrides, Pin, Policy, Probe};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 use route::{Knowledge, Unread};
@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// A loan could end, but its client may have something on the server: that is known, or is asked.
-    pub(crate) fn keep_or_look(&mut self, server_key: ServerKey, client_key: ClientKey) {
+    pub(crate) fn keep_or_probe(&mut self, server_key: ServerKey, client_key: ClientKey) {
         if self.settle_lock(server_key, client_key) {
             self.tell_of_pins(server_key, client_key);
             if let Some(fault) = self.refuses_pins(server_key, client_key) {
@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
             _ => false,
         };
         if !is_known || !self.move_channels(server_key, client_key) {
-            self.look_at(server_key, client_key, false);
+            self.probe_session(server_key, client_key, false);
         }
     }
 
@@ -116,7 +116,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Asks a server what its session has, if that is not known; it may leave its channels at once.
-    pub(crate) fn look_at(&mut self, server_key: ServerKey, client_key: ClientKey, unlistens: bool) {
+    pub(crate) fn probe_session(&mut self, server_key: ServerKey, client_key: ClientKey, unlistens: bool) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if !self.places.pool(server.pool).is_some_and(|place| place.follows) {
@@ -137,17 +137,17 @@ impl<I: Io> Worker<I> {
             self.fail_client(client_key, &Fault::StateLost);
             return;
         }
-        if let Some(mut look) = self.question_of(server_key, client_key) {
+        if let Some(mut probe) = self.question_of(server_key, client_key) {
             if unlistens {
-                look.unlisten();
+                probe.unlisten();
             }
-            self.ask(server_key, look);
+            self.ask(server_key, probe);
         }
         self.arm_server(server_key);
     }
 
     /// The question that tells what a session has that was touched.
-    pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Look> {
+    pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Probe> {
         let server = self.servers.get(server_key)?;
         let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
             return None;
@@ -157,36 +157,36 @@ impl<I: Io> Worker<I> {
     }
 
     /// Sends a question of ours to a server.
-    pub(crate) fn ask(&mut self, server_key: ServerKey, look: Look) {
+    pub(crate) fn ask(&mut self, server_key: ServerKey, probe: Probe) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();
-        if look.is_of_nothing() {
+        if probe.is_of_nothing() {
             write::bare(&mut out, frontend::SYNC);
         } else {
-            write::query(&mut out, &look.question());
+            write::query(&mut out, &probe.question());
         }
         server.session.exchange.asks_ours();
         server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
-        server.session.life.becomes(Life::Probing(Box::new(look)));
+        server.session.life.becomes(Life::Probing(Box::new(probe)));
         server.asked = self.now;
         self.io.send(server.conn, out.into());
     }
 
     /// The server has told what its session has.
-    pub(crate) fn looked(&mut self, server_key: ServerKey, client_key: ClientKey) {
+    pub(crate) fn probed(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(mut look) = server.session.life.take_probe() else { return };
-        if look.is_of_nothing() {
+        let Some(mut probe) = server.session.life.take_probe() else { return };
+        if probe.is_of_nothing() {
             self.listener_is_level(server_key, client_key);
             return;
         }
-        if look.tries_again() {
-            self.ask(server_key, *look);
+        if probe.tries_again() {
+            self.ask(server_key, *probe);
             self.arm_server(server_key);
             return;
         }
-        if look.is_mark() {
-            self.marked(server_key, client_key, *look);
+        if probe.is_mark() {
+            self.marked(server_key, client_key, *probe);
             return;
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
@@ -196,11 +196,11 @@ impl<I: Io> Worker<I> {
             self.end_loan(server_key, client_key);
             return;
         };
-        let is_overfull = look.is_overfull();
-        match see(&mut server.session, &mut ready.session, *look, terms(place, &self.force, self.now)) {
+        let is_overfull = probe.is_overfull();
+        match see(&mut server.session, &mut ready.session, *probe, terms(place, &self.force, self.now)) {
             Seen::Functions(knowledge) => {
                 self.learn(server_key, knowledge);
-                self.keep_or_look(server_key, client_key);
+                self.keep_or_probe(server_key, client_key);
                 return;
             }
             Seen::State(state) => {
@@ -322,7 +322,7 @@ impl<I: Io> Worker<I> {
         let too_long = kept.zip(limit).map(|((first, since), limit)| {
             (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
         });
-        // Without a pin the loan goes on until the server can be asked what the session has, which is after the cancel requests (`look_at`).
+        // Without a pin the loan goes on until the server can be asked what the session has, which is after the cancel requests (`probe_session`).
         let is_kept = kept.is_some() || server.session.cancels_sent > 0 && traces.is_marked();
         // A client whose next request waits for the end of a cancel request is not idle.
         let waits = ready.held.is_some() && !self.may_forward(key);
@@ -375,13 +375,13 @@ impl<I: Io> Worker<I> {
 
     /// A server whose client has gone meanwhile has told what its session has: settings that any client can be given, nothing, or
     /// something that has to be discarded.
-    pub(crate) fn looked_behind(&mut self, key: ServerKey) {
+    pub(crate) fn probed_behind(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let look = server.session.life.take_probe().map(|look| *look);
-        let Some(place) = self.places.pool(server.pool) else { return self.end_look(key, false) };
-        let (is_clean, knowledge) = see_behind(&mut server.session, look, terms(place, &self.force, self.now));
+        let probe = server.session.life.take_probe().map(|probe| *probe);
+        let Some(place) = self.places.pool(server.pool) else { return self.end_probe(key, false) };
+        let (is_clean, knowledge) = see_behind(&mut server.session, probe, terms(place, &self.force, self.now));
         self.learn(key, knowledge);
-        self.end_look(key, is_clean);
+        self.end_probe(key, is_clean);
     }
 
     pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {

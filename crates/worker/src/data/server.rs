@@ -360,7 +360,7 @@ impl<I: Io> Worker<I> {
                 Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Unapplied | Life::Replanning(_) => {
                     self.caught_up(key, client);
                 }
-                Life::Probing(_) => self.looked(key, client),
+                Life::Probing(_) => self.probed(key, client),
                 Life::Free | Life::Running | Life::Foreseeing(_) => self.end_loan_if_over(key, client),
             },
             Stage::Cleaning(_) => self.cleaning_goes_on(key),

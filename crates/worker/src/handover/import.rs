@@ -379,7 +379,7 @@ impl<I: Io> Worker<I> {
             ready.is_answer_torn = false;
         }
         if let Some(client) = client.filter(|_| packed.is_asked_in_advance) {
-            self.expect_look_in_advance(key, client);
+            self.expect_probe_in_advance(key, client);
         }
         self.arm_server(key);
         Some(key)

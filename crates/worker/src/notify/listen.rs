@@ -14,7 +14,7 @@ use config::NotifyLost;
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::ClientSession;
-use protocol::state::{Kind, Look, MARKS, Marks, Patience, Policy, Rounds, channel_of, mark_of};
+use protocol::state::{Kind, MARKS, Marks, Patience, Policy, Probe, Rounds, channel_of, mark_of};
 use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
@@ -101,7 +101,7 @@ impl<I: Io> Worker<I> {
             let is_left_over = traces.channels().next().is_some();
             if is_left_over {
                 traces.wants_to_leave();
-                self.look_at(server_key, client_key, true);
+                self.probe_session(server_key, client_key, true);
             }
             return is_left_over;
         }
@@ -136,22 +136,22 @@ impl<I: Io> Worker<I> {
         let listening = &mut self.places.databases[server.database as usize].listening;
         ready.session.subscriptions(listening.losses).is_marked(number);
         listening.marks.add(number, client_key);
-        self.ask(server_key, Look::of_mark(number));
+        self.ask(server_key, Probe::of_mark(number));
         self.arm_server(server_key);
     }
 
     /// A server has sent the mark, and told what stands before it: it may leave its channels now.
-    pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, look: Look) {
+    pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, probe: Probe) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let place = &mut self.places.databases[server.database as usize];
         let subscriptions = ready.session.subscriptions(place.listening.losses);
-        let number = look.mark();
-        if look.end().is_some() && subscriptions.may_leave() {
+        let number = probe.mark();
+        if probe.end().is_some() && subscriptions.may_leave() {
             if let Some(traces) = &mut ready.session.traces {
                 traces.wants_to_leave();
             }
-            self.look_at(server_key, client_key, true);
+            self.probe_session(server_key, client_key, true);
             return;
         }
         subscriptions.is_unmarked();
@@ -552,7 +552,7 @@ fn write_notification(out: &mut Vec<u8>, channel: &str) {
 fn write_loss(out: &mut Vec<u8>) {
     let verdict = Fault::NotificationsLost.verdict();
     let (sqlstate, hint) =
-        ("01000", "Look again at what the notifications are about: what comes from now on is heard.");
+        ("01000", "Probe again at what the notifications are about: what comes from now on is heard.");
     let says = Says { severity: "NOTICE", sqlstate, message: &verdict.text, detail: None, hint: Some(hint) };
     write::notice(out, says);
 }

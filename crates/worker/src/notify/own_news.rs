@@ -14,7 +14,7 @@ use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::{ClientKey, ServerKey};
 use protocol::loan::ClientSession;
-use protocol::state::Look;
+use protocol::state::Probe;
 use reactor::{Chunk, Io, Receive};
 use wire::backend::TxStatus;
 use wire::write;
@@ -132,7 +132,7 @@ impl<I: Io> Worker<I> {
         let is_at_rest = server.session.exchange.may_end() && matches!(server.stage, Stage::Lent { .. });
         if is_free && is_at_rest && !is_torn {
             self.places.databases[database as usize].listening.rounds.asks();
-            self.ask(server_key, Look::of_nothing());
+            self.ask(server_key, Probe::of_nothing());
         }
     }
 

@@ -55,7 +55,7 @@ enum Kind {
     /// The check query runs.
     Check,
     /// Its client left it behind while it was asked what it has.
-    Look,
+    Probe,
     /// Its client left it behind.
     Mend(Mend),
     /// It is clean, but cancel requests at it have not come to their end.
@@ -102,14 +102,14 @@ impl Cleaning {
             }
             Kind::Reset => "reset query failed",
             Kind::Check => "test query failed",
-            Kind::Look | Kind::Mend(_) | Kind::AwaitCancels | Kind::Doomed { .. } => "could not be made clean",
+            Kind::Probe | Kind::Mend(_) | Kind::AwaitCancels | Kind::Doomed { .. } => "could not be made clean",
         }
     }
 
     /// In PgBouncer's words for the console.
     pub(crate) fn word(&self) -> &'static str {
         match self.kind {
-            Kind::Reset | Kind::Check | Kind::Look => "tested",
+            Kind::Reset | Kind::Check | Kind::Probe => "tested",
             Kind::Mend(_) | Kind::AwaitCancels | Kind::Doomed { .. } => "being_canceled",
         }
     }
@@ -203,8 +203,8 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server is still to tell what its client has left on it, and that may be nothing that anybody must be kept from.
-    pub(crate) fn await_look(&mut self, key: ServerKey) {
-        self.begin_cleaning(key, Kind::Look);
+    pub(crate) fn await_probe(&mut self, key: ServerKey) {
+        self.begin_cleaning(key, Kind::Probe);
     }
 
     fn begin_cleaning(&mut self, key: ServerKey, kind: Kind) {
@@ -224,7 +224,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// It has told that: it is clean, or has to discard everything.
-    pub(crate) fn end_look(&mut self, key: ServerKey, is_clean: bool) {
+    pub(crate) fn end_probe(&mut self, key: ServerKey, is_clean: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if is_clean {
             let progress = proven(&server.session.exchange);
@@ -259,8 +259,8 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         let progress = match &mut cleaning.kind {
             Kind::Reset | Kind::Check | Kind::AwaitCancels => proven(&server.session.exchange),
-            Kind::Look => {
-                self.looked_behind(key);
+            Kind::Probe => {
+                self.probed_behind(key);
                 return;
             }
             Kind::Mend(mend) => mend.go_on(&mut server.session.exchange, &mut out),

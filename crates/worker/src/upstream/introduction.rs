@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use pool::{Failure, ServerKey};
 use protocol::loan::shared;
-use protocol::state::{Look, Overrides};
+use protocol::state::{Overrides, Probe};
 use reactor::Io;
 use route::{Dialect, Touches, classify};
 
@@ -28,16 +28,16 @@ impl<I: Io> Worker<I> {
     /// What a session begins with and what the functions of its database may do is asked before the first client comes, if that matters
     /// there; then it does not wait.
     pub(crate) fn ask_at_first(&mut self, key: ServerKey) {
-        let Some(look) = self.question_at_first(key) else {
+        let Some(probe) = self.question_at_first(key) else {
             self.dialed(key);
             return;
         };
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = Stage::Introducing;
-        self.ask(key, look);
+        self.ask(key, probe);
     }
 
-    fn question_at_first(&mut self, key: ServerKey) -> Option<Look> {
+    fn question_at_first(&mut self, key: ServerKey) -> Option<Probe> {
         let server = self.servers.get_mut(key).filter(|server| server.private.is_none())?;
         let place = self.places.pool(server.pool).filter(|place| place.follows)?;
         let (login, user, is_first) = (place.user_name.clone(), place.user, place.welcome.is_none());
@@ -55,25 +55,25 @@ impl<I: Io> Worker<I> {
         if knowledge.is_some() && !begins {
             return None;
         }
-        let mut look = Look::new(
+        let mut probe = Probe::new(
             if begins { Touches::ANY_SETTING | Touches::STATEMENTS } else { Touches::NOTHING },
             std::iter::empty(),
         );
-        look.add_custom(learned.custom.of(user).chain(learned.settings()), true);
-        look.ask_as(&login);
-        look.carry_statements();
+        probe.add_custom(learned.custom.of(user).chain(learned.settings()), true);
+        probe.ask_as(&login);
+        probe.carry_statements();
         if knowledge.is_none() {
-            look.add_functions();
+            probe.add_functions();
         }
-        Some(look)
+        Some(probe)
     }
 
     /// `connect_query` has been answered, or what the session begins with.
     pub(crate) fn introduced(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if let Some(look) = server.session.life.take_probe() {
+        if let Some(probe) = server.session.life.take_probe() {
             // Where it cannot tell, the first client is told so.
-            let seen = look.end();
+            let seen = probe.end();
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
             if let Some(seen) = &seen {
                 let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);

@@ -20,7 +20,7 @@ use crate::vars::{Tracked, push_literal};
 
 /// A question and as much of its answer as has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Look {
+pub struct Probe {
     asked: Touches,
     /// The settings that are asked for by their names, those with a dot and the session's identity.
     custom: Vec<Box<str>>,
@@ -66,7 +66,7 @@ pub struct Seen {
     spelled: Vec<(Box<str>, Box<str>)>,
 }
 
-impl Look {
+impl Probe {
     /// About what has been touched, and the settings of these names.
     #[must_use]
     pub fn new<'a>(touched: Touches, names: impl Iterator<Item = &'a str>) -> Self {
@@ -514,5 +514,5 @@ const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
     WHERE pg_catalog.strpos(tree,pg_catalog.concat(':funcid ',p.oid,' ')) OPERATOR(pg_catalog.>) 0)";
 
 #[cfg(test)]
-#[path = "look_tests.rs"]
+#[path = "probe_tests.rs"]
 mod tests;

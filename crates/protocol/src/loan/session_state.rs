@@ -13,7 +13,7 @@ use wire::write;
 
 use super::client_session::ClientSession;
 use super::server_session::ServerSession;
-use crate::state::{Circumstances, Kind, Learned, Look, Overrides, PinRules, Policy, Unseen};
+use crate::state::{Circumstances, Kind, Learned, Overrides, PinRules, Policy, Probe, Unseen};
 use crate::vars::{Known, Tracked, Vars};
 
 /// By what rules the state of a session follows its client.
@@ -104,25 +104,25 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
 impl ClientSession {
     /// The question that tells what the session has that was touched, of a client that came at a time `since`.
     #[must_use]
-    pub fn question(&self, since: Time, terms: Terms<'_>, learned: &Learned) -> Option<Look> {
+    pub fn question(&self, since: Time, terms: Terms<'_>, learned: &Learned) -> Option<Probe> {
         let traces = self.traces.as_ref()?;
-        let mut look = traces.question()?;
+        let mut probe = traces.question()?;
         let own = self.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
         let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
         let is_complete = learned.custom.is_complete(terms.server_user, since);
         let names = learned.custom.of(terms.server_user).chain(own).chain(learned.settings());
-        look.add_custom(names, is_complete && !misses_some);
+        probe.add_custom(names, is_complete && !misses_some);
         if learned.knowledge().is_none() {
-            look.add_functions();
+            probe.add_functions();
         }
         let has_identity = self.overrides.as_ref().is_some_and(|overrides| overrides.has_identity());
         if traces.may_be_another() || has_identity {
-            look.ask_as(terms.login);
+            probe.ask_as(terms.login);
         }
         if terms.rules.policy(Kind::Statement) == Policy::Virtualize {
-            look.carry_statements();
+            probe.carry_statements();
         }
-        Some(look)
+        Some(probe)
     }
 
     /// The client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself. What it is
@@ -139,9 +139,9 @@ impl ClientSession {
 }
 
 /// A server has answered what its session has.
-pub fn see(server: &mut ServerSession, client: &mut ClientSession, look: Look, terms: Terms<'_>) -> Seen {
+pub fn see(server: &mut ServerSession, client: &mut ClientSession, probe: Probe, terms: Terms<'_>) -> Seen {
     let traces = client.traces.get_or_insert_default();
-    let Some(seen) = look.end() else {
+    let Some(seen) = probe.end() else {
         traces.unseen(terms.now);
         return Seen::Nothing;
     };
@@ -193,8 +193,8 @@ pub fn see(server: &mut ServerSession, client: &mut ClientSession, look: Look, t
 
 /// A server whose client has gone meanwhile has told what its session has. Whether that is settings that any client can be given, or nothing,
 /// and not something that has to be discarded; what is known of functions now.
-pub fn see_behind(server: &mut ServerSession, look: Option<Look>, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
-    let Some(seen) = look.and_then(Look::end) else { return (false, None) };
+pub fn see_behind(server: &mut ServerSession, probe: Option<Probe>, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
+    let Some(seen) = probe.and_then(Probe::end) else { return (false, None) };
     let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
     server.told_by.doubt();
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();

@@ -18,9 +18,9 @@ fn row(texts: &[Option<&str>]) -> Vec<u8> {
 }
 
 fn seen(touched: Touches, names: &[&str], rows: &[[Option<&str>; 4]]) -> Option<Seen> {
-    let mut look = Look::new(touched, names.iter().copied());
-    rows.iter().for_each(|texts| look.row(&row(texts)));
-    look.end()
+    let mut probe = Probe::new(touched, names.iter().copied());
+    rows.iter().for_each(|texts| probe.row(&row(texts)));
+    probe.end()
 }
 
 fn tracked() -> Tracked {
@@ -29,13 +29,13 @@ fn tracked() -> Tracked {
 
 #[test]
 fn only_what_was_touched_is_asked() {
-    let look = Look::new(Touches::LOCKS, std::iter::empty());
-    let question = look.question();
+    let probe = Probe::new(Touches::LOCKS, std::iter::empty());
+    let question = probe.question();
     assert!(
         question.contains("pg_lock_status") && !question.contains("pg_settings") && !question.contains("pg_cursors")
     );
-    let look = Look::new(Touches::SETTINGS, ["app.tenant"].into_iter());
-    let question = look.question();
+    let probe = Probe::new(Touches::SETTINGS, ["app.tenant"].into_iter());
+    let question = probe.question();
     assert!(question.contains("ARRAY['app.tenant']") && !question.contains("pg_settings"));
 }
 
@@ -73,12 +73,12 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
     prepare("old", "prepare old as select 1", Box::from("x"));
     prepare("a", "prepare a as select 1", Box::from("y"));
     for (carries, carried, held) in [(true, "a c", "b d"), (false, "", "a b c d")] {
-        let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
+        let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
         if carries {
-            look.carry_statements();
+            probe.carry_statements();
         }
-        rows.iter().for_each(|(name, text)| look.row(&row(&[Some("p"), Some(name), *text, None])));
-        let seen = look.end().expect("an answer");
+        rows.iter().for_each(|(name, text)| probe.row(&row(&[Some("p"), Some(name), *text, None])));
+        let seen = probe.end().expect("an answer");
         let names: Vec<_> = seen.holds.iter().map(|hold| &*hold.what).collect();
         assert_eq!(names.join(" "), held);
         let overrides = seen.overrides(&before, &tracked(), "ann");
@@ -90,26 +90,26 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
         assert_eq!((overrides.get("work_mem"), seen.statements().count()), (Some("1MB"), 4));
     }
     // Who has more than that keeps its server for the rest.
-    let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
-    look.carry_statements();
+    let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+    probe.carry_statements();
     for name in ["c", "e"] {
         let text = long.replace("prepare c", &format!("prepare {name}"));
-        look.row(&row(&[Some("p"), Some(name), Some(&text), None]));
+        probe.row(&row(&[Some("p"), Some(name), Some(&text), None]));
     }
-    assert_eq!(look.end().expect("an answer").holds.len(), 1);
+    assert_eq!(probe.end().expect("an answer").holds.len(), 1);
 }
 
 #[test]
 fn an_answer_to_everything_forgets_what_is_not_in_it() {
     let mut before = Overrides::default();
     before.set("app.tenant", "7");
-    let mut look = Look::new(Touches::ANYTHING, std::iter::empty());
-    look.add_custom(["app.tenant", "work_mem"].into_iter(), true);
-    assert!(look.question().contains("ARRAY['app.tenant','session_authorization','role']"));
-    look.row(&row(&[Some("s"), Some("TimeZone"), Some("UTC"), None]));
-    look.row(&row(&[Some("s"), Some("Work_Mem"), Some("2MB"), None]));
-    look.row(&row(&[Some("s"), Some("session_authorization"), Some("ann"), None]));
-    let seen = look.end().expect("an answer");
+    let mut probe = Probe::new(Touches::ANYTHING, std::iter::empty());
+    probe.add_custom(["app.tenant", "work_mem"].into_iter(), true);
+    assert!(probe.question().contains("ARRAY['app.tenant','session_authorization','role']"));
+    probe.row(&row(&[Some("s"), Some("TimeZone"), Some("UTC"), None]));
+    probe.row(&row(&[Some("s"), Some("Work_Mem"), Some("2MB"), None]));
+    probe.row(&row(&[Some("s"), Some("session_authorization"), Some("ann"), None]));
+    let seen = probe.end().expect("an answer");
     let overrides = seen.overrides(&before, &tracked(), "ann");
     assert_eq!(overrides.iter().collect::<Vec<_>>(), [("work_mem", "2MB")]);
     assert_eq!(seen.overrides(&before, &tracked(), "bob").get("session_authorization"), Some("ann"));
@@ -130,20 +130,20 @@ fn what_is_held_is_named() {
 fn an_answer_that_nobody_understands_is_none() {
     assert_eq!(seen(Touches::LOCKS, &[], &[[Some("?"), Some("x"), None, None]]), None);
     assert_eq!(seen(Touches::LOCKS, &[], &[[Some("l"), None, None, None]]), None);
-    let mut look = Look::new(Touches::LOCKS, std::iter::empty());
-    look.row(b"\0\x01\0\0");
-    assert_eq!(look.end(), None);
+    let mut probe = Probe::new(Touches::LOCKS, std::iter::empty());
+    probe.row(b"\0\x01\0\0");
+    assert_eq!(probe.end(), None);
 }
 
 #[test]
 fn functions_are_told_by_their_text() {
-    let mut look = Look::new(Touches::NOTHING, std::iter::empty());
-    look.add_functions();
-    ["locks", "snake", "tame"].iter().for_each(|name| look.row(&row(&[Some("g"), Some(name), None, None])));
-    look.row(&row(&[Some("f"), Some("tame"), Some("rh"), Some("BEGIN RETURN 1; END")]));
-    look.row(&row(&[Some("f"), Some("locks"), Some("r"), Some("SELECT pg_advisory_lock(1)")]));
-    look.row(&row(&[Some("f"), Some("snake"), Some(""), Some("import os")]));
-    let knowledge = look.end().and_then(|seen| seen.knowledge).expect("knowledge");
+    let mut probe = Probe::new(Touches::NOTHING, std::iter::empty());
+    probe.add_functions();
+    ["locks", "snake", "tame"].iter().for_each(|name| probe.row(&row(&[Some("g"), Some(name), None, None])));
+    probe.row(&row(&[Some("f"), Some("tame"), Some("rh"), Some("BEGIN RETURN 1; END")]));
+    probe.row(&row(&[Some("f"), Some("locks"), Some("r"), Some("SELECT pg_advisory_lock(1)")]));
+    probe.row(&row(&[Some("f"), Some("snake"), Some(""), Some("import os")]));
+    let knowledge = probe.end().and_then(|seen| seen.knowledge).expect("knowledge");
     assert!(!knowledge.suspects(b"tame") && knowledge.suspects(b"locks") && knowledge.suspects(b"snake"));
     assert!(!knowledge.is_hidden());
 }
@@ -158,11 +158,11 @@ fn a_function_that_goes_deeper_than_it_is_read_may_have_set_anything() {
         // Who only reads what functions do has set nothing.
         (Touches::LOCKS, &*deep, false),
     ] {
-        let mut look = Look::new(touched, std::iter::empty());
-        look.add_functions();
-        look.row(&row(&[Some("g"), Some("f"), None, None]));
-        look.row(&row(&[Some("f"), Some("f"), Some("r"), Some(text)]));
-        let seen = look.end().expect("an answer");
+        let mut probe = Probe::new(touched, std::iter::empty());
+        probe.add_functions();
+        probe.row(&row(&[Some("g"), Some("f"), None, None]));
+        probe.row(&row(&[Some("f"), Some("f"), Some("r"), Some(text)]));
+        let seen = probe.end().expect("an answer");
         assert_eq!(seen.misses_settings(), is_kept, "{touched:?}");
         let mut traces = crate::state::Traces::default();
         traces.seen(&seen, &Overrides::default(), false, base::Time(0));
@@ -178,10 +178,10 @@ fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
         // Who has named what it sets is asked for just that.
         (Touches::SETTINGS, false, false),
     ] {
-        let mut look = Look::new(touched, std::iter::empty());
-        look.add_custom(["a.b"].into_iter(), is_complete);
+        let mut probe = Probe::new(touched, std::iter::empty());
+        probe.add_custom(["a.b"].into_iter(), is_complete);
         let mut traces = crate::state::Traces::default();
-        traces.seen(&look.end().expect("an answer"), &Overrides::default(), false, base::Time(0));
+        traces.seen(&probe.end().expect("an answer"), &Overrides::default(), false, base::Time(0));
         assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
     }
 }
@@ -193,10 +193,10 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
     known.set("app.tenant", "7");
     let prepared = Statement { sql: "prepare a as select 1".into(), search_path: None };
     known.statements_mut().insert("a", prepared);
-    let mut look = Look::new(Touches::ANYTHING, ["app.tenant"].into_iter());
-    look.carry_statements();
-    look.verify(known);
-    let question = look.question();
+    let mut probe = Probe::new(Touches::ANYTHING, ["app.tenant"].into_iter());
+    probe.carry_statements();
+    probe.verify(known);
+    let question = probe.question();
     assert!(
         question.contains("SELECT 'v','work_mem',pg_catalog.set_config('work_mem','4096',true),NULL;"),
         "{question}"
@@ -213,10 +213,10 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
         (&[work_mem, tenant, ["p", "a", "prepare a as select 2"]], Err("prepared statement \"a\"")),
         (&[work_mem, tenant, statement, ["l", "1 0 7", "ExclusiveLock"]], Err("advisory lock 7")),
     ] {
-        let mut look = look.clone();
+        let mut probe = probe.clone();
         let rows = told.iter().map(|texts| [Some(texts[0]), Some(texts[1]), Some(texts[2]), None]).chain([spelled]);
-        rows.for_each(|texts| look.row(&row(&texts)));
-        let seen = look.end().expect("an answer");
+        rows.for_each(|texts| probe.row(&row(&texts)));
+        let seen = probe.end().expect("an answer");
         let overrides = seen.overrides(&Overrides::default(), &tracked(), "ann");
         let verdict = seen.verdict(&overrides).expect("both are known");
         assert_eq!(
@@ -231,7 +231,7 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
 
 #[test]
 fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
-    let question = |touched, names: &[&str]| Look::new(touched, names.iter().copied()).question();
+    let question = |touched, names: &[&str]| Probe::new(touched, names.iter().copied()).question();
     let small = question(Touches::SETTINGS, &["search_path", "statement_timeout"]);
     assert!(small.contains("ARRAY['search_path','statement_timeout']") && !small.contains("pg_settings"), "{small}");
     for (touched, names) in
@@ -254,26 +254,26 @@ fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
 /// What a question asks for has the bounds of what is kept.
 #[test]
 fn a_server_is_asked_for_no_more_than_is_read() {
-    let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
-    look.add_functions();
-    let question = look.question();
+    let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+    probe.add_functions();
+    let question = probe.question();
     let (bytes, functions) = (route::TEXTS_BYTES_MAX, route::FUNCTIONS_MAX);
     for part in [format!("<=) {bytes} "), format!("LIMIT {}", functions + 1), format!("LIMIT {}", functions + 16)] {
         assert!(question.contains(&part), "{part}: {question}");
     }
     let all = [Touches::LOCKS, Touches::TEMPORARY, Touches::CURSORS, Touches::STATEMENTS, Touches::SLOTS];
     for touched in all {
-        let question = Look::new(touched, std::iter::empty()).question();
+        let question = Probe::new(touched, std::iter::empty()).question();
         assert!(question.ends_with(&format!(" LIMIT {};", PINS_MAX + 1)), "{question}");
     }
-    let channels = Look::new(Touches::CHANNELS, std::iter::empty()).question();
+    let channels = Probe::new(Touches::CHANNELS, std::iter::empty()).question();
     assert!(!channels.contains("LIMIT"), "somebody else takes over all of them: {channels}");
 }
 
 /// What a server tells of so many things of one kind, one of which may be told in other words than `about`.
 fn seen_many(touched: Touches, about: &str, count: usize) -> Seen {
-    let mut look = Look::new(touched, std::iter::empty());
-    look.carry_statements();
+    let mut probe = Probe::new(touched, std::iter::empty());
+    probe.carry_statements();
     for number in 0..count {
         let name = if about == "l" { format!("1 0 {number}") } else { format!("x{number}") };
         let text = format!("prepare {name} as select 1");
@@ -282,9 +282,9 @@ fn seen_many(touched: Touches, about: &str, count: usize) -> Seen {
             "p" => Some(&*text),
             _ => None,
         };
-        look.row(&row(&[Some(about), Some(&name), text, None]));
+        probe.row(&row(&[Some(about), Some(&name), text, None]));
     }
-    look.end().expect("an answer")
+    probe.end().expect("an answer")
 }
 
 /// A hundred thousand locks were kept one by one, and walked through for each statement and each question.
@@ -333,12 +333,12 @@ fn statements_follow_only_where_all_are_listed() {
 #[test]
 fn statements_are_not_compared_where_not_all_are_listed() {
     for (count, is_compared) in [(PINS_MAX, true), (PINS_MAX + 1, false)] {
-        let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
-        look.verify(Overrides::default());
+        let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+        probe.verify(Overrides::default());
         for number in 0..count {
-            look.row(&row(&[Some("p"), Some(&format!("x{number}")), Some("-"), None]));
+            probe.row(&row(&[Some("p"), Some(&format!("x{number}")), Some("-"), None]));
         }
-        let seen = look.end().expect("an answer");
+        let seen = probe.end().expect("an answer");
         let told = seen.overrides(&Overrides::default(), &tracked(), "ann");
         assert_eq!(seen.verdict(&told).is_some(), is_compared, "{count}");
     }
@@ -379,13 +379,13 @@ fn a_session_that_has_more_than_is_kept_of_an_answer_is_not_understood() {
     let long = "x".repeat(1000);
     let names: Vec<String> = (0..ANSWER_BYTES_MAX / 1064 + 1).map(|at| format!("{at:06}")).collect();
     for (about, touched) in [("s", Touches::ANY_SETTING), ("v", Touches::ANY_SETTING), ("n", Touches::CHANNELS)] {
-        let mut look = Look::new(touched, std::iter::empty());
+        let mut probe = Probe::new(touched, std::iter::empty());
         let fits = (ANSWER_BYTES_MAX / 1070).min(names.len());
         for (number, name) in names.iter().enumerate() {
-            look.row(&row(&[Some(about), Some(name), Some(&long), None]));
-            assert_eq!(look.is_overfull(), number >= fits, "{about} {number}");
+            probe.row(&row(&[Some(about), Some(name), Some(&long), None]));
+            assert_eq!(probe.is_overfull(), number >= fits, "{about} {number}");
         }
-        assert_eq!(look.end(), None);
+        assert_eq!(probe.end(), None);
     }
 }
 
@@ -393,14 +393,14 @@ fn a_session_that_has_more_than_is_kept_of_an_answer_is_not_understood() {
 #[test]
 fn of_statements_that_are_not_carried_the_names_are_kept() {
     let text = |name: &str| format!("prepare {name} as select '{}'", "x".repeat(19_000));
-    let mut look = Look::new(Touches::STATEMENTS, std::iter::empty());
-    look.carry_statements();
+    let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+    probe.carry_statements();
     for number in 0..3_000 {
         let name = format!("s{number}");
-        look.row(&row(&[Some("p"), Some(&name), Some(&text(&name)), None]));
+        probe.row(&row(&[Some("p"), Some(&name), Some(&text(&name)), None]));
     }
-    assert!(!look.is_overfull());
-    let seen = look.end().expect("an answer");
+    assert!(!probe.is_overfull());
+    let seen = probe.end().expect("an answer");
     assert_eq!((seen.holds.len(), seen.statements.len()), (998, 3), "and that there are more");
     let mut traces = crate::state::Traces::default();
     traces.seen(&seen, &Overrides::default(), false, base::Time(0));
@@ -413,12 +413,12 @@ fn of_statements_that_are_not_carried_the_names_are_kept() {
 #[test]
 fn functions_beyond_a_bound_may_do_anything() {
     let knowledge = |rows: &mut dyn Iterator<Item = [Option<String>; 4]>| {
-        let mut look = Look::new(Touches::NOTHING, std::iter::empty());
-        look.add_functions();
+        let mut probe = Probe::new(Touches::NOTHING, std::iter::empty());
+        probe.add_functions();
         for texts in rows {
-            look.row(&row(&texts.each_ref().map(|text| text.as_deref())));
+            probe.row(&row(&texts.each_ref().map(|text| text.as_deref())));
         }
-        look.end().and_then(|seen| seen.knowledge).expect("knowledge")
+        probe.end().and_then(|seen| seen.knowledge).expect("knowledge")
     };
     let word = |text: &str| Some(text.to_owned());
     let names = |count: usize| (0..count).map(move |at| [word("g"), Some(format!("f{at:06}")), None, None]);

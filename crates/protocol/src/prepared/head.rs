@@ -61,7 +61,7 @@ pub fn concerns(kind: u8) -> bool {
 ///
 /// # Errors
 /// The message is broken; the server would say the same.
-pub fn look(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault> {
+pub fn head(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault> {
     let is_whole = body.len() == body_bytes;
     let broken = Fault::BrokenMessage { kind };
     let found = match kind {
@@ -80,7 +80,7 @@ pub fn look(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault>
 /// What is asked of the statement without a name, where that is treated as one with a name: of a body of which [`look`] says that it is
 /// plain. `None` if it is about a portal, or broken, or a Parse that is not all here.
 #[must_use]
-pub fn look_at_unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
+pub fn head_of_unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
     let name: &[u8] = b"";
     match kind {
         frontend::PARSE => {

@@ -10,7 +10,6 @@ pub(crate) mod crew;
 pub(crate) mod dice;
 pub(crate) mod fake_tls;
 pub(crate) mod io;
-pub(crate) mod listeners;
+pub(crate) mod links;
 pub(crate) mod net;
-pub(crate) mod secrets;
 pub(crate) mod takeover;

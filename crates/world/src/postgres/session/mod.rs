@@ -342,7 +342,7 @@ impl Session {
                 Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
                 _ => None,
             }),
-            Some(Work::Execute { .. }) if self.about.is_some() => manner.answers.millis(),
+            Some(Work::Execute { .. }) if self.is_about_secret() => manner.answers.millis(),
             Some(Work::Execute { .. }) => self.portal.as_ref().and_then(|portal| match portal.statement.verb {
                 Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
                 _ => None,

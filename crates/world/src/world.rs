@@ -32,7 +32,6 @@ use crate::plan::Plan;
 use crate::plan::group::peer_at;
 use crate::postgres::Postgres;
 use crate::sim::agenda::Event;
-use crate::sim::console::Console;
 use crate::sim::control::{ControlThread, Disk, posts_to};
 use crate::sim::dice::Dice;
 use crate::sim::io::{CALENDAR, SimIo, SimSocket};
@@ -85,7 +84,6 @@ pub(crate) struct World {
     pub(crate) peers: Peers,
     pub(crate) evicted: Evicted,
     pub(crate) overdue: Overdue,
-    pub(crate) console: Console,
     pub(crate) archive: Archive,
     pub(crate) links: Links,
     fairness: Fairness,
@@ -133,7 +131,6 @@ impl World {
             peers: Peers::new(&plan),
             evicted: Evicted::default(),
             overdue: Overdue::default(),
-            console: Console::new(&plan),
             archive: Archive::new(&plan),
             links: Links::default(),
             post_dice: Dice::new(plan.seed, 4),
@@ -250,7 +247,6 @@ impl World {
                 self.end_fault(&what);
             }
             Event::Peers(alarm) => self.peers_happen(alarm),
-            Event::ConsoleAnswers { number } => self.console_answers(number),
             Event::Heals => self.heal(),
             Event::GoesDown { index } => self.go_down(self.plan.shutdowns[index as usize].1),
             Event::Look => {
@@ -358,11 +354,6 @@ impl World {
                     self.checkers.shown.push((from.0, *snapshot));
                 }
             }
-            ToControl::Console { from, client, request, .. } => {
-                self.console_asks(self.place_of(from), client, &request);
-            }
-            ToControl::ConsoleLeft { from, client } => drop(self.console_forgets(self.place_of(from), client)),
-            ToControl::ConsoleCancel { from, client } => self.console_cancels(self.place_of(from), client),
             letter @ (ToControl::AskSecret(_)
             | ToControl::SecretUnneeded { .. }
             | ToControl::Listen { .. }

@@ -49,8 +49,6 @@ pub(crate) enum Event {
     GoesDown { index: u32 },
     /// Something at a peer, or with somebody who asks for one.
     Peers(Alarm),
-    /// The control thread has thought about what somebody asked on the console.
-    ConsoleAnswers { number: u64 },
     /// The world looks at itself.
     Look,
 }

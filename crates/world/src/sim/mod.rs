@@ -4,7 +4,6 @@
 //! Not here: what happens (`plan`, `faults`), who looks (`checks`).
 
 pub(crate) mod agenda;
-pub(crate) mod console;
 pub(crate) mod control;
 pub(crate) mod crew;
 pub(crate) mod dice;

@@ -174,7 +174,6 @@ impl World {
         self.forget_evictions();
         self.archive.asked.clear();
         self.forget_links();
-        self.forget_commands();
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();
         let mut dice = Dice::new(dice, 7);

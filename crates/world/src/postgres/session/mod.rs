@@ -6,7 +6,6 @@
 
 mod body;
 mod channels;
-mod console;
 mod copy;
 mod door;
 mod named;
@@ -35,7 +34,6 @@ use crate::sim::dice::Dice;
 use crate::sim::fake_tls::CHANNEL;
 
 use body::{first_value, nonce_of, string};
-pub(crate) use console::answer_of_the_console;
 use copy::{Copy, Stream};
 pub(crate) use named::OUTDATED;
 use secrets::About;

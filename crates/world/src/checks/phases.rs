@@ -11,7 +11,6 @@ use worker::letters::{Shutdown, ToWorker};
 use crate::app::{App, Stage};
 use crate::checks::witness::Charge;
 use crate::checks::{AT_REST, EVERYTHING};
-use crate::faults::evict::MENDING_MAX;
 use crate::plan::{Habits, Person, USERS};
 use crate::sim::net::Holder;
 use crate::world::{START, World};
@@ -180,7 +179,7 @@ impl World {
         }
         let is_impatient = self.plan.shutdowns.iter().any(|&(at, way)| way == Shutdown::Now && START + at <= now.0);
         if way == Shutdown::Now && before.is_some() && !is_impatient {
-            match self.evicted.all_since.is_some_and(|ended| now.since(ended) >= MENDING_MAX) {
+            match self.evicted.mended_by.is_some_and(|end| end <= self.moment().time) {
                 true if self.plan.is_calm => {
                     let text = "the servers of those who were sent away are not clean in time".to_owned();
                     self.witness.accuse(Charge::NotServed, text);
@@ -363,7 +362,7 @@ impl World {
                 self.witness.accuse(Charge::Memory, text);
             }
         }
-        if !self.archive.is_at_rest() || !self.thread.is_at_rest() || !self.listeners.is_at_rest() {
+        if !self.thread.is_at_rest() || !self.links.is_at_rest() {
             self.witness.accuse(Charge::Slots, "a question of ours is open, and nobody is here".to_owned());
         }
         if self.net.borrow().descriptors > 0 {

@@ -166,7 +166,9 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        if !server.session.exchange.may_end() || ready.session.is_torn() || ready.session.is_collecting() {
+        // What the server says by itself may have begun, and its end is the same client's.
+        let is_half_said = ready.session.is_torn() || ready.session.is_collecting() || server.session.is_in_message();
+        if !server.session.exchange.may_end() || is_half_said {
             self.arm_server(server_key);
             return;
         }
@@ -286,6 +288,10 @@ impl<I: Io> Worker<I> {
             && let Some(mut held) = ready.held.take()
         {
             std::iter::from_fn(|| held.pop()).for_each(|chunk| self.io.send(server.conn, chunk));
+        }
+        if is_clean && server.session.is_in_message() {
+            self.doom(server_key, "its client left in the middle of a message that the server sent by itself");
+            return;
         }
         if is_clean && server.session.cancels_sent == 0 {
             server.comes_to_rest();

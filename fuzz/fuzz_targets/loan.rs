@@ -1,4 +1,4 @@
-//! `exchange` for `cargo fuzz`; what it looks for stands in `src/targets/exchange.rs`.
+//! `loan` for `cargo fuzz`; what it looks for stands in `src/targets/loan.rs`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::exchange::run(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::loan::run(input));

@@ -1,7 +1,7 @@
-//! The exchange and the mending of a server, against a PostgreSQL that counts.
+//! The machines of a loan and the mending of a server, against a PostgreSQL that counts.
 //!
-//! Input: whether the clients keep to the protocol, what the reset query does, and then steps: a client says something, the
-//! server reads, the pooler hears, the server says something by itself, the client leaves. So messages and answers are on
+//! Input: whether the clients keep to the protocol, what the reset query does, how the streams are cut, and then steps: a client says
+//! something, the server reads, the pooler hears, the server says something by itself, the client leaves. So messages and answers are on
 //! their way in both directions, as late as the input wants.
 //!
 //! Always true: see `model/pair.rs`. At the end everything arrives, the client leaves, and the server comes to rest.
@@ -13,7 +13,7 @@ use crate::model::postgres::{self, Asks, Does};
 
 /// See the head of this file.
 pub const TARGET: Target = Target {
-    name: "exchange",
+    name: "loan",
     run,
     // Steps that belong together; the second byte of a client's is kind and deed.
     words: &[
@@ -38,7 +38,12 @@ pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let manner = draw.pick(&[Manner::Polite, Manner::Polite, Manner::Rude]);
     let reset = draw.pick(&[None, None, Some(Does::Nothing), Some(Does::Fails)]);
-    let mut story = Story { pair: Pair::new(manner, reset), manner, is_late: false, has_ended_early: false };
+    let pair = Pair::new(manner, reset);
+    let pair = match draw.byte() {
+        0 => pair,
+        seed => pair.in_parts(seed.into()),
+    };
+    let mut story = Story { pair, manner, is_late: false, has_ended_early: false };
     while !draw.is_over() && !story.pair.is_over() {
         match draw.byte() % 8 {
             0..=3 => story.client(draw.byte()),
@@ -63,6 +68,11 @@ struct Story {
 
 impl Story {
     fn client(&mut self, choice: u8) {
+        // What is polite depends on whether a COPY reads.
+        let is_copy = self.pair.may_become_copy() || self.pair.exchange().is_copying_in();
+        if is_copy && !self.pair.client_is_heard() {
+            self.pair.client_leaves(false);
+        }
         if !self.pair.is_open() {
             return;
         }

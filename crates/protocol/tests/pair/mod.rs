@@ -149,6 +149,10 @@ impl Stage {
             ["statement_mode"] => self.is_statement_mode = true,
             ["withholds"] => self.withholds = true,
             ["listener"] => self.is_listener = true,
+            // Another server listens for this client.
+            ["listened_for", name] => {
+                client(&mut self.clients, &mut self.known, &self.tracked, name).ear(0);
+            }
             // Programs of the user ask for numbers that they have drawn in an earlier transaction.
             ["asks_for_numbers"] => self.learned.note_asker(0),
             ["functions_known"] => drop(self.learned.learn(route::Knowledge::default(), 0, Time(0), 1)),
@@ -473,8 +477,9 @@ impl Stage {
             return;
         }
         let terms = terms(&self.tracked, &self.rules);
-        if apply_effects(server, client, terms).is_some() {
+        if let Some(reset) = apply_effects(server, client, terms) {
             self.lines.push(format!("{} is known to have {}", client_name.unwrap_or(""), settings(client)));
+            self.goes_back(client_name.unwrap_or(""), reset);
         } else if let Some(look) = client.question(Time(0), terms, &self.learned) {
             server.exchange.asks_ours();
             server.life.becomes(Life::Probing(Box::new(look)));
@@ -486,14 +491,26 @@ impl Stage {
         let server = self.servers.get_mut(name).expect("a server");
         let Some(look) = server.life.take_probe() else { return };
         let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
+        let mut reset = None;
         let told = match see(server, client, *look, terms(&self.tracked, &self.rules)) {
             Seen::Functions(_) => "tells first what functions set".to_owned(),
-            Seen::State(_) => format!("tells that it has {}", settings(client)),
+            Seen::State(state) => {
+                reset = state.reset;
+                format!("tells that it has {}", settings(client))
+            }
             Seen::Nothing => "tells nothing that can be relied upon".to_owned(),
         };
         let pins: Vec<_> = client.traces.iter().flat_map(|traces| traces.pins().kinds()).map(Kind::short).collect();
         let keeps = if pins.is_empty() { String::new() } else { format!(", and keeps {}", pins.join(", ")) };
         self.lines.push(format!("{name} {told}{keeps}"));
+        self.goes_back(client_name.unwrap_or(""), reset);
+    }
+
+    /// The client has reset parameters, and is told what they are now.
+    fn goes_back(&mut self, name: &str, reset: Option<Vars>) {
+        let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
+        let told = client.goes_back(vars, &self.tracked, &mut self.known);
+        self.to(name, Side::Server, &told);
     }
 
     /// Somebody is sent bytes of the other `side`.

@@ -33,7 +33,7 @@ drivers: ## drivers of many languages, directly and through the pooler (ARGS="pg
 migrations: ## migration tools, five replicas at once, directly and through the pooler (ARGS="rails --case killed")
 	cargo xtask migrations $(ARGS)
 
-fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target exchange")
+fuzz: ## search for inputs that fail (ARGS="--seconds 600 --target loan")
 	cargo xtask fuzz $(ARGS)
 
 oracle: ## what we read in SQL against PostgreSQL's own parser (ARGS="--mutations 1000000")

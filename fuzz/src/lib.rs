@@ -34,7 +34,7 @@ pub const TARGETS: &[Target] = &[
     targets::startup::TARGET,
     targets::client::TARGET,
     targets::server::TARGET,
-    targets::exchange::TARGET,
+    targets::loan::TARGET,
     targets::vars::TARGET,
     targets::config::TARGET,
     targets::connstr::TARGET,

@@ -54,7 +54,7 @@ smoke! {
     startup: 80000,
     client: 16000,
     server: 16000,
-    exchange: 120000,
+    loan: 120000,
     vars: 60000,
     config: 6000,
     connstr: 30000,

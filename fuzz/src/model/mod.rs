@@ -2,6 +2,7 @@
 //! from ours.
 
 pub(crate) mod ini;
+mod machines;
 pub(crate) mod pair;
 pub(crate) mod postgres;
 

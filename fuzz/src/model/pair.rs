@@ -1,19 +1,24 @@
-//! One server of ours and the PostgreSQL behind it, with everything that is on its way between the two.
+//! One server of ours and the PostgreSQL behind it, with everything that is on its way between the two, and a client before it.
 //!
-//! The pooler's side does what `worker` does with its machines: it asks the exchange about every message of a client and
-//! every answer of the server, ends a loan when the exchange says so, and mends what a client left behind.
+//! The pooler's side does what `worker` does with its machines: it has `protocol::loan` look at every byte of a client and of the
+//! server, ends a loan when the exchange says so, and mends what a client left behind.
 //!
-//! Always true, and asserted at every step: an answer is given to who asked for it; a server that is lent again, or was
-//! mended, is at rest in truth, with nothing on its way that could still be answered. No answer is a surprise, but to a
-//! client that breaks the protocol while answers are on their way; and for one that keeps to it no mending waits for ever.
+//! Always true, and asserted at every step: a client is given what the server said for it, whole and in order, and nothing else; the
+//! server is sent what the client said, once and in order, but for what comes too late to mean anything; a server that is lent again, or
+//! was mended, is at rest in truth, with nothing on its way that could still be answered. All of this holds however the bytes are cut. No
+//! answer is a surprise, but to a client that breaks the protocol while answers are on their way; and for one that keeps to it no mending
+//! waits for ever.
 
 use std::collections::VecDeque;
 
-use protocol::exchange::{Answered, Asked, Exchange};
+use base::Random;
+use protocol::exchange::Exchange;
+use protocol::loan::{Heard, Place, Then};
 use protocol::server::mend::{Mend, Progress};
 
+use super::machines::Machines;
 use super::messages;
-use super::postgres::{Answer, Asks, Does, Postgres};
+use super::postgres::{self, Asks, Does, Postgres};
 
 /// What can be expected of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,11 +31,11 @@ pub(crate) enum Manner {
     Rude,
 }
 
-/// Who a message is from: ourselves, or the client of a loan.
+/// Who a message is from: ourselves, or the client of this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asker {
     Us,
-    Loan(u32),
+    Client(u32),
 }
 
 /// What the pooler does with the server.
@@ -45,18 +50,63 @@ enum Stage {
     Over,
 }
 
+/// A message of a client.
+#[derive(Clone, Debug)]
+struct Said {
+    client: u32,
+    asks: Asks,
+    bytes: Vec<u8>,
+    /// It came with one that ended its client.
+    is_refused: bool,
+}
+
+impl Said {
+    /// Whether the server need not have it: it may belong to a COPY that has failed, or to none.
+    fn may_be_dropped(&self) -> bool {
+        self.is_refused || !self.asks.may_be_answered()
+    }
+}
+
+/// A message of the server; what it says by itself has no asker.
+#[derive(Clone, Debug)]
+struct Spoken {
+    asker: Option<Asker>,
+    kind: u8,
+    bytes: Vec<u8>,
+    /// Where it begins in all that the server has said.
+    from: usize,
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    exchange: Exchange,
+    machines: Machines,
     postgres: Postgres,
     stage: Stage,
     manner: Manner,
-    loans: u32,
+    /// How streams are cut; `None` where each message comes whole and by itself.
+    cuts: Option<Random>,
+    /// The number of the client.
+    client: u32,
+    /// How many messages have been made.
+    made: u32,
+    /// What the client has said and the pooler has not heard to its end, and how much of the first it has.
+    unheard: VecDeque<Said>,
+    unheard_from: usize,
+    /// What the pooler has heard of clients, at least the beginning, and the server has not read.
+    unread: VecDeque<Said>,
     /// To the server.
-    there: VecDeque<(Asker, Asks)>,
-    /// From the server; what it says by itself has no asker.
-    back: VecDeque<(Option<Asker>, Answer)>,
+    there: Vec<u8>,
+    /// From the server, and how much of the first the pooler has heard.
+    back: VecDeque<Spoken>,
+    back_from: usize,
+    /// What the pooler has heard of the server, at least the beginning, and the client has not been given.
+    ungiven: VecDeque<Spoken>,
+    /// How many bytes the server has said, and of how many the pooler has decided.
+    spoken: usize,
+    decided: usize,
+    /// The beginning of a message that the client has been given.
+    given: Vec<u8>,
     /// What the reset query does.
     reset: Option<Does>,
 }
@@ -64,19 +114,34 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) fn new(manner: Manner, reset: Option<Does>) -> Self {
         Self {
-            exchange: Exchange::default(),
+            machines: Machines::new(),
             postgres: Postgres::default(),
             stage: Stage::Idle,
             manner,
-            loans: 0,
-            there: VecDeque::new(),
+            cuts: None,
+            client: 0,
+            made: 0,
+            unheard: VecDeque::new(),
+            unheard_from: 0,
+            unread: VecDeque::new(),
+            there: Vec::new(),
             back: VecDeque::new(),
+            back_from: 0,
+            ungiven: VecDeque::new(),
+            spoken: 0,
+            decided: 0,
+            given: Vec::new(),
             reset,
         }
     }
 
+    /// The same with streams that are cut anywhere; messages may come together, too.
+    pub(crate) fn in_parts(self, seed: u64) -> Self {
+        Self { cuts: Some(Random::new(seed)), ..self }
+    }
+
     pub(crate) fn exchange(&self) -> &Exchange {
-        &self.exchange
+        &self.machines.server.exchange
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -94,8 +159,9 @@ impl Pair {
 
     /// Whether a message on its way may begin a COPY that reads from the client.
     pub(crate) fn may_become_copy(&self) -> bool {
-        self.there.iter().any(|(_, asks)| asks.does == Does::CopiesIn && matches!(asks.kind, b'Q' | b'E'))
-            || self.back.iter().any(|(_, (kind, _))| *kind == b'G')
+        let mut said = self.unread.iter().chain(&self.unheard);
+        said.any(|said| said.asks.does == Does::CopiesIn && matches!(said.asks.kind, b'Q' | b'E'))
+            || self.back.iter().any(|spoken| spoken.kind == b'G')
     }
 
     /// A query of ours goes first, as when the client has other parameters than the server.
@@ -103,39 +169,106 @@ impl Pair {
         if matches!(self.stage, Stage::Idle) {
             self.lend();
             self.stage = Stage::CatchingUp;
-            self.exchange.asks_ours();
-            self.there.push_back((Asker::Us, Asks { kind: b'Q', does }));
+            self.machines.server.exchange.asks_ours();
+            wire::write::message(&mut self.there, b'Q', |out| out.extend([OURS, does as u8]));
         }
     }
 
     fn lend(&mut self) {
-        assert!(self.exchange.may_end() && self.exchange.is_proven());
-        self.loans += 1;
+        assert!(self.exchange().may_end() && self.exchange().is_proven());
         self.stage = Stage::Lent;
     }
 
     /// The client says something; whether it may go on.
     pub(crate) fn client_says(&mut self, asks: Asks) -> bool {
-        match self.stage {
-            // What needs no server does not get one (`worker::data::client`).
-            Stage::Idle if !asks.may_be_answered() => return true,
-            Stage::Idle => self.lend(),
-            Stage::Lent => {}
-            _ => return true,
+        if !self.is_open() {
+            return true;
         }
-        match self.exchange.asked(asks.kind) {
-            Asked::Forward => self.there.push_back((Asker::Loan(self.loans), asks)),
-            Asked::Drop => {}
-            Asked::Unexpected => {
-                assert!(self.manner != Manner::Polite, "a polite client is refused {asks:?}: {self:?}");
+        self.made += 1;
+        let mut bytes = Vec::new();
+        wire::write::message(&mut bytes, asks.kind, |out| {
+            out.extend([THEIRS, asks.does as u8]);
+            out.extend(self.client.to_be_bytes());
+            out.extend(self.made.to_be_bytes());
+            out.resize(out.len() + self.made as usize * 7 % 23, b'x');
+        });
+        self.unheard.push_back(Said { client: self.client, asks, bytes, is_refused: false });
+        let Some(random) = &mut self.cuts else { return self.pooler_hears_client(usize::MAX) };
+        let parts: Vec<usize> = (0..random.below(5)).map(|_| part(random)).collect();
+        parts.into_iter().all(|bytes| self.pooler_hears_client(bytes))
+    }
+
+    /// All that the client has said arrives; whether it may go on.
+    pub(crate) fn client_is_heard(&mut self) -> bool {
+        while self.is_open() && !self.unheard.is_empty() {
+            let bytes = self.cuts.as_mut().map_or(usize::MAX, part);
+            if !self.pooler_hears_client(bytes) {
                 return false;
             }
         }
         true
     }
 
+    /// So many bytes of the client arrive at once; whether it may go on.
+    fn pooler_hears_client(&mut self, bytes: usize) -> bool {
+        // What needs no server does not get one (`worker::data::client`).
+        while matches!(self.stage, Stage::Idle)
+            && self.unheard_from == 0
+            && self.unheard.pop_front_if(|said| !said.asks.may_be_answered()).is_some()
+        {}
+        if !self.is_open() || self.unheard.is_empty() {
+            return true;
+        }
+        if matches!(self.stage, Stage::Idle) {
+            self.lend();
+        }
+        let heard_before = self.unread.len();
+        let chunk = self.next_of_client(bytes);
+        let then = self.machines.hear_client(&chunk, &mut self.there);
+        if let Then::Fail(fault) = then {
+            assert!(self.manner != Manner::Polite, "a polite client is refused, {fault:?}: {self:?}");
+            // One that was begun before may be the one that was refused: of its header only a part had come.
+            self.unread.iter_mut().skip(heard_before.saturating_sub(1)).for_each(|said| said.is_refused = true);
+            return false;
+        }
+        assert_eq!(then, Then::Go);
+        self.may_have_ended();
+        true
+    }
+
+    fn next_of_client(&mut self, bytes: usize) -> Vec<u8> {
+        let mut chunk = Vec::new();
+        while chunk.len() < bytes
+            && let Some(said) = self.unheard.front()
+        {
+            if self.unheard_from == 0 {
+                self.unread.push_back(said.clone());
+            }
+            let end = said.bytes.len().min(self.unheard_from.saturating_add(bytes - chunk.len()));
+            chunk.extend_from_slice(&said.bytes[self.unheard_from..end]);
+            self.unheard_from = end;
+            if end == said.bytes.len() {
+                self.unheard.pop_front();
+                self.unheard_from = 0;
+            }
+        }
+        chunk
+    }
+
     /// The client is gone; `is_torn` in the middle of a message.
     pub(crate) fn client_leaves(&mut self, is_torn: bool) {
+        let is_torn = is_torn || self.machines.client.is_torn();
+        if self.unheard_from > 0
+            && let Some(said) = self.unread.back_mut()
+        {
+            // It is not sent to its end, or not at all.
+            said.is_refused = true;
+        }
+        self.unheard.clear();
+        self.unheard_from = 0;
+        self.given.clear();
+        self.client += 1;
+        self.machines.next_client();
         if !matches!(self.stage, Stage::Lent | Stage::CatchingUp) {
             return;
         }
@@ -143,32 +276,24 @@ impl Pair {
             self.stage = Stage::Over;
             return;
         }
-        if self.exchange.may_end() && self.exchange.is_proven() {
-            self.ends();
+        if self.exchange().may_end() && self.exchange().is_proven() {
+            if self.machines.server.is_in_message() {
+                // The rest of it must not be given to the next client.
+                self.stage = Stage::Over;
+            } else {
+                self.ends();
+            }
             return;
         }
         let mut out = Vec::new();
         let reset = self.reset.map(|_| RESET);
-        let (mend, progress) = Mend::begin(&mut self.exchange, reset, &mut out);
+        let (mend, progress) = Mend::begin(&mut self.machines.server.exchange, reset, &mut out);
         self.stage = Stage::Mending(mend);
-        self.sends(&out);
+        self.there.extend(out);
         if progress == Progress::WantsCancel {
             self.postgres.cancel();
         }
         self.progresses(progress);
-    }
-
-    fn sends(&mut self, out: &[u8]) {
-        for (kind, body) in messages(out) {
-            let does = match (kind, body) {
-                (b'Q', b"ROLLBACK\0") => Does::Ends,
-                (b'Q', _) => self.reset.unwrap_or(Does::Nothing),
-                // A portal that does not exist: the batch is to fail.
-                (b'E', _) => Does::Fails,
-                _ => Does::Nothing,
-            };
-            self.there.push_back((Asker::Us, Asks { kind, does }));
-        }
     }
 
     fn progresses(&mut self, progress: Progress) {
@@ -179,6 +304,14 @@ impl Pair {
         }
     }
 
+    /// The loan ends, if nothing is owed any more.
+    fn may_have_ended(&mut self) {
+        let is_half_said = self.machines.client.is_torn() || self.machines.server.is_in_message();
+        if matches!(self.stage, Stage::Lent) && self.exchange().may_end() && !is_half_said {
+            if self.exchange().is_proven() { self.ends() } else { self.stage = Stage::Over }
+        }
+    }
+
     /// The server is free for somebody else: it had better be.
     fn ends(&mut self) {
         self.stage = Stage::Idle;
@@ -186,93 +319,209 @@ impl Pair {
             return;
         }
         assert!(self.postgres.is_at_rest(), "given back, but not at rest: {self:?}");
-        assert!(self.there.iter().all(|(_, asks)| !asks.may_be_answered()), "given back with a question: {self:?}");
-        assert!(self.back.iter().all(|(asker, _)| asker.is_none()), "given back with an answer: {self:?}");
+        let on_their_way = messages(&self.there);
+        assert!(
+            on_their_way.iter().all(|(kind, _)| matches!(kind, b'H' | b'd' | b'c' | b'f')),
+            "given back with a question: {self:?}"
+        );
+        let decided = self.decided;
+        let is_heard = |spoken: &Spoken| spoken.from + spoken.bytes.len() <= decided;
+        let (heard, coming): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ungiven).into_iter().partition(is_heard);
+        assert!(
+            coming.iter().chain(&self.back).all(|spoken| spoken.asker.is_none()),
+            "given back with an answer: {self:?}"
+        );
+        assert!(
+            heard.iter().all(|spoken| spoken.asker != Some(Asker::Client(self.client))),
+            "an answer was given to nobody: {heard:?}, {self:?}"
+        );
+        assert!(self.given.is_empty(), "given back in the middle of an answer: {self:?}");
+        self.ungiven = coming.into();
     }
 
     /// PostgreSQL reads the next message, if there is one.
     pub(crate) fn server_reads(&mut self) -> bool {
-        let Some((asker, asks)) = self.there.pop_front() else { return false };
+        let Some(length) = self.there.get(1..5).map(|word| u32::from_be_bytes(word.try_into().expect("four bytes")))
+        else {
+            return false;
+        };
+        if self.there.len() <= length as usize {
+            return false;
+        }
+        let message: Vec<u8> = self.there.drain(..=length as usize).collect();
+        let (asker, asks) = match message.get(5) {
+            Some(&THEIRS) => self.read_of_client(&message),
+            _ => (Asker::Us, self.ours(&message)),
+        };
         let is_ours_to_end = asker != Asker::Us || asks.kind != b'S' || !self.postgres.would_commit();
         assert!(is_ours_to_end, "committed for a client that never asked for it: {self:?}");
-        let answers = self.postgres.reads(asks);
-        self.back.extend(answers.into_iter().map(|answer| (Some(asker), answer)));
+        for (kind, status) in self.postgres.reads(asks) {
+            self.speaks(Some(asker), kind, status);
+        }
         true
+    }
+
+    /// It is what the client said next, but for what the server need not have.
+    fn read_of_client(&mut self, message: &[u8]) -> (Asker, Asks) {
+        loop {
+            let Some(said) = self.unread.pop_front() else {
+                panic!("the server was sent what nobody said, or twice: {}: {self:?}", message.escape_ascii());
+            };
+            if said.bytes == message {
+                return (Asker::Client(said.client), said.asks);
+            }
+            assert!(said.may_be_dropped(), "{said:?} was not sent, but {}: {self:?}", message.escape_ascii());
+        }
+    }
+
+    /// What a message of ours does.
+    fn ours(&self, message: &[u8]) -> Asks {
+        let kind = message[0];
+        let does = match (kind, &message[5..]) {
+            (b'Q', [OURS, does]) => postgres::ALL[usize::from(*does)],
+            (b'Q', b"ROLLBACK\0") => Does::Ends,
+            (b'Q', _) => self.reset.unwrap_or(Does::Nothing),
+            // A portal that does not exist: the batch is to fail.
+            (b'E', _) => Does::Fails,
+            _ => Does::Nothing,
+        };
+        Asks { kind, does }
     }
 
     /// PostgreSQL says something by itself.
     pub(crate) fn server_says(&mut self, kind: u8) {
         if !self.postgres.is_dead() {
-            self.back.push_back((None, (kind, b"")));
+            self.speaks(None, kind, b"");
         }
     }
 
-    /// The pooler hears the next answer, if there is one.
+    /// What a message says is its number, so that no two are the same; but a `ReadyForQuery` says the status.
+    fn speaks(&mut self, asker: Option<Asker>, kind: u8, status: &[u8]) {
+        self.made += 1;
+        let number = format!("{}{}", self.made, "x".repeat(self.made as usize * 5 % 19));
+        let mut bytes = Vec::new();
+        wire::write::message(&mut bytes, kind, |out| match kind {
+            b'Z' => out.extend_from_slice(status),
+            b'E' | b'N' => out.extend_from_slice(format!("SERROR\0C57014\0M{number}\0\0").as_bytes()),
+            b'C' => out.extend_from_slice(format!("SELECT {number}\0").as_bytes()),
+            b'S' => out.extend_from_slice(format!("a.b\0{number}\0").as_bytes()),
+            b'A' => out.extend_from_slice(format!("\0\0\0\0channel\0{number}\0").as_bytes()),
+            _ => out.extend_from_slice(number.as_bytes()),
+        });
+        let from = self.spoken;
+        self.spoken += bytes.len();
+        self.back.push_back(Spoken { asker, kind, bytes, from });
+    }
+
+    /// The pooler hears the next answer, or parts of the next ones, if there are any.
     pub(crate) fn pooler_hears(&mut self) -> bool {
         if self.is_over() {
             return false;
         }
-        let Some((asker, (kind, body))) = self.back.pop_front() else {
+        let Some(next) = self.back.front() else {
             if self.postgres.is_dead() {
                 self.stage = Stage::Over;
             }
             return false;
         };
-        let is_nobodys = matches!(self.stage, Stage::Idle | Stage::Mending(_));
-        if kind == b'E' && is_nobodys && self.exchange.owes_nothing() {
-            // The server says goodbye (`worker::data::server::farewell`).
-            self.stage = Stage::Over;
-            return true;
-        }
-        let answered = self.exchange.answered(kind, body);
-        let Ok(answered) = answered else {
-            assert!(self.manner == Manner::Rude, "a surprise: {} in {self:?}", char::from(kind));
-            self.stage = Stage::Over;
-            return true;
+        let bytes = match &mut self.cuts {
+            None => next.bytes.len(),
+            Some(random) => part(random),
         };
-        self.is_given_to_who_asked(asker, answered);
-        match (&self.stage, answered) {
-            // A query of ours failed (`worker::data::loan::ours_failed`).
-            (Stage::CatchingUp | Stage::Mending(_), Answered::Ours) if kind == b'E' => self.stage = Stage::Over,
-            _ => self.is_answered(kind),
-        }
+        let chunk = self.next_of_server(bytes);
+        self.decide(&chunk);
         true
     }
 
-    fn is_given_to_who_asked(&self, asker: Option<Asker>, answered: Answered) {
-        let is_right = match (asker, answered) {
-            (None, _) => true,
-            (Some(Asker::Us), Answered::Ours) => true,
-            // The Sync, the CopyFail and the Execute of a mending complete what the client began.
-            (Some(Asker::Us), Answered::Forward) => matches!(self.stage, Stage::Mending(_)),
-            (Some(Asker::Loan(loan)), Answered::Forward) => {
-                loan == self.loans && matches!(self.stage, Stage::Lent | Stage::Mending(_))
+    fn next_of_server(&mut self, bytes: usize) -> Vec<u8> {
+        let mut chunk = Vec::new();
+        while chunk.len() < bytes
+            && let Some(spoken) = self.back.front()
+        {
+            if self.back_from == 0 {
+                self.ungiven.push_back(spoken.clone());
             }
-            // Nobody here takes steps.
-            (Some(Asker::Us), Answered::Hidden) | (Some(Asker::Loan(_)), _) => false,
-        };
-        assert!(is_right, "an answer to {asker:?} is {answered:?}: {self:?}");
+            let end = spoken.bytes.len().min(self.back_from + bytes - chunk.len());
+            chunk.extend_from_slice(&spoken.bytes[self.back_from..end]);
+            self.back_from = end;
+            if end == spoken.bytes.len() {
+                self.back.pop_front();
+                self.back_from = 0;
+            }
+        }
+        chunk
     }
 
-    fn is_answered(&mut self, kind: u8) {
-        let is_ready = kind == b'Z';
-        match &mut self.stage {
-            Stage::CatchingUp if is_ready && self.exchange.owes_nothing() => self.stage = Stage::Lent,
-            Stage::Lent if is_ready && self.exchange.may_end() => {
-                if self.exchange.is_proven() {
-                    self.ends()
-                } else {
-                    self.stage = Stage::Over
+    /// Does what `worker::data::server` does with what the server has said.
+    fn decide(&mut self, chunk: &[u8]) {
+        let before = self.decided;
+        let mut place = Place { start: 0, at: 0 };
+        while place.at < chunk.len() && !self.is_over() {
+            let has_client = matches!(self.stage, Stage::Lent | Stage::CatchingUp);
+            let is_lent = self.is_lent();
+            let (heard, given) = self.machines.hear_server(chunk, &mut place, has_client, is_lent);
+            self.decided = before + place.at;
+            assert!(has_client || given.is_empty(), "nobody was given an answer: {self:?}");
+            self.given.extend(given);
+            self.is_given_what_was_said();
+            match heard {
+                Heard::All => {}
+                Heard::Ready { .. } => self.is_answered(),
+                Heard::CopyBegins if matches!(self.stage, Stage::Mending(_)) => self.is_answered(),
+                Heard::CopyBegins => {}
+                // The server says goodbye (`worker::farewell`).
+                Heard::Farewell(_) => self.stage = Stage::Over,
+                // A query of ours failed (`worker::own_errors`).
+                Heard::Error(_) if self.exchange().is_ours() => self.stage = Stage::Over,
+                Heard::Error(_) => assert!(!has_client, "an error of a client's request was not for it: {self:?}"),
+                // Of what the server notifies, what has begun when nobody had it is nobody's to its end (`worker::own_news`).
+                Heard::Notification(_) => {}
+                Heard::Surprise { kind, .. } => {
+                    assert!(self.manner == Manner::Rude, "a surprise: {} in {self:?}", char::from(kind));
+                    self.stage = Stage::Over;
+                }
+                other => {
+                    let other = format!("{other:?}");
+                    panic!("nobody has asked for that: {other}: {self:?}");
                 }
             }
-            Stage::Mending(mend) if is_ready || kind == b'G' => {
+        }
+    }
+
+    /// Every whole message that the client has been given is the next that the server said for it, or something that it said by itself.
+    fn is_given_what_was_said(&mut self) {
+        while let Some(word) = self.given.get(1..5) {
+            let length = 1 + u32::from_be_bytes(word.try_into().expect("four bytes")) as usize;
+            if self.given.len() < length {
+                return;
+            }
+            let message: Vec<u8> = self.given.drain(..length).collect();
+            loop {
+                let Some(spoken) = self.ungiven.pop_front() else {
+                    panic!("the client was given what nobody said: {}: {self:?}", message.escape_ascii());
+                };
+                let is_for_client = spoken.asker == Some(Asker::Client(self.client));
+                if spoken.bytes == message && (is_for_client || spoken.asker.is_none()) {
+                    break;
+                }
+                assert!(!is_for_client, "{spoken:?} was not given, but {}: {self:?}", message.escape_ascii());
+            }
+        }
+    }
+
+    /// The server is ready, or copies.
+    fn is_answered(&mut self) {
+        match &mut self.stage {
+            Stage::CatchingUp if self.machines.server.exchange.owes_nothing() => self.stage = Stage::Lent,
+            Stage::Lent => self.may_have_ended(),
+            Stage::Mending(mend) => {
                 let mut out = Vec::new();
-                let progress = mend.go_on(&mut self.exchange, &mut out);
+                let progress = mend.go_on(&mut self.machines.server.exchange, &mut out);
                 if !out.is_empty() {
                     // The worker asks nothing before its cancel requests have come to their end.
                     self.postgres.cancel_is_over();
                 }
-                self.sends(&out);
+                self.there.extend(out);
                 self.progresses(progress);
             }
             _ => {}
@@ -281,17 +530,39 @@ impl Pair {
 
     /// Everything that is on its way arrives.
     pub(crate) fn settle(&mut self) {
-        while self.server_reads() || self.pooler_hears() {}
-        if self.is_over() || self.postgres.is_dead() || self.manner != Manner::Polite {
+        loop {
+            let is_said = self.is_open() && !self.unheard.is_empty();
+            if is_said && !self.client_is_heard() {
+                self.client_leaves(false);
+            }
+            if !is_said && !self.server_reads() && !self.pooler_hears() {
+                break;
+            }
+        }
+        if self.is_over() || self.postgres.is_dead() {
             return;
         }
-        if self.is_lent() && self.exchange.is_proven() {
-            assert_eq!(self.exchange.may_end(), self.postgres.is_at_rest(), "all has arrived: {self:?}");
+        let lost = self.unread.drain(..).find(|said| !said.may_be_dropped());
+        assert!(lost.is_none(), "the server was not sent {lost:?}: {self:?}");
+        if self.manner != Manner::Polite {
+            return;
+        }
+        if self.is_lent() && self.exchange().is_proven() {
+            assert_eq!(self.exchange().may_end(), self.postgres.is_at_rest(), "all has arrived: {self:?}");
         }
         assert!(!matches!(self.stage, Stage::CatchingUp), "our own query is never answered: {self:?}");
         assert!(!matches!(self.stage, Stage::Mending(_)), "mended for ever: {self:?}");
     }
 }
 
+/// How many bytes come at once: mostly few, so that headers are torn.
+fn part(random: &mut Random) -> usize {
+    let bytes_max = if random.below(4) == 0 { 90 } else { 9 };
+    1 + random.below(bytes_max) as usize
+}
+
 /// The text does not matter here, only that it is not the rollback.
 const RESET: &str = "DISCARD ALL";
+/// By what the body of a client's message begins, and that of the query of ours before a loan.
+const THEIRS: u8 = 0xc1;
+const OURS: u8 = 0xc2;

@@ -138,6 +138,7 @@ impl Answers<'_> {
                 }
                 Step::Bad { kind, .. } => {
                     to_client.part(place.start..place.at);
+                    place.start = place.at;
                     return Heard::Surprise { kind, what: "bad pkt header" };
                 }
             };
@@ -185,16 +186,19 @@ impl Answers<'_> {
                 Ok(is_hidden) => said.is_hidden = is_hidden,
                 Err(kind) => {
                     to_client.part(place.start..piece.range.start);
+                    place.start = piece.range.start;
                     return Some(Heard::Surprise { kind, what: "unexpected answer" });
                 }
             }
         }
         if server.exchange.has_lost_steps() && client.is_some() {
             to_client.part(place.start..piece.range.start);
+            place.start = piece.range.start;
             return Some(Heard::Lost);
         }
         let own = if is_first { self.begin(client.as_deref_mut(), server, said) } else { None };
-        if server.fate == AnswerFate::Swallow {
+        // A client may leave while it is given a message.
+        if server.fate == AnswerFate::Swallow || client.is_none() {
             to_client.part(place.start..piece.range.start);
             place.start = piece.range.end;
         }
@@ -207,9 +211,10 @@ impl Answers<'_> {
             return piece.is_last().then(|| self.ready(client, server, said, place, to_client));
         }
         let has_due = piece.is_last() && server.exchange.has_due();
+        let has_client = client.is_some();
         let heard = self.means(client, server, piece, bytes, was_ours);
         if has_due {
-            give_due(server, place, to_client);
+            give_due(has_client, server, place, to_client);
         }
         heard
     }
@@ -304,7 +309,7 @@ impl Answers<'_> {
             place.start = place.at;
             return Heard::InTransaction;
         }
-        if !was_ours && !matches!(piece.part, Part::First { carried: 0, .. }) {
+        if !was_ours && client.is_some() && !matches!(piece.part, Part::First { carried: 0, .. }) {
             let mut ready = Vec::new();
             write::ready_for_query(&mut ready, status);
             to_client.part(place.start..place.at);
@@ -312,7 +317,7 @@ impl Answers<'_> {
             to_client.send(ready.into());
         }
         if server.exchange.has_due() {
-            give_due(server, place, to_client);
+            give_due(client.is_some(), server, place, to_client);
         }
         Heard::Ready { was_ours }
     }
@@ -424,9 +429,11 @@ impl Answers<'_> {
         if server.vars.get(place) == Some(&*name) {
             return;
         }
-        let mut status = Vec::new();
-        write::parameter_status(&mut status, "application_name", &name);
-        to_client.send(status.into());
+        if client.is_some() {
+            let mut status = Vec::new();
+            write::parameter_status(&mut status, "application_name", &name);
+            to_client.send(status.into());
+        }
         self.parameter_is(client, server, place, &name);
     }
 }
@@ -447,11 +454,14 @@ fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: S
     Ok(answered == Answered::Hidden)
 }
 
-/// Gives the client the answers that its server was not asked for and that come now.
-fn give_due(server: &mut ServerSession, place: &mut Place, to_client: &mut impl ToClient) {
+/// Gives the client the answers that its server was not asked for and that come now, if it has not left.
+fn give_due(has_client: bool, server: &mut ServerSession, place: &mut Place, to_client: &mut impl ToClient) {
     to_client.part(place.start..place.at);
     place.start = place.at;
-    to_client.send(server.take_due());
+    let due = server.take_due();
+    if has_client {
+        to_client.send(due);
+    }
 }
 
 /// A message that concerns us, when it has come whole; of what is longer than a bound of its kind, the beginning.

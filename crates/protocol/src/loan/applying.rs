@@ -224,3 +224,28 @@ pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key:
         Rc::make_mut(overrides).doubt_identity();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loan::Collected;
+    use crate::prepared::Library;
+    use crate::vars::Vars;
+
+    #[test]
+    fn a_request_behind_a_message_that_has_not_come_whole_does_not_go_along() {
+        let new = || ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
+        let mut query = Vec::new();
+        write::query(&mut query, "select 1");
+        assert!(new().says_one_request(Some(&query)));
+
+        let mut has_torn_header = new();
+        has_torn_header.scanner.next(&query[..2], 0, 100);
+        assert!(!has_torn_header.says_one_request(Some(&query)));
+
+        let mut collects = new();
+        let charge = Library::new(1, 1).charge(&collects.account, 0).expect("room");
+        collects.collected = Some(Box::new(Collected { bytes: Vec::new(), body_bytes: 1, charge }));
+        assert!(!collects.says_one_request(Some(&query)));
+    }
+}

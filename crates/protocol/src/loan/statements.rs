@@ -17,7 +17,8 @@ use super::server_session::ServerSession;
 use crate::exchange::Asked;
 use crate::fault::Fault;
 use crate::prepared::{
-    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, Library, Moment, Names, Said, Sides, Tally, Way,
+    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, Library, Moment, NAME_BYTES_MAX, Names, Said, Sides, Tally,
+    Way,
 };
 use crate::vars::Tracked;
 
@@ -118,10 +119,15 @@ impl Following<'_> {
                 forget_unnamed(client);
                 Taken::Not
             }
-            Part::First { .. } if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() => {
-                if let Some(name) = prepared::given_name(&chunk[piece.body.clone()]) {
-                    client.names.get_or_insert_default().skip(name);
+            Part::First { body_bytes, .. }
+                if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() =>
+            {
+                let body = &chunk[piece.body.clone()];
+                if is_name_to_come(body, body_bytes as usize) {
+                    to_server.part(start..piece.range.start);
+                    return self.collect(client, piece, body, body_bytes as usize);
                 }
+                skip_name(client, body);
                 Taken::Not
             }
             _ => Taken::Not,
@@ -365,6 +371,12 @@ impl Following<'_> {
             Ok(Head::More)
         } else if is_read(server) && !is_query {
             prepared::head(piece.kind, &collected.bytes, collected.body_bytes)
+        } else if piece.kind == frontend::PARSE && server.exchange.is_skipping() {
+            let is_to_come = is_name_to_come(&collected.bytes, collected.body_bytes);
+            if !is_to_come {
+                skip_name(client, &collected.bytes);
+            }
+            Ok(if is_to_come { Head::More } else { Head::Plain })
         } else {
             // The server has begun to skip, or to read a COPY.
             Ok(Head::Plain)
@@ -475,6 +487,18 @@ pub fn may_be_by_sql(client: &ClientSession, name: &[u8]) -> bool {
 /// Whether the server reads what it is sent now as messages of the extended protocol.
 fn is_read(server: &ServerSession) -> bool {
     !server.exchange.is_copying_in() && !server.exchange.is_skipping()
+}
+
+/// Whether the name that a Parse gives may still come.
+fn is_name_to_come(body: &[u8], body_bytes: usize) -> bool {
+    body.len() < body_bytes.min(NAME_BYTES_MAX) && !body.contains(&0)
+}
+
+/// A server skips a Parse: its client cannot know that the name is none, and the server says so when it is bound.
+fn skip_name(client: &mut ClientSession, body: &[u8]) {
+    if let Some(name) = prepared::given_name(body) {
+        client.names.get_or_insert_default().skip(name);
+    }
 }
 
 fn wrong(client: &mut ClientSession, fault: Fault) -> Taken {

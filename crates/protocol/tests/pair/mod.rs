@@ -5,7 +5,7 @@
 
 pub(crate) mod notation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -36,12 +36,15 @@ pub(crate) struct Stage {
     one_by_one: bool,
     is_statement_mode: bool,
     withholds: bool,
+    is_listener: bool,
     clients: BTreeMap<String, ClientSession>,
     servers: BTreeMap<String, ServerSession>,
     /// Who has whom.
     loans: BTreeMap<String, String>,
     /// What clients have said and servers have not been sent.
     held: BTreeMap<String, Vec<u8>>,
+    /// Who has failed or left: nobody looks at what they say.
+    gone: BTreeSet<String>,
     lines: Vec<String>,
     /// All that each has been sent, in the order in which it was sent.
     sent: BTreeMap<String, Vec<u8>>,
@@ -97,10 +100,12 @@ impl Stage {
             one_by_one: false,
             is_statement_mode: false,
             withholds: false,
+            is_listener: false,
             clients: BTreeMap::new(),
             servers: BTreeMap::new(),
             loans: BTreeMap::new(),
             held: BTreeMap::new(),
+            gone: BTreeSet::new(),
             lines: Vec::new(),
             sent: BTreeMap::new(),
             cut,
@@ -143,6 +148,13 @@ impl Stage {
             ["one_by_one"] => self.one_by_one = true,
             ["statement_mode"] => self.is_statement_mode = true,
             ["withholds"] => self.withholds = true,
+            ["listener"] => self.is_listener = true,
+            // Another server listens for this client.
+            ["listened_for", name] => {
+                client(&mut self.clients, &mut self.known, &self.tracked, name).subscriptions(0);
+            }
+            // Programs of the user ask for numbers that they have drawn in an earlier transaction.
+            ["asks_for_numbers"] => self.learned.note_asker(0),
             ["functions_known"] => drop(self.learned.learn(route::Knowledge::default(), 0, Time(0), 1)),
             ["rejects", kind] => self.rules = Rc::new(rules(Some(kind))),
             ["parameter", name, value] => self.parameter(name, value),
@@ -171,7 +183,10 @@ impl Stage {
     fn lend(&mut self, server_name: &str, client_name: &str) {
         let client = client(&mut self.clients, &mut self.known, &self.tracked, client_name);
         let server = server(&mut self.servers, &mut self.known, &self.tracked, server_name);
-        assert!(server.exchange.may_end() && server.life.phase() == protocol::loan::Phase::Free, "lent at rest");
+        if !server.exchange.may_end() || server.life.phase() != protocol::loan::Phase::Free {
+            self.lines.push(format!("{server_name} is not free"));
+            return;
+        }
         self.loans.insert(client_name.to_owned(), server_name.to_owned());
         begin(server, client, key(client_name), true);
         self.apply(client_name);
@@ -251,6 +266,9 @@ impl Stage {
         let said = bytes(if is_server { Side::Server } else { Side::Client }, said);
         let size = if self.cut == 0 { said.len() } else { self.cut };
         for part in said.chunks(size.max(1)) {
+            if self.gone.contains(name) {
+                return;
+            }
             if is_server {
                 self.hear_server(name, part);
             } else {
@@ -297,12 +315,15 @@ impl Stage {
                 scopes: &mut self.scopes,
             };
             let mut to_server = Sink { of: &said, out: Vec::new() };
-            let Forwarded { unsent, then, waits, .. } = requests.hear(client, server, &said, &mut to_server);
+            let Forwarded { unsent, then, waits, begun, .. } = requests.hear(client, server, &said, &mut to_server);
             let mut out = to_server.out;
             out.extend_from_slice(&said[unsent]);
             let due = if server.exchange.has_due() { server.take_due() } else { Box::default() };
             self.to(&server_name, Side::Client, &out);
             self.to(name, Side::Server, &due);
+            if begun > 1 {
+                self.lines.push(format!("{name} begins {begun} requests"));
+            }
             match then {
                 Then::Go => {}
                 Then::Hold(at) => {
@@ -312,13 +333,17 @@ impl Stage {
                     self.held.insert(name.to_owned(), said[at..].to_vec());
                 }
                 Then::Instead(bytes) => next = Some(bytes),
-                Then::Leave => self.lines.push(format!("{name} leaves")),
+                Then::Leave => {
+                    self.gone.insert(name.to_owned());
+                    self.lines.push(format!("{name} leaves"));
+                }
                 Then::Fail(fault) => self.fail(name, &fault),
             }
         }
     }
 
     fn fail(&mut self, name: &str, fault: &Fault) {
+        self.gone.insert(name.to_owned());
         let verdict = fault.verdict();
         self.lines.push(format!("{name} fails: {} {}", verdict.sqlstate, verdict.text));
     }
@@ -335,7 +360,7 @@ impl Stage {
                 tracked: &self.tracked,
                 known: &mut self.known,
                 shares_parameters: !is_being_told,
-                is_listener: false,
+                is_listener: self.is_listener,
                 is_statement_mode: self.is_statement_mode,
                 withholds: self.withholds,
             };
@@ -391,19 +416,36 @@ impl Stage {
             }
             Heard::Functions => "tells functions".to_owned(),
             Heard::CopyBegins => "copies".to_owned(),
-            Heard::Refused => "has refused the request".to_owned(),
+            Heard::Refused => {
+                self.lines.push(format!("{name} has refused the request"));
+                self.say_again(name, client.expect("a client"));
+                return false;
+            }
             Heard::InTransaction => "is in a transaction that may not be".to_owned(),
         };
         let ends = matches!(told.as_str(), "takes leave" | "cannot be followed any more" | "answers without end")
             || told.contains("message kind");
+        if ends {
+            self.gone.insert(name.to_owned());
+        }
         self.lines.push(format!("{name} {told}"));
         ends
+    }
+
+    /// The server forgets its plans, and is then sent again what it has refused.
+    fn say_again(&mut self, name: &str, client: &str) {
+        let server = self.servers.get_mut(name).expect("a server");
+        self.held.insert(client.to_owned(), server.again.begins_anew());
+        server.life.becomes(Life::Replanning(Time(0)));
+        server.exchange.asks_ours();
+        self.to(name, Side::Client, &bytes(Side::Client, "Q \"deallocate all\""));
     }
 
     fn caught_up(&mut self, name: &str, client: Option<&str>) {
         let server = self.servers.get_mut(name).expect("a server");
         if !server.exchange.is_ours() {
             server.life.becomes(Life::Running);
+            server.again.has_forgotten();
             if let Some(client) = client {
                 self.forward_held(client);
             }
@@ -435,8 +477,9 @@ impl Stage {
             return;
         }
         let terms = terms(&self.tracked, &self.rules);
-        if apply_effects(server, client, terms).is_some() {
+        if let Some(reset) = apply_effects(server, client, terms) {
             self.lines.push(format!("{} is known to have {}", client_name.unwrap_or(""), settings(client)));
+            self.goes_back(client_name.unwrap_or(""), reset);
         } else if let Some(probe) = client.question(Time(0), terms, &self.learned) {
             server.exchange.asks_ours();
             server.life.becomes(Life::Probing(Box::new(probe)));
@@ -448,14 +491,26 @@ impl Stage {
         let server = self.servers.get_mut(name).expect("a server");
         let Some(probe) = server.life.take_probe() else { return };
         let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
+        let mut reset = None;
         let told = match see(server, client, *probe, terms(&self.tracked, &self.rules)) {
             Seen::Functions(_) => "tells first what functions set".to_owned(),
-            Seen::State(_) => format!("tells that it has {}", settings(client)),
+            Seen::State(state) => {
+                reset = state.reset;
+                format!("tells that it has {}", settings(client))
+            }
             Seen::Nothing => "tells nothing that can be relied upon".to_owned(),
         };
         let pins: Vec<_> = client.traces.iter().flat_map(|traces| traces.pins().kinds()).map(Kind::short).collect();
         let keeps = if pins.is_empty() { String::new() } else { format!(", and keeps {}", pins.join(", ")) };
         self.lines.push(format!("{name} {told}{keeps}"));
+        self.goes_back(client_name.unwrap_or(""), reset);
+    }
+
+    /// The client has reset parameters, and is told what they are now.
+    fn goes_back(&mut self, name: &str, reset: Option<Vars>) {
+        let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
+        let told = client.goes_back(vars, &self.tracked, &mut self.known);
+        self.to(name, Side::Server, &told);
     }
 
     /// Somebody is sent bytes of the other `side`.

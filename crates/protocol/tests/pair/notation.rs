@@ -110,7 +110,7 @@ pub(crate) fn words(side: Side, mut bytes: &[u8]) -> String {
     let mut out = Vec::new();
     while let Some(header) = bytes.first_chunk::<5>() {
         let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize + 1;
-        if bytes.len() < length {
+        if length < 5 || bytes.len() < length {
             break;
         }
         let (message, rest) = bytes.split_at(length);

@@ -44,6 +44,10 @@ impl<I: Io> Worker<I> {
         // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
         assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
         assert!(server.session.exchange.may_end(), "a server was to be lent that owes an answer");
+        assert!(
+            !server.session.is_in_message(),
+            "a server was to be lent in the middle of a message to another client"
+        );
         assert!(server.private.is_none(), "a server was to be lent that is one client's alone");
         let totals = &mut self.places.databases[server.database as usize].totals;
         totals.server_assignment_count += 1;
@@ -166,7 +170,9 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        if !server.session.exchange.may_end() || ready.session.is_torn() || ready.session.is_collecting() {
+        // What the server says by itself may have begun, and its end is the same client's.
+        let is_half_said = ready.session.is_torn() || ready.session.is_collecting() || server.session.is_in_message();
+        if !server.session.exchange.may_end() || is_half_said {
             self.arm_server(server_key);
             return;
         }
@@ -207,7 +213,7 @@ impl<I: Io> Worker<I> {
             ready.link = Link::None;
             *answered = (*answered).max(server.answered);
         }
-        if !server.session.exchange.may_be_lent() {
+        if !server.session.exchange.may_be_lent() || server.session.is_in_message() {
             let why = unfit(&server.session.exchange);
             self.unlink_flow(client_key, server_key);
             self.lose_server(server_key, why);
@@ -286,6 +292,10 @@ impl<I: Io> Worker<I> {
             && let Some(mut held) = ready.held.take()
         {
             std::iter::from_fn(|| held.pop()).for_each(|chunk| self.io.send(server.conn, chunk));
+        }
+        if is_clean && server.session.is_in_message() {
+            self.doom(server_key, "its client left in the middle of a message that the server sent by itself");
+            return;
         }
         if is_clean && server.session.cancels_sent == 0 {
             server.comes_to_rest();

@@ -1,0 +1,128 @@
+//! The machines of a loan with all that they borrow, as `worker` has it.
+//!
+//! Always true: neither statements nor settings follow clients here, so that every byte that goes out is one that came in, or ours.
+//! Not here: what may come out (`pair`).
+
+use std::ops::Range;
+
+use base::{Key, Time};
+use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, Then, ToClient, ToServer};
+use protocol::prepared::{Bytes, Library};
+use protocol::state::{Learned, Unseen};
+use protocol::vars::{Known, Tracked, Vars};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Machines {
+    pub(crate) client: ClientSession,
+    pub(crate) server: ServerSession,
+    tracked: Tracked,
+    known: Known,
+    library: Library,
+    texts: Texts,
+    learned: Learned,
+    scopes: u32,
+}
+
+/// Collects what goes to one side.
+struct Sink<'a> {
+    of: &'a [u8],
+    out: &'a mut Vec<u8>,
+}
+
+impl ToServer for Sink<'_> {
+    fn part(&mut self, range: Range<usize>) {
+        self.out.extend_from_slice(&self.of[range]);
+    }
+
+    fn send(&mut self, bytes: Bytes) {
+        match bytes {
+            Bytes::Own(bytes) => self.out.extend_from_slice(&bytes),
+            Bytes::Shared(bytes) => self.out.extend_from_slice(&bytes),
+        }
+    }
+}
+
+impl ToClient for Sink<'_> {
+    fn part(&mut self, range: Range<usize>) {
+        self.out.extend_from_slice(&self.of[range]);
+    }
+
+    fn send(&mut self, bytes: Box<[u8]>) {
+        self.out.extend_from_slice(&bytes);
+    }
+}
+
+impl Machines {
+    pub(crate) fn new() -> Self {
+        let (tracked, mut known) = (Tracked::new([]), Known::default());
+        let vars = known.share(Vars::new(&tracked));
+        Self {
+            client: ClientSession::new(0, vars.clone()),
+            server: ServerSession::new(vars),
+            tracked,
+            known,
+            library: Library::new(1, 1),
+            texts: Texts::default(),
+            learned: Learned::new(1),
+            scopes: 1,
+        }
+    }
+
+    /// Another client takes the place of the one before.
+    pub(crate) fn next_client(&mut self) {
+        self.client = ClientSession::new(0, self.known.share(Vars::new(&self.tracked)));
+    }
+
+    /// Bytes of the client go `to_server`.
+    pub(crate) fn hear_client(&mut self, bytes: &[u8], to_server: &mut Vec<u8>) -> Then {
+        let mut requests = Requests {
+            now: Time(0),
+            client: Key { index: 0, generation: 1 },
+            length_max: 1 << 30,
+            statements_max: 0,
+            reuses_unnamed: false,
+            refuses_queries: false,
+            one_by_one: false,
+            follows: false,
+            unseen: Unseen::Verify,
+            refusals: None,
+            server_user: 0,
+            changes: 0,
+            library: &mut self.library,
+            texts: &mut self.texts,
+            tracked: &self.tracked,
+            learned: &mut self.learned,
+            scopes: &mut self.scopes,
+        };
+        let mut sink = Sink { of: bytes, out: to_server };
+        let forwarded = requests.hear(&mut self.client, &mut self.server, bytes, &mut sink);
+        to_server.extend_from_slice(&bytes[forwarded.unsent]);
+        forwarded.then
+    }
+
+    /// Bytes of the server, from a place on and up to what concerns more than the two: what that is, and what the client is given.
+    pub(crate) fn hear_server<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        place: &mut Place,
+        has_client: bool,
+        shares_parameters: bool,
+    ) -> (Heard<'b>, Vec<u8>) {
+        let mut answers = Answers {
+            tracked: &self.tracked,
+            known: &mut self.known,
+            shares_parameters,
+            is_listener: false,
+            is_statement_mode: false,
+            withholds: false,
+        };
+        let mut given = Vec::new();
+        let mut sink = Sink { of: bytes, out: &mut given };
+        let client = has_client.then_some(&mut self.client);
+        let heard = answers.hear(client, &mut self.server, bytes, place, &mut sink);
+        given.extend_from_slice(&bytes[place.start..place.at]);
+        place.start = place.at;
+        (heard, given)
+    }
+}

@@ -120,9 +120,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut questions: JoinSet<Event> = JoinSet::new();
     let (hashes, mut hashed) = mpsc::unbounded_channel();
     // What comes is read as fast as it is understood.
-    let (teller, mut told) = mpsc::channel::<(u64, LinkNews)>(1);
-    let mut carried = JoinSet::new();
-    let mut links: BTreeMap<u64, (mpsc::UnboundedSender<Vec<u8>>, AbortHandle)> = BTreeMap::new();
+    let (teller, mut told) = mpsc::channel(1);
+    let mut links = Links { teller, carried: JoinSet::new(), open: BTreeMap::new() };
     let pam = judges::Library::default();
     let mut desk = Desk::default();
     while !control.is_over() {
@@ -136,38 +135,12 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some((handover, news)) = reports.recv() => Event::News { handover, news },
             Some((link, news)) = told.recv() => Event::Link { link, news },
             // One that has ended has told so itself.
-            Some(_) = carried.join_next() => continue,
+            Some(_) = links.carried.join_next() => continue,
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
         while let Some(order) = control.next_link_order() {
-            match order {
-                LinkOrder::Open { link, database, is_listener } => match UnixStream::pair().and_then(split) {
-                    Ok((near, far)) => {
-                        match is_listener {
-                            true => control.connect_listener(&database, far.into()),
-                            false => control.connect_own(&database, far.into()),
-                        }
-                        let (say, said) = mpsc::unbounded_channel();
-                        let task = carried.spawn(carry(link, near, said, teller.clone()));
-                        links.insert(link, (say, task));
-                    }
-                    Err(error) => {
-                        let news = LinkNews::Ended(source::words_of(&error));
-                        control.handle(clock.now(), Event::Link { link, news });
-                    }
-                },
-                LinkOrder::Say { link, bytes } => {
-                    if let Some((say, _)) = links.get(&link) {
-                        let _ = say.send(bytes);
-                    }
-                }
-                LinkOrder::Close { link } => {
-                    if let Some((_, task)) = links.remove(&link) {
-                        task.abort();
-                    }
-                }
-            }
+            links.obey(order, &mut control, &clock);
         }
         while let Some(SystemUserQuestion { from, client, uid }) = control.next_system_user() {
             questions.spawn(async move {
@@ -218,6 +191,45 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         true => Ending::Badly,
         false if control.has_handed_over() => Ending::HandedOver,
         false => Ending::Well,
+    }
+}
+
+/// Connections to ourselves, each carried by a task.
+struct Links {
+    teller: mpsc::Sender<(u64, LinkNews)>,
+    carried: JoinSet<()>,
+    open: BTreeMap<u64, (mpsc::UnboundedSender<Vec<u8>>, AbortHandle)>,
+}
+
+impl Links {
+    fn obey<S: From<OwnedFd> + AsFd>(&mut self, order: LinkOrder, control: &mut Control<S>, clock: &Clock) {
+        match order {
+            LinkOrder::Open { link, database, is_listener } => match UnixStream::pair().and_then(split) {
+                Ok((near, far)) => {
+                    match is_listener {
+                        true => control.connect_listener(&database, far.into()),
+                        false => control.connect_own(&database, far.into()),
+                    }
+                    let (say, said) = mpsc::unbounded_channel();
+                    let task = self.carried.spawn(carry(link, near, said, self.teller.clone()));
+                    self.open.insert(link, (say, task));
+                }
+                Err(error) => {
+                    let news = LinkNews::Ended(source::words_of(&error));
+                    control.handle(clock.now(), Event::Link { link, news });
+                }
+            },
+            LinkOrder::Say { link, bytes } => {
+                if let Some((say, _)) = self.open.get(&link) {
+                    let _ = say.send(bytes);
+                }
+            }
+            LinkOrder::Close { link } => {
+                if let Some((_, task)) = self.open.remove(&link) {
+                    task.abort();
+                }
+            }
+        }
     }
 }
 

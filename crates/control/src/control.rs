@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 
 use base::{Time, Wall, WorkerId};
 use config::{NameServers, Warning};
@@ -15,8 +14,8 @@ use pool::ClientKey;
 use reactor::{Level, LogTarget};
 use wire::Request;
 use worker::letters::{
-    Force, Found, HashAsker, Hashed, Ids, Inquirer, Judge, Parts, PasswordQuestion, Post, Right, SecretQuestion,
-    Shutdown, Snapshot, SystemUser, ToControl, ToWorker, Told, Verdict,
+    Force, Found, HashAsker, Hashed, Ids, Judge, Parts, PasswordQuestion, Post, Right, Shutdown, Snapshot, SystemUser,
+    ToControl, ToWorker, Verdict,
 };
 
 use crate::console::show::{Subject, View};
@@ -27,7 +26,8 @@ use crate::handover::Handover;
 use crate::hashings::Hashings;
 use crate::history::{self, History};
 use crate::judges;
-use crate::listeners::{self, Errand};
+use crate::links::{LinkNews, Links};
+use crate::listeners;
 use crate::names::Names;
 use crate::orders::Waiter;
 use crate::secrets::Questions;
@@ -81,30 +81,12 @@ pub enum Event {
         /// What they say.
         serial: Serial,
     },
-    /// A question about a user's secret is answered.
-    Told {
-        /// Who asked.
-        from: WorkerId,
-        /// For whom.
-        inquirer: Inquirer,
-        /// Which database was asked.
-        database: Arc<str>,
-        /// The answer.
-        told: Told,
-    },
-    /// Something has become of a session that listens for all.
-    Listener {
-        /// Of which database.
-        database: Arc<str>,
-        /// What it says.
-        report: listeners::Report,
-    },
-    /// A question about locks is answered.
-    Swept {
+    /// Something has come of a connection to our own workers.
+    Link {
         /// Which.
-        question: sweeper::Question,
-        /// The answer, or why there is none.
-        answer: Result<sweeper::Answer, String>,
+        link: u64,
+        /// What.
+        news: LinkNews,
     },
     /// It is known who a user of the system is, or that nobody knows.
     SystemUser {
@@ -162,11 +144,12 @@ pub struct Control<S> {
     pub(crate) zones: Zones,
     /// What `resolv_conf` says, as read last.
     pub(crate) name_servers: Option<Arc<NameServers>>,
-    questions: Questions,
+    pub(crate) questions: Questions,
     judged: judges::Questions,
     pub(crate) hashings: Hashings,
-    /// What sessions that listen for all are to do.
-    pub(crate) errands: listeners::Errands,
+    /// The sessions that listen for all.
+    pub(crate) listening: listeners::Sessions,
+    pub(crate) links: Links,
     /// The clients of the console that have said something.
     sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
@@ -244,7 +227,8 @@ impl<S> Control<S> {
             zones,
             name_servers: None,
             questions: Questions::default(),
-            errands: listeners::Errands::new(),
+            listening: listeners::Sessions::default(),
+            links: Links::default(),
             judged: judges::Questions::default(),
             hashings: Hashings::default(),
             sessions: Sessions::default(),
@@ -291,13 +275,11 @@ impl<S> Control<S> {
             Event::Letter(ToControl::HashUnneeded { from, asker }) => self.hashings.forget(from, asker),
             Event::Hashed { from, asker, hashed } => self.hashed(from, asker, hashed),
             Event::Letter(ToControl::Listen { database, user, channel, number, is_relied_on }) => {
-                let order = listeners::Order::Listen { channel, number, is_relied_on };
-                self.errands.push_back(Errand { database, user: Some(user), order });
+                self.listen(database, user, listeners::Order::Listen { channel, number, is_relied_on });
             }
             Event::Letter(ToControl::Unlisten { database, channel }) => self.unlisten(database, Some(channel)),
             Event::Letter(ToControl::UnlistenAll { database }) => self.unlisten(database, None),
-            Event::Listener { database, report } => self.listener_says(database, report),
-            Event::Swept { question, answer } => self.swept(question, answer),
+            Event::Link { link, news } => self.hear_link(link, &news),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
                 self.ask_system_user(system_users::Question { from, client, uid });
             }
@@ -319,10 +301,6 @@ impl<S> Control<S> {
             Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
             Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
-            Event::Told { from, inquirer, database, told } => {
-                self.questions.answered(&database);
-                self.post(from, ToWorker::Told { inquirer, told });
-            }
             Event::SystemUser { from, client, found } => self.system_user(from, client, found),
             Event::Found { name, found } => self.found(&name, &found),
             Event::Serial { zone, serial } => self.hear_serial(&zone, serial),
@@ -330,6 +308,7 @@ impl<S> Control<S> {
             Event::Tick => {}
         }
         self.expire();
+        self.put_questions();
     }
 
     /// The next name to be looked up; [`Event::Found`] must follow.
@@ -337,26 +316,9 @@ impl<S> Control<S> {
         self.names.start()
     }
 
-    /// The next question about a user to be put; [`Event::Told`] must follow.
-    pub fn next_question(&mut self) -> Option<SecretQuestion> {
-        self.questions.start()
-    }
-
     /// The next password to be judged; [`Event::Judged`] must follow.
     pub fn next_password(&mut self) -> Option<judges::Put> {
         self.judged.start()
-    }
-
-    /// How long a question may take: longer than the login that needs it, so that
-    /// who waits too long is always told of the setting that it met, `client_login_timeout`.
-    #[must_use]
-    pub fn question_limit(&self) -> Duration {
-        self.force.settings.client_login_timeout.map_or(QUESTION_MAX, |limit| limit + AFTER_THE_LOGIN)
-    }
-
-    /// What a session that listens for all is to do next.
-    pub fn next_errand(&mut self) -> Option<Errand> {
-        self.errands.pop_front()
     }
 
     /// Hands one end of a connection to ourselves to the worker on which a database lives.
@@ -377,6 +339,8 @@ impl<S> Control<S> {
             self.ending_deadline(),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
+            self.links.next_deadline(),
+            self.listening.next_deadline(),
         ];
         others.into_iter().flatten().fold(self.period_ends, Time::min)
     }
@@ -407,6 +371,8 @@ impl<S> Control<S> {
         self.expire_ending();
         self.zones.tick(self.now.time, self.force.settings.dns_zone_check_period);
         self.sweep();
+        self.expire_links();
+        self.expire_sessions();
         while let Some((purpose, silent)) = self.surveys.give_up(self.now.time) {
             self.give_up(&purpose, &silent);
         }
@@ -625,12 +591,6 @@ impl<S> fmt::Debug for Control<S> {
     }
 }
 
-/// How long a question to a server may take where logins have no limit.
-const QUESTION_MAX: Duration = Duration::from_secs(60);
-
-/// How much longer a question may take than the login that needs it.
-const AFTER_THE_LOGIN: Duration = Duration::from_secs(1);
-
 #[cfg(test)]
 #[path = "control_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -20,15 +20,15 @@ use crate::source::{FileReader, Files, first_force};
 type Letters = Arc<Mutex<Vec<ToWorker<()>>>>;
 
 /// A control thread with its files in a directory of its own.
-struct Desk {
-    control: Control<()>,
+pub(crate) struct Desk {
+    pub(crate) control: Control<()>,
     boxes: Vec<Letters>,
     dir: PathBuf,
     now: Moment,
 }
 
 impl Desk {
-    fn new(name: &str, workers: u8, settings: &str) -> Self {
+    pub(crate) fn new(name: &str, workers: u8, settings: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("trunkline-control-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory");
         let desk_file = |file: &str| dir.join(file).to_str().expect("a name in UTF-8").to_owned();
@@ -59,11 +59,11 @@ impl Desk {
         Self { control, boxes, dir, now }
     }
 
-    fn happens(&mut self, event: Event) {
+    pub(crate) fn happens(&mut self, event: Event) {
         self.control.handle(self.now, event);
     }
 
-    fn after(&mut self, secs: u64, event: Event) {
+    pub(crate) fn after(&mut self, secs: u64, event: Event) {
         self.now.time = self.now.time + Duration::from_secs(secs);
         self.happens(event);
     }
@@ -121,7 +121,7 @@ impl Desk {
     }
 
     /// What has come into a worker's box since it was looked at last.
-    fn letters(&self, worker: usize) -> Vec<ToWorker<()>> {
+    pub(crate) fn letters(&self, worker: usize) -> Vec<ToWorker<()>> {
         std::mem::take(&mut *self.boxes[worker].lock().expect("a box"))
     }
 
@@ -144,7 +144,9 @@ impl Desk {
         }
     }
 
+    /// What has been logged. The threads that write it may be late on a busy machine.
     fn log(&self) -> String {
+        self.control.speaker.read().expect("a log").finish();
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
@@ -295,6 +297,7 @@ fn a_reload_puts_everything_new_in_force() {
         assert!(force.users.secret("newcomer").is_some() && force.users.secret("u").is_none());
         assert_eq!(letters.len(), 2 - worker, "the answer comes after the settings");
     }
+    desk.log();
     let old = std::fs::read_to_string(desk.dir.join("log.old")).expect("the old log");
     assert!(old.contains("LOG RELOAD command issued"), "{old}");
     assert!(old.contains("pidfile has changed: the new value waits for a restart"), "{old}");

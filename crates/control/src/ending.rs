@@ -2,7 +2,7 @@
 //!
 //! Always true: the time counts from the first order to go down; after it clients are sent away once, and a little later the
 //! process ends, whatever is left.
-//! Not here: who is waited for (`worker::ending`), the orders (`orders`, `control`).
+//! Not here: who is waited for (`worker::admin::shutdown`), the orders (`orders`, `control`).
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! Always true: a few are hashed at a time, by threads that step back behind the workers. Servers and clients take turns, and
 //! among each the addresses that they come from do: who comes from elsewhere waits for one hash of every other address, and not
 //! for all of them. So many wait and no more; the place of one more is taken from the address that has most waiting.
-//! Not here: the queue (`base::PeerQueue`), what is hashed and why (`worker::hashing`).
+//! Not here: the queue (`base::PeerQueue`), what is hashed and why (`worker::admission::hashing`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

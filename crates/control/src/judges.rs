@@ -2,7 +2,7 @@
 //!
 //! Always true: every question is answered, whatever comes, and nothing waits for it here; a password is in nothing that is
 //! logged. What PAM's modules take their time with stays on threads of its own.
-//! Not here: what a directory is asked (`auth::ldap`), who waits for the verdict (`worker::judge`).
+//! Not here: what a directory is asked (`auth::ldap`), who waits for the verdict (`worker::admission::external_auth`).
 
 mod directory;
 mod trust;

@@ -14,6 +14,7 @@ mod handover;
 mod hashings;
 mod history;
 mod judges;
+mod links;
 mod listeners;
 mod names;
 mod orders;
@@ -35,6 +36,7 @@ pub use console::{errors_reference, reference};
 pub use control::{Control, Event, Moment, Signal, Speaker};
 pub use courier::{Courier, Hello, LastWord, News, VERSION as HANDOVER_VERSION};
 pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
+pub use links::{LinkNews, LinkOrder};
 pub use names::LOOKUPS_MAX;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
@@ -43,7 +45,6 @@ pub use source::{
     words_of,
 };
 pub use successor::Predecessor;
-pub use sweeper::{Answer as SweptLocks, Question as SweepQuestion};
 pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, Question as SystemUserQuestion};
 pub use tls::read_tls;
 pub use zones::Serial;

@@ -1,25 +1,22 @@
 //! Sessions that listen for all clients of a database (LISTEN): clients of our own workers, as any.
 //!
 //! Always true: every channel that a client waits for is answered, whatever comes; a session that was there and has ended is told of,
-//! and comes again as long as somebody listens.
-//! Not here: who listens, and what a notification means to whom (`worker::listen`).
+//! and comes again as long as somebody listens. One that has nothing to listen to is forgotten after a while.
+//! Not here: who listens, and what a notification means to whom (`worker::notify::listen`), the connection (`links`).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedReceiver;
-
+use base::Time;
 use protocol::state::MARKS;
 use worker::letters::ToWorker;
 
-use crate::asking::{self, Asker};
 use crate::control::Control;
 
 /// What a session is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Order {
+pub(crate) enum Order {
     /// To listen to a channel.
     Listen {
         /// Which.
@@ -35,49 +32,42 @@ pub enum Order {
     UnlistenAll,
 }
 
-/// What becomes of a session.
+/// The sessions, by their databases.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(BTreeMap<Arc<str>, Session>);
+
+/// One of them.
 #[derive(Debug)]
-pub(crate) enum News {
-    /// It is here, as a connection to ourselves.
-    Comes(OwnedFd),
-    /// It says something to the worker on which its database lives.
-    Says(Report),
+struct Session {
+    /// As whom it logs in.
+    user: Arc<str>,
+    channels: Channels,
+    /// What it has not heard yet, since it is about something else.
+    orders: VecDeque<Order>,
+    stage: Stage,
+    /// When this stage ends by itself.
+    ends_at: Option<Time>,
 }
 
-/// What a session says of itself.
+/// How far it is. A number is that of its connection.
+#[derive(Debug)]
+enum Stage {
+    LogsIn(u64),
+    /// It has said the first of these, and is going to say the others.
+    Says(u64, VecDeque<Word>),
+    Attends(u64),
+    /// It has ended, and comes again.
+    Pauses,
+}
+
+/// What it says to its server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Report {
-    /// It listens to a channel.
-    Heard {
-        /// Which.
-        channel: Box<str>,
-        /// The number of the order.
-        number: u64,
-    },
-    /// It cannot listen to channels.
-    Unheard {
-        /// Which, each with the number of the order.
-        channels: Vec<(Box<str>, u64)>,
-        /// Why.
-        error: String,
-    },
-    /// It has ended.
-    Lost,
+enum Word {
+    /// That it listens to the marks, at which clients are taken over.
+    Marks,
+    Listen(Box<str>),
+    Unlisten(Box<str>),
 }
-
-/// An order on its way to the session of a database.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Errand {
-    /// Of which database.
-    pub database: Arc<str>,
-    /// As whom the session logs in, if it is not there yet.
-    pub user: Option<Arc<str>>,
-    /// What it is to do.
-    pub order: Order,
-}
-
-/// Orders that have not been given yet.
-pub(crate) type Errands = VecDeque<Errand>;
 
 /// The channels of a session.
 type Channels = BTreeMap<Box<str>, Channel>;
@@ -91,173 +81,219 @@ struct Channel {
     is_relied_on: bool,
 }
 
+impl Sessions {
+    /// When a stage ends by itself.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.0.values().filter_map(|session| session.ends_at).min()
+    }
+}
+
+impl Session {
+    fn note(&mut self, order: Order) {
+        match order {
+            Order::Listen { channel, number, is_relied_on } => {
+                self.channels.insert(channel, Channel { number, is_relied_on });
+            }
+            Order::Unlisten(name) => {
+                self.channels.remove(&name);
+            }
+            Order::UnlistenAll => self.channels.clear(),
+        }
+    }
+
+    /// Those that nobody has listened to yet have their own servers, and keep them. There may be thousands, also among the orders that have
+    /// not been looked at, and all are told of at once: their names and numbers.
+    fn refuse_new(&mut self) -> Vec<(Box<str>, u64)> {
+        self.note_all();
+        let all = std::mem::take(&mut self.channels).into_iter();
+        let (kept, refused): (Channels, Channels) = all.partition(|(_, channel)| channel.is_relied_on);
+        self.channels = kept;
+        refused.into_iter().map(|(name, channel)| (name, channel.number)).collect()
+    }
+
+    fn note_all(&mut self) {
+        for order in std::mem::take(&mut self.orders) {
+            self.note(order);
+        }
+    }
+
+    fn link(&self) -> Option<u64> {
+        match self.stage {
+            Stage::LogsIn(link) | Stage::Says(link, _) | Stage::Attends(link) => Some(link),
+            Stage::Pauses => None,
+        }
+    }
+}
+
+impl Word {
+    fn sql(&self) -> String {
+        match self {
+            Self::Marks => format!("LISTEN {}", quoted(MARKS)),
+            Self::Listen(name) => format!("LISTEN {}", quoted(name)),
+            Self::Unlisten(name) => format!("UNLISTEN {}", quoted(name)),
+        }
+    }
+}
+
 impl<S> Control<S> {
+    /// A channel is to be listened to; the session logs in as this user, if it is not there yet.
+    pub(crate) fn listen(&mut self, database: Arc<str>, user: Arc<str>, order: Order) {
+        if let Some(session) = self.listening.0.remove(&database) {
+            return self.order_session(database, session, order);
+        }
+        let (channels, orders) = (Channels::new(), VecDeque::new());
+        let mut session = Session { user, channels, orders, stage: Stage::Pauses, ends_at: None };
+        session.note(order);
+        self.session_comes(database, session);
+    }
+
     /// Nobody listens any more to a channel of a database, or to any.
     pub(crate) fn unlisten(&mut self, database: Arc<str>, channel: Option<Box<str>>) {
-        let order = channel.map_or(Order::UnlistenAll, Order::Unlisten);
-        self.errands.push_back(Errand { database, user: None, order });
-    }
-
-    /// Something has become of a session that listens for all: the worker on which its database lives is told.
-    pub(crate) fn listener_says(&mut self, database: Arc<str>, report: Report) {
-        let home = self.force.homes.home_of(&database);
-        match report {
-            Report::Heard { channel, number } => self.post(home, ToWorker::Heard { database, channel, number }),
-            Report::Unheard { channels, error } => self.post(home, ToWorker::Unheard { database, channels, error }),
-            Report::Lost => self.post(home, ToWorker::ListenerLost { database }),
+        if let Some(session) = self.listening.0.remove(&database) {
+            self.order_session(database, session, channel.map_or(Order::UnlistenAll, Order::Unlisten));
         }
     }
-}
 
-/// Listens as long as there may be orders. A login or a command takes no longer than `limit`.
-pub(crate) async fn listen(
-    (database, user): (Arc<str>, Arc<str>),
-    mut orders: UnboundedReceiver<Order>,
-    limit: Duration,
-    tell: impl Fn(News),
-) {
-    let mut channels = Channels::new();
-    loop {
-        while channels.is_empty() {
-            match orders.recv().await {
-                Some(order) => note(&mut channels, order),
-                None => return,
+    fn order_session(&mut self, database: Arc<str>, mut session: Session, order: Order) {
+        match session.stage {
+            Stage::Pauses => {
+                session.note(order);
+                self.listening.0.insert(database, session);
+            }
+            Stage::LogsIn(_) | Stage::Says(..) => {
+                session.orders.push_back(order);
+                self.listening.0.insert(database, session);
+            }
+            Stage::Attends(link) => {
+                session.orders.push_back(order);
+                self.session_goes_on(database, session, link, VecDeque::new());
             }
         }
-        let session = tokio::time::timeout(limit, connect(&database, &user, &tell)).await;
-        match session.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
-            Ok(asker) => match attend(asker, &mut channels, &mut orders, limit, &tell).await {
-                End::Broken => tell(News::Says(Report::Lost)),
-                End::Idle => continue,
-            },
-            Err(error) => refuse_new(&mut channels, &mut orders, &error, &tell),
+    }
+
+    fn session_comes(&mut self, database: Arc<str>, mut session: Session) {
+        session.stage = Stage::LogsIn(self.links.listen(&database, &session.user));
+        session.ends_at = Some(self.now.time + self.question_limit());
+        self.listening.0.insert(database, session);
+    }
+
+    /// It says the first of these, or does what it is ordered next, or waits.
+    fn session_goes_on(&mut self, database: Arc<str>, mut session: Session, link: u64, mut words: VecDeque<Word>) {
+        session.stage = Stage::Attends(link);
+        while words.is_empty()
+            && let Some(order) = session.orders.pop_front()
+        {
+            session.note(order.clone());
+            match order {
+                Order::Listen { channel, .. } => words.push_back(Word::Listen(channel)),
+                Order::Unlisten(name) => words.push_back(Word::Unlisten(name)),
+                Order::UnlistenAll => return self.session_ends(database, session, None),
+            }
         }
+        match words.front() {
+            Some(word) => {
+                self.links.run(link, &word.sql());
+                session.ends_at = Some(self.now.time + self.question_limit());
+                session.stage = Stage::Says(link, words);
+            }
+            None => {
+                // Who has nothing to listen to needs no server, and keeps no database in use.
+                session.ends_at = session.channels.is_empty().then(|| self.now.time + LINGERS);
+            }
+        }
+        self.listening.0.insert(database, session);
+    }
+
+    /// What a session has said is answered, or its connection has ended.
+    pub(crate) fn listener_is_told(&mut self, database: &Arc<str>, outcome: Result<(), String>) {
+        let Some((database, mut session)) = self.listening.0.remove_entry(database) else { return };
+        match (std::mem::replace(&mut session.stage, Stage::Pauses), outcome) {
+            (Stage::LogsIn(link), Ok(())) => {
+                let names = session.channels.keys().cloned().map(Word::Listen);
+                let words = std::iter::once(Word::Marks).chain(names).collect();
+                self.session_goes_on(database, session, link, words);
+            }
+            (Stage::LogsIn(link), Err(error)) => {
+                session.stage = Stage::LogsIn(link);
+                self.session_ends(database, session, Some(&error));
+            }
+            (Stage::Says(link, mut words), Ok(())) => {
+                if let Some(Word::Listen(name)) = words.pop_front()
+                    && let Some(channel) = session.channels.get_mut(&name)
+                {
+                    channel.is_relied_on = true;
+                    let number = channel.number;
+                    let home = self.force.homes.home_of(&database);
+                    self.post(home, ToWorker::Heard { database: Arc::clone(&database), channel: name, number });
+                }
+                self.session_goes_on(database, session, link, words);
+            }
+            (Stage::Says(link, words), Err(error)) => {
+                let refusal = match words.front() {
+                    Some(Word::Marks) => Some(NO_MARKS),
+                    Some(Word::Listen(_)) => Some(&*error),
+                    Some(Word::Unlisten(_)) | None => None,
+                };
+                session.stage = Stage::Attends(link);
+                self.session_ends(database, session, refusal);
+            }
+            (Stage::Attends(link), outcome) => {
+                session.stage = Stage::Attends(link);
+                match outcome {
+                    Ok(()) => drop(self.listening.0.insert(database, session)),
+                    Err(_) => self.session_ends(database, session, None),
+                }
+            }
+            (Stage::Pauses, _) => drop(self.listening.0.insert(database, session)),
+        }
+    }
+
+    /// It has ended, and comes again after a pause. Those that nobody has listened to yet are refused for this reason, if there is one.
+    fn session_ends(&mut self, database: Arc<str>, mut session: Session, refusal: Option<&str>) {
+        if let Some(error) = refusal {
+            let channels = session.refuse_new();
+            if !channels.is_empty() {
+                let home = self.force.homes.home_of(&database);
+                let (database, error) = (Arc::clone(&database), error.to_owned());
+                self.post(home, ToWorker::Unheard { database, channels, error });
+            }
+        }
+        if let Some(link) = session.link() {
+            self.links.close(link);
+        }
+        if !matches!(session.stage, Stage::LogsIn(_)) {
+            let home = self.force.homes.home_of(&database);
+            self.post(home, ToWorker::ListenerLost { database: Arc::clone(&database) });
+        }
+        session.stage = Stage::Pauses;
         // What was listened to once is listened to again, but in no haste: the server may be starting. Nor is anything else: each attempt may
         // be a line in the log.
-        let pause = tokio::time::sleep(PAUSE);
-        tokio::pin!(pause);
-        loop {
-            tokio::select! {
-                () = &mut pause => break,
-                order = orders.recv() => match order {
-                    Some(order) => note(&mut channels, order),
-                    None => return,
-                },
-            }
-        }
+        session.ends_at = Some(self.now.time + PAUSE);
+        session.note_all();
+        self.listening.0.insert(database, session);
     }
-}
 
-/// Why a session has ended.
-enum End {
-    /// What it was to listen to is not listened to any more.
-    Broken,
-    /// Nobody has wanted anything of it for some time.
-    Idle,
-}
-
-/// One session from its login to its end.
-async fn attend(
-    mut asker: Asker,
-    channels: &mut Channels,
-    orders: &mut UnboundedReceiver<Order>,
-    limit: Duration,
-    tell: &impl Fn(News),
-) -> End {
-    // First the marks, at which clients are taken over.
-    if obey(&mut asker, "LISTEN", MARKS, limit).await.is_err() {
-        refuse_new(channels, orders, "it cannot listen to the marks at which it takes over", tell);
-        return End::Broken;
-    }
-    let names: Vec<Box<str>> = channels.keys().cloned().collect();
-    for name in names {
-        if !listen_to(&mut asker, &name, channels, orders, limit, tell).await {
-            return End::Broken;
-        }
-    }
-    loop {
-        tokio::select! {
-            () = asker.end() => return End::Broken,
-            // Who has nothing to listen to needs no server, and keeps no database in use.
-            () = tokio::time::sleep(LINGERS), if channels.is_empty() => return End::Idle,
-            order = orders.recv() => {
-                let Some(order) = order else { return End::Broken };
-                note(channels, order.clone());
-                let is_there = match order {
-                    Order::Listen { channel, .. } => listen_to(&mut asker, &channel, channels, orders, limit, tell).await,
-                    Order::Unlisten(name) => obey(&mut asker, "UNLISTEN", &name, limit).await.is_ok(),
-                    Order::UnlistenAll => false,
-                };
-                if !is_there {
-                    return End::Broken;
+    /// Does what stages do that have lasted for long enough.
+    pub(crate) fn expire_sessions(&mut self) {
+        let now = self.now.time;
+        let is_late = |session: &Session| session.ends_at.is_some_and(|end| end <= now);
+        let late = self.listening.0.iter().filter(|(_, session)| is_late(session));
+        let late: Vec<Arc<str>> = late.map(|(database, _)| Arc::clone(database)).collect();
+        for database in late {
+            let Some(session) = self.listening.0.remove(&database) else { continue };
+            match session.stage {
+                // Who has nothing to listen to need not come again.
+                Stage::Pauses if session.channels.is_empty() => {}
+                Stage::Pauses => self.session_comes(database, session),
+                // Nobody has wanted anything of it for some time.
+                Stage::Attends(link) => self.links.close(link),
+                Stage::LogsIn(_) | Stage::Says(..) => {
+                    self.listening.0.insert(Arc::clone(&database), session);
+                    self.listener_is_told(&database, Err("no answer in time".to_owned()));
                 }
             }
         }
     }
-}
-
-/// Whether the session is still of use.
-async fn listen_to(
-    asker: &mut Asker,
-    name: &str,
-    channels: &mut Channels,
-    orders: &mut UnboundedReceiver<Order>,
-    limit: Duration,
-    tell: &impl Fn(News),
-) -> bool {
-    match obey(asker, "LISTEN", name, limit).await {
-        Ok(()) => {
-            if let Some(channel) = channels.get_mut(name) {
-                channel.is_relied_on = true;
-                tell(News::Says(Report::Heard { channel: name.into(), number: channel.number }));
-            }
-            true
-        }
-        Err(error) => {
-            refuse_new(channels, orders, &error, tell);
-            false
-        }
-    }
-}
-
-/// One command about one channel.
-async fn obey(asker: &mut Asker, command: &str, channel: &str, limit: Duration) -> Result<(), String> {
-    match tokio::time::timeout(limit, asker.run(&format!("{command} {}", quoted(channel)))).await {
-        Ok(outcome) => outcome.map_err(|failure| failure.words()),
-        Err(_) => Err("no answer in time".to_owned()),
-    }
-}
-
-/// Those that nobody has listened to yet have their own servers, and keep them. There may be thousands, also among the
-/// orders that have not been looked at, and all are told of at once.
-fn refuse_new(channels: &mut Channels, orders: &mut UnboundedReceiver<Order>, error: &str, tell: &impl Fn(News)) {
-    while let Ok(order) = orders.try_recv() {
-        note(channels, order);
-    }
-    let all = std::mem::take(channels).into_iter();
-    let (kept, refused): (Channels, Channels) = all.partition(|(_, channel)| channel.is_relied_on);
-    *channels = kept;
-    if !refused.is_empty() {
-        let refused = refused.into_iter().map(|(name, channel)| (name, channel.number)).collect();
-        tell(News::Says(Report::Unheard { channels: refused, error: error.to_owned() }));
-    }
-}
-
-fn note(channels: &mut Channels, order: Order) {
-    match order {
-        Order::Listen { channel, number, is_relied_on } => {
-            channels.insert(channel, Channel { number, is_relied_on });
-        }
-        Order::Unlisten(name) => drop(channels.remove(&name)),
-        Order::UnlistenAll => channels.clear(),
-    }
-}
-
-async fn connect(database: &str, user: &str, tell: &impl Fn(News)) -> Result<Asker, String> {
-    let (near, far) = asking::pair().map_err(|error| error.to_string())?;
-    tell(News::Comes(far));
-    let parameters = [("user", user), ("database", database), ("application_name", "trunkline listens")];
-    Asker::log_in(near, &parameters).await.map_err(|failure| failure.words())
 }
 
 /// An identifier in quotes.
@@ -265,6 +301,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+const NO_MARKS: &str = "it cannot listen to the marks at which it takes over";
 /// So long a session stays that nobody needs: who listens for a moment often does so again.
 const LINGERS: Duration = Duration::from_secs(5);
 /// Between two logins.
@@ -282,22 +319,20 @@ mod tests {
 
     #[test]
     fn only_channels_that_nobody_relies_on_are_refused_and_all_at_once() {
-        let mut channels = Channels::new();
+        let (channels, orders) = (Channels::new(), VecDeque::new());
+        let mut session = Session { user: "u".into(), channels, orders, stage: Stage::Pauses, ends_at: None };
         let order = |name: &str, number, is_relied_on| Order::Listen { channel: name.into(), number, is_relied_on };
-        note(&mut channels, order("new", 2, false));
-        let (sender, mut orders) = tokio::sync::mpsc::unbounded_channel();
-        sender.send(order("newer", 5, false)).expect("it is there");
-        note(&mut channels, order("left to it", 3, true));
-        channels.insert("old".into(), Channel { number: 1, is_relied_on: true });
-        let told = std::cell::RefCell::new(Vec::new());
-        refuse_new(&mut channels, &mut orders, "no", &|news| told.borrow_mut().push(format!("{news:?}")));
-        assert_eq!(told.take(), ["Says(Unheard { channels: [(\"new\", 2), (\"newer\", 5)], error: \"no\" })"]);
-        assert_eq!(channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["left to it", "old"]);
-        note(&mut channels, Order::Unlisten("old".into()));
-        note(&mut channels, Order::Unlisten("left to it".into()));
-        assert!(channels.is_empty());
-        note(&mut channels, order("new", 4, false));
-        note(&mut channels, Order::UnlistenAll);
-        assert!(channels.is_empty());
+        session.note(order("new", 2, false));
+        session.orders.push_back(order("newer", 5, false));
+        session.note(order("left to it", 3, true));
+        session.channels.insert("old".into(), Channel { number: 1, is_relied_on: true });
+        assert_eq!(session.refuse_new(), [("new".into(), 2), ("newer".into(), 5)]);
+        assert_eq!(session.channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["left to it", "old"]);
+        session.note(Order::Unlisten("old".into()));
+        session.note(Order::Unlisten("left to it".into()));
+        assert!(session.channels.is_empty());
+        session.note(order("new", 4, false));
+        session.note(Order::UnlistenAll);
+        assert!(session.channels.is_empty());
     }
 }

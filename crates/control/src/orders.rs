@@ -2,7 +2,7 @@
 //!
 //! Always true: an order is answered when it has been carried out, and once; what an order that waits has changed is undone
 //! when its client takes it back.
-//! Not here: the words of an order (`console::act`), what a worker does about it (`worker::orders`).
+//! Not here: the words of an order (`console::act`), what a worker does about it (`worker::admin::orders`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

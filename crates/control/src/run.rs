@@ -10,19 +10,21 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::{Time, Wall};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
-use worker::letters::{Found, HashQuestion, ToControl, Told};
+use worker::letters::{Found, HashQuestion, ToControl};
 
 use crate::control::{Control, Event, Moment, Signal};
 use crate::courier::News;
-use crate::listeners::Errand;
+use crate::links::{LinkNews, LinkOrder};
 use crate::resolver::{Desk, Resolver};
 use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;
-use crate::{asking, hashings, judges, listeners, names, secrets, source, sweeper};
+use crate::{hashings, judges, names, source};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -117,9 +119,10 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
     let (hashes, mut hashed) = mpsc::unbounded_channel();
-    let (teller, mut told) = mpsc::unbounded_channel::<(Arc<str>, listeners::News)>();
-    let mut listening = JoinSet::new();
-    let mut sessions: BTreeMap<Arc<str>, mpsc::UnboundedSender<listeners::Order>> = BTreeMap::new();
+    // What comes is read as fast as it is understood.
+    let (teller, mut told) = mpsc::channel::<(u64, LinkNews)>(1);
+    let mut carried = JoinSet::new();
+    let mut links: BTreeMap<u64, (mpsc::UnboundedSender<Vec<u8>>, AbortHandle)> = BTreeMap::new();
     let pam = judges::Library::default();
     let mut desk = Desk::default();
     while !control.is_over() {
@@ -131,60 +134,38 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some(Ok(told)) = questions.join_next() => told,
             Some((from, asker, hashed)) = hashed.recv() => Event::Hashed { from, asker, hashed },
             Some((handover, news)) = reports.recv() => Event::News { handover, news },
-            Some((database, news)) = told.recv() => match news {
-                listeners::News::Comes(far) => {
-                    control.connect_listener(&database, far.into());
-                    continue;
-                }
-                listeners::News::Says(report) => Event::Listener { database, report },
-            },
+            Some((link, news)) = told.recv() => Event::Link { link, news },
+            // One that has ended has told so itself.
+            Some(_) = carried.join_next() => continue,
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
-        while let Some(question) = control.next_question() {
-            let (from, inquirer, database) = (question.from, question.inquirer, Arc::clone(&question.database));
-            let limit = control.question_limit();
-            match asking::pair() {
-                Ok((near, far)) => {
-                    control.connect_own(&question.database, far.into());
-                    questions.spawn(async move {
-                        let told = tokio::time::timeout(limit, secrets::put(&question, near)).await;
-                        let late = || Told::Unanswered("no answer to auth_query in time".to_owned());
-                        Event::Told { from, inquirer, database, told: told.unwrap_or_else(|_| late()) }
-                    });
+        while let Some(order) = control.next_link_order() {
+            match order {
+                LinkOrder::Open { link, database, is_listener } => match UnixStream::pair().and_then(split) {
+                    Ok((near, far)) => {
+                        match is_listener {
+                            true => control.connect_listener(&database, far.into()),
+                            false => control.connect_own(&database, far.into()),
+                        }
+                        let (say, said) = mpsc::unbounded_channel();
+                        let task = carried.spawn(carry(link, near, said, teller.clone()));
+                        links.insert(link, (say, task));
+                    }
+                    Err(error) => {
+                        let news = LinkNews::Ended(source::words_of(&error));
+                        control.handle(clock.now(), Event::Link { link, news });
+                    }
+                },
+                LinkOrder::Say { link, bytes } => {
+                    if let Some((say, _)) = links.get(&link) {
+                        let _ = say.send(bytes);
+                    }
                 }
-                Err(error) => {
-                    let told = Told::Unanswered(format!("cannot ask auth_query: {error}"));
-                    control.handle(clock.now(), Event::Told { from, inquirer, database, told });
-                }
-            }
-        }
-        while let Some(Errand { database, user, order }) = control.next_errand() {
-            let is_there = sessions.get(&database).is_some_and(|orders| !orders.is_closed());
-            if let Some(user) = user.filter(|_| !is_there) {
-                let (orders, taken) = mpsc::unbounded_channel();
-                let (limit, name, teller) = (control.question_limit(), Arc::clone(&database), teller.clone());
-                listening.spawn(listeners::listen((Arc::clone(&database), user), taken, limit, move |news| {
-                    let _ = teller.send((Arc::clone(&name), news));
-                }));
-                sessions.insert(Arc::clone(&database), orders);
-            }
-            if let Some(orders) = sessions.get(&database) {
-                let _ = orders.send(order);
-            }
-        }
-        while let Some(question) = control.next_sweep() {
-            let limit = control.question_limit();
-            match asking::pair() {
-                Ok((near, far)) => {
-                    control.connect_own(question.database(), far.into());
-                    questions.spawn(async move {
-                        let answer = sweeper::put(&question, near, limit).await;
-                        Event::Swept { question, answer }
-                    });
-                }
-                Err(error) => {
-                    control.handle(clock.now(), Event::Swept { question, answer: Err(error.to_string()) });
+                LinkOrder::Close { link } => {
+                    if let Some((_, task)) = links.remove(&link) {
+                        task.abort();
+                    }
                 }
             }
         }
@@ -239,6 +220,46 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         false => Ending::Well,
     }
 }
+
+/// Both ends of a connection to ourselves: ours, and that of the worker.
+fn split((near, far): (UnixStream, UnixStream)) -> io::Result<(UnixStream, OwnedFd)> {
+    Ok((near, far.into_std()?.into()))
+}
+
+/// Carries what is said and heard on a connection to our own workers, until that has ended.
+async fn carry(
+    link: u64,
+    mut near: UnixStream,
+    mut said: UnboundedReceiver<Vec<u8>>,
+    teller: mpsc::Sender<(u64, LinkNews)>,
+) {
+    let (mut reader, mut writer) = near.split();
+    let write = async {
+        while let Some(bytes) = said.recv().await {
+            writer.write_all(&bytes).await?;
+        }
+        std::future::pending::<io::Result<()>>().await
+    };
+    let read = async {
+        let mut inbox = Vec::with_capacity(RECEIVED_BYTES);
+        loop {
+            inbox.reserve(RECEIVED_BYTES);
+            if reader.read_buf(&mut inbox).await? == 0 {
+                return Err(io::Error::other("the connection has ended"));
+            }
+            let _ = teller.send((link, LinkNews::Heard(std::mem::take(&mut inbox)))).await;
+        }
+    };
+    let ended: io::Result<()> = tokio::select! {
+        ended = write => ended,
+        ended = read => ended,
+    };
+    let why = ended.map_or_else(|error| source::words_of(&error), |()| String::new());
+    let _ = teller.send((link, LinkNews::Ended(why))).await;
+}
+
+/// How much is received at once.
+const RECEIVED_BYTES: usize = 8 * 1024;
 
 /// The system looks names up, but tells nothing of zones: its name servers are asked for that.
 async fn ask_the_systems(zone: &str) -> Serial {

@@ -2,19 +2,18 @@
 //!
 //! Always true: every question is answered, whatever comes; of an answer the first row is kept, and it ends with one that differs;
 //! a secret is in nothing that is logged.
-//! Not here: which question is put (`worker::secrets`), who waits for it (`control`).
+//! Not here: which question is put (`worker::admission::secrets`), who waits for it (`control`).
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use auth::Secret;
 use base::WorkerId;
 use pool::ClientKey;
-use tokio::net::UnixStream;
-use worker::letters::{Inquirer, SecretQuestion, Told};
+use worker::letters::{Inquirer, SecretQuestion, ToWorker, Told};
 
 use crate::asking::{Asker, Failure};
+use crate::control::Control;
 
 /// Questions that wait, and how many are under way at each database: one that does not answer holds up its own only.
 #[derive(Debug, Default)]
@@ -32,6 +31,14 @@ pub(crate) struct Questions {
 
 /// The place of a question: its database, and which it is of all that have come.
 type Turn = (Arc<str>, u64);
+
+impl<S> Control<S> {
+    /// A question is answered, or never will be.
+    pub(crate) fn told(&mut self, question: SecretQuestion, told: Told) {
+        self.questions.answered(&question.database);
+        self.post(question.from, ToWorker::Told { inquirer: question.inquirer, told });
+    }
+}
 
 impl Questions {
     /// Somebody asks.
@@ -90,32 +97,53 @@ impl Questions {
     }
 }
 
-/// Puts a question over `near`, whose other end is with a worker.
-pub(crate) async fn put(question: &SecretQuestion, near: UnixStream) -> Told {
-    match asked(question, near).await {
-        Ok(told) => told,
-        Err(failure) => failed(failure),
-    }
+/// A question that is put.
+#[derive(Debug)]
+pub(crate) struct Inquiry {
+    question: SecretQuestion,
+    is_asked: bool,
+    /// Several rows that say the same are one.
+    first: Option<Vec<Option<Vec<u8>>>>,
+    differ: bool,
 }
 
-async fn asked(question: &SecretQuestion, near: UnixStream) -> Result<Told, Failure> {
-    let mut asker = Asker::log_in(near, &[("user", &question.asker), ("database", &question.database)]).await?;
-    let mut first: Option<Vec<Option<Vec<u8>>>> = None;
-    let mut differ = false;
-    let row = |row: &[Option<&[u8]>]| {
-        // Several rows that say the same are one.
+impl Inquiry {
+    pub(crate) fn new(question: SecretQuestion) -> Self {
+        Self { question, is_asked: false, first: None, differ: false }
+    }
+
+    /// Asks, unless it has been asked.
+    pub(crate) fn ask(&mut self, asker: &mut Asker, out: &mut Vec<u8>) -> bool {
+        if self.is_asked {
+            return false;
+        }
+        self.is_asked = true;
+        let SecretQuestion { sql, user, .. } = &self.question;
+        asker.ask(CATALOG_FIRST, sql, (user, UNSPECIFIED), ANSWER_BYTES_MAX, out);
+        true
+    }
+
+    /// A row of the answer; whether that is enough.
+    pub(crate) fn row(&mut self, row: &[Option<&[u8]>]) -> bool {
         let is_same = |(before, value): (&Option<Vec<u8>>, &Option<&[u8]>)| before.as_deref() == *value;
-        differ = first.as_ref().is_some_and(|first| !first.iter().zip(row).take(2).all(is_same));
-        first.get_or_insert_with(|| row.iter().map(|value| value.map(<[u8]>::to_vec)).collect());
-        if differ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    asker.ask(CATALOG_FIRST, &question.sql, (&question.user, UNSPECIFIED), ANSWER_BYTES_MAX, row).await?;
-    Ok(match first.as_deref() {
-        _ if differ => Told::Unanswered("expected 1 row from auth_query, not several that differ".to_owned()),
-        None => Told::Nobody,
-        Some([name, secret]) => told(name.as_deref(), secret.as_deref()),
-        Some(row) => Told::Unanswered(format!("expected 2 columns from auth_query, not {}", row.len())),
-    })
+        self.differ = self.first.as_ref().is_some_and(|first| !first.iter().zip(row).take(2).all(is_same));
+        self.first.get_or_insert_with(|| row.iter().map(|value| value.map(<[u8]>::to_vec)).collect());
+        self.differ
+    }
+
+    /// What is told of whom, now that the answer is here, or will not come.
+    pub(crate) fn end(self, outcome: Result<(), Failure>) -> (SecretQuestion, Told) {
+        let told = match (outcome, self.first.as_deref()) {
+            (Err(failure), _) => failed(failure),
+            (Ok(()), _) if self.differ => {
+                Told::Unanswered("expected 1 row from auth_query, not several that differ".to_owned())
+            }
+            (Ok(()), None) => Told::Nobody,
+            (Ok(()), Some([name, secret])) => told(name.as_deref(), secret.as_deref()),
+            (Ok(()), Some(row)) => Told::Unanswered(format!("expected 2 columns from auth_query, not {}", row.len())),
+        };
+        (self.question, told)
+    }
 }
 
 fn told(name: Option<&[u8]>, secret: Option<&[u8]>) -> Told {
@@ -142,6 +170,7 @@ fn failed(failure: Failure) -> Told {
     let said = match failure {
         Failure::Said(said) => said,
         Failure::Broken(words) => return Told::Unanswered(format!("error in auth_query: {words}")),
+        Failure::Late => return Told::Unanswered("no answer to auth_query in time".to_owned()),
     };
     match said.sqlstate.as_bytes().first_chunk::<5>() {
         Some(sqlstate) if said.severity == "FATAL" => Told::Refused {

@@ -4,20 +4,18 @@
 //! Always true: a lock counts only if its server has done nothing else from before the question until after the answer; nobody is
 //! asked twice while nothing happens, so that servers grow idle and are closed. To compare an answer takes time that grows with it and with the servers
 //! that there are, and of each server [`KEPT_MAX`] locks are kept.
-//! Not here: what is done about such a server (`worker::locks`), which locks clients are known to hold (`protocol::state`).
+//! Not here: what is done about such a server (`worker::admin::stranded_locks`), which locks clients are known to hold (`protocol::state`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, WorkerId};
 use protocol::state::{ALL_LOCKS, Kind, lock_key};
 use reactor::Level;
-use tokio::net::UnixStream;
 use worker::letters::{LocksDiffer, Parts, PinRow, Row, Snapshot, Standing, ToWorker};
 
-use crate::asking::{Asker, Failure};
+use crate::asking::Asker;
 use crate::control::{Control, Moment, Purpose};
 
 /// Where servers are: address and port.
@@ -25,7 +23,7 @@ type Place = (Box<str>, u16);
 
 /// What is asked of one PostgreSQL.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Question {
+pub(crate) struct Question {
     place: Place,
     /// Through which pool.
     database: Arc<str>,
@@ -39,15 +37,19 @@ type AtRest = (u64, u32, Time);
 
 impl Question {
     /// The database through whose pool it is to be put.
-    #[must_use]
-    pub fn database(&self) -> &str {
+    pub(crate) fn database(&self) -> &Arc<str> {
         &self.database
+    }
+
+    /// As whom.
+    pub(crate) fn user(&self) -> &Arc<str> {
+        &self.user
     }
 }
 
 /// What PostgreSQL says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The process that was asked.
     pid: u32,
     /// Process, key and mode of each lock.
@@ -109,6 +111,11 @@ impl Sweeper {
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.due
+    }
+
+    /// The next question to be put.
+    pub(crate) fn next_question(&mut self) -> Option<Question> {
+        self.questions.pop_front()
     }
 
     /// Whether a round begins now.
@@ -208,11 +215,6 @@ impl Sweeper {
 }
 
 impl<S> Control<S> {
-    /// The next question about locks to be put; [`crate::Event::Swept`] must follow.
-    pub fn next_sweep(&mut self) -> Option<Question> {
-        self.sweeper.questions.pop_front()
-    }
-
     pub(crate) fn sweep(&mut self) {
         let interval = self.force.settings.lock_sweep_interval;
         if self.sweeper.is_due(self.now.time, interval) && self.shutdown.is_none() && !self.is_suspended {
@@ -256,27 +258,44 @@ fn by_home(findings: &[Finding], home_of: impl Fn(&str) -> WorkerId) -> BTreeMap
     letters
 }
 
-/// Puts a question over `near`, whose other end is with a worker.
-pub(crate) async fn put(question: &Question, near: UnixStream, limit: Duration) -> Result<Answer, String> {
-    let asked = async {
-        let parameters =
-            [("user", &*question.user), ("database", &question.database), ("application_name", "trunkline sweeps")];
-        let mut asker = Asker::log_in(near, &parameters).await?;
-        let pids: Vec<String> = question.servers.iter().map(|(_, pid, _)| pid.to_string()).collect();
-        let mut answer = Some(Answer { pid: 0, locks: Vec::new() });
-        let row = |row: &[Option<&[u8]>]| match answer.as_mut().and_then(|answer| read(row, answer)) {
-            Some(()) => ControlFlow::Continue(()),
-            None => {
-                answer = None;
-                ControlFlow::Break(())
-            }
-        };
-        asker.ask("", ALL_LOCKS, (&format!("{{{}}}", pids.join(",")), INT4_ARRAY), ANSWER_BYTES_MAX, row).await?;
-        answer.ok_or_else(|| Failure::Broken("the answer cannot be read".to_owned()))
-    };
-    match tokio::time::timeout(limit, asked).await {
-        Ok(answer) => answer.map_err(|failure| failure.words()),
-        Err(_) => Err("no answer in time".to_owned()),
+/// A question that is put.
+#[derive(Debug)]
+pub(crate) struct Inquiry {
+    question: Question,
+    is_asked: bool,
+    /// None once a row cannot be read.
+    answer: Option<Answer>,
+}
+
+impl Inquiry {
+    pub(crate) fn new(question: Question) -> Self {
+        Self { question, is_asked: false, answer: Some(Answer { pid: 0, locks: Vec::new() }) }
+    }
+
+    /// Asks, unless it has been asked.
+    pub(crate) fn ask(&mut self, asker: &mut Asker, out: &mut Vec<u8>) -> bool {
+        if self.is_asked {
+            return false;
+        }
+        self.is_asked = true;
+        let pids: Vec<String> = self.question.servers.iter().map(|(_, pid, _)| pid.to_string()).collect();
+        let pids = format!("{{{}}}", pids.join(","));
+        asker.ask("", ALL_LOCKS, (&pids, INT4_ARRAY), ANSWER_BYTES_MAX, out);
+        true
+    }
+
+    /// A row of the answer; whether that is enough.
+    pub(crate) fn row(&mut self, row: &[Option<&[u8]>]) -> bool {
+        if self.answer.as_mut().and_then(|answer| read(row, answer)).is_none() {
+            self.answer = None;
+        }
+        self.answer.is_none()
+    }
+
+    /// The answer, now that it is here, or why it will not come.
+    pub(crate) fn end(self, outcome: Result<(), String>) -> (Question, Result<Answer, String>) {
+        let answer = outcome.and_then(|()| self.answer.ok_or_else(|| "the answer cannot be read".to_owned()));
+        (self.question, answer)
     }
 }
 
@@ -454,7 +473,7 @@ mod tests {
             for (rows, asked) in [(vec![shut.clone()], None), (vec![shut.clone(), open.clone()], Some("open"))] {
                 let mut sweeper = Sweeper::default();
                 sweeper.ask(&snapshots(rows, vec![]), &standing);
-                assert_eq!(sweeper.questions.pop_front().as_ref().map(Question::database), asked);
+                assert_eq!(sweeper.questions.pop_front().as_ref().map(|question| &**question.database()), asked);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Always true: a few are looked up at a time, for the system may ask a directory far away. Users take turns: who connects often waits for itself, and
 //! not others for it. So many clients wait and no more; the place of one more is taken from the user that has most waiting.
-//! Not here: the queue (`base::PeerQueue`), the lookup (`names`), what the name is held against (`worker::proof`).
+//! Not here: the queue (`base::PeerQueue`), the lookup (`names`), what the name is held against (`worker::admission::proof`).
 
 use std::collections::BTreeMap;
 

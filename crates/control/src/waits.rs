@@ -2,7 +2,7 @@
 //!
 //! Always true: an order is over when every worker has obeyed, when its asker has gone, or when it is taken back; whoever
 //! waits is answered once.
-//! Not here: what an order means (`worker::orders`), what is answered (`orders`).
+//! Not here: what an order means (`worker::admin::orders`), what is answered (`orders`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

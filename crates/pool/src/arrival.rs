@@ -1,7 +1,7 @@
 //! Servers that another process has had, at an online restart.
 //!
 //! Always true: they count like those that were dialed here; what is too many, or obsolete, serves nobody new.
-//! Not here: how they come (`worker::arrival`).
+//! Not here: how they come (`worker::handover::import`).
 
 use base::Time;
 

@@ -1,7 +1,7 @@
 //! The one server of a pool that does not count against its size: what it does it does for all clients.
 //!
 //! Always true: it is lent; as soon as it comes back, closes or is lost it counts again.
-//! Not here: who is lent it (`worker::listen`).
+//! Not here: who is lent it (`worker::notify::listen`).
 
 use crate::ServerKey;
 use crate::pool::{Pool, Tables};

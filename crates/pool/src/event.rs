@@ -8,7 +8,7 @@ use crate::{ClientKey, Failure, Need, PoolKey, ServerKey};
 
 /// What is set in a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Likeness {
+pub struct Fingerprint {
     /// All of it in one number: with a server of the same number a client need not be told anything, and nobody is wrong if two are
     /// the same by chance. 0 is that of a session in which nothing is set.
     pub settings: u32,
@@ -17,7 +17,7 @@ pub struct Likeness {
     pub placeholders: u64,
 }
 
-impl Likeness {
+impl Fingerprint {
     /// Of a session in which this is set, and no setting with a dot has ever been.
     #[must_use]
     pub const fn of(settings: u32) -> Self {
@@ -64,7 +64,7 @@ pub enum Event {
         /// Who.
         client: ClientKey,
         /// What it has set in its session.
-        likeness: Likeness,
+        fingerprint: Fingerprint,
     },
     /// The client needs another server, for the one that it got was lost before it was asked anything: it takes the place in
     /// the queue that it had.
@@ -76,7 +76,7 @@ pub enum Event {
         /// Since when it has waited in all.
         since: Time,
         /// What it has set in its session.
-        likeness: Likeness,
+        fingerprint: Fingerprint,
     },
     /// The client waits for the parameters of a first login, which it is greeted with.
     Greets {
@@ -127,7 +127,7 @@ pub enum Event {
         /// In which condition.
         as_: Return,
         /// What is set in its session.
-        likeness: Likeness,
+        fingerprint: Fingerprint,
     },
     /// What was ordered by [`crate::Command::Reset`] or [`crate::Command::Check`], or begun with [`Return::Mending`], has
     /// succeeded.

@@ -39,7 +39,7 @@ pub use arrival::Arrival;
 pub use bucket::{Period, Rate, millis};
 pub use command::{CloseReason, Command, Need, Note, Refusal};
 pub use delayed::{Delayed, Ticket};
-pub use event::{Event, Likeness, Return};
+pub use event::{Event, Fingerprint, Return};
 pub use failure::{Failure, FailureKind};
 pub use ledger::{Answer, Ledger, LedgerKey, LedgerKind, Letter, Patience};
 pub use limits::{Limits, Mode, Reuse};

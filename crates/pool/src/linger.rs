@@ -5,7 +5,7 @@
 //!
 //! Always true: a loan is made longer by at most [`LOANS_MAX`] transactions, and a server does nothing for no longer than [`LINGER`]
 //! before each; who was waited for in vain is not waited for again for [`IN_VAIN`] loans.
-//! Not here: whether anybody waits whom the server would suit as it is ([`crate::Pools::wants_back`]), what ends it before its time (`worker::linger`).
+//! Not here: whether anybody waits whom the server would suit as it is ([`crate::Pools::wants_back`]), what ends it before its time (`worker::data::affinity`).
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use base::{Slab, Time};
 use crate::event::Fit;
 use crate::list::{Linked, List};
 use crate::slot::Slot;
-use crate::{Likeness, Limits, Reuse, ServerKey};
+use crate::{Fingerprint, Limits, Reuse, ServerKey};
 
 /// An idle server, and whether it can be lent as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,13 +21,13 @@ pub(crate) enum Pick {
     Aged(ServerKey),
 }
 
-/// Chooses among the idle servers of a pool, for a client of this likeness. Costs the same however many there are, except that the oldest fresh one is
+/// Chooses among the idle servers of a pool, for a client of this fingerprint. Costs the same however many there are, except that the oldest fresh one is
 /// looked for behind the aged ones: these are many only when there is little to do.
-pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, wanted: Likeness, now: Time) -> Option<Pick> {
+pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, wanted: Fingerprint, now: Time) -> Option<Pick> {
     let newest = idle.newest()?;
     let slot = slots.get(newest)?;
     if limits.reuse == Reuse::Newest
-        && slot.likeness != wanted
+        && slot.fingerprint != wanted
         && let Some(alike) = alike(idle, slots, wanted).filter(|(_, slot)| !is_aged(slot, limits, now))
     {
         return Some(Pick::Fresh(alike.0));
@@ -47,12 +47,12 @@ pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, wanted: Lik
 }
 
 /// The one that suits a client best, among the last that were returned; of several the last.
-fn alike<'a>(idle: &List, slots: &'a Slab<Slot>, wanted: Likeness) -> Option<(ServerKey, &'a Slot)> {
+fn alike<'a>(idle: &List, slots: &'a Slab<Slot>, wanted: Fingerprint) -> Option<(ServerKey, &'a Slot)> {
     let mut next = idle.newest();
     let mut best = None;
     for _ in 0..LAST_RETURNED {
         let Some((key, slot)) = next.and_then(|key| Some((key, slots.get(key)?))) else { break };
-        let fit = slot.likeness.fit(wanted);
+        let fit = slot.fingerprint.fit(wanted);
         if fit > best.map(|(fit, _)| fit) {
             best = fit.map(|fit| (fit, (key, slot)));
         }
@@ -98,16 +98,16 @@ mod tests {
     #[test]
     fn the_last_returned_is_lent_first() {
         let (slots, list, keys) = idle(&[1, 2, 3]);
-        let picked = pick(&list, &slots, &limits(Reuse::Newest, None), Likeness::of(0), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, None), Fingerprint::of(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Fresh(keys[2])));
     }
 
     #[test]
     fn one_that_is_like_the_client_is_lent_first() {
         let (mut slots, list, keys) = idle(&[1, 2, 3]);
-        slots.get_mut(keys[0]).expect("a server").likeness = Likeness::of(7);
+        slots.get_mut(keys[0]).expect("a server").fingerprint = Fingerprint::of(7);
         let at = Time::from_secs(9);
-        let picked = |limits: &Limits, wanted| pick(&list, &slots, limits, Likeness::of(wanted), at);
+        let picked = |limits: &Limits, wanted| pick(&list, &slots, limits, Fingerprint::of(wanted), at);
         assert_eq!(picked(&limits(Reuse::Newest, None), 7), Some(Pick::Fresh(keys[0])));
         assert_eq!(picked(&limits(Reuse::Newest, None), 8), Some(Pick::Fresh(keys[2])));
         assert_eq!(
@@ -122,10 +122,10 @@ mod tests {
     fn a_server_without_placeholders_of_others_goes_before_the_last_returned() {
         let (mut slots, list, keys) = idle(&[1, 2, 3]);
         for (key, placeholders) in [(0, 0b001), (1, 0b011), (2, 0b100)] {
-            slots.get_mut(keys[key]).expect("a server").likeness = Likeness { settings: 7, placeholders };
+            slots.get_mut(keys[key]).expect("a server").fingerprint = Fingerprint { settings: 7, placeholders };
         }
         let picked = |settings, placeholders| {
-            let wanted = Likeness { settings, placeholders };
+            let wanted = Fingerprint { settings, placeholders };
             pick(&list, &slots, &limits(Reuse::Newest, None), wanted, Time::from_secs(9))
         };
         assert_eq!(picked(7, 0b001), Some(Pick::Fresh(keys[0])));
@@ -139,34 +139,34 @@ mod tests {
     #[test]
     fn round_robin_lends_the_first_returned() {
         let (slots, list, keys) = idle(&[1, 2, 3]);
-        let picked = pick(&list, &slots, &limits(Reuse::Oldest, None), Likeness::of(0), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Oldest, None), Fingerprint::of(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Fresh(keys[0])));
     }
 
     #[test]
     fn round_robin_passes_over_those_that_must_be_checked() {
         let (slots, list, keys) = idle(&[1, 5, 6]);
-        let picked = pick(&list, &slots, &limits(Reuse::Oldest, Some(5)), Likeness::of(0), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Oldest, Some(5)), Fingerprint::of(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Fresh(keys[1])));
     }
 
     #[test]
     fn when_all_are_aged_one_is_checked() {
         let (slots, list, keys) = idle(&[1, 2]);
-        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(5)), Likeness::of(0), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(5)), Fingerprint::of(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Aged(keys[1])));
     }
 
     #[test]
     fn a_delay_of_nothing_checks_always() {
         let (slots, list, keys) = idle(&[9]);
-        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(0)), Likeness::of(0), Time::from_secs(9));
+        let picked = pick(&list, &slots, &limits(Reuse::Newest, Some(0)), Fingerprint::of(0), Time::from_secs(9));
         assert_eq!(picked, Some(Pick::Aged(keys[0])));
     }
 
     #[test]
     fn nothing_is_picked_from_nothing() {
         let (slots, list, _) = idle(&[]);
-        assert_eq!(pick(&list, &slots, &limits(Reuse::Newest, None), Likeness::of(0), Time::from_secs(9)), None);
+        assert_eq!(pick(&list, &slots, &limits(Reuse::Newest, None), Fingerprint::of(0), Time::from_secs(9)), None);
     }
 }

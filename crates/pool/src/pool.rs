@@ -16,7 +16,7 @@ use crate::queue::{Queue, Seat, Seats, Wish};
 use crate::shelf::Shelf;
 use crate::slot::{Move, Slot, State, Work};
 use crate::{
-    ClientKey, CloseReason, Command, Failure, FailureKind, Likeness, Limits, Need, Note, PoolKey, Refusal, Return,
+    ClientKey, CloseReason, Command, Failure, FailureKind, Fingerprint, Limits, Need, Note, PoolKey, Refusal, Return,
     ServerKey, Snapshot,
 };
 
@@ -203,12 +203,12 @@ impl Pool {
         now: Time,
         tables: &mut Tables,
         server: ServerKey,
-        (as_, likeness): (Return, Likeness),
+        (as_, fingerprint): (Return, Fingerprint),
         out: &mut Vec<Command>,
     ) {
         self.count_again(server);
         if let Some(slot) = tables.slots.get_mut(server) {
-            slot.likeness = likeness;
+            slot.fingerprint = fingerprint;
         }
         if as_ == Return::Mending {
             self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Mend), now);
@@ -319,7 +319,7 @@ impl Pool {
     pub(crate) fn serve(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.make_room(now, tables, out);
         while !self.waiting.is_empty() {
-            let wanted = self.waiting.first(&tables.seats).map(|seat| seat.likeness).unwrap_or_default();
+            let wanted = self.waiting.first(&tables.seats).map(|seat| seat.fingerprint).unwrap_or_default();
             match pick(self.shelf.list(State::Idle), &tables.slots, &self.limits, wanted, now) {
                 Some(Pick::Fresh(server)) => self.attach(now, tables, server, out),
                 Some(Pick::Aged(server)) if self.waiting.len() > self.shelf.coming() => {
@@ -453,8 +453,8 @@ impl Pool {
     }
 
     fn attach(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
-        let likeness = tables.slots.get(server).map(|slot| slot.likeness).unwrap_or_default();
-        let Some(seat) = self.waiting.pop_alike(&mut tables.seats, likeness) else { return };
+        let fingerprint = tables.slots.get(server).map(|slot| slot.fingerprint).unwrap_or_default();
+        let Some(seat) = self.waiting.pop_alike(&mut tables.seats, fingerprint) else { return };
         let is_lent = self.shelf.shift(&mut tables.slots, server, Move::Attach, now);
         assert!(is_lent, "only an idle server is lent");
         out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });

@@ -15,7 +15,7 @@ use crate::pick::is_aged;
 use crate::pool::{Pool, Tables};
 use crate::queue::{Seat, Seats, Wish};
 use crate::slot::Move;
-use crate::{ClientKey, Command, Event, Failure, Likeness, Limits, PoolKey, Refusal, ServerKey, Snapshot, State};
+use crate::{ClientKey, Command, Event, Failure, Fingerprint, Limits, PoolKey, Refusal, ServerKey, Snapshot, State};
 
 /// All pools of one worker.
 #[derive(Debug)]
@@ -131,24 +131,24 @@ impl Pools {
     /// The world tells the pools something; the pools say what must be done about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
         match event {
-            Event::Wants { pool, client, likeness } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Server, now, likeness), out);
+            Event::Wants { pool, client, fingerprint } => {
+                self.wishes(now, Seat::new(client, pool, Wish::Server, now, fingerprint), out);
             }
-            Event::WantsAgain { pool, client, since, likeness } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Server, since, likeness), out);
+            Event::WantsAgain { pool, client, since, fingerprint } => {
+                self.wishes(now, Seat::new(client, pool, Wish::Server, since, fingerprint), out);
             }
             Event::WantsPrivate { pool, client, since } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Private, since, Likeness::default()), out);
+                self.wishes(now, Seat::new(client, pool, Wish::Private, since, Fingerprint::default()), out);
             }
             Event::Greets { pool, client } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Welcome, now, Likeness::default()), out);
+                self.wishes(now, Seat::new(client, pool, Wish::Welcome, now, Fingerprint::default()), out);
             }
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
             Event::DialFailed { server, failure } => self.dial_failed(now, server, failure, out),
             Event::SetAside { server } => self.with_pool_of(server, |pool, tables| pool.set_aside(tables, server)),
-            Event::Returned { server, as_, likeness } => {
-                self.with_pool_of(server, |pool, tables| pool.returned(now, tables, server, (as_, likeness), out));
+            Event::Returned { server, as_, fingerprint } => {
+                self.with_pool_of(server, |pool, tables| pool.returned(now, tables, server, (as_, fingerprint), out));
             }
             Event::Cleaned { server } => {
                 self.with_pool_of(server, |pool, tables| pool.cleaned(now, tables, server, out))
@@ -188,11 +188,11 @@ impl Pools {
     /// Whether a server in which this is set is better given back to its pool than left for a moment with a client that may come back at once:
     /// not if everybody in front of those who wait has something else set.
     #[must_use]
-    pub fn wants_back(&self, pool: PoolKey, likeness: Likeness) -> bool {
+    pub fn wants_back(&self, pool: PoolKey, fingerprint: Fingerprint) -> bool {
         let Some(pool) = self.pools.get(pool) else { return true };
         let is_always_checked = pool.limits.check_after.is_some_and(|after| after.is_zero());
         let is_called = pool.is_paused || pool.has_to_yield;
-        let has_use = pool.waiting.is_empty() || pool.waiting.has_alike(&self.tables.seats, likeness);
+        let has_use = pool.waiting.is_empty() || pool.waiting.has_alike(&self.tables.seats, fingerprint);
         pool.limits.reset || is_always_checked || is_called || has_use
     }
 

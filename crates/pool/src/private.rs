@@ -12,7 +12,7 @@ use crate::bank::Hunger;
 use crate::pool::{Life, Pool, Source, Tables, first_since};
 use crate::queue::{Seat, Wish};
 use crate::slot::{Move, Owner, State};
-use crate::{CloseReason, Command, Failure, FailureKind, Likeness, Refusal, ServerKey};
+use crate::{CloseReason, Command, Failure, FailureKind, Fingerprint, Refusal, ServerKey};
 
 impl Pool {
     /// A client needs a server for itself alone. It must not wait anywhere.
@@ -134,7 +134,7 @@ impl Pool {
         if planted::is(Planted::PrivateWaiterForgotten) {
             return;
         }
-        let seat = Seat::new(owner.client, self.key, Wish::Private, owner.since, Likeness::default());
+        let seat = Seat::new(owner.client, self.key, Wish::Private, owner.since, Fingerprint::default());
         self.private.join(&mut tables.seats, seat);
     }
 }

@@ -8,7 +8,7 @@ use base::planted::{self, Planted};
 use base::{Key, Slab, Time};
 
 use crate::list::{Linked, Links, List};
-use crate::{ClientKey, Likeness, PoolKey};
+use crate::{ClientKey, Fingerprint, PoolKey};
 
 /// What a client waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,15 +29,15 @@ pub(crate) struct Seat {
     pub(crate) wish: Wish,
     pub(crate) since: Time,
     /// What it has set in its session.
-    pub(crate) likeness: Likeness,
+    pub(crate) fingerprint: Fingerprint,
     /// How often somebody behind it got a server that was more like that one.
     passed_over: u32,
     links: Links,
 }
 
 impl Seat {
-    pub(crate) fn new(client: ClientKey, pool: PoolKey, wish: Wish, since: Time, likeness: Likeness) -> Self {
-        Self { client, pool, wish, since, likeness, passed_over: 0, links: Links::default() }
+    pub(crate) fn new(client: ClientKey, pool: PoolKey, wish: Wish, since: Time, fingerprint: Fingerprint) -> Self {
+        Self { client, pool, wish, since, fingerprint, passed_over: 0, links: Links::default() }
     }
 }
 
@@ -125,8 +125,8 @@ impl Queue {
 
     /// Lets the first go that is like this, of those in front; the very first, if nobody is, or if that would pass over somebody
     /// once too often.
-    pub(crate) fn pop_alike(&mut self, seats: &mut Seats, likeness: Likeness) -> Option<Seat> {
-        let Some(place) = self.place_of(seats, likeness).filter(|place| *place > 0) else {
+    pub(crate) fn pop_alike(&mut self, seats: &mut Seats, fingerprint: Fingerprint) -> Option<Seat> {
+        let Some(place) = self.place_of(seats, fingerprint).filter(|place| *place > 0) else {
             return self.pop(seats);
         };
         let mut key = self.list.oldest()?;
@@ -141,17 +141,17 @@ impl Queue {
     }
 
     /// Whether somebody in front is like this, and may go first.
-    pub(crate) fn has_alike(&self, seats: &Seats, likeness: Likeness) -> bool {
-        self.place_of(seats, likeness).is_some()
+    pub(crate) fn has_alike(&self, seats: &Seats, fingerprint: Fingerprint) -> bool {
+        self.place_of(seats, fingerprint).is_some()
     }
 
-    fn place_of(&self, seats: &Seats, likeness: Likeness) -> Option<usize> {
+    fn place_of(&self, seats: &Seats, fingerprint: Fingerprint) -> Option<usize> {
         let mut is_last = false;
         let in_front = self.list.iter(&seats.rows).map(|(_, seat)| seat).take(IN_FRONT);
         // Nobody goes before one that has been passed over often.
         let mut may_go =
             in_front.take_while(|seat| !std::mem::replace(&mut is_last, seat.passed_over >= PASSED_OVER_MAX));
-        may_go.position(|seat| seat.likeness.is_like(likeness))
+        may_go.position(|seat| seat.fingerprint.is_like(fingerprint))
     }
 
     /// How many wait.
@@ -180,8 +180,8 @@ mod tests {
         Key { index, generation: 1 }
     }
 
-    fn join(seats: &mut Seats, queue: &mut Queue, index: u32, since: u64, likeness: u32) {
-        let seat = Seat::new(client(index), POOL, Wish::Server, Time(since), Likeness::of(likeness));
+    fn join(seats: &mut Seats, queue: &mut Queue, index: u32, since: u64, fingerprint: u32) {
+        let seat = Seat::new(client(index), POOL, Wish::Server, Time(since), Fingerprint::of(fingerprint));
         queue.join(seats, seat);
     }
 
@@ -212,7 +212,8 @@ mod tests {
         let (mut seats, mut queue) = (Seats::new(), Queue::default());
         join(&mut seats, &mut queue, 0, 0, 1);
         (1..=PASSED_OVER_MAX + 5).for_each(|index| join(&mut seats, &mut queue, index, u64::from(index), 2));
-        let mut pop = |likeness| queue.pop_alike(&mut seats, Likeness::of(likeness)).map(|seat| seat.client.index);
+        let mut pop =
+            |fingerprint| queue.pop_alike(&mut seats, Fingerprint::of(fingerprint)).map(|seat| seat.client.index);
         for index in 1..=PASSED_OVER_MAX {
             assert_eq!(pop(2), Some(index));
         }

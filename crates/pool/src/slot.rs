@@ -8,7 +8,7 @@ use base::Time;
 use base::planted::{self, Planted};
 
 use crate::list::{Linked, Links};
-use crate::{ClientKey, Likeness, PoolKey};
+use crate::{ClientKey, Fingerprint, PoolKey};
 
 /// Where a server stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,14 +112,14 @@ pub(crate) struct Slot {
     /// For whom alone it is.
     pub(crate) owner: Option<Owner>,
     /// What is set in its session, as far as is known.
-    pub(crate) likeness: Likeness,
+    pub(crate) fingerprint: Fingerprint,
     links: Links,
 }
 
 impl Slot {
     /// A free slot of a pool, from now on.
     pub(crate) fn new(pool: PoolKey, now: Time, era: u32, is_granted: bool) -> Self {
-        let (owner, likeness) = (None, Likeness::default());
+        let (owner, fingerprint) = (None, Fingerprint::default());
         Self {
             pool,
             state: State::Free,
@@ -128,7 +128,7 @@ impl Slot {
             era,
             is_granted,
             owner,
-            likeness,
+            fingerprint,
             links: Links::default(),
         }
     }

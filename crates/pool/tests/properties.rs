@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{Key, Random, Time};
-use pool::{Command, Event, Failure, Likeness, Limits, Need, PoolKey, Pools, Return, Reuse, ServerKey, State};
+use pool::{Command, Event, Failure, Fingerprint, Limits, Need, PoolKey, Pools, Return, Reuse, ServerKey, State};
 use proptest::prelude::*;
 
 /// Where a server is, as far as the world knows.
@@ -306,7 +306,7 @@ impl World {
             Client::Away => {
                 self.arrivals += 1;
                 *self.client(client) = Client::Waiting(pool, self.arrivals);
-                self.handle(Event::Wants { pool: key, client, likeness: Likeness::default() });
+                self.handle(Event::Wants { pool: key, client, fingerprint: Fingerprint::default() });
             }
             Client::Promised(server) => {
                 *self.client(client) = Client::Away;
@@ -351,7 +351,7 @@ impl World {
                 let resets = as_ == Return::Clean && self.limits[pool].reset;
                 let rests = if as_ == Return::Clean { Place::Idle } else { Place::Cleaning };
                 self.servers.insert(server, (pool, if resets { place } else { rests }));
-                self.handle(Event::Returned { server, as_, likeness: Likeness::default() });
+                self.handle(Event::Returned { server, as_, fingerprint: Fingerprint::default() });
             }
             Place::Lent(client) | Place::Bound(client) => {
                 *self.client(client) = Client::Away;
@@ -537,7 +537,7 @@ impl World {
                 Place::Lent(client) => {
                     *self.client(client) = Client::Away;
                     self.servers.insert(server, (pool, Place::Cleaning));
-                    self.handle(Event::Returned { server, as_: Return::Mending, likeness: Likeness::default() });
+                    self.handle(Event::Returned { server, as_: Return::Mending, fingerprint: Fingerprint::default() });
                 }
                 Place::Cleaning => {
                     self.servers.insert(server, (pool, Place::Idle));

@@ -3,7 +3,7 @@
 //! Always true: a key names the worker of its client in its first byte and is otherwise random, so that nobody finds another
 //! one's key; its first bit is clear, as PgBouncer's is. Among peers it also names its process, as PgBouncer's do, and says how
 //! often it may still be passed on. Whole keys are compared in constant time.
-//! Not here: which query it aims at (`worker::cancel`), passing it on (`worker::peers`).
+//! Not here: which query it aims at (`worker::cancel::requests`), passing it on (`worker::cancel::peers`).
 
 use base::WorkerId;
 use base::planted::{self, Planted};

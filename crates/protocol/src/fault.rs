@@ -53,108 +53,85 @@ impl Fault {
     /// Text, code, and more.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let mut verdict =
-            Verdict { sqlstate: Cow::Borrowed(self.sqlstate()), text: self.text(), detail: None, hint: None };
-        match self {
-            Self::ServerSaid { sqlstate, detail, hint, .. } => {
-                verdict.sqlstate = Cow::Owned(String::from_utf8_lossy(sqlstate).into_owned());
-                verdict.detail = detail.as_deref().map(str::to_owned);
-                verdict.hint = hint.as_deref().map(|hint| Cow::Owned(hint.to_owned()));
+        let sqlstate = match self {
+            Self::ServerSaid { sqlstate, .. } | Self::ReplicationRefused { sqlstate, .. } => {
+                Cow::Owned(String::from_utf8_lossy(sqlstate).into_owned())
             }
+            _ => Cow::Borrowed(self.sqlstate()),
+        };
+        Verdict { sqlstate, text: self.text(), detail: self.detail(), hint: self.hint() }
+    }
+
+    /// What it is about, beyond the text.
+    fn detail(&self) -> Option<String> {
+        Some(match self {
+            Self::ServerSaid { detail, .. } => detail.as_deref()?.to_owned(),
             Self::ClientsFull { limit } | Self::DatabaseClientsFull { limit } | Self::UserClientsFull { limit } => {
-                verdict.detail = Some(format!("The limit is {limit} and all of them are connected."));
-            }
-            Self::DescriptorsFull => {
-                verdict.hint =
-                    Some("Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn.".into());
+                format!("The limit is {limit} and all of them are connected.")
             }
             Self::UnauthenticatedFull => {
-                verdict.detail =
-                    Some("The youngest connections of the address that has most are closed first.".to_owned());
-                verdict.hint = Some("Come again later, or raise max_unauthenticated_connections.".into());
+                "The youngest connections of the address that has most are closed first.".to_owned()
             }
-            Self::HashingFull => {
-                verdict.detail = Some("A SCRAM secret costs the iterations that it was made with.".to_owned());
-                verdict.hint = Some("Come again later, or have clients log in by scram-sha-256.".into());
+            Self::HashingFull => "A SCRAM secret costs the iterations that it was made with.".to_owned(),
+            Self::LoginRateExceeded { limit, .. } | Self::TransactionRateExceeded { limit, .. } => {
+                format!("The limit is {limit}.")
             }
-            Self::SystemUsersFull => {
-                verdict.hint = Some("Come again later, or find out why the system is slow to name its users.".into());
-            }
-            Self::LoginRateExceeded { limit, millis, .. } | Self::TransactionRateExceeded { limit, millis, .. } => {
-                verdict.detail = Some(format!("The limit is {limit}."));
-                verdict.hint = Some(format!("Come again in {millis} ms.").into());
-            }
-            Self::QueryWaitTimeout { secs } => {
-                verdict.detail = Some(format!("No server connection became free within {secs} seconds."));
-                verdict.hint = Some(
-                    "Look at SHOW PINS and SHOW SERVERS on the console for who holds the servers of this pool.".into(),
-                );
-            }
+            Self::QueryWaitTimeout { secs } => format!("No server connection became free within {secs} seconds."),
             Self::LoginTimeoutServerDown { cause: Some(cause) } => {
-                verdict.detail = Some(format!("The last attempt to reach the server ended with: {cause}"));
+                format!("The last attempt to reach the server ended with: {cause}")
             }
-            Self::HandedOver => {
-                verdict.detail = Some("This connection could not be handed over to the new process.".to_owned());
-            }
-            Self::TransactionInStatementMode => {
-                verdict.hint = Some("Use pool_mode transaction or session for transaction blocks.".into());
-            }
-            Self::ReplicationUnknown { .. } => {
-                verdict.hint = Some("Valid values are: \"false\", 0, \"true\", 1, \"database\".".into());
-            }
-            Self::ReplicationRefused { sqlstate, text } => {
-                verdict.sqlstate = Cow::Owned(String::from_utf8_lossy(sqlstate).into_owned());
-                verdict.detail = Some(format!("The server said: {text}"));
-            }
-            Self::StatementUnknown { name } | Self::StatementInUse { name } => {
-                verdict.detail = Some(format!("The name is \"{name}\"."));
-            }
-            Self::StatementsFull => {
-                verdict.detail = Some(format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."));
-                verdict.hint = Some("Close statements that are not needed, or prepare fewer different texts.".into());
-            }
-            Self::ClientMemoryFull { limit, held } => {
-                verdict.detail = Some(format!("It holds {held} bytes, and may hold {limit}."));
-                verdict.hint = Some("Close prepared statements that are not needed, or prepare shorter texts.".into());
-            }
-            Self::ShutdownTimeout { secs } => {
-                verdict.detail = Some(format!("It has waited for {secs} seconds."));
-                verdict.hint = Some("Connect again.".into());
-            }
-            Self::StateUnread { secs } => {
-                verdict.detail = Some(format!("It did not answer within {secs} seconds (server_mend_timeout)."));
-                verdict.hint = Some("Connect again. Somebody may have locked a catalog: look in pg_locks.".into());
-            }
-            Self::AnswerTooLong => {
-                let hint = "Connect again. The log names the host: is it PostgreSQL, and has the session that much?";
-                verdict.hint = Some(hint.into());
-            }
-            Self::NotificationsLost => {
-                verdict.detail = Some("The connection that listens for all has ended, or too many waited.".into());
-                verdict.hint =
-                    Some("Connect again, LISTEN, and look again at what the notifications are about.".into());
-            }
-            Self::HoldRefused { kind } => verdict.hint = Some(kind.instead().into()),
+            Self::HandedOver => "This connection could not be handed over to the new process.".to_owned(),
+            Self::ReplicationRefused { text, .. } => format!("The server said: {text}"),
+            Self::StatementUnknown { name } | Self::StatementInUse { name } => format!("The name is \"{name}\"."),
+            Self::StatementsFull => format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."),
+            Self::ClientMemoryFull { limit, held } => format!("It holds {held} bytes, and may hold {limit}."),
+            Self::ShutdownTimeout { secs } => format!("It has waited for {secs} seconds."),
+            Self::StateUnread { secs } => format!("It did not answer within {secs} seconds (server_mend_timeout)."),
+            Self::NotificationsLost => "The connection that listens for all has ended, or too many waited.".to_owned(),
             Self::PinsFull { limit, what } => {
-                let text =
-                    format!("Clients keep {limit} servers of this pool, and this one would keep one more: {what}.");
-                verdict.detail = Some(text);
-                verdict.hint = Some("Look at SHOW PINS on the console for who keeps them, and why.".into());
+                format!("Clients keep {limit} servers of this pool, and this one would keep one more: {what}.")
             }
-            Self::InvalidServerParameter { why } => {
-                verdict.detail = Some(format!("The server said: {why}"));
-                verdict.hint = Some("Look at what the session sets: in its startup packet, or since.".into());
+            Self::InvalidServerParameter { why } => format!("The server said: {why}"),
+            Self::PinnedTooLong { secs, what } => format!("For {secs} seconds it has held: {what}."),
+            _ => return None,
+        })
+    }
+
+    /// What the client, or its operator, may do about it.
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
+            Self::ServerSaid { hint, .. } => return hint.as_deref().map(|hint| Cow::Owned(hint.to_owned())),
+            Self::LoginRateExceeded { millis, .. } | Self::TransactionRateExceeded { millis, .. } => {
+                return Some(format!("Come again in {millis} ms.").into());
             }
-            Self::PinnedTooLong { secs, what } => {
-                verdict.detail = Some(format!("For {secs} seconds it has held: {what}."));
+            Self::HoldRefused { kind } => kind.instead(),
+            Self::DescriptorsFull => {
+                "Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn."
             }
+            Self::UnauthenticatedFull => "Come again later, or raise max_unauthenticated_connections.",
+            Self::HashingFull => "Come again later, or have clients log in by scram-sha-256.",
+            Self::SystemUsersFull => "Come again later, or find out why the system is slow to name its users.",
+            Self::QueryWaitTimeout { .. } => {
+                "Look at SHOW PINS and SHOW SERVERS on the console for who holds the servers of this pool."
+            }
+            Self::TransactionInStatementMode => "Use pool_mode transaction or session for transaction blocks.",
+            Self::ReplicationUnknown { .. } => "Valid values are: \"false\", 0, \"true\", 1, \"database\".",
+            Self::StatementsFull => "Close statements that are not needed, or prepare fewer different texts.",
+            Self::ClientMemoryFull { .. } => "Close prepared statements that are not needed, or prepare shorter texts.",
+            Self::ShutdownTimeout { .. } => "Connect again.",
+            Self::StateUnread { .. } => "Connect again. Somebody may have locked a catalog: look in pg_locks.",
+            Self::AnswerTooLong => {
+                "Connect again. The log names the host: is it PostgreSQL, and has the session that much?"
+            }
+            Self::NotificationsLost => "Connect again, LISTEN, and look again at what the notifications are about.",
+            Self::PinsFull { .. } => "Look at SHOW PINS on the console for who keeps them, and why.",
+            Self::InvalidServerParameter { .. } => "Look at what the session sets: in its startup packet, or since.",
             Self::StatementsLost | Self::StateLost => {
-                verdict.hint =
-                    Some("Send the Sync that ends a COPY after its CopyDone, and wait for the answer.".into());
+                "Send the Sync that ends a COPY after its CopyDone, and wait for the answer."
             }
-            _ => {}
-        }
-        verdict
+            _ => return None,
+        };
+        Some(hint.into())
     }
 
     /// Appends the `ErrorResponse` that tells the client.

@@ -1,7 +1,7 @@
 //! Bytes in what one process hands over to the next: as text, since that is what it is written in.
 //!
 //! Always true: what was written is read back as it was.
-//! Not here: what is handed over (`prepared::pack`, `worker::luggage`).
+//! Not here: what is handed over (`prepared::pack`, `worker::handover::parcel`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

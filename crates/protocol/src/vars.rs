@@ -2,7 +2,7 @@
 //!
 //! Always true: only a parameter that servers report can be followed; a value is compared as PostgreSQL spells it; the text
 //! that sets values on a server cannot be left by any value.
-//! Not here: when values are set (`worker::loan`).
+//! Not here: when values are set (`worker::data::loan`).
 
 use std::fmt::Write as _;
 use std::rc::{Rc, Weak};

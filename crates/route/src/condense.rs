@@ -2,7 +2,7 @@
 //!
 //! Always true: what is left is as harmless as the whole, or less: a parameter stands where a string has stood, and of a parameter
 //! nobody knows what it says.
-//! Not here: who has such texts (`worker::look`).
+//! Not here: who has such texts (`worker::data::probe`).
 
 use crate::lexer::{Dialect, Encoding, Kind, Lexer, Token};
 

@@ -1,7 +1,7 @@
 //! Which statements may notify whoever listens (NOTIFY, `pg_notify`), by themselves or by what they call.
 //!
 //! Always true: a statement that notifies is among them, as far as functions in languages that are read do it.
-//! Not here: what functions do (`touch`), who waits for the notifications (`worker::own_news`).
+//! Not here: what functions do (`touch`), who waits for the notifications (`worker::notify::own_news`).
 
 use crate::touch::Knowledge;
 use crate::words::{NAME_BYTES_MAX, Words};

@@ -59,13 +59,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let tls = read_tls(&settings, source.files(), speaker)?;
     identity::become_user(settings.user.as_deref())?;
     let mut predecessor = if call.is_reboot { takeover::find(&settings)? } else { None };
-    let old = match predecessor {
-        Some(_) => Old::None,
-        None => {
-            doors::check_nobody_answers(&settings)?;
-            settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)?
-        }
-    };
+    let old = if predecessor.is_some() { Old::None } else { check_alone(&settings)? };
     let log = open_log(&settings, speaker)?;
     if old == Old::Stale {
         say(speaker, Level::Log, format_args!("stale pidfile, removing"));
@@ -74,15 +68,8 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
     let mut force = first_force(settings, users, rules, tls, log, speaker)?;
-    match &predecessor {
-        Some(predecessor) => {
-            say(speaker, Level::Log, format_args!("online restart: taking over from process {}", predecessor.pid()));
-            predecessor.shape(&mut force);
-        }
-        None if call.is_reboot => {
-            say(speaker, Level::Log, format_args!("old process not found, try to continue normally"));
-        }
-        None => {}
+    if call.is_reboot {
+        follow(predecessor.as_ref(), &mut force, speaker);
     }
     let force = Arc::new(force);
     let limit = identity::raise_descriptor_limit()?;
@@ -143,6 +130,23 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     }
     drop(pidfile);
     Ok(ending)
+}
+
+/// Nobody answers where this process is to listen, and its pidfile is nobody else's.
+fn check_alone(settings: &Settings) -> Result<Old, Fatal> {
+    doors::check_nobody_answers(settings)?;
+    settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)
+}
+
+/// What an online restart begins with: the process before, if there is one, tells what is in force.
+fn follow(predecessor: Option<&Predecessor>, force: &mut Force, speaker: &Speaker) {
+    match predecessor {
+        Some(predecessor) => {
+            say(speaker, Level::Log, format_args!("online restart: taking over from process {}", predecessor.pid()));
+            predecessor.shape(force);
+        }
+        None => say(speaker, Level::Log, format_args!("old process not found, try to continue normally")),
+    }
 }
 
 fn load(source: &Source, speaker: &Speaker) -> Result<Loaded, Fatal> {

@@ -24,16 +24,16 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
-pub use crate::catalog::FunctionsMade;
-pub use crate::claims::{Phase, Sole};
-pub use crate::estate::Estate;
-pub use crate::hashing::{HashAsker, HashQuestion, Hashed};
-pub use crate::judge::{Judge, PasswordQuestion, Verdict};
-pub use crate::luggage::{Arrivals, Cursor, Luggage, Pair, Parcel};
-pub use crate::orders::{Order, Standing, Whose};
-pub use crate::proof::SystemUser;
-pub use crate::rates::RateLimits;
-pub use crate::unauthenticated::Unauthenticated;
+pub use crate::admin::orders::{Order, Standing, Whose};
+pub use crate::admission::external_auth::{Judge, PasswordQuestion, Verdict};
+pub use crate::admission::hashing::{HashAsker, HashQuestion, Hashed};
+pub use crate::admission::proof::SystemUser;
+pub use crate::admission::unauthenticated::Unauthenticated;
+pub use crate::data::catalog::FunctionsMade;
+pub use crate::data::claims::{Phase, Sole};
+pub use crate::handover::estate::Estate;
+pub use crate::handover::parcel::{Arrivals, Cursor, Luggage, Pair, Parcel};
+pub use crate::limits::rates::RateLimits;
 
 /// Everything that is in force: replaced as a whole, between two turns.
 #[derive(Clone, Debug)]

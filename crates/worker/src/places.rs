@@ -15,11 +15,11 @@ use pool::PoolKey;
 use protocol::state::{Learned, Overrides, PinRules};
 use protocol::vars::Vars;
 
+use crate::admission::hashing::SecretHashing;
 use crate::beside::Beside;
-use crate::hashing::SecretHashing;
+use crate::data::taken::Taken;
 use crate::letters::Totals;
-use crate::listen::Listening;
-use crate::taken::Taken;
+use crate::notify::listen::Listening;
 
 /// Everything with a name.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Places {
     pub(crate) has_idle_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
     /// Addresses of names, and who waits for them.
-    pub(crate) names: BTreeMap<Arc<str>, crate::names::NamePlace>,
+    pub(crate) names: BTreeMap<Arc<str>, crate::upstream::host_names::NamePlace>,
 }
 
 /// A database in use.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use base::Time;
 use reactor::{Io, Level};
 
-use crate::client::Stage;
-use crate::console::CONSOLE;
+use crate::admin::console::CONSOLE;
+use crate::data::client::Stage;
 use crate::turn::{Owner, Worker};
 
 /// What a turn does, for whoever wonders why it took so long.

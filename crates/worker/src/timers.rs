@@ -13,8 +13,8 @@ use reactor::{Io, Level};
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::client::{Client, Link, Stage as ClientStage};
-use crate::server::{Server, Stage};
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::{Server, Stage};
 use crate::turn::Worker;
 
 /// What a deadline is about.
@@ -221,7 +221,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { .. } if server.private.is_some() => None,
             // PostgreSQL has answered; how long that is withheld has a limit of its own.
             Stage::Lent { .. } if server.withheld.is_some() => None,
-            Stage::Lent { .. } if server.session.life.probe().is_some_and(|look| !look.is_of_nothing()) => {
+            Stage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }

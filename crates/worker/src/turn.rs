@@ -2,7 +2,7 @@
 //!
 //! Always true: the time is read once a turn and is the same for everybody; what a machine wants done is queued and done
 //! after the event that caused it, never inside; log lines are handed over before the answers that they explain leave.
-//! Not here: what an event means to a client (`client`), to a server (`server`) or to a pool (crate `pool`).
+//! Not here: what an event means to a client (`data::client`), to a server (`data::server`) or to a pool (crate `pool`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use protocol::prepared::Library;
 use protocol::vars::Known;
 use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
 
-use crate::backlog::Backlog;
-use crate::behind::Alarms;
+use crate::admin::suspend::Rest;
+use crate::admission::secrets::RememberedSecrets;
 use crate::beside::Beside;
-use crate::cancel::Cancel;
-use crate::client::Client;
-use crate::lend::Lending;
+use crate::cancel::peers::Forwards;
+use crate::cancel::requests::Cancel;
+use crate::data::affinity::Lingering;
+use crate::data::client::Client;
+use crate::data::server::Server;
 use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorker, Verified};
-use crate::linger::Lingering;
-use crate::peers::Forwards;
+use crate::limits::rates::Rating;
+use crate::limits::shared_slots::Lending;
+use crate::notify::backlog::Backlog;
+use crate::notify::behind::Alarms;
 use crate::places::Places;
-use crate::rates::Rating;
-use crate::rest::Rest;
-use crate::secrets::RememberedSecrets;
-use crate::server::Server;
 use crate::slow::{Stopwatch, Work};
 use crate::timers::Timer;
 

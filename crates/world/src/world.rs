@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::checks::fairness::Fairness;
 use crate::checks::overdue::Overdue;
 use crate::checks::phases::Phase;
+use crate::checks::secrets::Archive;
 use crate::checks::witness::{Charge, Witness};
 use crate::checks::{AT_REST, Checkers, OF_THE_WORLD};
 use crate::faults::What;
@@ -31,13 +32,11 @@ use crate::plan::Plan;
 use crate::plan::group::peer_at;
 use crate::postgres::Postgres;
 use crate::sim::agenda::Event;
-use crate::sim::console::Console;
 use crate::sim::control::{ControlThread, Disk, posts_to};
 use crate::sim::dice::Dice;
 use crate::sim::io::{CALENDAR, SimIo, SimSocket};
-use crate::sim::listeners::Listeners;
+use crate::sim::links::Links;
 use crate::sim::net::{Holder, Net};
-use crate::sim::secrets::Archive;
 
 /// A letter on its way.
 #[derive(Debug)]
@@ -85,9 +84,8 @@ pub(crate) struct World {
     pub(crate) peers: Peers,
     pub(crate) evicted: Evicted,
     pub(crate) overdue: Overdue,
-    pub(crate) console: Console,
     pub(crate) archive: Archive,
-    pub(crate) listeners: Listeners,
+    pub(crate) links: Links,
     fairness: Fairness,
     /// When a clock jumped last.
     pub(crate) jumped: Time,
@@ -133,9 +131,8 @@ impl World {
             peers: Peers::new(&plan),
             evicted: Evicted::default(),
             overdue: Overdue::default(),
-            console: Console::new(&plan),
             archive: Archive::new(&plan),
-            listeners: Listeners::new(&plan),
+            links: Links::default(),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
             crew: 0..0,
@@ -197,7 +194,6 @@ impl World {
             };
             self.happen(event);
             self.pass_news_on();
-            self.post_for_all();
             self.check();
         }
     }
@@ -239,8 +235,7 @@ impl World {
                 self.postgres.worked(&mut net.borrow_mut(), session, number, &mut self.witness);
             }
             Event::Woken { session } => self.postgres.woken(&mut net.borrow_mut(), session),
-            Event::Listens { number, alarm } => self.mind_listener(number, alarm),
-            Event::Question { number } => self.mind_question(number),
+            Event::ControlReads => self.control_reads(),
             Event::ControlIsTold { number } => self.tell_control(number),
             Event::ControlWakes => self.control_wakes(),
             Event::Fault { index } => {
@@ -252,7 +247,6 @@ impl World {
                 self.end_fault(&what);
             }
             Event::Peers(alarm) => self.peers_happen(alarm),
-            Event::ConsoleAnswers { number } => self.console_answers(number),
             Event::Heals => self.heal(),
             Event::GoesDown { index } => self.go_down(self.plan.shutdowns[index as usize].1),
             Event::Look => {
@@ -360,16 +354,11 @@ impl World {
                     self.checkers.shown.push((from.0, *snapshot));
                 }
             }
-            ToControl::Console { from, client, request, .. } => {
-                self.console_asks(self.place_of(from), client, &request);
-            }
-            ToControl::ConsoleLeft { from, client } => drop(self.console_forgets(self.place_of(from), client)),
-            ToControl::ConsoleCancel { from, client } => self.console_cancels(self.place_of(from), client),
-            ToControl::AskSecret(asked) => self.ask_secret(asked),
-            ToControl::SecretUnneeded { from, client } => self.forget_secret(from, client),
-            letter @ (ToControl::Listen { .. } | ToControl::Unlisten { .. } | ToControl::UnlistenAll { .. }) => {
-                self.order_listener(letter);
-            }
+            letter @ (ToControl::AskSecret(_)
+            | ToControl::SecretUnneeded { .. }
+            | ToControl::Listen { .. }
+            | ToControl::Unlisten { .. }
+            | ToControl::UnlistenAll { .. }) => self.control_reads_later(letter),
             letter => {
                 match letter {
                     ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
@@ -424,56 +413,63 @@ impl World {
                 app.cancel_connected(net, is_welcome);
             }
             Holder::Asker(asker) => self.asker_answered(net, asker, is_welcome),
-            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) | Holder::Question(_) | Holder::ForAll(_) => {}
+            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) | Holder::Link(_) => {}
         }
     }
 
     /// Tells applications and sessions what has happened at their ends.
     fn pass_news_on(&mut self) {
-        let net = self.net.clone();
-        let net = &mut net.borrow_mut();
-        while let Some(end) = net.news.pop_front() {
-            match net.end(end).holder {
-                Holder::App(app) => {
-                    if self.apps[app as usize].end == Some(end) {
-                        let ended = self.apps[app as usize].listen(net, &mut self.witness);
-                        if let Some(ended) = ended {
-                            let who = &self.apps[app as usize].person;
-                            self.checkers.client_ended(app, &ended, who, &mut self.archive, &mut self.witness);
-                            self.check_eviction(app, &ended);
-                            self.check_timer(app, &ended);
+        let mut linked = Vec::new();
+        {
+            let net = self.net.clone();
+            let net = &mut net.borrow_mut();
+            while let Some(end) = net.news.pop_front() {
+                match net.end(end).holder {
+                    Holder::App(app) => {
+                        if self.apps[app as usize].end == Some(end) {
+                            let ended = self.apps[app as usize].listen(net, &mut self.witness);
+                            if let Some(ended) = ended {
+                                let who = &self.apps[app as usize].person;
+                                self.checkers.client_ended(app, &ended, who, &mut self.archive, &mut self.witness);
+                                self.check_eviction(app, &ended);
+                                self.check_timer(app, &ended);
+                            }
                         }
                     }
-                }
-                Holder::Canceller(app) => {
-                    let app = &mut self.apps[app as usize];
-                    if app.cancel_end == Some(end) {
-                        // A process that ends at once closes what it has, whatever came of it.
-                        let is_ending = self.checkers.shutdown == Some(Shutdown::Now);
-                        let unsure = if is_ending { self.witness.now } else { self.jumped.max(self.evicted.last) };
-                        app.cancel_heard(net, unsure, &mut self.witness);
-                        let (number, range) = (app.number, app.cancel_range);
-                        let is_over = app.cancel_end.is_none() && self.plan.is_calm;
-                        let was_running = app.was_running.filter(|_| is_over);
-                        let mut sessions = self.postgres.sessions.iter();
-                        // A cancel that has found its server between two statements of a request is over, too.
-                        if was_running.is_some() && sessions.any(|session| session.runs(number, range) == was_running) {
-                            let text = format!(
-                                "application {number} is told that its cancel is done, and its request runs on"
-                            );
-                            self.witness.accuse(Charge::StrayCancel, text);
+                    Holder::Canceller(app) => {
+                        let app = &mut self.apps[app as usize];
+                        if app.cancel_end == Some(end) {
+                            // A process that ends at once closes what it has, whatever came of it.
+                            let is_ending = self.checkers.shutdown == Some(Shutdown::Now);
+                            let unsure = if is_ending { self.witness.now } else { self.jumped.max(self.evicted.last) };
+                            app.cancel_heard(net, unsure, &mut self.witness);
+                            let (number, range) = (app.number, app.cancel_range);
+                            let is_over = app.cancel_end.is_none() && self.plan.is_calm;
+                            let was_running = app.was_running.filter(|_| is_over);
+                            let mut sessions = self.postgres.sessions.iter();
+                            // A cancel that has found its server between two statements of a request is over, too.
+                            if was_running.is_some()
+                                && sessions.any(|session| session.runs(number, range) == was_running)
+                            {
+                                let text = format!(
+                                    "application {number} is told that its cancel is done, and its request runs on"
+                                );
+                                self.witness.accuse(Charge::StrayCancel, text);
+                            }
+                        } else {
+                            net.close(end);
                         }
-                    } else {
-                        net.close(end);
                     }
+                    Holder::Session(session) => self.postgres.heard(net, session, &mut self.witness),
+                    Holder::Peer(call) => self.peer_heard(net, call),
+                    Holder::Asker(asker) => self.asker_heard(net, asker),
+                    Holder::Link(number) => linked.push((number, end)),
+                    Holder::Nobody | Holder::Worker { .. } => {}
                 }
-                Holder::Session(session) => self.postgres.heard(net, session, &mut self.witness),
-                Holder::Peer(call) => self.peer_heard(net, call),
-                Holder::Asker(asker) => self.asker_heard(net, asker),
-                Holder::Question(number) => self.hear_question(net, number),
-                Holder::ForAll(number) => self.hear_for_all(net, number, end),
-                Holder::Nobody | Holder::Worker { .. } => {}
             }
+        }
+        for (number, end) in linked {
+            self.hear_link(number, end);
         }
     }
 

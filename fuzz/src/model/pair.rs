@@ -211,7 +211,7 @@ impl Pair {
 
     /// So many bytes of the client arrive at once; whether it may go on.
     fn pooler_hears_client(&mut self, bytes: usize) -> bool {
-        // What needs no server does not get one (`worker::client`).
+        // What needs no server does not get one (`worker::data::client`).
         while matches!(self.stage, Stage::Idle)
             && self.unheard_from == 0
             && self.unheard.pop_front_if(|said| !said.asks.may_be_answered()).is_some()
@@ -452,7 +452,7 @@ impl Pair {
         chunk
     }
 
-    /// Does what `worker::server` does with what the server has said.
+    /// Does what `worker::data::server` does with what the server has said.
     fn decide(&mut self, chunk: &[u8]) {
         let before = self.decided;
         let mut place = Place { start: 0, at: 0 };
@@ -469,12 +469,12 @@ impl Pair {
                 Heard::Ready { .. } => self.is_answered(),
                 Heard::CopyBegins if matches!(self.stage, Stage::Mending(_)) => self.is_answered(),
                 Heard::CopyBegins => {}
-                // The server says goodbye (`worker::farewell`).
+                // The server says goodbye (`worker::data::loss`).
                 Heard::Farewell(_) => self.stage = Stage::Over,
-                // A query of ours failed (`worker::own_errors`).
+                // A query of ours failed (`worker::data::own_errors`).
                 Heard::Error(_) if self.exchange().is_ours() => self.stage = Stage::Over,
                 Heard::Error(_) => assert!(!has_client, "an error of a client's request was not for it: {self:?}"),
-                // Of what the server notifies, what has begun when nobody had it is nobody's to its end (`worker::own_news`).
+                // Of what the server notifies, what has begun when nobody had it is nobody's to its end (`worker::notify::own_news`).
                 Heard::Notification(_) => {}
                 Heard::Surprise { kind, .. } => {
                     assert!(self.manner == Manner::Rude, "a surprise: {} in {self:?}", char::from(kind));

@@ -8,7 +8,7 @@ use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
-use crate::operation::takeover::{DYING, state};
+use crate::operation::takeover::{DYING, await_full, state};
 
 /// A process that has been given everything; it says so when it is told to, and ends with 9 if it hears no last word.
 struct Heir(Child);
@@ -65,10 +65,7 @@ pub(crate) fn a_new_process_that_dies_before_everything_stands_still_changes_not
     slow.peer.frame().expect("its answer has begun");
     let mut console = pooler.client("admin", "pgbouncer");
     // Until then the kernel takes everything, and whoever is given nothing more is at rest.
-    wait_until("the kernel takes no more", LIMIT, || {
-        let sockets = console.query("SHOW SOCKETS");
-        (0..sockets.rows.len()).any(|row| sockets.named(row)["send_avail"] != "0")
-    });
+    await_full(&mut console);
     let suspended = |pooler: &Pooler| pooler.log().matches("the new process is ready, suspending").count();
     let mut new = pooler.beside(&["-R"], &[]);
     wait_until("it is suspended", LIMIT, || suspended(&pooler) == 1);

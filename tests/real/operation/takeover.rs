@@ -25,6 +25,22 @@ pub(crate) fn state(pooler: &Pooler) -> String {
     cells.collect::<Vec<_>>().join(" ")
 }
 
+/// Waits until the kernel takes nothing more of what some client does not read.
+pub(crate) fn await_full(console: &mut Client) {
+    let (mut before, mut times) = (Vec::new(), 0);
+    wait_until("the kernel takes no more", LIMIT, || {
+        let sockets = console.query("SHOW SOCKETS");
+        let unsent: Vec<_> = (0..sockets.rows.len())
+            .map(|row| sockets.named(row)["send_avail"].clone())
+            .filter(|bytes| bytes != "0")
+            .collect();
+        // What is only on its way has moved on when one looks again.
+        times = if unsent.is_empty() || unsent != before { 0 } else { times + 1 };
+        before = unsent;
+        times == 20
+    });
+}
+
 pub(crate) fn what_is_suspended_goes_on_where_it_stood(house: &House) {
     let pooler = house.pooler("take_suspend", &["default_pool_size = 2"]);
     let [mut inside, mut idle] = [pooler.client("u", "take_suspend"), pooler.client("u", "take_suspend")];
@@ -56,18 +72,7 @@ pub(crate) fn who_does_not_read_is_closed_after_suspend_timeout(house: &House) {
     slow.peer.frame().expect("its answer has begun");
     let mut console = pooler.client("admin", "pgbouncer");
     // Until then the kernel takes everything, and whoever is given nothing more is at rest.
-    let (mut before, mut times) = (Vec::new(), 0);
-    wait_until("the kernel takes no more", LIMIT, || {
-        let sockets = console.query("SHOW SOCKETS");
-        let unsent: Vec<_> = (0..sockets.rows.len())
-            .map(|row| sockets.named(row)["send_avail"].clone())
-            .filter(|bytes| bytes != "0")
-            .collect();
-        // What is only on its way has moved on when one looks again.
-        times = if unsent.is_empty() || unsent != before { 0 } else { times + 1 };
-        before = unsent;
-        times == 20
-    });
+    await_full(&mut console);
     assert_eq!(console.query("SUSPEND").tags, ["SUSPEND"]);
     pooler.await_log("closing because: suspend_timeout (age=");
     assert_eq!(console.query("RESUME").tags, ["RESUME"]);
@@ -131,7 +136,8 @@ pub(crate) fn everybody_goes_on_in_the_new_process(house: &House) {
     for (pid, secret) in other_keys(&long.key) {
         send_cancel(pooler.address(), pid, &secret);
     }
-    let running = "select count(*) from pg_stat_activity where state = 'active' and query = 'select pg_sleep(61)'";
+    let running = "select count(*) from pg_stat_activity
+        where datname = 'take_all' and state = 'active' and query = 'select pg_sleep(61)'";
     assert_eq!(house.postgres.value(running), "1", "a key that is not its own has hit it");
     send_cancel(pooler.address(), long.key.0, &long.key.1);
     assert_eq!(long.answer().error().code, "57014");

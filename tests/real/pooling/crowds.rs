@@ -192,7 +192,10 @@ pub(crate) fn clients_that_come_and_go_leave_nothing(house: &House) {
     round(1_600);
     let grown = pooler.memory_kb("VmRSS").saturating_sub(memory);
     assert!(grown < 2_048, "2,000 clients left {grown} kB behind");
-    assert!(pooler.descriptors() <= files + 4, "{} descriptors became {}", files, pooler.descriptors());
+    // The last of them may still be on their way out, and so may a connection that has cancelled what one had asked.
+    wait_until("2,000 clients leave no descriptor behind, but for four servers", LIMIT, || {
+        pooler.descriptors() <= files + 4
+    });
 }
 
 // Alone.

@@ -230,6 +230,7 @@ pub(crate) fn a_burst_for_many_is_told_in_many_turns(house: &House) {
 }
 
 /// More clients than a turn tells: what comes behind waits until the last of them has been told, and nobody is told twice who comes or leaves meanwhile.
+// Alone.
 pub(crate) fn one_notification_for_very_many_is_told_in_order(house: &House) {
     let database = "listen_very_many";
     let pooler = house.pooler(database, &["pool_mode = transaction", "workers = 1", "max_client_conn = 5000"]);

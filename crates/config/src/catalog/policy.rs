@@ -2,7 +2,7 @@
 //!
 //! Always true: what a line does not say is inherited; what nobody says is kept (`pin`), but for LISTEN, which one server does for
 //! all, and statements prepared by SQL, which follow their client (`virtualize`).
-//! Not here: doing it (`worker::look`).
+//! Not here: doing it (`worker::data::probe`).
 
 use protocol::state::{Kind as Holding, Policy};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use base::{Key, Time};
 use pool::{
-    Arrival, Command, Event, Failure, Likeness, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey, State,
+    Arrival, Command, Event, Failure, Fingerprint, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey,
+    State,
 };
 
 /// The pools and what has come out of them.
@@ -98,15 +99,20 @@ impl Stage {
 
     fn event(&mut self, words: &[&str]) -> Event {
         match words {
-            ["wants", who, "like", likeness, pool @ ..] => {
-                Event::Wants { client: client(who), pool: self.pool(pool), likeness: like(likeness) }
+            ["wants", who, "like", fingerprint, pool @ ..] => {
+                Event::Wants { client: client(who), pool: self.pool(pool), fingerprint: like(fingerprint) }
             }
             ["wants", who, pool @ ..] => {
-                Event::Wants { client: client(who), pool: self.pool(pool), likeness: Likeness::default() }
+                Event::Wants { client: client(who), pool: self.pool(pool), fingerprint: Fingerprint::default() }
             }
             ["wants-again", who, since, pool @ ..] => {
                 let since = Time::from_secs(since.parse().expect("seconds"));
-                Event::WantsAgain { client: client(who), pool: self.pool(pool), since, likeness: Likeness::default() }
+                Event::WantsAgain {
+                    client: client(who),
+                    pool: self.pool(pool),
+                    since,
+                    fingerprint: Fingerprint::default(),
+                }
             }
             ["wants-private", who, pool @ ..] => {
                 Event::WantsPrivate { client: client(who), pool: self.pool(pool), since: self.now }
@@ -118,14 +124,16 @@ impl Stage {
                 Event::DialFailed { server: self.server(server), failure: failure(kind, &text.join(" ")) }
             }
             ["returned", server] => {
-                Event::Returned { server: self.server(server), as_: Return::Clean, likeness: Likeness::default() }
+                Event::Returned { server: self.server(server), as_: Return::Clean, fingerprint: Fingerprint::default() }
             }
-            ["returned", server, "like", likeness] => {
-                Event::Returned { server: self.server(server), as_: Return::Clean, likeness: like(likeness) }
+            ["returned", server, "like", fingerprint] => {
+                Event::Returned { server: self.server(server), as_: Return::Clean, fingerprint: like(fingerprint) }
             }
-            ["returned", server, "mending"] => {
-                Event::Returned { server: self.server(server), as_: Return::Mending, likeness: Likeness::default() }
-            }
+            ["returned", server, "mending"] => Event::Returned {
+                server: self.server(server),
+                as_: Return::Mending,
+                fingerprint: Fingerprint::default(),
+            },
             ["set-aside", server] => Event::SetAside { server: self.server(server) },
             ["cleaned", server] => Event::Cleaned { server: self.server(server) },
             ["lost", server] => Event::Lost { server: self.server(server) },
@@ -341,8 +349,8 @@ fn need(word: &str) -> Need {
     }
 }
 
-fn like(number: &str) -> Likeness {
-    Likeness::of(number.parse().expect("a number"))
+fn like(number: &str) -> Fingerprint {
+    Fingerprint::of(number.parse().expect("a number"))
 }
 
 fn client(name: &str) -> Key {

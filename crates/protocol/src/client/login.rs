@@ -2,7 +2,7 @@
 //!
 //! Always true: a stage that got an answer is gone, nothing is asked twice; somebody unknown goes through the same messages
 //! and the same work as somebody with a wrong password, and reads the same words.
-//! Not here: which method is asked for and where secrets come from (`config`, `worker::login`).
+//! Not here: which method is asked for and where secrets come from (`config`, `worker::admission::login`).
 
 use std::sync::Arc;
 

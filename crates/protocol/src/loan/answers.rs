@@ -265,7 +265,7 @@ impl Answers<'_> {
                 server.exchange.is_hiding()
                     || server.is_told_along && piece.is_whole() && client.has_set(self.tracked, body)
             }
-            backend::NOTIFICATION_RESPONSE => self.is_listener || client.ear.is_some(),
+            backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
             _ => false,
         };
         if is_withheld {
@@ -349,9 +349,9 @@ impl Answers<'_> {
             // A row of which a part has been gathered is gathered to its end, even if nobody looks any more.
             backend::DATA_ROW if was_ours && server.is_told_rows() => {
                 let body = gathered(server, piece, body)?;
-                let look = server.life.probe_mut()?;
-                look.row(&body);
-                look.reads_functions().then_some(Heard::Functions)
+                let probe = server.life.probe_mut()?;
+                probe.row(&body);
+                probe.reads_functions().then_some(Heard::Functions)
             }
             backend::DATA_ROW if server.tells_lock && !was_ours => {
                 let traces = client.as_deref_mut().and_then(|client| client.traces.as_deref_mut());

@@ -3,7 +3,7 @@
 //! Always true: what is sent ahead of the client's request is answered before it, and what goes along with the request has the request
 //! skipped if the server does not take it; a server that is told something has it from then on, even if its client leaves before it has
 //! answered.
-//! Not here: when that happens, and what becomes of a server that refuses it (`worker::loan`, `worker::own_errors`).
+//! Not here: when that happens, and what becomes of a server that refuses it (`worker::data::loan`, `worker::data::own_errors`).
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use wire::{frontend, write};
 
 use super::client_session::ClientSession;
 use super::reading::Texts;
-use super::server_session::{DISCARD_SEQUENCES, Drawers, ServerSession};
+use super::server_session::{DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 use crate::request::{is_one_request, messages};
 use crate::state::{Learned, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
@@ -40,7 +40,7 @@ impl Differences {
         Self {
             parameters: !Rc::ptr_eq(&client.vars, &server.vars) && !is_namesake,
             settings: differ(server, client) && !planted::is(Planted::StateOfAnother),
-            numbers: server.drawers.are_others() && learned.asks_for_numbers(client.user),
+            numbers: server.sequence_owner.are_others() && learned.asks_for_numbers(client.user),
             names: server.stock.has_own(),
         }
     }
@@ -127,7 +127,7 @@ impl ServerSession {
         }
         if differences.numbers {
             texts.push(DISCARD_SEQUENCES.to_owned());
-            self.drawers = Drawers::One(client_key);
+            self.sequence_owner = SequenceOwner::One(client_key);
         }
         statements
     }
@@ -183,7 +183,7 @@ impl ClientSession {
         learned: &Learned,
         now: Time,
     ) -> bool {
-        let has_more = self.ear.is_some() || self.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        let has_more = self.subscriptions.is_some() || self.traces.as_ref().is_some_and(|traces| traces.is_marked());
         if has_more || !self.says_one_request(said) {
             return false;
         }
@@ -217,7 +217,7 @@ pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key:
     client.unnamed.begin_loan();
     client.counting.ends();
     server.stock.begin_loan();
-    server.drawers.come(client_key);
+    server.sequence_owner.come(client_key);
     server.numbers_until = None;
     if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {
         // A role that has the same name may be another one by now.

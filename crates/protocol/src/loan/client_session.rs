@@ -1,7 +1,7 @@
 //! What a client has said and set, whichever server it has.
 //!
 //! Always true: it is there from the end of the login to the end of the connection, and goes from loan to loan.
-//! Not here: what the client waits for, and what it has said that nobody has looked at (`worker::client`).
+//! Not here: what the client waits for, and what it has said that nobody has looked at (`worker::data::client`).
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use super::reading::Torn;
 use super::statements::Collected;
 use crate::exchange::Exchange;
 use crate::prepared::{Account, Names, Unnamed};
-use crate::state::{Counting, Ear, Overrides, Traces};
+use crate::state::{Counting, Overrides, Subscriptions, Traces};
 use crate::vars::{Tracked, Vars};
 
 /// The session of one client.
@@ -41,10 +41,10 @@ pub struct ClientSession {
     pub given: Option<Rc<Overrides>>,
     /// The settings of the session, where that follows the client.
     pub overrides: Option<Rc<Overrides>>,
-    /// The settings with a dot that the client has ever mentioned where it may have set them (`pool::Likeness::placeholders`).
+    /// The settings with a dot that the client has ever mentioned where it may have set them (`pool::Fingerprint::placeholders`).
     pub placeholders: u64,
     /// What the client listens to, where somebody does that for all.
-    pub ear: Option<Box<Ear>>,
+    pub subscriptions: Option<Box<Subscriptions>>,
     /// What the client may have changed in its session since that was last known.
     pub traces: Option<Box<Traces>>,
     /// What the transaction does with numbers of sequences.
@@ -81,7 +81,7 @@ impl ClientSession {
             given: None,
             overrides: None,
             placeholders: 0,
-            ear: None,
+            subscriptions: None,
             traces: None,
             counting: Counting::default(),
             torn_text: None,
@@ -108,15 +108,15 @@ impl ClientSession {
     }
 
     /// What the client listens to, or is about to, in a database whose session for all has been lost so often.
-    pub fn ear(&mut self, losses: u64) -> &mut Ear {
-        let ear = self.ear.get_or_insert_with(|| Box::new(Ear::new(losses)));
-        ear.knows_losses(losses);
-        ear
+    pub fn subscriptions(&mut self, losses: u64) -> &mut Subscriptions {
+        let subscriptions = self.subscriptions.get_or_insert_with(|| Box::new(Subscriptions::new(losses)));
+        subscriptions.knows_losses(losses);
+        subscriptions
     }
 
     /// The same, if the client listens to anything.
-    pub fn ear_if_any(&mut self, losses: u64) -> Option<&mut Ear> {
-        if self.ear.is_some() { Some(self.ear(losses)) } else { None }
+    pub fn subscriptions_if_any(&mut self, losses: u64) -> Option<&mut Subscriptions> {
+        if self.subscriptions.is_some() { Some(self.subscriptions(losses)) } else { None }
     }
 
     /// Whether this `ParameterStatus` tells the client what it has set itself: its `application_name`, or a setting that this version of PostgreSQL

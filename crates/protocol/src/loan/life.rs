@@ -3,11 +3,11 @@
 //! Always true: [`Life::becomes`] is the only way from one phase to another, and what is not in the table ([`Phase::may_become`]) does not
 //! happen. When a client leaves, the life of its loan stays where it was until the server is clean: what the server still answers was said to
 //! it in that phase.
-//! Not here: which phase comes next, and what is sent for it (`worker::loan`, `worker::look`).
+//! Not here: which phase comes next, and what is sent for it (`worker::data::loan`, `worker::data::probe`).
 
 use base::Time;
 
-use crate::state::Look;
+use crate::state::Probe;
 
 /// Where a loan stands, with what exists only there.
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ pub enum Life {
     /// What the client says goes to the server.
     Running,
     /// The same, and behind the client's last request the server has been asked what the session has. The client's next request waits.
-    Foreseeing(Box<Look>),
+    Foreseeing(Box<Probe>),
     /// The server is asked what the session has.
-    Probing(Box<Look>),
+    Probing(Box<Probe>),
     /// The server forgets its plans, and the client's request, which it has refused, has waited for that since then.
     Replanning(Time),
 }
@@ -120,42 +120,42 @@ impl Life {
 
     /// The question that the server answers now.
     #[must_use]
-    pub fn probe(&self) -> Option<&Look> {
+    pub fn probe(&self) -> Option<&Probe> {
         match self {
-            Self::Probing(look) => Some(look),
+            Self::Probing(probe) => Some(probe),
             _ => None,
         }
     }
 
     /// The same, to be told what it answers.
-    pub fn probe_mut(&mut self) -> Option<&mut Look> {
+    pub fn probe_mut(&mut self) -> Option<&mut Probe> {
         match self {
-            Self::Probing(look) => Some(look),
+            Self::Probing(probe) => Some(probe),
             _ => None,
         }
     }
 
     /// Takes the question that the server has answered: the loan goes on.
-    pub fn take_probe(&mut self) -> Option<Box<Look>> {
+    pub fn take_probe(&mut self) -> Option<Box<Probe>> {
         if !matches!(self, Self::Probing(_)) {
             return None;
         }
         match self.becomes(Self::Running) {
-            Self::Probing(look) => Some(look),
+            Self::Probing(probe) => Some(probe),
             _ => None,
         }
     }
 
     /// The server is ready, and comes to what it was asked behind the client's request, if it was; if it `was_ours` what it has answered, that
     /// was the question already, since the client has left, and nobody wants the answer any more.
-    pub fn comes_to_probe(&mut self, was_ours: bool) -> Option<&mut Look> {
+    pub fn comes_to_probe(&mut self, was_ours: bool) -> Option<&mut Probe> {
         if !matches!(self, Self::Foreseeing(_)) {
             return None;
         }
-        if let Self::Foreseeing(look) = self.becomes(Self::Running)
+        if let Self::Foreseeing(probe) = self.becomes(Self::Running)
             && !was_ours
         {
-            self.becomes(Self::Probing(look));
+            self.becomes(Self::Probing(probe));
         }
         self.probe_mut()
     }
@@ -192,12 +192,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "a loan went from ApplyingBefore to Probing")]
     fn what_is_not_in_the_table_does_not_happen() {
-        Life::ApplyingBefore(Time(0)).becomes(Life::Probing(Box::new(Look::of_nothing())));
+        Life::ApplyingBefore(Time(0)).becomes(Life::Probing(Box::new(Probe::of_nothing())));
     }
 
     #[test]
     fn what_was_asked_behind_a_request_is_answered_behind_it() {
-        let mut life = Life::Foreseeing(Box::new(Look::of_nothing()));
+        let mut life = Life::Foreseeing(Box::new(Probe::of_nothing()));
         assert!(life.probe().is_none() && !life.is_running());
         assert!(life.comes_to_probe(false).is_some());
         assert!(life.take_probe().is_some() && life.is_running());
@@ -207,7 +207,7 @@ mod tests {
     /// A client has left, and the server, which is made clean, has answered the request and the question.
     #[test]
     fn nobody_wants_the_answer_when_the_client_has_left() {
-        let mut life = Life::Foreseeing(Box::new(Look::of_nothing()));
+        let mut life = Life::Foreseeing(Box::new(Probe::of_nothing()));
         assert!(life.comes_to_probe(true).is_none() && life.is_running());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Always true: every message that a client sends is read before its server has it, whole or in parts; what cannot be read may
 //! touch anything.
-//! Not here: what a text touches (crate `route`), what is done about it (`look`).
+//! Not here: what a text touches (crate `route`), what is done about it (`probe`).
 
 use std::rc::Rc;
 
@@ -113,7 +113,7 @@ pub(super) struct Reading<'a> {
     now: Time,
     /// What says names of prepared statements, if the last message does, or what it binds.
     says_names: Option<Rc<Class>>,
-    /// The settings with a dot that have been mentioned so far (`pool::Likeness::placeholders`).
+    /// The settings with a dot that have been mentioned so far (`pool::Fingerprint::placeholders`).
     placeholders: u64,
 }
 
@@ -214,8 +214,8 @@ impl<'a> Reading<'a> {
     /// Takes note of what a message touches.
     pub(super) fn read(&mut self, client: &mut ClientSession, library: &mut Library, piece: &Piece, bytes: &[u8]) {
         let body = &bytes[piece.body.clone()];
-        if let Some(ear) = client.ear.as_mut().filter(|_| !piece.is_whole()) {
-            ear.is_unread();
+        if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| !piece.is_whole()) {
+            subscriptions.is_unread();
         }
         if piece.is_whole() {
             self.message(client, piece.kind, body);
@@ -264,8 +264,8 @@ impl<'a> Reading<'a> {
                 let class = self.class(client, name(body));
                 self.note_names(&class);
                 client.counting.said(&class);
-                if let Some(ear) = client.ear.as_mut().filter(|_| class.notifies) {
-                    ear.may_notify();
+                if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
+                    subscriptions.may_notify();
                 }
                 let matters = class.takes_back() && client.traces.as_ref().is_some_and(|traces| traces.has_effects());
                 let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(client.user);
@@ -285,8 +285,8 @@ impl<'a> Reading<'a> {
                 let class = self.class(client, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
                 let statement = statement.map(cut);
                 self.note_names(&class);
-                if let (Some(ear), Some(statement)) = (&mut client.ear, statement) {
-                    ear.prepares(statement, class.notifies);
+                if let (Some(subscriptions), Some(statement)) = (&mut client.subscriptions, statement) {
+                    subscriptions.prepares(statement, class.notifies);
                 }
                 let counts = class.numbers.are_read || self.learned.asks_for_numbers(client.user);
                 let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
@@ -310,8 +310,8 @@ impl<'a> Reading<'a> {
                 traces(client).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
             }
             frontend::BIND => {
-                if let Some(ear) = &mut client.ear {
-                    ear.binds(bound(body).unwrap_or_default());
+                if let Some(subscriptions) = &mut client.subscriptions {
+                    subscriptions.binds(bound(body).unwrap_or_default());
                 }
                 if client.traces.is_some() {
                     // What it says of channels depends on whether it has any.
@@ -341,8 +341,8 @@ impl<'a> Reading<'a> {
                 }
             }
             frontend::FUNCTION_CALL => {
-                if let Some(ear) = &mut client.ear {
-                    ear.may_notify();
+                if let Some(subscriptions) = &mut client.subscriptions {
+                    subscriptions.may_notify();
                 }
                 match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
                     Some(oid) if route::touch::is_tame(oid) => {}
@@ -435,7 +435,7 @@ fn is_taken(client: &ClientSession, name: &[u8]) -> bool {
 
 fn traces(client: &mut ClientSession) -> &mut Traces {
     let traces = client.traces.get_or_insert_default();
-    traces.listen_elsewhere(client.ear.is_some());
+    traces.listen_elsewhere(client.subscriptions.is_some());
     traces
 }
 

@@ -104,6 +104,34 @@ pub enum Then {
     Fail(Fault),
 }
 
+/// How far the bytes of a client have been looked at, and where they go.
+struct Course<'b, S> {
+    bytes: &'b [u8],
+    /// From here on they have not been sent,
+    start: usize,
+    /// and up to here they have been looked at.
+    at: usize,
+    begun: u32,
+    to_server: &'b mut S,
+}
+
+impl<S: ToServer> Course<'_, S> {
+    /// Sends what stands before a message.
+    fn send_before(&mut self, piece: &Piece) {
+        self.to_server.part(self.start..piece.range.start);
+        self.start = piece.range.start;
+    }
+}
+
+/// What looks at each message, in this order.
+struct Stations<'a> {
+    refusals: Option<Rc<PinRules>>,
+    reading: Option<Reading<'a>>,
+    following: Following<'a>,
+    client_key: Key,
+    refuses_queries: bool,
+}
+
 impl Requests<'_> {
     /// Looks at bytes of a client, which its server may have.
     pub fn hear(
@@ -115,8 +143,7 @@ impl Requests<'_> {
     ) -> Forwarded {
         let follows = self.follows;
         let learned = (&mut *self.learned, self.server_user, self.unseen, &mut *self.scopes);
-        let mut reading = follows.then(|| Reading::new(self.texts, learned, client, self.tracked, self.now));
-        let mut following = Following {
+        let following = Following {
             max: self.statements_max,
             follows,
             reuses: self.reuses_unnamed,
@@ -126,24 +153,30 @@ impl Requests<'_> {
             tally: Tally::default(),
             unbound: None,
         };
+        let mut stations = Stations {
+            refusals: self.refusals.take(),
+            reading: follows.then(|| Reading::new(self.texts, learned, client, self.tracked, self.now)),
+            following,
+            client_key: self.client,
+            refuses_queries: self.refuses_queries,
+        };
         server.is_verified = false;
         let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
         let is_between = is_between && client.traces.as_mut().is_none_or(|traces| traces.begins_request());
-        keep_for_again(client, server, bytes, following.kept());
-        let (mut start, mut at) = (0, 0);
-        let (mut begun, mut waits) = (0, false);
-        let mut then = Then::Go;
-        while at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
-            waits = self.one_by_one && client.next_waits(&server.exchange, bytes[at]);
+        keep_for_again(client, server, bytes, stations.following.kept());
+        let mut course = Course { bytes, start: 0, at: 0, begun: 0, to_server };
+        let (mut waits, mut then) = (false, Then::Go);
+        while course.at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
+            waits = self.one_by_one && client.next_waits(&server.exchange, bytes[course.at]);
             if waits {
                 break;
             }
-            let piece = match client.scanner.next(bytes, at, self.length_max) {
+            let piece = match client.scanner.next(bytes, course.at, self.length_max) {
                 Step::Piece(piece) => piece,
                 Step::More => {
                     // The torn header is kept by the scanner and sent with the rest of its message.
-                    to_server.part(start..at);
-                    start = bytes.len();
+                    course.to_server.part(course.start..course.at);
+                    course.start = bytes.len();
                     break;
                 }
                 Step::Bad { .. } => {
@@ -151,88 +184,112 @@ impl Requests<'_> {
                     break;
                 }
             };
-            if let (Some(rules), Some(reading)) = (&self.refusals, &mut reading)
-                && let Some(mut message) = reading.refused(rules, client, &piece, bytes)
-            {
-                message.extend_from_slice(&bytes[piece.range.end..]);
-                then = Then::Instead(message);
+            if let Err(end) = stations.take(client, server, &mut course, &piece) {
+                then = end;
                 break;
             }
-            if following.deallocates(to_server, client, server, bytes, start, &piece) {
-                begun += 1;
-                (start, at) = (piece.range.end, piece.range.end);
-                continue;
-            }
-            if let Some(reading) = &mut reading {
-                if self.statements_max == 0 && may_name_ours(&piece, bytes) {
-                    server.told_by.doubt();
-                }
-                reading.read(client, following.library, &piece, bytes);
-                server.placeholders |= reading.placeholders();
-                if let Some(class) = reading.says_names()
-                    && following.brings(to_server, client, server, start, &piece, &class)
-                {
-                    start = piece.range.start;
-                }
-                if let Some(asking) = client.counting.asking() {
-                    reading.note_asker(client.user);
-                    let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
-                    if asking == Asking::First && is_between && server.drawers.are_others() {
-                        to_server.part(start..piece.range.start);
-                        start = piece.range.start;
-                        server.forget_numbers(self.client, to_server);
-                    }
-                }
-            }
-            if self.refuses_queries && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
-                client.fate = RequestFate::Drop;
-                then = Then::Fail(Fault::QueryDisallowed);
-                break;
-            }
-            let was_at_rest = server.exchange.owes_client_nothing();
-            match following.take(to_server, client, server, bytes, start, &piece) {
-                Taken::Not => {}
-                Taken::From(here) => start = here,
-                Taken::UpTo(here) => {
-                    (start, at) = (here, piece.range.end);
-                    begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
-                    continue;
-                }
-                Taken::Wrong(why) => {
-                    then = Then::Fail(why);
-                    break;
-                }
-            }
-            if let Part::First { carried, .. } = piece.part {
-                if piece.kind == frontend::TERMINATE {
-                    then = Then::Leave;
-                    break;
-                }
-                if let Err(fault) = count(client, server, piece.kind) {
-                    then = Then::Fail(fault);
-                    break;
-                }
-                let begins = was_at_rest && !server.exchange.owes_client_nothing();
-                begun += u32::from(begins || planted::is(Planted::QueriesCountedTwice));
-                if carried > 0 && client.fate == RequestFate::Forward {
-                    let torn = &client.scanner.header()[..usize::from(carried)];
-                    to_server.send(Bytes::Own(torn.to_vec()));
-                }
-            }
-            start = dropped(client, &piece, start, to_server);
-            at = piece.range.end;
         }
+        let Course { start, at, begun, .. } = course;
         waits |= server.exchange.is_full();
         if then == Then::Go && waits && at < bytes.len() {
             then = Then::Hold(at);
         }
         let end = if then == Then::Go { bytes.len() } else { at };
-        following.end_of_chunk(client, bytes);
+        stations.following.end_of_chunk(client, bytes);
         // Whoever says so time and again is told of once, until its transaction has ended.
-        let makes_functions = reading.is_some_and(|reading| reading.makes_functions()) && !server.makes_functions;
+        let makes = stations.reading.is_some_and(|reading| reading.makes_functions());
+        let makes_functions = makes && !server.makes_functions;
         server.makes_functions |= makes_functions;
         let is_alone = start == 0 && end == bytes.len() && is_between;
-        Forwarded { unsent: start..end, then, waits, begun, tally: following.tally, makes_functions, is_alone }
+        let tally = stations.following.tally;
+        Forwarded { unsent: start..end, then, waits, begun, tally, makes_functions, is_alone }
+    }
+}
+
+impl Stations<'_> {
+    /// Looks at a message, or a part of one, which has been framed.
+    ///
+    /// # Errors
+    /// What is to be done instead of going on.
+    fn take(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        course: &mut Course<'_, impl ToServer>,
+        piece: &Piece,
+    ) -> Result<(), Then> {
+        let bytes = course.bytes;
+        if let (Some(rules), Some(reading)) = (&self.refusals, &mut self.reading)
+            && let Some(mut message) = reading.refused(rules, client, piece, bytes)
+        {
+            message.extend_from_slice(&bytes[piece.range.end..]);
+            return Err(Then::Instead(message));
+        }
+        if self.following.deallocates(course.to_server, client, server, bytes, course.start, piece) {
+            course.begun += 1;
+            (course.start, course.at) = (piece.range.end, piece.range.end);
+            return Ok(());
+        }
+        self.read(client, server, course, piece);
+        if self.refuses_queries && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
+            client.fate = RequestFate::Drop;
+            return Err(Then::Fail(Fault::QueryDisallowed));
+        }
+        let was_at_rest = server.exchange.owes_client_nothing();
+        match self.following.take(course.to_server, client, server, bytes, course.start, piece) {
+            Taken::Not => {}
+            Taken::From(here) => course.start = here,
+            Taken::UpTo(here) => {
+                (course.start, course.at) = (here, piece.range.end);
+                course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
+                return Ok(());
+            }
+            Taken::Wrong(why) => return Err(Then::Fail(why)),
+        }
+        if let Part::First { carried, .. } = piece.part {
+            if piece.kind == frontend::TERMINATE {
+                return Err(Then::Leave);
+            }
+            count(client, server, piece.kind).map_err(Then::Fail)?;
+            let begins = was_at_rest && !server.exchange.owes_client_nothing();
+            course.begun += u32::from(begins || planted::is(Planted::QueriesCountedTwice));
+            if carried > 0 && client.fate == RequestFate::Forward {
+                let torn = &client.scanner.header()[..usize::from(carried)];
+                course.to_server.send(Bytes::Own(torn.to_vec()));
+            }
+        }
+        course.start = dropped(client, piece, course.start, course.to_server);
+        course.at = piece.range.end;
+        Ok(())
+    }
+
+    /// Notes what a message may do to its session, and sends what the server has to know before it.
+    fn read(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        course: &mut Course<'_, impl ToServer>,
+        piece: &Piece,
+    ) {
+        let Some(reading) = &mut self.reading else { return };
+        if self.following.max == 0 && may_name_ours(piece, course.bytes) {
+            server.told_by.doubt();
+        }
+        reading.read(client, self.following.library, piece, course.bytes);
+        server.placeholders |= reading.placeholders();
+        if let Some(class) = reading.says_names()
+            && self.following.brings(course.to_server, client, server, course.start, piece, &class)
+        {
+            course.start = piece.range.start;
+        }
+        if let Some(asking) = client.counting.asking() {
+            reading.note_asker(client.user);
+            let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
+            if asking == Asking::First && is_between && server.sequence_owner.are_others() {
+                course.send_before(piece);
+                server.forget_numbers(self.client_key, course.to_server);
+            }
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub struct ServerSession {
     pub vars: Rc<Vars>,
     /// What is set in the session, where that follows clients.
     pub overrides: Option<Rc<Overrides>>,
-    /// The settings with a dot that the session has ever had (`pool::Likeness::placeholders`).
+    /// The settings with a dot that the session has ever had (`pool::Fingerprint::placeholders`).
     pub placeholders: u64,
     /// The statements by which the server is told that.
     pub told_by: Prepared,
@@ -48,7 +48,7 @@ pub struct ServerSession {
     /// What the server is told begins with the end of a limit that may end just that.
     pub was_hasty: bool,
     /// Whose numbers of sequences the session knows.
-    pub drawers: Drawers,
+    pub sequence_owner: SequenceOwner,
     /// The server stays so long with its client for the numbers that this has drawn.
     pub numbers_until: Option<Time>,
     /// Where its loan stands.
@@ -82,7 +82,7 @@ pub enum AnswerFate {
 
 /// Who may have drawn the numbers of sequences that a server knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Drawers {
+pub enum SequenceOwner {
     /// Nobody, that anybody knows of.
     Nobody,
     /// This client.
@@ -91,7 +91,7 @@ pub enum Drawers {
     Several,
 }
 
-impl Drawers {
+impl SequenceOwner {
     /// The server is lent to this client.
     pub fn come(&mut self, client: Key) {
         *self = match *self {
@@ -127,7 +127,7 @@ impl ServerSession {
             reported_name: None,
             is_told_along: false,
             was_hasty: false,
-            drawers: Drawers::Nobody,
+            sequence_owner: SequenceOwner::Nobody,
             numbers_until: None,
             life: Life::Free,
             tells_lock: false,
@@ -174,7 +174,7 @@ impl ServerSession {
         write::query(&mut query, DISCARD_SEQUENCES);
         self.exchange.asks_ours();
         self.again.forget();
-        self.drawers = Drawers::One(client);
+        self.sequence_owner = SequenceOwner::One(client);
         to_server.send(Bytes::Own(query));
     }
 }

@@ -215,7 +215,7 @@ impl Following<'_> {
     ) -> Taken {
         let body = &chunk[piece.body.clone()];
         let mut out = Vec::new();
-        let way = match prepared::look(piece.kind, body, body_bytes) {
+        let way = match prepared::head(piece.kind, body, body_bytes) {
             Ok(Head::Plain) => {
                 let extent = match piece.range.len() {
                     bytes if bytes == HEADER_BYTES + body_bytes => Extent::Here(piece.range.clone()),
@@ -299,7 +299,7 @@ impl Following<'_> {
     ) -> Option<Ask<'b>> {
         let is_there = client.names.as_ref().is_some_and(|names| names.has_unnamed());
         if kind != frontend::PARSE {
-            return prepared::look_at_unnamed(kind, body).filter(|_| is_there);
+            return prepared::head_of_unnamed(kind, body).filter(|_| is_there);
         }
         // The stock asks for good order, too, before it answers for the server. Here it is asked because a statement without a name that is
         // refused is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), and one with a name is what it was before.
@@ -307,7 +307,7 @@ impl Following<'_> {
             && !matches!(extent, Extent::Part)
             && server.exchange.may_step()
             && server.exchange.is_in_good_order();
-        let ask = prepared::look_at_unnamed(kind, body).filter(|_| may_be);
+        let ask = prepared::head_of_unnamed(kind, body).filter(|_| may_be);
         match ask {
             Some(Ask::Parse { text, .. }) if self.library.comes_again(text) => {
                 client.unnamed.forget();
@@ -370,7 +370,7 @@ impl Following<'_> {
         let head = if is_query && collected.bytes.len() < collected.body_bytes {
             Ok(Head::More)
         } else if is_read(server) && !is_query {
-            prepared::look(piece.kind, &collected.bytes, collected.body_bytes)
+            prepared::head(piece.kind, &collected.bytes, collected.body_bytes)
         } else if piece.kind == frontend::PARSE && server.exchange.is_skipping() {
             let is_to_come = is_name_to_come(&collected.bytes, collected.body_bytes);
             if !is_to_come {

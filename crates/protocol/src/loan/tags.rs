@@ -1,7 +1,7 @@
 //! Commands that have been completed, as far as their tags say something about the session or the catalog.
 //!
 //! Always true: a tag is read whole, however it came.
-//! Not here: what the statements of a session have done to it otherwise (`state`), what follows from a change of the catalog (`worker::catalog`).
+//! Not here: what the statements of a session have done to it otherwise (`state`), what follows from a change of the catalog (`worker::data::catalog`).
 
 use wire::Piece;
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: what is said again stood outside a transaction, has changed nothing, and nothing of its answer has been told; and its
 //! client is told in the answer what its rows look like: whoever relies on what it was told before must be told that this is so no more.
-//! Not here: how the server is made to forget its plans (`worker::again`).
+//! Not here: how the server is made to forget its plans (`worker::data::again`).
 
 use base::planted::{self, Planted};
 use wire::{backend, frontend};

@@ -13,8 +13,8 @@
 
 mod account;
 mod again;
+mod head;
 mod library;
-mod look;
 mod names;
 mod own;
 mod pack;
@@ -28,8 +28,8 @@ use std::rc::Rc;
 
 pub use account::{Account, Charge};
 pub use again::{Again, Kept, may_be_refused};
+pub use head::{Ask, Head, concerns, given_name, head, head_of_unnamed};
 pub use library::Library;
-pub use look::{Ask, Head, concerns, given_name, look, look_at_unnamed};
 pub use names::Names;
 pub use own::Said;
 pub use pack::{Gathered, PackedNames, PackedStatement, PackedStock, Unpacking};

@@ -2,7 +2,7 @@
 //!
 //! Always true: a statement keeps its number, and with it the name that servers know it by; it is written once however many
 //! hold it. What cannot be unpacked for lack of room is `None`, and its holder is let go.
-//! Not here: what else goes along (`worker::luggage`).
+//! Not here: what else goes along (`worker::handover::parcel`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -14,8 +14,8 @@ use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 use wire::{backend, frontend, write};
 
+use super::head::Ask;
 use super::library::Library;
-use super::look::Ask;
 use super::names::{Named, Names};
 use super::own::Own;
 use super::statement::{Mark, Statement};

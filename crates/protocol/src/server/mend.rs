@@ -2,7 +2,7 @@
 //!
 //! Always true: only what the exchange proves is believed; when anything cannot be undone by the protocol's own means, the
 //! server is hopeless and is closed.
-//! Not here: the cancel request itself and the time limit (`worker::mend`).
+//! Not here: the cancel request itself and the time limit (`worker::upstream::cleanup`).
 
 use base::planted::{self, Planted};
 use wire::backend::TxStatus;

@@ -3,7 +3,7 @@
 //! Always true: they are set whole or not at all, and stay set whatever becomes of the request, for they are a transaction of their
 //! own; if it fails, the server skips all that stands behind it up to a Sync (`ignore_till_sync` in `tcop/postgres.c`), and so the
 //! request.
-//! Not here: which request may stand behind it (`worker::ahead`), who waits for what (`exchange`).
+//! Not here: which request may stand behind it (`worker::data::ahead`), who waits for what (`exchange`).
 
 use serde::{Deserialize, Serialize};
 use wire::write;

@@ -2,7 +2,7 @@
 //!
 //! Always true: a row is understood when it comes, and no more is kept than these bounds say; what does not fit in makes the whole answer one
 //! that cannot be understood, but for texts of statements (those are held) and functions (of which `route::Reading` has bounds of its own).
-//! Not here: what is asked (`look`), what follows from the answer (`traces`).
+//! Not here: what is asked (`probe`), what follows from the answer (`traces`).
 
 use std::borrow::Cow;
 
@@ -42,15 +42,15 @@ impl Answer {
                 return Some(());
             }
             b'f' => {
-                let (look, functions) = (second.unwrap_or_default(), self.functions.get_or_insert_default());
+                let (probe, functions) = (second.unwrap_or_default(), self.functions.get_or_insert_default());
                 if third.is_none() {
                     functions.misses_text();
                 }
                 functions.add(Source {
                     name: &first,
-                    is_readable: third.is_some() && look.contains('r'),
-                    is_hidden: look.contains('h'),
-                    is_in_queries: look.contains('q'),
+                    is_readable: third.is_some() && probe.contains('r'),
+                    is_hidden: probe.contains('h'),
+                    is_in_queries: probe.contains('q'),
                     text: &third.unwrap_or_default(),
                 });
                 return Some(());

@@ -1,7 +1,7 @@
 //! What is known of a database's functions and settings, for those whose sessions follow them.
 //!
 //! Always true: what is known has been told by a server no longer ago than [`KNOWLEDGE_AGE_MAX`]; what is not known is not assumed.
-//! Not here: what it means for a text (crate `route`), who asks (`look`).
+//! Not here: what it means for a text (crate `route`), who asks (`probe`).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

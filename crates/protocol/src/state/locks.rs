@@ -1,7 +1,7 @@
 //! Advisory locks of a session that are known without asking its server: from calls that stand alone, and from the row that answers each.
 //!
 //! Always true: a lock is known to be released only if each time that it was taken is known, and as many releases have been answered with true.
-//! Not here: locks that the server is asked for (`look`), how long they keep a server (`pins`).
+//! Not here: locks that the server is asked for (`probe`), how long they keep a server (`pins`).
 
 use std::collections::BTreeMap;
 

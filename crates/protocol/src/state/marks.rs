@@ -1,7 +1,7 @@
 //! Whose the marks are at which a session that listens for all takes over, until it has come to them.
 //!
 //! Always true: a mark is found by its number, and those of one client without a look at those of others.
-//! Not here: what a mark is (`ear`), who sends it (`worker::listen`).
+//! Not here: what a mark is (`subscriptions`), who sends it (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: what one user's clients mention takes no more than [`NAMES_MAX`] and [`BYTES_MAX`] say, twice, and changes nothing for
 //! those of another user. A client knows of all names that it has mentioned itself, or knows that it does not.
-//! Not here: which names a text mentions (crate `route`), what is asked (`look`).
+//! Not here: which names a text mentions (crate `route`), what is asked (`probe`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,15 +2,13 @@
 //!
 //! Always true: what a server has is what it has told, or what a statement whose meaning is certain has set; where neither is so,
 //! the server is asked before anybody else gets it.
-//! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::look`).
+//! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::data::probe`).
 
 mod along;
 mod answer;
-mod ear;
 mod effects;
 mod learned;
 mod locks;
-mod look;
 mod marks;
 mod mentioned;
 mod noted;
@@ -19,17 +17,17 @@ mod overrides;
 mod patience;
 mod pins;
 mod policy;
+mod probe;
 mod rounds;
 mod statements;
+mod subscriptions;
 mod traces;
 mod unlisten;
 
 pub use along::{Prepared, is_ours};
 pub use answer::{ANSWER_BYTES_MAX, lock_key};
-pub use ear::{Ear, MARKS, channel_of, mark_of};
 pub use effects::{Circumstances, Effects, needs_nothing};
 pub use learned::Learned;
-pub use look::{ALL_LOCKS, Look, Seen};
 pub use marks::Marks;
 pub use mentioned::Mentioned;
 pub use numbers::{Asking, Counted, Counting, Habits};
@@ -37,7 +35,9 @@ pub use overrides::{Overrides, without_statements};
 pub use patience::Patience;
 pub use pins::{Hold, Kind, PINS_MAX, Pin, Pins};
 pub use policy::{PinRules, Policy, Unseen};
+pub use probe::{ALL_LOCKS, Probe, Seen};
 pub use rounds::Rounds;
 pub use statements::{Preparation, Statement, Statements};
+pub use subscriptions::{MARKS, Subscriptions, channel_of, mark_of};
 pub use traces::Traces;
 pub use unlisten::Unlistens;

@@ -22,7 +22,7 @@ pub struct Overrides {
     settings: BTreeMap<Box<str>, Box<str>>,
     statements: Statements,
     /// Of the settings.
-    likeness: u32,
+    fingerprint: u32,
 }
 
 /// The same without what follows from it.
@@ -35,8 +35,8 @@ struct Written {
 
 impl From<Written> for Overrides {
     fn from(Written { settings, statements }: Written) -> Self {
-        let likeness = settings.iter().fold(0, |all, (name, value)| all ^ hash(name, value));
-        Self { settings, statements, likeness }
+        let fingerprint = settings.iter().fold(0, |all, (name, value)| all ^ hash(name, value));
+        Self { settings, statements, fingerprint }
     }
 }
 
@@ -68,13 +68,13 @@ impl Overrides {
     pub fn set(&mut self, name: &str, value: &str) {
         self.reset(name);
         self.settings.insert(name.into(), value.into());
-        self.likeness ^= hash(name, value);
+        self.fingerprint ^= hash(name, value);
     }
 
     /// Forgets one: it is what the session began with.
     pub fn reset(&mut self, name: &str) {
         if let Some(value) = self.settings.remove(name) {
-            self.likeness ^= hash(name, &value);
+            self.fingerprint ^= hash(name, &value);
         }
     }
 
@@ -164,13 +164,13 @@ impl Overrides {
     /// It has no settings.
     pub fn forget_settings(&mut self) {
         let settings = std::mem::take(&mut self.settings);
-        settings.iter().for_each(|(name, value)| self.likeness ^= hash(name, value));
+        settings.iter().for_each(|(name, value)| self.fingerprint ^= hash(name, value));
     }
 
     /// A number that is the same where all of it is the same, and seldom elsewhere; 0 where there is none.
     #[must_use]
-    pub fn likeness(&self) -> u32 {
-        self.likeness ^ self.statements.likeness()
+    pub fn fingerprint(&self) -> u32 {
+        self.fingerprint ^ self.statements.fingerprint()
     }
 
     /// The SQL by which a server that has these gets those of `client`; nothing where they agree. Who the session is changes last:
@@ -347,17 +347,17 @@ mod tests {
     }
 
     #[test]
-    fn the_same_settings_have_the_same_likeness_however_they_came_to_be() {
+    fn the_same_settings_have_the_same_fingerprint_however_they_came_to_be() {
         let (one, mut other) =
             (overrides(&[("a.b", "1"), ("x", "y")]), overrides(&[("x", "z"), ("q", "r"), ("x", "y")]));
-        assert_ne!(one.likeness(), other.likeness());
+        assert_ne!(one.fingerprint(), other.fingerprint());
         other.reset("q");
         other.reset("not.there");
         other.set("a.b", "1");
-        assert_eq!((one.likeness(), &one), (other.likeness(), &other));
+        assert_eq!((one.fingerprint(), &one), (other.fingerprint(), &other));
         assert_eq!(Overrides::from(Written::from(one.clone())), one, "it is what it was in another process");
-        assert_eq!(Overrides::default().likeness(), 0);
-        assert_eq!(overrides(&[("x", "y"), ("x", "z")]).likeness(), overrides(&[("x", "z")]).likeness());
+        assert_eq!(Overrides::default().fingerprint(), 0);
+        assert_eq!(overrides(&[("x", "y"), ("x", "z")]).fingerprint(), overrides(&[("x", "z")]).fingerprint());
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
             all.forget_most();
             assert_eq!((names(&all), all.is_too_much()), (left.into_iter().map(String::from).collect(), false));
             assert!(all.statements().is_empty());
-            assert_eq!(Overrides::from(Written::from(all.clone())), all, "its likeness is that of what is left");
+            assert_eq!(Overrides::from(Written::from(all.clone())), all, "its fingerprint is that of what is left");
         }
         let mut all = Overrides::default();
         (0..300).for_each(|number| {
@@ -394,12 +394,12 @@ mod tests {
         client.statements_mut().insert("p", statement);
         assert_eq!((server.differences(&client), server.changes_to(&client)), (None, None));
         assert_eq!(server.preparations_to(&client).len(), 1);
-        assert_ne!(server.likeness(), client.likeness());
+        assert_ne!(server.fingerprint(), client.fingerprint());
         assert_eq!(Overrides::from(Written::from(client.clone())), client);
         client.forget_settings();
         assert!(!client.is_empty());
         client.statements_mut().remove("p");
-        assert!(client.is_empty() && client.likeness() == 0);
+        assert!(client.is_empty() && client.fingerprint() == 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Always true: nobody is waited for longer than [`PATIENCE`] from when it fell behind; who has not kept up by then is on its own until it has
 //! taken everything, and is waited for anew when it falls behind again.
-//! Not here: who is behind, and what waiting is (`worker::behind`).
+//! Not here: who is behind, and what waiting is (`worker::notify::behind`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

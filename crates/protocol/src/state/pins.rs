@@ -2,7 +2,7 @@
 //!
 //! Always true: a pin is there until a server has told that it is gone, or nobody can have it any more; of each kind but channels, which somebody
 //! else takes over, there are no more than [`PINS_MAX`], and one that says that there is more.
-//! Not here: how it is found (`look`), what may have made it (`traces`).
+//! Not here: how it is found (`probe`), what may have made it (`traces`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -376,7 +376,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
     Words {
         long: "unknown state",
         many: "sessions whose state cannot be read",
-        instead: "Look in the log of the server for why it could not answer.",
+        instead: "Probe in the log of the server for why it could not answer.",
         short: "unknown",
         touches: Touches::NOTHING,
         ends: "",

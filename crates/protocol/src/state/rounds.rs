@@ -3,7 +3,7 @@
 //!
 //! Always true: who comes while a question is on its way waits for the answer to the next one; a session that has once not answered in time is
 //! waited for by nobody until it answers.
-//! Not here: what is asked, when it is too late, and what those do who wait (`worker::own_news`).
+//! Not here: what is asked, when it is too late, and what those do who wait (`worker::notify::own_news`).
 
 /// The rounds of one session.
 #[derive(Clone, Debug)]

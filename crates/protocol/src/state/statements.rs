@@ -114,7 +114,7 @@ impl Statements {
     }
 
     /// A number that is the same for the same statements, and seldom for others; 0 for none.
-    pub(super) fn likeness(&self) -> u32 {
+    pub(super) fn fingerprint(&self) -> u32 {
         if self.is_empty() {
             return 0;
         }
@@ -183,8 +183,8 @@ mod tests {
         let expected = ["Drop DEALLOCATE \"a\"", "Drop DEALLOCATE \"o\"\"k\"", "Prepare(\"a\") A2", "Prepare(\"c\") C"];
         assert_eq!(told(&server, &client, None), expected);
         assert!(told(&client, &client, Some("x")).is_empty());
-        assert_ne!(server.likeness(), client.likeness());
-        assert_eq!(Statements::default().likeness(), 0);
+        assert_ne!(server.fingerprint(), client.fingerprint());
+        assert_eq!(Statements::default().fingerprint(), 0);
     }
 
     #[test]

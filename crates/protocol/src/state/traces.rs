@@ -1,7 +1,7 @@
 //! What a client has done that its session may keep, since that was last known.
 //!
 //! Always true: what a client has sent counts as done, whether or not the server has come to it; but for the channels that it leaves.
-//! Not here: what the server says when it is asked (`look`).
+//! Not here: what the server says when it is asked (`probe`).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use route::{Act, Class, Touches};
 
 use super::effects::Effects;
 use super::locks::{Done, Locks};
-use super::look::{Look, Seen};
 use super::noted::Noted;
 use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind, Pin, Pins};
+use super::probe::{Probe, Seen};
 use super::unlisten::Unlistens;
 use crate::vars::is_told;
 
@@ -495,15 +495,15 @@ impl Traces {
     /// The question that would tell; nothing where nothing has been touched. What was certain is asked along: once the server has told, it counts
     /// for nothing any more.
     #[must_use]
-    pub fn question(&self) -> Option<Look> {
+    pub fn question(&self) -> Option<Probe> {
         if self.touched.is_nothing() {
             return None;
         }
-        let mut look = Look::new(self.all_touched(), self.names.iter().map(|name| &**name));
+        let mut probe = Probe::new(self.all_touched(), self.names.iter().map(|name| &**name));
         if let Some(known) = self.known.as_deref() {
-            look.verify(known.clone());
+            probe.verify(known.clone());
         }
-        Some(look)
+        Some(probe)
     }
 
     /// The server has told, and by that the session has these `overrides`. Who has called what may have changed its session keeps it all the same where
@@ -751,7 +751,7 @@ mod tests {
     fn who_sets_too_much_keeps_its_server_until_all_is_discarded() {
         let mut traces = Traces::default();
         traces.said(&class("select set_config('app.x', repeat('y', 100000), false)"));
-        let seen = traces.question().and_then(Look::end).expect("an answer");
+        let seen = traces.question().and_then(Probe::end).expect("an answer");
         let mut overrides = Overrides::default();
         overrides.set("app.x", &"y".repeat(100_000));
         overrides.set("app.short", "z");
@@ -790,7 +790,7 @@ mod tests {
             traces.said(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()))));
             assert!(traces.is_known() && traces.question().is_none(), "{text}");
             traces.wants_functions();
-            let question = traces.question().map(|look| look.question()).unwrap_or_default();
+            let question = traces.question().map(|probe| probe.question()).unwrap_or_default();
             assert!(question.contains(asked), "{text}: {question}");
         }
     }

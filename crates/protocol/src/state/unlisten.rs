@@ -3,7 +3,7 @@
 //! Always true: a channel is left when the server has said that it has executed `UNLISTEN` or `DISCARD ALL` and that this has been committed.
 //! Where the answers do not tell which of several a client has left, it has left none of them, since a notification too many does less harm
 //! than one that is lost.
-//! Not here: what a client is told meanwhile, and what follows when it has left a channel (`worker::listen`).
+//! Not here: what a client is told meanwhile, and what follows when it has left a channel (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -151,7 +151,7 @@ impl Stage {
             ["listener"] => self.is_listener = true,
             // Another server listens for this client.
             ["listened_for", name] => {
-                client(&mut self.clients, &mut self.known, &self.tracked, name).ear(0);
+                client(&mut self.clients, &mut self.known, &self.tracked, name).subscriptions(0);
             }
             // Programs of the user ask for numbers that they have drawn in an earlier transaction.
             ["asks_for_numbers"] => self.learned.note_asker(0),
@@ -401,8 +401,8 @@ impl Stage {
             Heard::Error(body) => {
                 let server = self.servers.get_mut(name).expect("a server");
                 let is_applying = matches!(server.life, Life::ApplyingBefore(_) | Life::ApplyingAlong);
-                if let Some(look) = server.life.probe_mut() {
-                    look.break_off();
+                if let Some(probe) = server.life.probe_mut() {
+                    probe.break_off();
                 } else if let Some(client) = client.filter(|_| is_applying) {
                     // Its client is told why, and somebody else makes the server clean.
                     self.loans.remove(client);
@@ -480,19 +480,19 @@ impl Stage {
         if let Some(reset) = apply_effects(server, client, terms) {
             self.lines.push(format!("{} is known to have {}", client_name.unwrap_or(""), settings(client)));
             self.goes_back(client_name.unwrap_or(""), reset);
-        } else if let Some(look) = client.question(Time(0), terms, &self.learned) {
+        } else if let Some(probe) = client.question(Time(0), terms, &self.learned) {
             server.exchange.asks_ours();
-            server.life.becomes(Life::Probing(Box::new(look)));
+            server.life.becomes(Life::Probing(Box::new(probe)));
             self.lines.push(format!("{name} is asked"));
         }
     }
 
     fn probed(&mut self, name: &str, client_name: Option<&str>) {
         let server = self.servers.get_mut(name).expect("a server");
-        let Some(look) = server.life.take_probe() else { return };
+        let Some(probe) = server.life.take_probe() else { return };
         let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
         let mut reset = None;
-        let told = match see(server, client, *look, terms(&self.tracked, &self.rules)) {
+        let told = match see(server, client, *probe, terms(&self.tracked, &self.rules)) {
             Seen::Functions(_) => "tells first what functions set".to_owned(),
             Seen::State(state) => {
                 reset = state.reset;

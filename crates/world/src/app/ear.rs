@@ -92,7 +92,7 @@ impl App {
             self.last_words = Some((notice.sqlstate.to_string(), notice.message.to_string()));
             return Heard::Nothing;
         }
-        let said = Nonce::read(&notice.message);
+        let said = Nonce::read(notice.message.strip_prefix(NO_COMMAND).unwrap_or(&notice.message));
         if self.refusal_due.is_some() && said.is_none() && &*notice.sqlstate != "57014" {
             // What it has done wrong; that it is closed for it comes next.
             return Heard::Nothing;
@@ -131,6 +131,10 @@ impl App {
             self.belief.fails();
             self.mind_early_syncs();
             return self.sync_that_is_owed();
+        }
+        if self.is_put_off(&notice) {
+            witness.count("commands put off");
+            return Heard::Nothing;
         }
         let text = format!("{} {} where {:?} was due", notice.sqlstate, notice.message, self.next_expected());
         let charge = if &*notice.sqlstate == "57014" { Charge::StrayCancel } else { Charge::ForeignBytes };
@@ -218,7 +222,11 @@ impl App {
             return Heard::Nothing;
         };
         let (nonce, is_joined) = (*nonce, *expect == Expect::Tag(JOINED));
+        if *expect == Expect::Table && kind == backend::DATA_ROW {
+            return Heard::Nothing;
+        }
         let is_right = match expect {
+            Expect::Table => kind == backend::COMMAND_COMPLETE && is_text(body, "SHOW"),
             Expect::Bare(expected) => kind == *expected,
             Expect::Row { at, of, size } => {
                 let is_row = kind == backend::DATA_ROW;
@@ -268,6 +276,8 @@ impl App {
     }
 }
 
+/// How the console says that something is no command, before it repeats it.
+const NO_COMMAND: &str = "invalid command '";
 /// What a notice says when notifications may have been lost.
 const LOSS: &str = "notifications may have been lost";
 

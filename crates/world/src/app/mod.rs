@@ -6,6 +6,7 @@
 
 mod cancel;
 mod channels;
+mod console;
 mod copies;
 mod door;
 mod ear;

@@ -31,6 +31,8 @@ pub(crate) enum Expect {
         size: u32,
     },
     Complete,
+    /// Rows, and the end of a table of the console.
+    Table,
     /// A tag without a nonce.
     Tag(&'static str),
     Error(&'static str),
@@ -199,6 +201,9 @@ impl Speaker<'_> {
     /// A request of any kind that may be made here.
     pub(crate) fn any(&mut self) -> Request {
         let habits = self.habits;
+        if let Some(right) = habits.console {
+            return self.at_the_console(right);
+        }
         if let Some(statement) = self.belief.unnamed.take()
             && !self.belief.named.is_lost()
             && self.dice.chance(800)
@@ -270,6 +275,9 @@ impl Speaker<'_> {
 
     /// A request of the kind that may be made before anybody has answered.
     pub(crate) fn early(&mut self) -> Request {
+        if let Some(right) = self.habits.console {
+            return self.at_the_console(right);
+        }
         if self.wants_to_join() {
             return self.join();
         }

@@ -3,7 +3,7 @@
 //! Always true: a notification stands here when its transaction has committed, and in that order; an application is owed what was
 //! committed while it listened, by its own statements, and nothing else. Where no server executes its LISTEN, it listens from the answer on, or
 //! from the next of its statements that a server executes, and may be told what was committed since it said that.
-//! Not here: which session of PostgreSQL tells it when (`session::channels`), what the pooler does about it (`worker::listen`).
+//! Not here: which session of PostgreSQL tells it when (`session::channels`), what the pooler does about it (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -45,8 +45,7 @@ impl World {
 
     fn seen(&self, database: &str) -> Seen {
         // Our own questions are queries as well.
-        let put = |put: &BTreeMap<String, u64>| put.get(database).copied().unwrap_or_default();
-        let own = put(&self.archive.put) + put(&self.listeners.put);
+        let own = self.links.put.get(database).copied().unwrap_or_default();
         let mut seen = Seen { logins: 0, transactions: own, queries: own };
         for app in self.people(database) {
             seen.logins += app.logins;

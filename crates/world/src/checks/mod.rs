@@ -10,6 +10,7 @@ pub(crate) mod idle_check;
 pub(crate) mod limit_check;
 pub(crate) mod overdue;
 pub(crate) mod phases;
+pub(crate) mod secrets;
 pub(crate) mod witness;
 
 use std::collections::{BTreeSet, HashMap};
@@ -23,11 +24,11 @@ use worker::letters::{Force, Parts, Shutdown, Snapshot, Verified};
 use crate::app::{Ended, Stage};
 use crate::checks::counters::Counters;
 use crate::checks::phases::Phase;
+use crate::checks::secrets::Archive;
 use crate::checks::witness::{Charge, Witness};
 use crate::faults::What;
 use crate::plan::{Person, Plan};
 use crate::postgres::{Limits, Mood};
-use crate::sim::secrets::Archive;
 use crate::world::World;
 
 /// What the checkers remember.
@@ -288,7 +289,7 @@ impl World {
                     }
                 }
                 // Its server was left in the middle of that, and is mended.
-                Err(own) if self.listeners.has_left(net, &own, hit.requested) => {
+                Err(own) if self.links.has_left(net, &own, hit.requested) => {
                     self.witness.count("cancels of who listens")
                 }
                 // One that went behind a request, which its client has cancelled: it is asked again.
@@ -316,10 +317,10 @@ impl World {
         self.check_pauses(net, &newcomers);
         let checkers = &self.checkers;
         let now = self.witness.now;
-        let listeners = &self.listeners;
+        let links = &self.links;
         let lately = Time(now.0.saturating_sub(reach.as_micros() as u64));
         let limits = |database: &str, user: &str| Limits {
-            beside: u32::from(listeners.is_beside(database, user, lately)),
+            beside: u32::from(links.is_beside(database, user, lately)),
             // Its workers have not told each other yet how many servers of a user each of them was given.
             user: if now.since(checkers.restarted) < ACQUAINTED { 0 } else { checkers.limits(database, user).user },
             ..checkers.limits(database, user)

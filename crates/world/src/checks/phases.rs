@@ -11,7 +11,6 @@ use worker::letters::{Shutdown, ToWorker};
 use crate::app::{App, Stage};
 use crate::checks::witness::Charge;
 use crate::checks::{AT_REST, EVERYTHING};
-use crate::faults::evict::MENDING_MAX;
 use crate::plan::{Habits, Person, USERS};
 use crate::sim::net::Holder;
 use crate::world::{START, World};
@@ -180,7 +179,7 @@ impl World {
         }
         let is_impatient = self.plan.shutdowns.iter().any(|&(at, way)| way == Shutdown::Now && START + at <= now.0);
         if way == Shutdown::Now && before.is_some() && !is_impatient {
-            match self.evicted.all_since.is_some_and(|ended| now.since(ended) >= MENDING_MAX) {
+            match self.evicted.mended_by.is_some_and(|end| end <= self.moment().time) {
                 true if self.plan.is_calm => {
                     let text = "the servers of those who were sent away are not clean in time".to_owned();
                     self.witness.accuse(Charge::NotServed, text);
@@ -201,8 +200,9 @@ impl World {
     /// All workers have said that nothing is left that the shutdown waits for.
     fn check_drained(&mut self) {
         let net = self.net.borrow();
-        let is_ours =
-            |end: u32| matches!(net.end(end ^ 1).holder, Holder::Worker { .. }) && !net.end(end ^ 1).is_closed;
+        // What a process that has handed over has not closed yet is not waited for by this one.
+        let is_its = |holder| matches!(holder, Holder::Worker { worker, .. } if self.crew.contains(&worker));
+        let is_ours = |end: u32| is_its(net.end(end ^ 1).holder) && !net.end(end ^ 1).is_closed;
         let left = match self.checkers.shutdown {
             Some(Shutdown::WaitForServers) => {
                 // A cancel request on its way is nobody's server.
@@ -362,7 +362,7 @@ impl World {
                 self.witness.accuse(Charge::Memory, text);
             }
         }
-        if !self.archive.is_at_rest() || !self.thread.is_at_rest() || !self.listeners.is_at_rest() {
+        if !self.thread.is_at_rest() || !self.links.is_at_rest() {
             self.witness.accuse(Charge::Slots, "a question of ours is open, and nobody is here".to_owned());
         }
         if self.net.borrow().descriptors > 0 {

@@ -38,6 +38,8 @@ pub(crate) struct Evicted {
     pub(crate) last: Time,
     /// When the shutdown sent away who was left.
     pub(crate) all_since: Option<Time>,
+    /// When the shutdown waits no longer for their servers, by the clock of the machine, which may jump.
+    pub(crate) mended_by: Option<Time>,
 }
 
 /// A look at who is there.
@@ -61,6 +63,7 @@ impl Default for Evicted {
             suspects: BTreeSet::new(),
             last: Time(0),
             all_since: None,
+            mended_by: None,
         }
     }
 }
@@ -221,6 +224,7 @@ impl World {
         self.witness.note(|| "ENDS CLIENTS".to_owned());
         self.witness.count("shutdowns out of patience");
         self.evicted.all_since = Some(self.witness.now);
+        self.evicted.mended_by = Some(self.moment().time + MENDING_MAX);
         // From now on.
         self.evicted.last = Time(u64::MAX);
         self.checkers.drained.clear();
@@ -261,4 +265,4 @@ const STREAM: u64 = u64::MAX - 42;
 /// The first question of an operator who looks whom to kill.
 const SEEKING: u64 = OF_THE_WORLD + 10;
 /// How long the servers of clients that were sent away are given to be cancelled and rolled back, as by the control thread.
-pub(crate) const MENDING_MAX: Duration = Duration::from_secs(10);
+const MENDING_MAX: Duration = Duration::from_secs(10);

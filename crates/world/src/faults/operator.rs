@@ -30,8 +30,8 @@ pub(crate) struct Operator {
     said: u32,
     /// Those that are not answered, by the clients that have said them.
     asked: BTreeMap<ClientKey, String>,
-    /// The files have changed during an online restart, and are to be read.
-    pub(crate) owes_reload: bool,
+    /// What is to be said when no online restart is in the way any more.
+    pub(crate) owed: Vec<String>,
     /// Orders that have not been obeyed by everybody, by their numbers.
     pub(crate) open: BTreeMap<u64, Given>,
     /// Pauses that were reported complete.
@@ -98,9 +98,13 @@ impl World {
 
     /// Has the files read again, now or as soon as no online restart is in the way.
     pub(crate) fn reload_files(&mut self) {
-        self.operator.owes_reload = self.operator.handover.is_some();
-        if !self.operator.owes_reload {
-            self.command(RELOAD.to_owned());
+        self.command(RELOAD.to_owned());
+    }
+
+    /// An online restart is over: what was refused because of it is said again.
+    pub(crate) fn say_what_is_owed(&mut self, owed: Vec<String>) {
+        for text in owed {
+            self.command(text);
         }
     }
 
@@ -111,6 +115,11 @@ impl World {
             self.is_answered(&text, bytes);
             self.control_hears(Event::Letter(ToControl::ConsoleLeft { from: WorkerId(0), client: *client }));
             return false;
+        }
+        match letter {
+            ToWorker::Told { inquirer, told } => self.is_told(WorkerId(to - self.crew.start), *inquirer, told),
+            ToWorker::ListenerLost { database } => self.listener_is_lost(database),
+            _ => {}
         }
         if to != self.crew.start {
             return true;
@@ -137,7 +146,10 @@ impl World {
         self.witness.count("commands refused");
         let said = crate::message_at(bytes, 0).map(|(_, body, _)| Notice::parse(body).message.to_string());
         self.witness.note(|| format!("{text} is refused: {said:?}"));
-        if text == RELOAD {
+        if said.as_deref() == Some(IN_PROGRESS) {
+            let is_needed = [RELOAD, "RESUME ", "ENABLE "].iter().any(|word| text.starts_with(word));
+            self.operator.owed.extend(is_needed.then(|| text.to_owned()));
+        } else if text == RELOAD {
             self.witness.accuse(Charge::NoReason, format!("the files are refused: {said:?}"));
         }
     }
@@ -253,3 +265,5 @@ pub(crate) fn secrets(plan: &Plan, mut dice: Option<Dice>) -> String {
 }
 
 const RELOAD: &str = "RELOAD";
+/// Why nothing can be ordered just now.
+const IN_PROGRESS: &str = "an online restart is in progress";

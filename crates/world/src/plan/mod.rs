@@ -4,6 +4,7 @@
 //! Not here: how it is lived (`world`), what a fault does (`faults`).
 
 pub(crate) mod auth_plan;
+mod console;
 pub(crate) mod group;
 pub(crate) mod healed;
 pub(crate) mod lengths;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use auth::{ScramSecret, Secret};
 use protocol::client::login::Method;
-use worker::letters::Shutdown;
+use worker::letters::{Right, Shutdown};
 
 use crate::checks::board::Word;
 use crate::faults::{Fault, What};
@@ -179,6 +180,8 @@ pub(crate) struct Habits {
     pub(crate) replicates: bool,
     /// Its cancel requests come by way of another process of the group.
     pub(crate) relays: u32,
+    /// It is at the console, with this right.
+    pub(crate) console: Option<Right>,
     /// It leaves once it has its answer, even if its cancel request is still under way.
     pub(crate) hurries: u32,
 }

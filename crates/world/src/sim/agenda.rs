@@ -33,10 +33,8 @@ pub(crate) enum Event {
     Session { session: u32, number: u32 },
     /// A session of PostgreSQL is told that there is something new on the channels of its database.
     Woken { session: u32 },
-    /// It is time for the next step of a session that listens for all.
-    Listens { number: u32, alarm: u32 },
-    /// The control thread goes on with a question about a user.
-    Question { number: u32 },
+    /// The control thread reads the next of the letters that it takes its time for.
+    ControlReads,
     /// The control thread is told what it has asked for.
     ControlIsTold { number: u32 },
     /// The control thread may have something to do at this time.
@@ -51,8 +49,6 @@ pub(crate) enum Event {
     GoesDown { index: u32 },
     /// Something at a peer, or with somebody who asks for one.
     Peers(Alarm),
-    /// The control thread has thought about what somebody asked on the console.
-    ConsoleAnswers { number: u64 },
     /// The world looks at itself.
     Look,
 }

@@ -5,7 +5,7 @@
 //! orders from nobody else, and what it orders is noted when it does so, whatever was meant.
 //! Not here: what operators want of it (`operator`), how an online restart goes (`takeover`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use base::{Time, Wall};
 use config::{Mistake, Overrides, Settings};
 use control::{Control, Event, FileReader, Files, Moment, PutPassword, Source, SystemUserQuestion};
 use reactor::LogTarget;
-use worker::letters::{Addresses, Force, Found, HashQuestion, Ids, Post, ToWorker};
+use worker::letters::{Addresses, Force, Found, HashQuestion, Ids, Post, ToControl, ToWorker};
 
 use crate::plan::auth_plan::{IDENTS, system_user};
 use crate::plan::group::address_of_peer;
@@ -34,6 +34,9 @@ pub(crate) struct ControlThread {
     /// What it has asked for and not been told.
     asked: Vec<Option<Asked>>,
     dice: Dice,
+    /// Letters that it takes its time for, in their order, and when it reads the last of them.
+    letters: VecDeque<ToControl>,
+    reads_until: Time,
     /// When it is woken next.
     wakes_at: Option<Time>,
     /// What everything outside of it takes its time by.
@@ -129,6 +132,8 @@ impl ControlThread {
         Self {
             control,
             asked: Vec::new(),
+            letters: VecDeque::new(),
+            reads_until: Time(0),
             dice,
             wakes_at: None,
             slowness: 1,
@@ -143,11 +148,12 @@ impl ControlThread {
         self.wakes_at = None;
         // What the one before it has asked for comes to nobody.
         self.asked.iter_mut().for_each(|asked| *asked = None);
+        self.letters.clear();
     }
 
     /// Whether everything has been answered.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.asked.iter().all(Option::is_none)
+        self.asked.iter().all(Option::is_none) && self.letters.is_empty()
     }
 }
 
@@ -206,6 +212,7 @@ impl World {
             self.courier_sets_out(courier);
         }
         self.courier_waits();
+        self.carry_links();
         let deadline = Time(self.thread.control.next_deadline().0.saturating_sub(self.ahead()));
         if self.thread.wakes_at.is_none_or(|at| at > deadline) {
             self.thread.wakes_at = Some(deadline);
@@ -230,6 +237,24 @@ impl World {
         let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.auth.pause };
         let slowness = self.thread.slowness;
         self.thread.dice.micros(low..=high * slowness)
+    }
+
+    /// A letter comes that need not be read at once: whoever has written it may have thought better of it by then.
+    pub(crate) fn control_reads_later(&mut self, letter: ToControl) {
+        if let ToControl::AskSecret(question) = &letter {
+            self.note_question(question.clone());
+        }
+        let at = (self.witness.now + self.control_pause()).max(self.thread.reads_until);
+        self.thread.reads_until = at;
+        self.thread.letters.push_back(letter);
+        self.net.borrow_mut().agenda.at(at, agenda::Event::ControlReads);
+    }
+
+    /// It reads the next of them.
+    pub(crate) fn control_reads(&mut self) {
+        if let Some(letter) = self.thread.letters.pop_front() {
+            self.control_hears(Event::Letter(letter));
+        }
     }
 
     fn answer_later(&mut self, asked: Asked) {

@@ -53,11 +53,6 @@ impl World {
         self.workers[..usize::from(self.crew.start)].iter().any(Option::is_some)
     }
 
-    /// Where a worker of the process that serves has its place.
-    pub(crate) fn place_of(&self, worker: WorkerId) -> u8 {
-        self.crew.start + worker.0
-    }
-
     /// A worker has had its last turn. With the last worker the process ends, and with it all that nobody had taken yet.
     pub(crate) fn worker_is_over(&mut self, worker: u8) {
         let net = self.net.clone();

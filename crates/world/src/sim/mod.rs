@@ -4,13 +4,11 @@
 //! Not here: what happens (`plan`, `faults`), who looks (`checks`).
 
 pub(crate) mod agenda;
-pub(crate) mod console;
 pub(crate) mod control;
 pub(crate) mod crew;
 pub(crate) mod dice;
 pub(crate) mod fake_tls;
 pub(crate) mod io;
-pub(crate) mod listeners;
+pub(crate) mod links;
 pub(crate) mod net;
-pub(crate) mod secrets;
 pub(crate) mod takeover;

@@ -33,10 +33,8 @@ pub(crate) enum Holder {
     Peer(u32),
     /// Somebody with a cancel request who is no application.
     Asker(u32),
-    /// A question of the control thread to a server, through a worker.
-    Question(u32),
-    /// A session of the control thread that listens for all.
-    ForAll(u32),
+    /// The control thread, to which a worker is one to ask a server through, by the number of the connection.
+    Link(u64),
 }
 
 /// How a connection carries bytes.

@@ -70,12 +70,16 @@ impl World {
         self.control_hears(Event::News { handover: number, news: News::Ready });
     }
 
-    /// Once everything stands still it is packed.
+    /// Once everything stands still it is packed; or it is called off.
     pub(crate) fn courier_waits(&mut self) {
-        if let Some(Handover { courier, parcels: parcels @ None, .. }) = &mut self.operator.handover
-            && courier.is_still() == Ok(true)
-        {
-            *parcels = courier.pack(WorkerId(0), Cursor::Start);
+        let Some(handover) = &mut self.operator.handover else { return };
+        match handover.courier.is_still() {
+            Ok(true) => handover.parcels = handover.courier.pack(WorkerId(0), Cursor::Start),
+            Ok(false) => {}
+            Err(_) => {
+                self.witness.count("online restarts called off");
+                self.handover_is_over();
+            }
         }
     }
 
@@ -121,11 +125,16 @@ impl World {
             return;
         };
         self.check_packed();
-        self.operator.handover = None;
         let news = News::Failed("the new process was lost".to_owned());
         self.control_hears(Event::News { handover: number, news });
-        if self.operator.owes_reload {
-            self.reload_files();
+        self.handover_is_over();
+    }
+
+    /// Everything goes on here.
+    fn handover_is_over(&mut self) {
+        if self.operator.handover.take().is_some() {
+            let owed = std::mem::take(&mut self.operator.owed);
+            self.say_what_is_owed(owed);
         }
     }
 
@@ -160,11 +169,11 @@ impl World {
         }
         self.witness.note(|| "ONLINE RESTART".to_owned());
         self.witness.count("online restarts");
+        let owed = std::mem::take(&mut self.operator.owed);
         self.operator = Operator::default();
         self.forget_evictions();
-        self.forget_all_questions();
-        self.forget_listeners();
-        self.forget_commands();
+        self.archive.asked.clear();
+        self.forget_links();
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();
         let mut dice = Dice::new(dice, 7);
@@ -190,6 +199,7 @@ impl World {
             self.post(to, ToWorker::WakeUp);
         }
         self.net.borrow_mut().agenda.after(Duration::ZERO, agenda::Event::ControlWakes);
+        self.say_what_is_owed(owed);
     }
 
     /// A letter is given to a worker.

@@ -6,7 +6,6 @@
 
 mod body;
 mod channels;
-mod console;
 mod copy;
 mod door;
 mod named;
@@ -35,7 +34,6 @@ use crate::sim::dice::Dice;
 use crate::sim::fake_tls::CHANNEL;
 
 use body::{first_value, nonce_of, string};
-pub(crate) use console::answer_of_the_console;
 use copy::{Copy, Stream};
 pub(crate) use named::OUTDATED;
 use secrets::About;
@@ -342,7 +340,7 @@ impl Session {
                 Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
                 _ => None,
             }),
-            Some(Work::Execute { .. }) if self.about.is_some() => manner.answers.millis(),
+            Some(Work::Execute { .. }) if self.is_about_secret() => manner.answers.millis(),
             Some(Work::Execute { .. }) => self.portal.as_ref().and_then(|portal| match portal.statement.verb {
                 Verb::Sleep { millis } | Verb::Last { millis } => Some(millis),
                 _ => None,

@@ -2,7 +2,7 @@
 //!
 //! Always true: it is asked in words of its own, which no application uses; the answer is about the user that was asked for, or
 //! it is one that must not be believed.
-//! Not here: who asks (`secrets`).
+//! Not here: who asks (`control`).
 
 use std::fmt::Write as _;
 
@@ -47,13 +47,21 @@ pub(super) struct About {
 impl Session {
     /// Reads such a question; whether it is one.
     pub(super) fn parse_question(&mut self, text: &str) -> bool {
-        let word = text.strip_prefix("SECRET ").and_then(|rest| rest.strip_suffix(" $1"));
+        let word = match text.starts_with(CATALOG_FIRST) {
+            true => Some(FIRST),
+            false => text.strip_prefix("SECRET ").and_then(|rest| rest.strip_suffix(" $1")),
+        };
         self.about = word.map(|word| About { word: word.to_owned(), user: String::new() });
         if self.about.is_some() {
             self.parsed = None;
             write::bare(&mut self.out, backend::PARSE_COMPLETE);
         }
         self.about.is_some()
+    }
+
+    /// Whether it is asked about somebody's secret.
+    pub(super) fn is_about_secret(&self) -> bool {
+        self.about.as_ref().is_some_and(|about| about.word != FIRST)
     }
 
     /// Whom it is about. It is the pooler's own, so nobody's else may be here.
@@ -87,6 +95,9 @@ impl Session {
 
     /// The answer.
     pub(super) fn tell_secret(&mut self, about: &About, manner: &Manner) {
+        if about.word == FIRST {
+            return write::command_complete(&mut self.out, "SELECT 0");
+        }
         let secret = manner.secrets.get(&about.user).map(|secret| String::from_utf8_lossy(&secret.text()).into_owned());
         let (user, secret) = (Some(about.user.as_str()), secret.as_deref());
         let torn = secret.map(|secret| {
@@ -126,5 +137,8 @@ impl Session {
     }
 }
 
+/// What is said before such a question, in one go with it, and how that is called here: it has no rows.
+const CATALOG_FIRST: &str = "SELECT WHERE pg_catalog.set_config('search_path',";
+const FIRST: &str = "the catalog first";
 /// How long a slow answer takes.
 const SLOW_MILLIS: u32 = 4000;

@@ -1,0 +1,163 @@
+//! What a message of the extended protocol says about a statement, read from as much of it as is here.
+//!
+//! Always true: nothing is copied; names of statements are as PostgreSQL cuts them off; what concerns no statement with a name is said to be plain as soon as that can be known,
+//! which is after one or two bytes for drivers that use none, or when a Parse without a name is whole.
+//! Not here: what is done about it (`stock`).
+
+use wire::frontend;
+
+use super::{NAME_BYTES_MAX, cut};
+use crate::fault::Fault;
+
+/// What is known of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Head<'a> {
+    /// Too little.
+    More,
+    /// It concerns no statement with a name.
+    Plain,
+    /// It does.
+    Named(Ask<'a>),
+}
+
+/// What a client asks of a statement with a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ask<'a> {
+    /// Parse.
+    Parse {
+        /// The client's name for it.
+        name: &'a [u8],
+        /// The query, its zero byte, and the types of its parameters: all that follows the name.
+        text: &'a [u8],
+    },
+    /// Bind.
+    Bind {
+        /// The portal that it makes.
+        portal: &'a [u8],
+        /// The client's name for the statement.
+        name: &'a [u8],
+        /// Where in the body the values begin.
+        end: usize,
+    },
+    /// Describe.
+    Describe {
+        /// The client's name for the statement.
+        name: &'a [u8],
+    },
+    /// Close.
+    Close {
+        /// The client's name for the statement.
+        name: &'a [u8],
+    },
+}
+
+/// Whether messages of this kind can concern a statement with a name.
+#[must_use]
+pub fn concerns(kind: u8) -> bool {
+    matches!(kind, frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::CLOSE)
+}
+
+/// Looks at the beginning of a body that has `body_bytes` in all.
+///
+/// # Errors
+/// The message is broken; the server would say the same.
+pub fn head(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault> {
+    let is_whole = body.len() == body_bytes;
+    let broken = Fault::BrokenMessage { kind };
+    let found = match kind {
+        frontend::PARSE => look_at_parse(body, is_whole, body_bytes),
+        frontend::BIND => look_at_bind(body),
+        frontend::DESCRIBE | frontend::CLOSE => look_at_target(kind, body, is_whole),
+        _ => Some(Head::Plain),
+    };
+    match found {
+        Some(Head::More) if is_whole || body.len() > 2 * NAME_BYTES_MAX && kind != frontend::PARSE => Err(broken),
+        Some(head) => Ok(head),
+        None => Err(broken),
+    }
+}
+
+/// What is asked of the statement without a name, where that is treated as one with a name: of a body of which [`look`] says that it is
+/// plain. `None` if it is about a portal, or broken, or a Parse that is not all here.
+#[must_use]
+pub fn head_of_unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
+    let name: &[u8] = b"";
+    match kind {
+        frontend::PARSE => {
+            let text = body.strip_prefix(b"\0").filter(|text| is_statement(text))?;
+            Some(Ask::Parse { name, text })
+        }
+        frontend::BIND => {
+            let (portal, rest) = c_string(body)?;
+            let rest = rest.strip_prefix(b"\0")?;
+            Some(Ask::Bind { portal, name, end: body.len() - rest.len() })
+        }
+        frontend::DESCRIBE => (body == b"S\0").then_some(Ask::Describe { name }),
+        frontend::CLOSE => (body == b"S\0").then_some(Ask::Close { name }),
+        _ => None,
+    }
+}
+
+/// The name in as much of a Parse as is here, if it gives one.
+#[must_use]
+pub fn given_name(body: &[u8]) -> Option<&[u8]> {
+    c_string(body).map(|(name, _)| name).filter(|name| (1..NAME_BYTES_MAX).contains(&name.len())).map(cut)
+}
+
+/// `None` when it is broken.
+fn look_at_parse(body: &[u8], is_whole: bool, body_bytes: usize) -> Option<Head<'_>> {
+    let Some((name, text)) = c_string(body) else {
+        return (body.len() <= NAME_BYTES_MAX).then_some(Head::More);
+    };
+    match (name.len(), is_whole) {
+        // What has come in pieces can only be kept while it comes.
+        (0, false) if body_bytes <= UNNAMED_BYTES_MAX => Some(Head::More),
+        (0, _) => Some(Head::Plain),
+        (NAME_BYTES_MAX.., _) => None,
+        (_, false) => Some(Head::More),
+        (_, true) => is_statement(text).then_some(Head::Named(Ask::Parse { name: cut(name), text })),
+    }
+}
+
+/// Whether this is a text, and the types of its parameters, and no more.
+fn is_statement(text: &[u8]) -> bool {
+    let types = c_string(text).and_then(|(_, types)| types.split_first_chunk::<2>());
+    types.is_some_and(|(count, oids)| oids.len() == 4 * usize::from(u16::from_be_bytes(*count)))
+}
+
+fn look_at_bind(body: &[u8]) -> Option<Head<'_>> {
+    let Some((portal, rest)) = c_string(body) else { return Some(Head::More) };
+    let Some((name, rest)) = c_string(rest) else { return Some(Head::More) };
+    match name.len() {
+        0 => Some(Head::Plain),
+        NAME_BYTES_MAX.. => None,
+        _ => Some(Head::Named(Ask::Bind { portal, name: cut(name), end: body.len() - rest.len() })),
+    }
+}
+
+/// Describe and Close name a statement or a portal.
+fn look_at_target(kind: u8, body: &[u8], is_whole: bool) -> Option<Head<'_>> {
+    match body {
+        [] => Some(Head::More),
+        [b'S'] => Some(Head::More),
+        [b'S', 0, ..] => Some(Head::Plain),
+        [b'S', name @ ..] if is_whole => {
+            let (given, rest) = c_string(name)?;
+            let name = cut(given);
+            let ask = if kind == frontend::CLOSE { Ask::Close { name } } else { Ask::Describe { name } };
+            (rest.is_empty() && given.len() < NAME_BYTES_MAX).then_some(Head::Named(ask))
+        }
+        [b'S', ..] => Some(Head::More),
+        // A portal, or what the server knows how to refuse.
+        _ => Some(Head::Plain),
+    }
+}
+
+/// A longer Parse without a name that comes in pieces is not kept.
+const UNNAMED_BYTES_MAX: usize = 1 << 20;
+
+/// Takes a string that a zero byte ends off the front.
+fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}

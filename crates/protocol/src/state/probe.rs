@@ -1,0 +1,518 @@
+//! One question to a server about what its session keeps, and what it answers.
+//!
+//! Always true: only what may have been touched is asked; nothing in the question can be led astray by what the session has set:
+//! every name is qualified.
+//! Not here: what follows from the answer (`traces`, `worker::data::probe`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use base::planted::{self, Planted};
+use route::{Knowledge, Touches};
+
+use super::answer::Answer;
+use super::effects::INDEPENDENT;
+use super::overrides::{IDENTITY, Overrides};
+use super::pins::{Hold, Kind};
+use super::statements::{PATH_BYTES_MAX, Statement, Statements};
+use super::subscriptions::MARKS;
+use crate::vars::{Tracked, push_literal};
+
+/// A question and as much of its answer as has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Probe {
+    asked: Touches,
+    /// The settings that are asked for by their names, those with a dot and the session's identity.
+    custom: Vec<Box<str>>,
+    /// The others among those that were touched.
+    named: Vec<Box<str>>,
+    answer: Answer,
+    misses_settings: bool,
+    is_broken: bool,
+    is_cancelled: bool,
+    /// How often it has been asked before.
+    tries: u8,
+    unlistens: bool,
+    carries_statements: bool,
+    /// The user that the pool logs in as, if the session may be somebody else by now, who is not shown everything.
+    login: Option<Box<str>>,
+    /// It asks nothing, but sends a mark of this number.
+    mark: Option<u64>,
+    /// It asks nothing at all: what matters is when it is answered.
+    is_empty: bool,
+    /// What the session has as far as that is known without asking, where both are to be compared.
+    known: Option<Overrides>,
+}
+
+/// What a server has told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// What it was asked about.
+    pub asked: Touches,
+    /// What it has that no other server has.
+    pub holds: Vec<Hold>,
+    /// What the functions of its database may do, if it was asked.
+    pub knowledge: Option<Knowledge>,
+    /// Whether it has left all channels that it listened to.
+    pub has_left_channels: bool,
+    settings: Vec<(Box<str>, Box<str>)>,
+    custom: Vec<Box<str>>,
+    named: Vec<Box<str>>,
+    misses_settings: bool,
+    /// The statements prepared by SQL that any server can be given.
+    statements: Vec<(Box<str>, Box<str>)>,
+    /// What was known before the server was asked, and how the server spells its values.
+    known: Option<Overrides>,
+    spelled: Vec<(Box<str>, Box<str>)>,
+}
+
+impl Probe {
+    /// About what has been touched, and the settings of these names.
+    #[must_use]
+    pub fn new<'a>(touched: Touches, names: impl Iterator<Item = &'a str>) -> Self {
+        let (mut custom, mut named): (Vec<Box<str>>, Vec<Box<str>>) = (Vec::new(), Vec::new());
+        for name in names {
+            let side = if name.contains('.') || IDENTITY.contains(&name) { &mut custom } else { &mut named };
+            side.push(name.into());
+        }
+        Self {
+            asked: touched,
+            custom,
+            named,
+            answer: Answer::default(),
+            misses_settings: false,
+            is_broken: false,
+            is_cancelled: false,
+            tries: 0,
+            unlistens: false,
+            carries_statements: false,
+            login: None,
+            mark: None,
+            is_empty: false,
+            known: None,
+        }
+    }
+
+    /// It asks nothing: its server sends a mark, at which another one takes over its channels, and tells what stands before that.
+    #[must_use]
+    pub fn of_mark(number: u64) -> Self {
+        Self { mark: Some(number), ..Self::new(Touches::NOTHING, std::iter::empty()) }
+    }
+
+    /// It asks nothing: its server has told all notifications that were committed before when it has answered.
+    #[must_use]
+    pub fn of_nothing() -> Self {
+        Self { is_empty: true, ..Self::new(Touches::NOTHING, std::iter::empty()) }
+    }
+
+    /// Whether it asks nothing at all.
+    #[must_use]
+    pub fn is_of_nothing(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Whether it only sends a mark.
+    #[must_use]
+    pub fn is_mark(&self) -> bool {
+        self.mark.is_some()
+    }
+
+    /// The number of the mark that it sends.
+    #[must_use]
+    pub fn mark(&self) -> Option<u64> {
+        self.mark
+    }
+
+    /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot. These may not be all.
+    pub fn add_custom<'a>(&mut self, names: impl Iterator<Item = &'a str>, is_complete: bool) {
+        if !self.asked.has(Touches::ANY_SETTING) {
+            return;
+        }
+        self.misses_settings = !is_complete;
+        // There may be thousands.
+        let mut known: BTreeSet<Box<str>> = self.custom.iter().cloned().collect();
+        for name in names.chain(IDENTITY).filter(|name| name.contains('.') || IDENTITY.contains(name)) {
+            if known.insert(name.into()) {
+                self.custom.push(name.into());
+            }
+        }
+    }
+
+    /// Has the server leave all channels, which it then does not have.
+    pub fn unlisten(&mut self) {
+        self.unlistens = true;
+    }
+
+    /// Statements prepared by SQL are not held, as far as they can be prepared elsewhere, too.
+    pub fn carry_statements(&mut self) {
+        self.carries_statements = true;
+    }
+
+    /// The session may be somebody else than `login`, the user that the pool logs in as: it is asked about settings as that, since PostgreSQL shows
+    /// some settings to few (`GUC_SUPERUSER_ONLY` in `utils/misc/guc.c`).
+    pub fn ask_as(&mut self, login: &str) {
+        self.login = Some(login.into());
+    }
+
+    /// Asks what the functions of the database may do.
+    pub fn add_functions(&mut self) {
+        self.asked |= Touches::FUNCTIONS;
+    }
+
+    /// What the session has is known to be this, and is asked all the same (`session_verify`).
+    pub fn verify(&mut self, known: Overrides) {
+        self.known = Some(known);
+    }
+
+    /// The SQL, for one simple query.
+    #[must_use]
+    pub fn question(&self) -> String {
+        if let Some(number) = self.mark {
+            return format!("LISTEN \"{MARKS}\";NOTIFY \"{MARKS}\",'{number}'");
+        }
+        // Whoever sees it in `pg_stat_activity` wants to know whose it is.
+        let mut sql = String::from("/* trunkline: what this session keeps */");
+        let mut part = |is_asked: bool, text: &str| {
+            if is_asked {
+                let _ = write!(sql, "SELECT {text};");
+            }
+        };
+        let asked = |what| self.asked.has(what);
+        let names = array(self.custom.iter());
+        part(!names.is_empty(), &CUSTOM.replace("NAMES", &names));
+        let is_any = asked(Touches::ANY_SETTING);
+        // What servers report matters also where it was set to what it was.
+        let is_one_by_one =
+            |name: &str| !is_any && name != "default_transaction_read_only" && INDEPENDENT.contains(&name);
+        let asks_settings = is_any || !self.named.iter().all(|name| is_one_by_one(name));
+        if let Some(login) = self.login.as_ref().filter(|_| asks_settings) {
+            let mut name = String::new();
+            push_literal(&mut name, login);
+            part(true, &AS_LOGIN.replace("LOGIN", &name));
+            part(true, WITHOUT_ROLE);
+        }
+        part(asks_settings, SETTINGS);
+        let names = array(self.named.iter().filter(|name| is_one_by_one(name)));
+        part(!names.is_empty(), &ONE_BY_ONE.replace("NAMES", &names));
+        let known = self.known.iter().flat_map(Overrides::iter).filter(|(name, _)| !IDENTITY.contains(name));
+        for (name, value) in known {
+            // A value is compared as the server spells it, which knows its units and words.
+            let (mut row, mut literal) = (String::from("'v',"), String::new());
+            push_literal(&mut literal, name);
+            let _ = write!(row, "{literal},pg_catalog.set_config({literal},");
+            push_literal(&mut row, value);
+            part(true, &(row + ",true),NULL"));
+        }
+        if asked(Touches::FUNCTIONS) {
+            // The one part that may take its time. It comes behind the settings, of which it is one.
+            sql.push_str("SET LOCAL statement_timeout=0;");
+        }
+        let mut part = |is_asked: bool, text: &str| {
+            if is_asked {
+                let _ = write!(sql, "SELECT {text};");
+            }
+        };
+        part(asked(Touches::LOCKS), LOCKS);
+        part(asked(Touches::CHANNELS) && !self.unlistens, CHANNELS);
+        part(asked(Touches::TEMPORARY), TEMPORARY);
+        part(asked(Touches::CURSORS), CURSORS);
+        part(asked(Touches::STATEMENTS), STATEMENTS);
+        part(asked(Touches::SLOTS), SLOTS);
+        part(asked(Touches::FUNCTIONS), NAMES);
+        part(asked(Touches::FUNCTIONS), FUNCTIONS);
+        if self.unlistens {
+            sql.push_str("UNLISTEN *;");
+        }
+        sql
+    }
+
+    /// A `DataRow` of the answer.
+    pub fn row(&mut self, body: &[u8]) {
+        // Nothing that comes behind it makes sense of an answer that cannot be understood.
+        if !self.is_broken && self.answer.row(body, self.carries_statements).is_none() {
+            self.is_broken = true;
+        }
+    }
+
+    /// Something has gone wrong on the way.
+    pub fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// It was cancelled: by a limit that its session has set, or by its client.
+    pub fn cancel(&mut self) {
+        (self.is_broken, self.is_cancelled) = (true, true);
+    }
+
+    /// Whether it was cancelled, and is worth another try, for which it is ready then.
+    pub fn tries_again(&mut self) -> bool {
+        let tries_again = self.is_cancelled && self.tries < TRIES_MAX;
+        if tries_again {
+            self.tries += 1;
+            (self.is_broken, self.is_cancelled) = (false, false);
+            self.answer = Answer::default();
+        }
+        tries_again
+    }
+
+    /// The answer has come to its end; `None` if it cannot be understood.
+    #[must_use]
+    pub fn end(self) -> Option<Seen> {
+        if self.is_broken {
+            return None;
+        }
+        let Answer { holds, settings, statements, spelled, functions, .. } = self.answer;
+        let knowledge = self.asked.has(Touches::FUNCTIONS).then(|| functions.unwrap_or_default().end());
+        let is_missed = knowledge.as_ref().is_some_and(Knowledge::misses_settings);
+        Some(Seen {
+            asked: self.asked,
+            holds,
+            knowledge,
+            has_left_channels: self.unlistens,
+            settings,
+            custom: self.custom,
+            named: self.named,
+            misses_settings: self.misses_settings || is_missed && self.asked.has(Touches::ANY_SETTING),
+            statements,
+            known: self.known,
+            spelled,
+        })
+    }
+
+    /// Whether its answer tells of functions, which take their time to be read.
+    #[must_use]
+    pub fn reads_functions(&self) -> bool {
+        self.asked.has(Touches::FUNCTIONS)
+    }
+
+    /// Whether the session has more than is kept of an answer, which therefore is not understood.
+    #[must_use]
+    pub fn is_overfull(&self) -> bool {
+        self.answer.is_overfull()
+    }
+}
+
+impl Seen {
+    /// The settings of the session, which were `before` when they were last known. `login` is the user that the pool logs in as. What
+    /// servers report by themselves is left out.
+    #[must_use]
+    pub fn overrides(&self, before: &Overrides, tracked: &Tracked, login: &str) -> Overrides {
+        let is_all = self.asked.has(Touches::ANY_SETTING);
+        let mut overrides = before.clone();
+        if is_all {
+            overrides.forget_settings();
+        }
+        if self.asked.has(Touches::STATEMENTS) && !planted::is(Planted::DroppedStatementCarried) {
+            *overrides.statements_mut() = Statements::default();
+        }
+        self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));
+        let asked: BTreeSet<&str> = self.custom.iter().chain(&self.named).map(|name| &**name).collect();
+        for (name, value) in &self.settings {
+            let is_asked = is_all || asked.contains(&**name);
+            let is_first = match &**name {
+                "role" => &**value == "none",
+                "session_authorization" => &**value == login,
+                name => name.contains('.') && value.is_empty() || OF_A_TRANSACTION.contains(&name),
+            };
+            if is_asked && !is_first && tracked.place(name).is_none() {
+                overrides.set(name, value);
+            }
+        }
+        let search_path: Option<Box<str>> = overrides.get("search_path").map(Box::from);
+        let mut path_bytes = 0;
+        for (name, sql) in &self.statements {
+            let known = before.statements().get(name).filter(|known| known.sql == *sql).cloned();
+            let statement = known.unwrap_or_else(|| {
+                path_bytes += search_path.as_ref().map_or(0, |path| path.len());
+                Statement { sql: sql.clone(), search_path: search_path.clone() }
+            });
+            overrides.statements_mut().insert(name, statement);
+            // The path may be long, and is copied for each. More than follows is not kept anyway ([`Overrides::is_too_much`]).
+            if path_bytes > PATH_BYTES_MAX {
+                break;
+            }
+        }
+        overrides
+    }
+
+    /// Compares what was known, which is nothing that it holds, with what the server has told, which is `told` and what it holds: the first that
+    /// differs, by its name and without its value. `None` where nothing was known, or not all can be compared.
+    #[must_use]
+    pub fn verdict(&self, told: &Overrides) -> Option<Result<(), Box<str>>> {
+        // Where not all statements are listed nothing can be said of those that are not.
+        let is_listed = !self.holds.iter().any(|hold| hold.is_more && hold.kind == Kind::Statement);
+        let known = self.known.as_ref().filter(|_| is_listed)?;
+        let spelled: BTreeMap<&str, &str> = self.spelled.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let is_told = |(name, value): &(&str, &str)| told.get(name) == Some(*spelled.get(name).unwrap_or(value));
+        let mistaken = known.iter().find(|setting| !is_told(setting));
+        let unknown = || told.iter().find(|(name, _)| known.get(name).is_none());
+        if let Some((name, _)) = mistaken.or_else(unknown) {
+            return Some(Err(format!("setting \"{name}\"").into()));
+        }
+        let missing = |of: &Overrides, from: &Overrides| {
+            let is_missing = |(name, statement): &(&str, &Statement)| {
+                from.statements().get(name).is_none_or(|other| other.sql != statement.sql)
+            };
+            of.statements().iter().find(is_missing).map(|(name, _)| format!("prepared statement \"{name}\""))
+        };
+        if let Some(what) = missing(known, told).or_else(|| missing(told, known)) {
+            return Some(Err(what.into()));
+        }
+        Some(self.holds.first().map_or(Ok(()), |hold| Err(hold.words())))
+    }
+
+    /// The statements prepared by SQL that there are, by their names, whether or not they can be carried.
+    pub fn statements(&self) -> impl Iterator<Item = &str> {
+        let held = self.holds.iter().filter(|hold| hold.kind == Kind::Statement).map(|hold| &*hold.what);
+        held.chain(self.statements.iter().map(|(name, _)| &**name))
+    }
+
+    /// Whether this setting is what a session on its server begins with; `None` if it was not asked about that.
+    #[must_use]
+    pub fn is_first(&self, name: &str) -> Option<bool> {
+        let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+        let is_asked = self.asked.has(Touches::ANY_SETTING) || self.named.iter().any(|known| is_it(known));
+        is_asked.then(|| !self.settings.iter().any(|(known, _)| is_it(known)))
+    }
+
+    /// Whether functions mention settings that were not asked for, where any may have been touched.
+    #[must_use]
+    pub fn has_learned_settings(&self) -> bool {
+        let custom: BTreeSet<&str> = self.custom.iter().map(|name| &**name).collect();
+        let is_new = |name: &str| !custom.contains(name);
+        self.asked.has(Touches::ANY_SETTING)
+            && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.settings().any(is_new))
+    }
+
+    /// Whether it was asked for any setting, and not all could be named.
+    #[must_use]
+    pub fn misses_settings(&self) -> bool {
+        self.misses_settings
+    }
+
+    /// Whether the session has set what another server may not take any more (`check_temp_buffers` in PostgreSQL's `utils/misc/guc.c`).
+    #[must_use]
+    pub fn sets_temp_buffers(&self) -> bool {
+        self.settings.iter().any(|(name, _)| &**name == "temp_buffers")
+    }
+
+    /// Whether a value cannot be carried: it is not what its bytes look like in another encoding.
+    #[must_use]
+    pub fn has_foreign_values(&self) -> bool {
+        self.settings.iter().any(|(_, value)| !value.is_ascii())
+    }
+}
+
+/// The elements of an array of names.
+fn array<'a>(names: impl Iterator<Item = &'a Box<str>>) -> String {
+    let mut elements = String::new();
+    for (place, name) in names.enumerate() {
+        elements.push_str(if place == 0 { "" } else { "," });
+        push_literal(&mut elements, name);
+    }
+    elements
+}
+
+/// Who sets a limit of a millisecond has most questions answered nevertheless.
+const TRIES_MAX: u8 = 5;
+
+/// Settings that are their transaction's, whatever `pg_settings` says of them.
+const OF_A_TRANSACTION: [&str; 4] =
+    ["seed", "transaction_deferrable", "transaction_isolation", "transaction_read_only"];
+
+const SETTINGS: &str = "'s',name,pg_catalog.current_setting(name),NULL FROM pg_catalog.pg_settings \
+    WHERE source OPERATOR(pg_catalog.=) 'session'";
+/// The same of settings that anybody may set to anything, each with what the session began with: a tenth of the time, for few.
+const ONE_BY_ONE: &str = "'d',n,pg_catalog.current_setting(n),pg_catalog.set_config(n,NULL,true) \
+    FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n";
+/// What these change is the session's again when the question has been answered.
+const AS_LOGIN: &str = "'i',pg_catalog.set_config('session_authorization',NULL,true),NULL,NULL \
+    WHERE pg_catalog.current_setting('session_authorization') OPERATOR(pg_catalog.<>) LOGIN";
+const WITHOUT_ROLE: &str = "'i',pg_catalog.set_config('role','none',true),NULL,NULL \
+    WHERE pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none'";
+const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
+    FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
+/// The key of an advisory lock, as those say it who take one. Of this and of what follows, but for channels, one more is asked for than is known one
+/// by one ([`PINS_MAX`](super::pins::PINS_MAX)): a session may have a hundred thousand.
+/// By the function beneath `pg_locks`, and with the parts of the key as they are: planning the view and the expressions takes the server longer
+/// than to run it.
+const LOCKS: &str = "'l',pg_catalog.concat(objsubid,' ',classid,' ',objid),mode,NULL FROM pg_catalog.pg_lock_status() \
+    WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() LIMIT 1001";
+/// The process that is asked, and, beside it, process, parts of the key ([`lock_key`]) and mode of each advisory lock that one of `$1` has: one row at least.
+pub const ALL_LOCKS: &str = "/* trunkline: who holds locks */ SELECT pg_catalog.pg_backend_pid(),l.pid,\
+    pg_catalog.concat(objsubid,' ',classid,' ',objid),l.mode FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
+    ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND l.pid OPERATOR(pg_catalog.=) ANY($1)";
+const CHANNELS: &str = "'n',c,NULL,NULL FROM pg_catalog.pg_listening_channels() c";
+const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_class \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() AND relkind OPERATOR(pg_catalog.<>) 'i' \
+    UNION ALL SELECT 't',proname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_proc \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND pronamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    UNION ALL SELECT 't',typname::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_type \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    AND typrelid OPERATOR(pg_catalog.=) 0 AND typelem OPERATOR(pg_catalog.=) 0 \
+    UNION ALL SELECT 't',pg_catalog.pg_describe_object(classid,objid,0),NULL,NULL FROM pg_catalog.pg_depend \
+    WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 \
+    AND refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass \
+    AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
+    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_class'::pg_catalog.regclass \
+    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_type'::pg_catalog.regclass LIMIT 1001";
+const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable LIMIT 1001";
+/// Each with the whole text that has prepared it, and maybe others, as long as these are no longer than 1 MiB together.
+const STATEMENTS: &str = "'p',name,CASE WHEN pg_catalog.octet_length(statement) OPERATOR(pg_catalog.<) 20000 \
+    AND pg_catalog.sum(pg_catalog.octet_length(statement)) OVER (ROWS UNBOUNDED PRECEDING) OPERATOR(pg_catalog.<=) 1048576 \
+    THEN statement END,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql LIMIT 1001";
+const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
+    WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() LIMIT 1001";
+/// The names of functions that people made, and of those that [`FUNCTIONS`] tells beside. In their order, since they are kept in that.
+const NAMES: &str = "DISTINCT 'g',proname COLLATE pg_catalog.\"C\",NULL,NULL FROM (\
+    SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l \
+    ON l.oid OPERATOR(pg_catalog.=) p.prolang \
+    WHERE p.oid OPERATOR(pg_catalog.>=) 16384 AND lanname OPERATOR(pg_catalog.<>) 'c' \
+    AND lanname OPERATOR(pg_catalog.<>) 'internal' \
+    UNION ALL SELECT pg_catalog.unnest('{notify,set_config,pg_advisory_lock,pg_advisory_lock_shared,pg_try_advisory_lock,\
+    pg_try_advisory_lock_shared,query_to_xml}'::pg_catalog.text[])) n(proname) ORDER BY 2 LIMIT 100016";
+/// Functions that people made, with their text where it is text of a kind that can be read and no longer than what is kept of an
+/// answer in one row, nor are those that were made before it longer than what is read of all ([`route::TEXTS_BYTES_MAX`]), and whether something else than a
+/// function refers to them: a trigger, a view, a default, a policy, an operator; and whether that is no trigger. Of more than are read
+/// ([`route::FUNCTIONS_MAX`]) there comes one more. Rules and views that notify
+/// (NOTIFY, or `pg_notify`, which is number 3036 in `pg_proc.dat`) are told as a function that does.
+const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
+    pg_catalog.concat(CASE WHEN (lanname OPERATOR(pg_catalog.=) 'plpgsql' OR lanname OPERATOR(pg_catalog.=) 'sql' \
+    AND prosrc OPERATOR(pg_catalog.<>) '') THEN 'r' END,\
+    CASE WHEN EXISTS(SELECT FROM pg_catalog.pg_depend d \
+    WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND d.refobjid OPERATOR(pg_catalog.=) p.oid \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass) THEN 'h' END,\
+    CASE WHEN EXISTS(SELECT FROM pg_catalog.pg_depend d \
+    WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND d.refobjid OPERATOR(pg_catalog.=) p.oid \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_trigger'::pg_catalog.regclass \
+    AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_event_trigger'::pg_catalog.regclass) THEN 'q' END),\
+    CASE WHEN bytes OPERATOR(pg_catalog.<) 200000 AND pg_catalog.sum(CASE WHEN bytes OPERATOR(pg_catalog.<) 200000 THEN bytes END) \
+    OVER (ROWS UNBOUNDED PRECEDING) OPERATOR(pg_catalog.<=) 16777216 THEN prosrc END \
+    FROM (SELECT p.oid,proname,lanname,prosrc,pg_catalog.octet_length(prosrc) FROM pg_catalog.pg_proc p \
+    JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang \
+    WHERE p.oid OPERATOR(pg_catalog.>=) 16384 AND lanname OPERATOR(pg_catalog.<>) 'c' \
+    AND lanname OPERATOR(pg_catalog.<>) 'internal' ORDER BY p.oid LIMIT 100001) p(oid,proname,lanname,prosrc,bytes) \
+    UNION ALL SELECT 'f','notify',CASE WHEN ev_type::pg_catalog.text OPERATOR(pg_catalog.=) '1' THEN 'rhq' ELSE 'rh' END,'notify' \
+    FROM pg_catalog.pg_rewrite WHERE oid OPERATOR(pg_catalog.>=) 16384 \
+    AND (pg_catalog.strpos(ev_action::pg_catalog.text,'{NOTIFY') OPERATOR(pg_catalog.>) 0 \
+    OR pg_catalog.strpos(ev_action::pg_catalog.text,':funcid 3036 ') OPERATOR(pg_catalog.>) 0) \
+    UNION ALL SELECT 'f',proname::pg_catalog.text,'hq','' FROM pg_catalog.pg_proc p \
+    WHERE p.oid OPERATOR(pg_catalog.<) 16384 AND proname OPERATOR(pg_catalog.=) ANY \
+    ('{set_config,pg_advisory_lock,pg_advisory_lock_shared,pg_try_advisory_lock,pg_try_advisory_lock_shared,query_to_xml}'\
+    ::pg_catalog.name[]) AND EXISTS(SELECT FROM (\
+    SELECT ev_action::pg_catalog.text FROM pg_catalog.pg_rewrite WHERE oid OPERATOR(pg_catalog.>=) 16384 \
+    UNION ALL SELECT adbin::pg_catalog.text FROM pg_catalog.pg_attrdef \
+    UNION ALL SELECT conbin::pg_catalog.text FROM pg_catalog.pg_constraint WHERE conbin IS NOT NULL \
+    UNION ALL SELECT pg_catalog.concat(polqual,polwithcheck) FROM pg_catalog.pg_policy) t(tree) \
+    WHERE pg_catalog.strpos(tree,pg_catalog.concat(':funcid ',p.oid,' ')) OPERATOR(pg_catalog.>) 0)";
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;

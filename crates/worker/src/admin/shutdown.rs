@@ -1,0 +1,84 @@
+//! How a worker goes down: who is kept out, who is waited for and for how long, and when nothing is left.
+//!
+//! Always true: nobody who has been let in is sent away by a shutdown that waits for clients, until its time is over.
+//! Not here: when the process ends (`control`), how a client is closed (`data::close`).
+
+use base::Key;
+use protocol::fault::Fault;
+use reactor::{Io, Peer};
+
+use crate::data::client::Stage as ClientStage;
+use crate::data::server::Stage;
+use crate::letters::{Shutdown, ToControl};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Goes down this way.
+    pub(crate) fn go_down(&mut self, way: Shutdown) {
+        self.shutdown = Some(way);
+        self.is_drained = false;
+        if way == Shutdown::Now {
+            return;
+        }
+        self.wake_up();
+        self.io.accept(reactor::Doors::OnlyUnix);
+        if way == Shutdown::WaitForServers {
+            self.pause_for_good();
+        }
+    }
+
+    /// Whether a shutdown keeps this client out. Where clients are waited for, whoever has come by TCP had knocked before that
+    /// door was shut, and would be refused for no reason while another process listens on the same port; the unix socket stays
+    /// open, but only for the console and for the cancel requests of peers.
+    pub(crate) fn is_shut_out(&self, key: Key) -> bool {
+        match self.shutdown {
+            None => false,
+            Some(Shutdown::WaitForClients) => {
+                let is_late = |peer| matches!(peer, Peer::Unix { .. }) || self.has_ended_clients;
+                self.clients.get(key).is_some_and(|client| !client.is_own && is_late(client.peer))
+            }
+            Some(Shutdown::WaitForServers | Shutdown::Now) => true,
+        }
+    }
+
+    /// The shutdown has waited long enough: whoever is left is told so and closed; their servers are mended.
+    pub(crate) fn end_clients(&mut self, secs: u64) {
+        self.has_ended_clients = true;
+        self.is_drained = false;
+        for key in self.clients.keys() {
+            match self.clients.get(key).map(|client| &client.stage) {
+                Some(ClientStage::Cancelling(_)) => self.drop_client(key, "shutdown_timeout"),
+                Some(_) => self.fail_client(key, &Fault::ShutdownTimeout { secs }),
+                None => {}
+            }
+            self.settle();
+        }
+    }
+
+    /// Tells control when nothing is left that a shutdown waits for, and when somebody has come after all: to the console, or
+    /// from a worker that had let them in before.
+    pub(crate) fn report_drained(&mut self) {
+        if self.shutdown.is_none() {
+            return;
+        }
+        let is_drained = self.has_nothing_left();
+        if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
+            (self.posts.control)(ToControl::Drained { from: self.id, is_drained });
+        }
+    }
+
+    /// Whether nothing is left that the shutdown waits for.
+    pub(crate) fn has_nothing_left(&self) -> bool {
+        match self.shutdown {
+            Some(Shutdown::WaitForClients) => {
+                // Of clients that were sent away queries are being cancelled and transactions rolled back.
+                let mut servers = self.servers.iter();
+                let is_mending =
+                    self.has_ended_clients && servers.any(|(_, server)| matches!(server.stage, Stage::Cleaning(_)));
+                !is_mending && self.clients.iter().all(|(_, client)| client.is_own)
+            }
+            Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
+            Some(Shutdown::Now) | None => false,
+        }
+    }
+}

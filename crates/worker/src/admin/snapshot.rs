@@ -1,0 +1,362 @@
+//! How this worker looks from outside, for the console and the metrics.
+//!
+//! Always true: counts are taken by looking; nothing is decided by them.
+//! Not here: what is printed (`control`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Key, Time, Wall};
+use protocol::prepared::Statement;
+use protocol::replication::Replication;
+use protocol::state::Pin;
+use reactor::tls::Security;
+use reactor::{Io, Peer};
+
+use crate::admin::console::CONSOLE;
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::{Server, Stage};
+use crate::letters::{DatabaseRow, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow};
+use crate::places::DatabasePlace;
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// What is to be seen of the parts that are wanted.
+    pub(crate) fn snapshot(&self, what: Parts) -> Snapshot {
+        let is_logging_in = |client: &&Client| matches!(client.stage, ClientStage::Greeting(_) | ClientStage::Login(_));
+        let mut snapshot = Snapshot {
+            login_clients: self.clients.iter().map(|(_, client)| client).filter(is_logging_in).count() as u32,
+            names: self.places.names.len() as u32,
+            names_asked: self.names_asked() as u32,
+            protocol_surprises: self.protocol_surprises,
+            unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
+                as u32,
+            turned_away: self.turned_away,
+            verified: self.verified,
+            ..Snapshot::default()
+        };
+        if what.clients {
+            snapshot.clients = self.client_rows(false);
+        }
+        if what.logins {
+            snapshot.logins = self.client_rows(true);
+        }
+        if what.hosts {
+            snapshot.hosts = self.host_rows();
+        }
+        if what.servers {
+            snapshot.servers = self.servers.iter().map(|(key, server)| self.server_row(key, server)).collect();
+        }
+        if what.pools {
+            snapshot.pools = self.pool_rows();
+            snapshot.databases = self.database_rows();
+            snapshot.users = self.user_rows();
+            snapshot.peers = self.peer_rows();
+        }
+        if what.stats {
+            let databases = self.places.databases.iter().enumerate();
+            let with_pool: BTreeSet<u32> = self.places.pools().map(|(_, place)| place.database).collect();
+            snapshot.stats = databases
+                .filter(|(number, place)| *place.name == *CONSOLE || with_pool.contains(&(*number as u32)))
+                .map(|(_, place)| (place.name.clone(), place.totals))
+                .collect();
+        }
+        if what.pins {
+            snapshot.pins = self.clients.iter().flat_map(|(key, _)| self.pin_rows(key)).collect();
+            let databases = self.places.databases.iter().filter(|place| place.entry.is_some());
+            let totals =
+                databases.flat_map(|place| place.learned.pins().map(|(kind, total)| (&place.name, kind, total)));
+            let row = |(database, kind, total): (&Arc<str>, _, _)| PinTotal { database: database.clone(), kind, total };
+            snapshot.pin_totals = totals.filter(|(_, _, total)| *total > 0).map(row).collect();
+            snapshot.channels = self.places.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
+        }
+        if what.memory {
+            snapshot.tables = self.table_rows();
+        }
+        snapshot
+    }
+
+    fn wall_of(&self, time: Time) -> Wall {
+        let ago = self.now.since(time).as_micros() as i64;
+        Wall(self.io.wall().0 - ago)
+    }
+
+    /// The clients that are logged in, or those that are not.
+    fn client_rows(&self, are_logging_in: bool) -> Vec<Row> {
+        let rows = self.clients.iter().filter_map(|(key, _)| self.client_row(key));
+        rows.filter(|row| (row.state == LOGIN) == are_logging_in).collect()
+    }
+
+    fn client_row(&self, key: Key) -> Option<Row> {
+        let client = self.clients.get(key).filter(|client| !client.is_own)?;
+        let (user, database, state, link, application_name, since) = match &client.stage {
+            ClientStage::Cancelling(_) => return None,
+            ClientStage::Greeting(_) => ("(nouser)".into(), "(nodb)".into(), LOGIN, None, "".into(), None),
+            ClientStage::Login(login) => {
+                let state = if login.waits_for().is_some() { "waiting" } else { LOGIN };
+                let request = &login.request;
+                ((*request.user).into(), (*request.database).into(), state, None, "".into(), Some(client.since))
+            }
+            ClientStage::Console(console) => {
+                ((*console.user).into(), CONSOLE.into(), "idle", None, console.application_name.clone(), None)
+            }
+            ClientStage::Ready(ready) => {
+                let database = self.places.pool(ready.pool)?.database_name.clone();
+                let user = self.places.users[ready.session.user as usize].name.clone();
+                let name: Box<str> = ready.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into();
+                let (state, link, since) = match ready.link {
+                    Link::None => ("idle", None, None),
+                    Link::Waiting(since) | Link::Delayed(since) => ("waiting", None, Some(since)),
+                    Link::Loan(server) => {
+                        let server = self.servers.get(server);
+                        ("active", server.map(|server| server.id), server.and_then(|server| server.query_since))
+                    }
+                };
+                (user, database, state, link, name, since)
+            }
+        };
+        let (held, names, memory) = match &client.stage {
+            ClientStage::Ready(ready) => {
+                let names = ready.session.names.as_ref().map_or(0, |names| names.count());
+                (ready.held.as_ref().map_or(0, |held| held.len()), names, ready.memory())
+            }
+            _ => (0, 0, 0),
+        };
+        let ours = self.io.near_end(client.conn);
+        let (addr, port, remote_pid) = match client.peer {
+            Peer::Tcp(address) => (address.ip().to_string(), address.port(), 0),
+            Peer::Unix { pid, .. } => ("unix".to_owned(), self.force.settings.listen_port, pid),
+        };
+        Some(Row {
+            user,
+            database,
+            replication: Replication::word(self.replication_of(key)),
+            state,
+            local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
+            local_port: ours.map_or(self.force.settings.listen_port, |ours| ours.port()),
+            addr,
+            port,
+            connect_time: self.wall_of(client.since),
+            request_time: self.wall_of(client.asked),
+            wait: since.map_or(Duration::ZERO, |since| self.now.since(since)),
+            close_needed: false,
+            id: client.id,
+            link,
+            remote_pid,
+            tls: said(client.security.as_deref()),
+            application_name,
+            held,
+            unsent: self.io.unsent(client.conn),
+            prepared_statements: names,
+            memory,
+            at_rest_since: None,
+        })
+    }
+
+    /// What a client holds.
+    fn pin_rows(&self, key: Key) -> Vec<PinRow> {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return Vec::new() };
+        let (Link::Loan(server), Some(traces)) = (&ready.link, &ready.session.traces) else { return Vec::new() };
+        if traces.pins().is_empty() {
+            return Vec::new();
+        }
+        let (Some(client), Some(server)) = (self.client_row(key), self.servers.get(*server)) else { return Vec::new() };
+        let row = |pin: &Pin| PinRow {
+            database: client.database.clone(),
+            user: client.user.clone(),
+            application_name: client.application_name.clone(),
+            addr: client.addr.clone(),
+            port: client.port,
+            client: client.id,
+            server: server.id,
+            remote_pid: server.pid(),
+            pin: pin.clone(),
+            age: self.now.since(pin.since),
+            since: self.wall_of(pin.since),
+        };
+        traces.pins().iter().map(row).collect()
+    }
+
+    fn server_row(&self, key: Key, server: &Server) -> Row {
+        let place = self.places.pool(server.pool);
+        let state = match &server.stage {
+            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => "new",
+            Stage::Idle if self.wants_check(server) => "used",
+            Stage::Idle => "idle",
+            Stage::Lent { .. } => "active",
+            Stage::Cleaning(cleaning) => cleaning.word(),
+        };
+        let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.session.exchange.may_end();
+        let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
+        let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        Row {
+            user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
+            database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
+            replication: Replication::word(server.private.as_ref().map(|private| private.kind)),
+            state,
+            addr: theirs.map_or_else(|| "unix".to_owned(), |theirs| theirs.ip().to_string()),
+            port: theirs.map_or(port, |theirs| theirs.port()),
+            local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
+            local_port: ours.map_or(port, |ours| ours.port()),
+            connect_time: self.wall_of(server.since),
+            request_time: self.wall_of(server.asked),
+            wait: server.query_since.map_or(Duration::ZERO, |since| self.now.since(since)),
+            close_needed: self.pools.is_obsolete(key),
+            id: server.id,
+            link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
+            remote_pid: server.pid(),
+            tls: said(server.security.as_deref()),
+            application_name: server.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
+            held: 0,
+            unsent: self.io.unsent(server.conn),
+            prepared_statements: server.session.stock.count(),
+            memory: 0,
+            at_rest_since: is_at_rest.then_some(server.asked),
+        }
+    }
+
+    /// Whether an idle server would be checked before it is lent, which PgBouncer calls used.
+    fn wants_check(&self, server: &Server) -> bool {
+        let check_after = self.pools.limits(server.pool).and_then(|limits| limits.check_after);
+        check_after.is_some_and(|after| !after.is_zero() && self.now.since(server.heard) >= after)
+    }
+
+    fn pool_rows(&self) -> Vec<PoolRow> {
+        let mut rows: BTreeMap<_, _> =
+            self.places.pools().map(|(key, place)| (key, self.empty_row(key, place))).collect();
+        for (_, client) in self.clients.iter().filter(|(_, client)| !client.is_own) {
+            let (pool, is_waiting) = match &client.stage {
+                ClientStage::Ready(ready) => (ready.pool, matches!(ready.link, Link::Waiting(_) | Link::Delayed(_))),
+                ClientStage::Login(login) => match login.waits_for() {
+                    Some(pool) => (pool, true),
+                    None => continue,
+                },
+                ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => continue,
+            };
+            if let Some(row) = rows.get_mut(&pool) {
+                if is_waiting {
+                    row.cl_waiting += 1;
+                } else {
+                    row.cl_active += 1;
+                }
+            }
+        }
+        for (_, server) in self.servers.iter() {
+            let Some(row) = rows.get_mut(&server.pool) else { continue };
+            match &server.stage {
+                Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
+                    row.sv_login += 1
+                }
+                Stage::Idle if self.wants_check(server) => row.sv_used += 1,
+                Stage::Idle => row.sv_idle += 1,
+                Stage::Lent { .. } => row.sv_active += 1,
+                Stage::Cleaning(cleaning) if cleaning.word() == "tested" => row.sv_tested += 1,
+                Stage::Cleaning(_) => row.sv_being_canceled += 1,
+            }
+        }
+        let mut rows: Vec<PoolRow> = rows.into_values().collect();
+        let consoles =
+            self.clients.iter().filter(|(_, client)| matches!(client.stage, ClientStage::Console(_))).count();
+        if self.places.known_database(CONSOLE).is_some() {
+            rows.push(console_row(consoles as u32));
+        }
+        rows
+    }
+
+    fn empty_row(&self, key: pool::PoolKey, place: &crate::places::PoolPlace) -> PoolRow {
+        let snapshot = self.pools.snapshot(key);
+        let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.now.since(since));
+        let mut row = console_row(0);
+        row.database = place.database_name.clone();
+        row.user = place.user_name.clone();
+        row.mode = place.mode;
+        row.maxwait = waited.unwrap_or_default();
+        row.cl_active_cancel_req = place.cancels;
+        row.sv_active_cancel = place.cancels;
+        row
+    }
+
+    fn database_rows(&self) -> Vec<DatabaseRow> {
+        let servers = tally(self.servers.iter().map(|(_, server)| server.database));
+        let followed: BTreeSet<u32> =
+            self.places.pools().filter(|(_, place)| place.follows).map(|(_, place)| place.database).collect();
+        let databases = self.places.databases.iter().zip(0_u32..);
+        let row = |(place, number): (&crate::places::DatabasePlace, u32)| {
+            let (name, entry) = (place.name.clone(), place.entry.clone()?);
+            let servers = servers.get(&number).copied().unwrap_or(0);
+            let functions = if followed.contains(&number) { place.learned.word(self.now) } else { "" };
+            Some(DatabaseRow { name, entry, servers, clients: place.clients, functions })
+        };
+        databases.filter_map(row).collect()
+    }
+
+    fn user_rows(&self) -> Vec<UserRow> {
+        let users = self.servers.iter().filter_map(|(_, server)| self.places.pool(server.pool)).map(|place| place.user);
+        let servers = tally(users);
+        let row = |(number, place): (u32, &crate::places::UserPlace)| {
+            let servers = servers.get(&number).copied().unwrap_or(0);
+            UserRow { name: place.name.clone(), servers, clients: place.clients }
+        };
+        self.places.users().map(row).collect()
+    }
+
+    fn table_rows(&self) -> Vec<TableRow> {
+        let (all, unused) = self.io.buffers();
+        let used = all - unused;
+        let (prepared, users_known) = (&self.library, self.places.users_known());
+        let row = |name, size, used, free| TableRow { name, size, used, free };
+        vec![
+            row("client_cache", size_of::<Client>(), self.clients.len(), 0),
+            row("server_cache", size_of::<Option<Server>>(), self.servers.len(), self.servers.free()),
+            row("db_cache", size_of::<crate::places::DatabasePlace>(), self.places.databases.len(), 0),
+            row(
+                "user_cache",
+                size_of::<crate::places::UserPlace>(),
+                users_known,
+                self.places.users.len() - users_known,
+            ),
+            row("pool_cache", size_of::<crate::places::PoolPlace>(), self.places.pools().count(), 0),
+            row("prepared_statement_cache", Statement::BYTES, prepared.count(), 0),
+            row("prepared_text_cache", 1, prepared.bytes(), 0),
+            row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),
+        ]
+    }
+}
+
+/// How a connection is secured, for people.
+fn said(security: Option<&Security>) -> Box<str> {
+    security.map(|security| security.summary.clone()).unwrap_or_default()
+}
+
+/// The state of a client that is not logged in.
+const LOGIN: &str = "login";
+
+/// How often each number comes.
+fn tally(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
+    let mut counts = BTreeMap::new();
+    for number in numbers {
+        *counts.entry(number).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn console_row(clients: u32) -> PoolRow {
+    PoolRow {
+        database: CONSOLE.into(),
+        user: CONSOLE.into(),
+        cl_active: clients,
+        cl_waiting: 0,
+        cl_active_cancel_req: 0,
+        cl_waiting_cancel_req: 0,
+        sv_active: 0,
+        sv_active_cancel: 0,
+        sv_being_canceled: 0,
+        sv_idle: 0,
+        sv_used: 0,
+        sv_tested: 0,
+        sv_login: 0,
+        maxwait: Duration::ZERO,
+        mode: pool::Mode::Statement,
+    }
+}

@@ -1,0 +1,89 @@
+//! A server has advisory locks that no client is known to hold, or has not those that its client is known to hold.
+//!
+//! Always true: a server whose session should be nobody's and is not is closed, where sessions follow their clients; all that one PostgreSQL has told
+//! of is found in one look through the servers.
+//! Not here: how it was noticed (`control::sweeper`).
+
+use std::collections::BTreeMap;
+
+use pool::ServerKey;
+use reactor::{Io, Level};
+use route::Touches;
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::server::Stage;
+use crate::letters::LocksDiffer;
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// What is told of servers by their numbers.
+    pub(crate) fn locks_differ(&mut self, found: Vec<LocksDiffer>) {
+        for (key, LocksDiffer { locks, is_new, .. }) in
+            by_key(self.servers.iter().map(|(key, server)| (key, server.id)), found)
+        {
+            self.locks_of_server_differ(key, &locks, is_new);
+            self.settle();
+        }
+    }
+
+    /// Meanwhile it may have got something to do, and then it will be asked again.
+    fn locks_of_server_differ(&mut self, key: ServerKey, locks: &[String], is_new: bool) {
+        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
+        let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
+        match server.stage {
+            Stage::Idle => {
+                if is_new {
+                    let what = if follows { "" } else { ", and keeps it: sessions do not follow their clients here" };
+                    let (line, locks) = (self.server_prefix(key), locks.join(", "));
+                    self.log.add(Level::Warning, format_args!("{line}has what no client holds: {locks}{what}"));
+                }
+                if follows {
+                    self.lose_server(key, NOT_CLEAN);
+                }
+            }
+            Stage::Lent { client, .. } if follows => self.ask_of_locks(key, client),
+            _ => {}
+        }
+    }
+
+    /// What a client holds is not what was known: its server is asked.
+    fn ask_of_locks(&mut self, server_key: ServerKey, client_key: pool::ClientKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_asked_for()) else { return };
+        traces.doubt(Touches::LOCKS);
+        self.keep_or_probe(server_key, client_key);
+    }
+}
+
+/// The servers of which something is told: all that there are are looked at once.
+fn by_key(servers: impl Iterator<Item = (ServerKey, u64)>, found: Vec<LocksDiffer>) -> Vec<(ServerKey, LocksDiffer)> {
+    let mut found: BTreeMap<u64, LocksDiffer> = found.into_iter().map(|one| (one.server, one)).collect();
+    servers.filter_map(|(key, number)| found.remove(&number).map(|one| (key, one))).collect()
+}
+
+/// Why a server goes that should have been clean.
+const NOT_CLEAN: &str = "locks that no client holds";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn differs(server: u64) -> LocksDiffer {
+        LocksDiffer { server, locks: vec![format!("advisory lock {server}")], is_new: true }
+    }
+
+    /// All servers were looked through for each of which something was told.
+    #[test]
+    fn very_many_servers_are_found_by_their_numbers_at_once() {
+        const COUNT: u32 = 500_000;
+        let begun = std::time::Instant::now();
+        let key = |index| ServerKey { index, generation: 1 };
+        let servers = (0..COUNT).map(|index| (key(index), 7 + u64::from(index)));
+        // Of the first and the last one, it is about servers that are not there any more.
+        let told = (6..=u64::from(COUNT) + 7).rev().map(differs).collect();
+        let found = by_key(servers, told);
+        assert!(found.iter().zip(0..).all(|(found, index)| *found == (key(index), differs(7 + u64::from(index)))));
+        assert_eq!(found.len(), COUNT as usize);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+}

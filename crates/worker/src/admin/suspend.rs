@@ -1,0 +1,385 @@
+//! SUSPEND: a worker comes to rest, so that nothing of any conversation is under way, and later goes on from there.
+//!
+//! Always true: what has been received is either given on and taken, or held here; who has a server keeps it, and nobody gets
+//! another, is greeted or is refused before the worker is woken; no deadline passes meanwhile but the one for coming to rest.
+//! Once anything has been packed for another process, nothing at all is done here until it is known whose it is.
+//! Not here: who orders it (`control`).
+
+use std::collections::{HashSet, VecDeque};
+
+use base::planted::{self, Planted};
+use base::{Key, Time};
+use pool::{Command, Event, ServerKey};
+use protocol::fault::Fault;
+use protocol::loan::Life;
+use reactor::{Completion, Conn, Doors, Io, Receive};
+
+use crate::admin::console::CONSOLE;
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::Stage;
+use crate::letters::{Order, Shutdown, ToControl, ToWorker};
+use crate::turn::{Owner, Worker};
+
+/// A worker that has been suspended.
+#[derive(Debug)]
+pub(crate) struct Rest<S> {
+    /// Another process is to have all conversations.
+    is_handover: bool,
+    /// When those who have not come to rest are closed (`suspend_timeout`), until all have.
+    until: Option<Time>,
+    /// The same, whether or not all have.
+    limit: Option<Time>,
+    /// What the pools want done to clients, and since when: done when it is woken.
+    put_off: Vec<(Command, Time)>,
+    /// Once something has been packed.
+    frozen: Option<Frozen<S>>,
+}
+
+/// What is not touched any more, because another process may have it already, and what has come meanwhile.
+#[derive(Debug)]
+struct Frozen<S> {
+    /// What has been packed.
+    clients: HashSet<Key>,
+    servers: HashSet<ServerKey>,
+    /// What has happened and nobody has looked at.
+    completions: Vec<Completion<S>>,
+    letters: VecDeque<ToWorker<S>>,
+}
+
+impl<S> Rest<S> {
+    fn new(is_handover: bool, until: Option<Time>) -> Self {
+        Self { is_handover, until, limit: until, put_off: Vec::new(), frozen: None }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.until.filter(|_| self.frozen.is_none())
+    }
+
+    /// Keeps a letter if it is not to be read now. Operators are heard and answered: they may call the restart off.
+    pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
+        let Some(frozen) = &mut self.frozen else { return Some(letter) };
+        match letter {
+            ToWorker::Pack { .. }
+            | ToWorker::HandedOver
+            | ToWorker::WakeUp
+            | ToWorker::ForgetOrder { .. }
+            | ToWorker::ConsoleAnswer { .. }
+            | ToWorker::Show { .. }
+            | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
+            _ => {
+                frozen.letters.push_back(letter);
+                None
+            }
+        }
+    }
+}
+
+/// What coming to rest means to a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Repose {
+    /// It is not heard any more, and is at rest when everything given to it has been taken.
+    Rests,
+    /// It is in the middle of something that only it can end, and is waited for.
+    Awaited,
+    /// It is none of those that have to rest.
+    Exempt,
+}
+
+impl<I: Io> Worker<I> {
+    /// From now on everybody comes to rest.
+    pub(crate) fn suspend(&mut self, is_handover: bool) {
+        self.release_everybody();
+        let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
+        match &mut self.rest {
+            // Whoever is asked once more has no longer for it.
+            Some(rest) if rest.is_handover && is_handover => rest.until = rest.limit,
+            Some(rest) => (rest.until, rest.limit, rest.is_handover) = (until, until, is_handover),
+            None => self.rest = Some(Box::new(Rest::new(is_handover, until))),
+        }
+        self.io.accept(Doors::Resting);
+        self.mind_consoles();
+    }
+
+    /// Everybody goes on.
+    pub(crate) fn wake_up(&mut self) {
+        let Some(rest) = self.rest.take() else { return };
+        let Rest { put_off, frozen, .. } = *rest;
+        self.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
+        self.io.accept(if self.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
+        for (command, since) in put_off {
+            self.do_late(command, since);
+            self.settle();
+        }
+        let (completions, letters) = frozen.map(|frozen| (frozen.completions, frozen.letters)).unwrap_or_default();
+        for completion in completions {
+            self.apply(completion);
+            self.settle();
+        }
+        self.hear_everybody();
+        for letter in letters {
+            self.hear_letter(letter);
+            self.settle();
+        }
+    }
+
+    /// Listens to everybody again. What has come has been looked at: who is asked for one piece is not asked for two.
+    fn hear_everybody(&mut self) {
+        for (_, client) in self.clients.iter() {
+            match &client.stage {
+                ClientStage::Greeting(greeting) if !greeting.is_shaking() => {
+                    self.io.receive(client.conn, Receive::Once);
+                }
+                ClientStage::Login(login) if login.waits_for().is_some() || login.is_awaiting_rate() => {
+                    self.io.receive(client.conn, Receive::Stream);
+                }
+                ClientStage::Ready(ready) if !ready.is_paused => self.io.receive(client.conn, Receive::Stream),
+                // They have been heard all the time, or are not to be heard now.
+                _ => {}
+            }
+        }
+        for (_, server) in self.servers.iter() {
+            let is_logged_in =
+                matches!(server.stage, Stage::Idle | Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_));
+            if is_logged_in && !server.is_paused && !server.is_silenced() {
+                self.io.receive(server.conn, Receive::Stream);
+            }
+        }
+    }
+
+    /// Keeps what has happened if it is not to be looked at now. Consoles are heard all the time.
+    pub(crate) fn keep(&mut self, completion: Completion<I::Socket>) -> Option<Completion<I::Socket>> {
+        let is_console = match completion.owner().and_then(|owner| self.owner(owner)) {
+            Some(Owner::Client(client)) => {
+                matches!(self.clients.get(client).map(|client| &client.stage), Some(ClientStage::Console(_)))
+            }
+            _ => false,
+        };
+        match self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+            Some(frozen) if !is_console => {
+                frozen.completions.push(completion);
+                None
+            }
+            _ => Some(completion),
+        }
+    }
+
+    /// Whether a command of the pools is one for now; one that is not is done on waking. What concerns our own questions is:
+    /// who waits for their answers is waited for.
+    pub(crate) fn put_off(&mut self, command: Command) -> Option<Command> {
+        let Some(rest) = &mut self.rest else { return Some(command) };
+        let client = match command {
+            Command::Attach { client, .. }
+            | Command::Bind { client, .. }
+            | Command::Welcome { client }
+            | Command::Refuse { client, .. } => client,
+            _ => return Some(command),
+        };
+        if !self.clients.get(client).is_some_and(|client| client.is_own) {
+            rest.put_off.push((command, self.now));
+            return None;
+        }
+        if let Command::Attach { server, .. } = command {
+            // It has come to rest with the others.
+            self.hear_server(server);
+        }
+        Some(command)
+    }
+
+    /// Whether a server is somebody's as soon as everybody goes on.
+    pub(crate) fn is_yet_to_be_lent(&self, key: ServerKey) -> bool {
+        let is_of = |command: &Command| match command {
+            Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,
+            _ => false,
+        };
+        self.rest.as_ref().is_some_and(|rest| rest.put_off.iter().any(|(command, _)| is_of(command)))
+    }
+
+    /// Does what was put off.
+    fn do_late(&mut self, command: Command, since: Time) {
+        let late = self.now.since(since);
+        match command {
+            Command::Attach { .. } if planted::is(Planted::LoanForgottenInSuspend) => {}
+            Command::Attach { client, server, waited } => self.attach(client, server, waited + late),
+            Command::Bind { client, server, waited } => self.bind(client, server, waited + late),
+            // What it was to be greeted with may not be known any more.
+            Command::Welcome { client } => {
+                let pool = match self.clients.get(client).map(|client| &client.stage) {
+                    Some(ClientStage::Login(login)) => login.waits_for(),
+                    _ => None,
+                };
+                if let Some(pool) = pool {
+                    self.tell_pools(Event::Greets { pool, client });
+                }
+            }
+            other => self.carry_out(other),
+        }
+    }
+
+    /// Listens to a server that has something to say although everybody rests.
+    pub(crate) fn hear_server(&mut self, key: ServerKey) {
+        if self.rest.is_some()
+            && let Some(server) = self.servers.get_mut(key)
+        {
+            server.is_paused = false;
+            self.io.receive(server.conn, Receive::Stream);
+        }
+    }
+
+    /// Something is packed: from now on nothing is touched here, if another process is to have it.
+    pub(crate) fn freeze(&mut self) {
+        let is_open =
+            |rest: &Rest<_>| rest.is_handover && rest.frozen.is_none() && !planted::is(Planted::PackedIsTouched);
+        if let Some(rest) = self.rest.as_mut().filter(|rest| is_open(rest)) {
+            let (clients, servers) = (HashSet::new(), HashSet::new());
+            rest.frozen = Some(Frozen { clients, servers, completions: Vec::new(), letters: VecDeque::new() });
+        }
+    }
+
+    /// Notes what has been packed.
+    pub(crate) fn note_packed(&mut self, clients: Vec<Key>, servers: Vec<ServerKey>) {
+        if let Some(frozen) = self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+            frozen.clients.extend(clients);
+            frozen.servers.extend(servers);
+        }
+    }
+
+    /// The other process has what was packed: the clients and the servers at rest that were not. Nothing is kept any longer.
+    pub(crate) fn left_behind(&mut self) -> (Vec<Key>, Vec<ServerKey>) {
+        let frozen = self.rest.as_mut().and_then(|rest| rest.frozen.take());
+        let is_left = |packed: Option<&HashSet<Key>>, key: &Key| packed.is_none_or(|packed| !packed.contains(key));
+        let clients = self.clients.iter().map(|(key, _)| key);
+        let clients = clients.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.clients), key)).collect();
+        let idle = self.servers.iter().filter(|(_, server)| matches!(server.stage, Stage::Idle)).map(|(key, _)| key);
+        let servers = idle.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.servers), key)).collect();
+        (clients, servers)
+    }
+
+    /// At the end of a turn in which it is suspended.
+    pub(crate) fn come_to_rest(&mut self) {
+        if let Some(rest) = self.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
+            rest.until = None;
+            self.close_the_restless();
+        }
+        let clients = self.clients.iter().filter(|(_, client)| self.repose_of_client(client) == Repose::Rests);
+        let servers = self.servers.iter().filter(|(key, _)| self.repose_of_server(*key) == Repose::Rests);
+        let conns: Vec<Conn> =
+            clients.map(|(_, client)| client.conn).chain(servers.map(|(_, server)| server.conn)).collect();
+        for conn in conns {
+            self.io.pause(conn);
+            if self.io.unsent(conn) > 0 {
+                // So that there is a turn in which it is seen that they have been taken.
+                self.io.tell_when_drained(conn);
+            }
+        }
+        if self.is_at_rest()
+            && let Some(rest) = &mut self.rest
+        {
+            rest.until = None;
+        }
+    }
+
+    /// Whether nothing of any conversation is under way.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.io.are_doors_at_rest()
+            && self.clients.iter().all(|(_, client)| self.is_client_at_rest(client))
+            && self.servers.iter().all(|(key, _)| self.is_server_at_rest(key))
+    }
+
+    fn is_client_at_rest(&self, client: &Client) -> bool {
+        match self.repose_of_client(client) {
+            Repose::Rests => self.io.is_at_rest(client.conn),
+            Repose::Awaited => false,
+            Repose::Exempt => true,
+        }
+    }
+
+    fn is_server_at_rest(&self, key: ServerKey) -> bool {
+        match self.repose_of_server(key) {
+            Repose::Rests => self.servers.get(key).is_none_or(|server| self.io.is_at_rest(server.conn)),
+            Repose::Awaited => false,
+            Repose::Exempt => true,
+        }
+    }
+
+    fn repose_of_client(&self, client: &Client) -> Repose {
+        match &client.stage {
+            _ if client.is_own => Repose::Exempt,
+            ClientStage::Greeting(greeting) if greeting.is_shaking() => Repose::Awaited,
+            ClientStage::Greeting(_) => Repose::Rests,
+            ClientStage::Login(login) if login.is_awaiting_rate() => Repose::Rests,
+            // Its proof, its slot, or what a server says of its user.
+            ClientStage::Login(login) if login.waits_for().is_none() => Repose::Awaited,
+            ClientStage::Login(_) => Repose::Rests,
+            ClientStage::Ready(ready) => match ready.link {
+                Link::Loan(server) => self.repose_of_server(server),
+                Link::None | Link::Waiting(_) | Link::Delayed(_) => Repose::Rests,
+            },
+            ClientStage::Cancelling(_) => Repose::Awaited,
+            ClientStage::Console(_) => Repose::Exempt,
+        }
+    }
+
+    fn repose_of_server(&self, key: ServerKey) -> Repose {
+        let Some(server) = self.servers.get(key) else { return Repose::Exempt };
+        let is_awaited = match server.session.life {
+            Life::ApplyingBefore(_) | Life::Unapplied | Life::Replanning(_) | Life::Probing(_) => true,
+            Life::Free | Life::ApplyingAlong | Life::Running | Life::Foreseeing(_) => false,
+        };
+        match server.stage {
+            Stage::Idle => Repose::Rests,
+            Stage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
+                Repose::Exempt
+            }
+            // Until it has taken over the parameters its client holds its request back.
+            Stage::Lent { .. } if is_awaited => Repose::Awaited,
+            Stage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => Repose::Awaited,
+            // It cannot go along; its client can, once it has done with it.
+            Stage::Lent { .. }
+                if self.is_departing() && server.security.is_some() && !server.session.exchange.may_end() =>
+            {
+                Repose::Awaited
+            }
+            Stage::Lent { .. } => Repose::Rests,
+            // What is being dialed or cleaned belongs to nobody.
+            _ => Repose::Exempt,
+        }
+    }
+
+    fn is_departing(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.is_handover)
+    }
+
+    /// `suspend_timeout` has passed: whoever is not at rest is closed.
+    fn close_the_restless(&mut self) {
+        for key in self.clients.keys() {
+            let Some(client) = self.clients.get(key) else { continue };
+            let server = match &client.stage {
+                ClientStage::Ready(crate::data::client::Ready { link: Link::Loan(server), .. }) => Some(*server),
+                _ => None,
+            };
+            let is_at_rest =
+                self.is_client_at_rest(client) && server.is_none_or(|server| self.is_server_at_rest(server));
+            match client.stage {
+                _ if is_at_rest => {}
+                ClientStage::Cancelling(_) => self.drop_client(key, "suspend_timeout"),
+                _ => self.fail_client(key, &Fault::SuspendTimeout),
+            }
+            self.settle();
+        }
+        let restless: Vec<Key> =
+            self.servers.iter().map(|(key, _)| key).filter(|&key| !self.is_server_at_rest(key)).collect();
+        for key in restless {
+            self.lose_server(key, "suspend_timeout");
+            self.settle();
+        }
+    }
+
+    /// Says so if nobody is left on the console who could wake what is suspended.
+    pub(crate) fn mind_consoles(&mut self) {
+        let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
+        let is_here = self.force.homes.home_of(CONSOLE) == self.id;
+        if is_here && !self.clients.iter().any(|(_, client)| is_console(client)) {
+            (self.posts.control)(ToControl::ConsolesGone);
+        }
+    }
+}

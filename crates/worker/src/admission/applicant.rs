@@ -1,0 +1,223 @@
+//! A client that is logging in, and what it waits for.
+//!
+//! Always true: it waits for one thing at a time, and what it waits for carries what is needed when it comes.
+//! Not here: what happens then (`login`, `external_auth`, `secrets`, `proof`).
+
+use std::sync::Arc;
+
+use auth::{Password, ScramKeys, Secret};
+use base::{Time, Wall};
+use pool::{PoolKey, ServerKey};
+use protocol::client::greeting::Request;
+use protocol::client::login::{Dice, Login, Method};
+use wire::Scanner;
+
+use crate::admission::hashing::Hashing;
+use crate::admission::proof::Demand;
+use crate::admission::secrets::Again;
+use crate::letters::Judge;
+
+/// A client that is logging in.
+#[derive(Debug)]
+pub(crate) struct LoggingIn {
+    /// What a server has told of its user's secret.
+    pub(crate) told: Option<Arc<Secret>>,
+    /// Whether that was some time ago.
+    pub(crate) is_told_before: bool,
+    /// Its password, which a judge has found right.
+    pub(crate) judged: Option<Arc<Secret>>,
+    pub(crate) request: Request,
+    /// The server that is being dialed for it alone.
+    pub(crate) pledged: Option<ServerKey>,
+    pub(crate) waits: Waits,
+    /// What it said and nobody has looked at.
+    pub(crate) said: Vec<u8>,
+}
+
+/// What it waits for.
+#[derive(Debug)]
+pub(crate) enum Waits {
+    /// For our last byte to leave, to go home then.
+    Departure { early: Vec<u8>, since_wall: Wall },
+    /// For the ledger: may it come in?
+    Slot,
+    /// For the client's proof.
+    Proof(Box<Proof>),
+    /// For what a server says about its user, and then to show this.
+    Secret(Demand),
+    /// For the same once more: what it has shown does not fit what was remembered.
+    SecretAgain(Box<Again>),
+    /// For what this one says about its password.
+    Verdict(Judge, Password),
+    /// For a password that is being hashed.
+    Hash(Box<Hashing>),
+    /// For a rate limit to let it show who it is.
+    Knock,
+    /// For a rate limit to let it in; it has shown these keys.
+    Rate(Option<ScramKeys>),
+    /// For its name in the system, and whether this map lets it be who it says.
+    SystemUser { map: Option<Arc<str>> },
+    /// For one of its user's places, since it has proved who it is; with the keys that its proof has shown.
+    Admission { keys: Option<ScramKeys> },
+    /// For the parameters that a first server tells, or one that is its alone.
+    Welcome { pool: PoolKey, since: Time },
+}
+
+/// A proof that is being given.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    pub(crate) login: Login,
+    /// Who judges the password that comes.
+    pub(crate) judge: Option<Judge>,
+    pub(crate) scanner: Scanner,
+    pub(crate) body: Vec<u8>,
+    /// What was asked, if the answer can be judged by another secret as well, and the one that it is judged by may be old.
+    pub(crate) again: Option<(Method, Dice)>,
+}
+
+impl LoggingIn {
+    pub(crate) fn new(request: Request) -> Self {
+        let (told, judged, waits) = (None, None, Waits::Slot);
+        Self { told, is_told_before: false, judged, request, pledged: None, waits, said: Vec::new() }
+    }
+
+    /// Somebody who has proved who it is, and waits for a first server of this pool.
+    pub(crate) fn proved(request: Request, pool: PoolKey, since: Time, said: Vec<u8>) -> Self {
+        Self { waits: Waits::Welcome { pool, since }, said, ..Self::new(request) }
+    }
+
+    pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
+        Self { waits: Waits::Departure { early, since_wall }, ..Self::new(request) }
+    }
+
+    /// What goes along, if the client is to go.
+    pub(crate) fn departure(&mut self) -> Option<(Request, Vec<u8>, Wall)> {
+        match &mut self.waits {
+            Waits::Departure { early, since_wall } => Some((self.request.clone(), std::mem::take(early), *since_wall)),
+            _ => None,
+        }
+    }
+
+    /// What it said before it was let in.
+    pub(crate) fn into_said(self) -> Vec<u8> {
+        self.said
+    }
+
+    /// Takes what it waits for, if it is that. Somebody who waits for nothing any more waits for us.
+    fn take<T>(&mut self, wanted: impl FnOnce(Waits) -> Result<T, Waits>) -> Option<T> {
+        match wanted(std::mem::replace(&mut self.waits, Waits::Slot)) {
+            Ok(taken) => Some(taken),
+            Err(waits) => {
+                self.waits = waits;
+                None
+            }
+        }
+    }
+
+    /// What it has to show once a server has told of its user, if that is awaited.
+    pub(crate) fn take_awaiting_secret(&mut self) -> Option<Demand> {
+        self.take(|waits| match waits {
+            Waits::Secret(demand) => Ok(demand),
+            waits => Err(waits),
+        })
+    }
+
+    /// It waits until a server has told of its user once more.
+    pub(crate) fn await_secret_again(&mut self, again: Again) {
+        self.waits = Waits::SecretAgain(Box::new(again));
+    }
+
+    /// What is to be judged anew once a server has told of its user, if that is awaited.
+    pub(crate) fn take_awaiting_again(&mut self) -> Option<Box<Again>> {
+        self.take(|waits| match waits {
+            Waits::SecretAgain(again) => Ok(again),
+            waits => Err(waits),
+        })
+    }
+
+    /// The keys that its proof has shown, if it has proved who it is and is not let in yet.
+    pub(crate) fn take_admission(&mut self) -> Option<Option<ScramKeys>> {
+        self.take(|waits| match waits {
+            Waits::Admission { keys } => Ok(keys),
+            waits => Err(waits),
+        })
+    }
+
+    /// Whether it waits for what a server says about its user.
+    pub(crate) fn is_awaiting_secret(&self) -> bool {
+        matches!(self.waits, Waits::Secret(_) | Waits::SecretAgain(_))
+    }
+
+    /// Somebody else judges its password.
+    pub(crate) fn await_verdict(&mut self, judge: Judge, password: Password) {
+        self.waits = Waits::Verdict(judge, password);
+    }
+
+    /// Who judges its password, and the password, if that is awaited.
+    pub(crate) fn take_awaiting_verdict(&mut self) -> Option<(Judge, Password)> {
+        self.take(|waits| match waits {
+            Waits::Verdict(judge, password) => Ok((judge, password)),
+            waits => Err(waits),
+        })
+    }
+
+    /// Whether its password is being judged.
+    pub(crate) fn is_awaiting_verdict(&self) -> bool {
+        matches!(self.waits, Waits::Verdict(..))
+    }
+
+    /// What it needs a hash for, if it waits for one.
+    pub(crate) fn take_awaiting_hash(&mut self) -> Option<Box<Hashing>> {
+        self.take(|waits| match waits {
+            Waits::Hash(hashing) => Ok(hashing),
+            waits => Err(waits),
+        })
+    }
+
+    /// Whether it waits for a hash.
+    pub(crate) fn is_awaiting_hash(&self) -> bool {
+        matches!(self.waits, Waits::Hash(_))
+    }
+
+    /// The number of the user whose secret is hashed for it.
+    pub(crate) fn hashed_user(&self) -> Option<u32> {
+        match &self.waits {
+            Waits::Hash(hashing) => hashing.user(),
+            _ => None,
+        }
+    }
+
+    /// What it has shown, if it waits for a rate limit.
+    pub(crate) fn take_awaiting_rate(&mut self) -> Option<Option<ScramKeys>> {
+        self.take(|waits| match waits {
+            Waits::Rate(keys) => Ok(keys),
+            waits => Err(waits),
+        })
+    }
+
+    /// Whether it waits for a rate limit.
+    pub(crate) fn is_awaiting_rate(&self) -> bool {
+        matches!(self.waits, Waits::Knock | Waits::Rate(_))
+    }
+
+    /// The map by which its name in the system is judged, while that name is awaited.
+    pub(crate) fn awaited_map(&self) -> Option<Option<Arc<str>>> {
+        match &self.waits {
+            Waits::SystemUser { map } => Some(map.clone()),
+            _ => None,
+        }
+    }
+
+    /// The pool whose first server it waits for.
+    pub(crate) fn waits_for(&self) -> Option<PoolKey> {
+        self.waits_since().map(|(pool, _)| pool)
+    }
+
+    /// The pool whose first server it waits for, and since when.
+    pub(crate) fn waits_since(&self) -> Option<(PoolKey, Time)> {
+        match self.waits {
+            Waits::Welcome { pool, since } => Some((pool, since)),
+            _ => None,
+        }
+    }
+}

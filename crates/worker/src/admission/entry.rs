@@ -1,0 +1,111 @@
+//! A client that has shown who it is comes in: where it wants to, if there is room.
+//!
+//! Always true: it takes one of its user's places now and not before, so that nobody takes those of a user whose name it only gives.
+//! Not here: how it shows who it is (`login`), what places there are (`limits::shared_slots`).
+
+use std::sync::Arc;
+
+use auth::ScramKeys;
+use base::Key;
+use config::Database;
+use protocol::fault::Fault;
+use reactor::{Io, Level};
+
+use crate::admin::console::CONSOLE;
+use crate::admission::applicant::Waits;
+use crate::admission::proof::Entry;
+use crate::data::client::{Client, Stage};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The client is who it says it is.
+    pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
+        self.uncount_unauthenticated(key);
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        if *login.request.database == *CONSOLE {
+            self.come_in(key, keys);
+        } else if let Some(keys) = self.may_come_in(key, keys) {
+            self.come_in(key, keys);
+        }
+    }
+
+    /// It takes one of its user's places. Not before it has shown who it is: whoever named somebody else would take that one's.
+    pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        login.waits = Waits::Admission { keys };
+        let Some(slot) = self.user_slot(key) else {
+            self.take_seat(key);
+            return;
+        };
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let (user, name) = (login.request.user.clone(), login.request.database.clone());
+        let is_at_console = *name == *CONSOLE;
+        if is_at_console && self.is_admin(&user) {
+            self.take_seat(key);
+            return;
+        }
+        // Whoever cannot come in for another reason takes no place, and reads of that first.
+        match self.destination(key, &name) {
+            Err(fault) if !is_at_console => self.turn_away(key, &fault),
+            _ => self.take_user_slot(key, &slot),
+        }
+    }
+
+    /// The client has shown who it is and has its places.
+    pub(crate) fn take_seat(&mut self, key: Key) {
+        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
+        let Some(keys) = login.take_admission() else { return };
+        let (peer, user, name) = (*peer, login.request.user.clone(), login.request.database.clone());
+        if *name == *CONSOLE {
+            match self.console_right(&user, peer) {
+                Some(Entry::Open(right) | Entry::ByProof(right)) => self.enter_console(key, right),
+                None => self.fail_client(key, &Fault::ConsoleForbidden),
+            }
+            return;
+        }
+        let entry = match self.destination(key, &name) {
+            Ok(entry) => entry,
+            Err(fault) => {
+                self.turn_away(key, &fault);
+                return;
+            }
+        };
+        let is_new = self.places.known_database(&name).is_none();
+        let database = self.places.database(&entry.name, Some(entry.clone()));
+        if entry.automatic && is_new {
+            self.log.add(Level::Log, format_args!("registered new auto-database: {name}"));
+            self.arm_sweep();
+        }
+        self.seat(key, database);
+        self.places.databases[database as usize].totals.client_login_count += 1;
+        self.enter_pool(key, database, &entry, entry.user.as_deref().unwrap_or(&user), keys);
+    }
+
+    /// The database that a client wants, which has shown who it is.
+    ///
+    /// # Errors
+    /// There is none of that name, or it takes nobody now, or nobody more.
+    fn destination(&self, key: Key, name: &str) -> Result<Arc<Database>, Fault> {
+        let number = self.places.known_database(name);
+        let entry = number.and_then(|number| self.places.databases[number as usize].entry.clone());
+        // A database that has come, or come back, during the login may have another home: here there is none of that name.
+        let is_here = self.force.homes.home_of(name) == self.id;
+        let entry = entry.or_else(|| self.force.settings.database(name)).filter(|_| is_here);
+        let entry = entry.ok_or_else(|| Fault::NoSuchDatabase { name: name.into() })?;
+        if self.is_shut_out(key) {
+            return Err(Fault::ShuttingDown);
+        }
+        if self.force.standing.disabled.contains(name) {
+            return Err(Fault::DatabaseDisabled { name: name.into() });
+        }
+        number.map_or(Ok(()), |number| self.room_in(number, &entry))?;
+        Ok(entry)
+    }
+
+    fn turn_away(&mut self, key: Key, fault: &Fault) {
+        if matches!(fault, Fault::NoSuchDatabase { .. }) {
+            self.login_failed_line(key);
+        }
+        self.fail_client(key, fault);
+    }
+}

@@ -1,0 +1,176 @@
+//! Which proof a client is asked for: by `auth_type`, or by the first rule of the HBA file that is for it.
+//!
+//! Always true: who is not asked for anything is let in because a setting or a rule says so; what is not built lets nobody in.
+//! Not here: what the rules mean (`auth::hba`), how a proof goes (`login`).
+
+use std::sync::Arc;
+
+use auth::{HbaMethod, Visit};
+use base::Key;
+use config::AuthType;
+use protocol::client::login::Method;
+use protocol::fault::Fault;
+use protocol::replication::Replication;
+use reactor::{Io, Level, Peer, Receive};
+
+use crate::admin::console::CONSOLE;
+use crate::data::client::{Client, Stage};
+use crate::letters::{Judge, Right, ToControl};
+use crate::turn::Worker;
+
+/// What a client has to show.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Demand {
+    /// Nothing, not even that it is known.
+    Nothing,
+    /// That it can answer this.
+    Proof(Method),
+    /// Its password, which somebody else knows.
+    Judgement(Judge),
+    /// That it is a user of the system who may be this one.
+    SystemUser {
+        /// The user's number.
+        uid: u32,
+        /// The map that says who may be whom.
+        map: Option<Arc<str>>,
+    },
+    /// It is not let in.
+    Refusal(Fault),
+}
+
+/// The name of a user of the system, if it has one; or why it was not looked up, for the log.
+pub type SystemUser = Result<Option<Arc<str>>, Arc<str>>;
+
+/// How somebody enters the console.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// Without a proof.
+    Open(Right),
+    /// Like any login.
+    ByProof(Right),
+}
+
+impl<I: Io> Worker<I> {
+    /// Whether and how somebody may enter the console.
+    pub(crate) fn console_right(&self, user: &str, peer: Peer) -> Option<Entry> {
+        let settings = &self.force.settings;
+        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid);
+        if user == CONSOLE && is_own {
+            return Some(Entry::Open(Right::Admin));
+        }
+        let is_admin = settings.admin_users.has(user);
+        match settings.auth_type {
+            AuthType::Any if is_admin => Some(Entry::Open(Right::Admin)),
+            AuthType::Any => Some(Entry::Open(Right::Stats)),
+            _ if is_admin => Some(Entry::ByProof(Right::Admin)),
+            _ if settings.stats_users.has(user) => Some(Entry::ByProof(Right::Stats)),
+            _ => None,
+        }
+    }
+
+    /// What this client has to show.
+    pub(crate) fn demand(&mut self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
+        match self.force.settings.auth_type {
+            AuthType::Any => {
+                let entry = self.force.settings.database(database);
+                if entry.is_some_and(|entry| entry.user.is_none()) {
+                    let line = self.client_prefix(key);
+                    self.log.add(Level::Error, format_args!("{line}auth_type=any requires forced user"));
+                    return Demand::Refusal(Fault::BouncerConfig);
+                }
+                Demand::Nothing
+            }
+            AuthType::Trust => Demand::Proof(Method::Trust),
+            AuthType::Plain => Demand::Proof(Method::Plain),
+            AuthType::ScramSha256 => Demand::Proof(Method::Scram),
+            AuthType::Hba => self.demand_of_rules(key, peer, database, user),
+            AuthType::Cert => self.demand_of_certificate(key, None, user),
+            AuthType::Md5 => Demand::Proof(Method::Md5),
+            AuthType::Pam => self.demand_of_judge(key, database, Judge::Pam),
+            AuthType::Ldap => match self.force.settings.auth_ldap_options.clone() {
+                Some(options) => self.demand_of_judge(key, database, Judge::Ldap(options)),
+                None => Demand::Refusal(Fault::LdapUnset),
+            },
+        }
+    }
+
+    /// Whoever has shown a certificate, which has been verified, is one of those whom it names.
+    fn demand_of_certificate(&self, key: Key, map: Option<&Arc<str>>, user: &str) -> Demand {
+        let security = self.clients.get(key).and_then(|client| client.security.as_deref());
+        let names = security.map_or(&[][..], |security| &security.names);
+        let is_named = names.iter().any(|name| match map {
+            None => **name == *user,
+            Some(map) => self.force.idents.allows(map, name, user),
+        });
+        if is_named { Demand::Proof(Method::Certificate) } else { Demand::Refusal(Fault::CertificateRejected) }
+    }
+
+    fn demand_of_rules(&mut self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
+        let (from, uid) = match peer {
+            Peer::Tcp(address) => (Some(address.ip()), None),
+            Peer::Unix { uid, .. } => (None, uid),
+        };
+        let is_tls = self.clients.get(key).is_some_and(|client| client.security.is_some());
+        // As in PostgreSQL, who wants the stream of one database is judged by the rules for that database.
+        let is_replication = self.replication_of(key) == Some(Replication::Physical);
+        let visit = Visit { from, is_tls, database, user, is_replication };
+        match self.force.hba.method_for(&visit) {
+            Some(HbaMethod::Ldap(options)) => {
+                let judge = Judge::Ldap(options.clone());
+                self.demand_of_judge(key, database, judge)
+            }
+            None => Demand::Refusal(Fault::NoMethod),
+            Some(HbaMethod::Trust) => Demand::Proof(Method::Trust),
+            Some(HbaMethod::Password) => Demand::Proof(Method::Plain),
+            Some(HbaMethod::Md5) => Demand::Proof(Method::Md5),
+            Some(HbaMethod::Scram) => Demand::Proof(Method::Scram),
+            Some(HbaMethod::Reject) => Demand::Refusal(Fault::LoginRejected),
+            Some(HbaMethod::Cert { map }) => self.demand_of_certificate(key, map.as_ref(), user),
+            Some(HbaMethod::Peer { map }) => match uid {
+                Some(uid) => Demand::SystemUser { uid, map: map.clone() },
+                None => Demand::Refusal(Fault::UnixSocketRejected),
+            },
+        }
+    }
+
+    /// Asks who a user of the system is.
+    pub(crate) fn ask_system_user(&mut self, client: Key, uid: u32) {
+        let Some(Client { conn, .. }) = self.clients.get(client) else { return };
+        // So that it is seen if it goes.
+        self.io.receive(*conn, Receive::Stream);
+        (self.posts.control)(ToControl::SystemUser { from: self.id, client, uid });
+    }
+
+    /// It is known who a client is to the system: is that who it says?
+    pub(crate) fn system_user(&mut self, key: Key, found: SystemUser) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(map) = login.awaited_map() else { return };
+        let name = match found {
+            Ok(name) => name,
+            Err(why) => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.login_failed_line(key);
+                self.fail_client(key, &Fault::SystemUsersFull);
+                return;
+            }
+        };
+        let user = login.request.user.clone();
+        // As in PgBouncer, a line in `[users]` says what somebody may have, and not that there is such a user.
+        let is_known = login.told.is_some() || self.force.users.secret(&user).is_some();
+        let is_same = match (&map, name.as_deref()) {
+            (_, None) => false,
+            (None, Some(name)) => *name == *user,
+            (Some(map), Some(name)) => self.force.idents.allows(map, name, &user),
+        };
+        if is_known && is_same {
+            self.passed(key, None);
+            return;
+        }
+        if let (Some(map), false) = (&map, is_same) {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Error, format_args!("{line}ident map {map} cannot be matched"));
+        }
+        self.fail_client(key, &Fault::UnixSocketRejected);
+    }
+}

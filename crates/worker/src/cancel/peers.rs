@@ -1,0 +1,305 @@
+//! Cancel requests for the clients of another process of the group (`[peers]`): they are passed on.
+//!
+//! Always true: all requests for one peer go through one worker, so that its `pool_size` is exact; a request ends when the peer
+//! closes the connection, when it cannot be reached, when the peer is removed, or when its time is over, and whoever made it
+//! is told then.
+//! Not here: whose request it is (`requests`, `protocol::cancel`).
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use base::planted::{self, Planted};
+use base::{Key, Slab, Time, WorkerId};
+use config::{Host, Peer, Settings};
+use protocol::cancel::CancelKey;
+use reactor::{Address, Close, Conn, Io, Level, Receive, TimerId};
+use wire::write;
+
+use crate::letters::{PeerRow, Requester, ToWorker, Waits};
+use crate::timers::Timer;
+use crate::turn::{CANCELS_MAX, Owner, Worker};
+use crate::upstream::dial::words;
+use crate::upstream::host_names::{Asker, Known};
+
+/// Cancel requests for other processes.
+#[derive(Debug)]
+pub(crate) struct Forwards {
+    rows: Slab<Forward>,
+    /// The peers that there has been a request for.
+    known: BTreeSet<u16>,
+}
+
+/// A cancel request on its way to another process.
+#[derive(Debug)]
+struct Forward {
+    peer: u16,
+    /// What the peer is told.
+    key: CancelKey,
+    /// Its number in the logs; who has the lowest has waited longest.
+    id: u64,
+    /// When it was made, and how long it counts.
+    waits: Waits,
+    /// Its deadline in the wheel.
+    timer: Option<TimerId>,
+    stage: Stage,
+    requester: Requester,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// For one of the peer's connections.
+    Waiting,
+    /// For the address of the peer.
+    Resolving { since: Time },
+    /// For the connection.
+    Connecting { conn: Conn, since: Time },
+    /// For the peer to say, by its end, that it is done.
+    Sent(Conn),
+}
+
+impl Forward {
+    /// When its time is over, and what is said then.
+    fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
+        let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
+        let dial = match self.stage {
+            Stage::Resolving { since } | Stage::Connecting { since, .. } => {
+                settings.server_connect_timeout.map(|limit| (since + limit, "connect timeout"))
+            }
+            Stage::Waiting | Stage::Sent(_) => None,
+        };
+        wait.into_iter().chain(dial).min_by_key(|(at, _)| *at)
+    }
+}
+
+impl Default for Forwards {
+    fn default() -> Self {
+        Self { rows: Slab::with_capacity(CANCELS_MAX), known: BTreeSet::new() }
+    }
+}
+
+impl Forwards {
+    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+        self.rows.key_at(index)
+    }
+
+    /// Connections that a peer has, those being made included.
+    fn connections(&self, peer: u16) -> usize {
+        self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != Stage::Waiting).count()
+    }
+
+    /// Who has waited longest for a connection to this peer.
+    fn first_waiting(&self, peer: u16) -> Option<Key> {
+        let waiting = self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage == Stage::Waiting);
+        waiting.min_by_key(|(_, row)| row.id).map(|(key, _)| key)
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// A request for a client of this peer goes to the worker that keeps the connections to it.
+    pub(crate) fn route_to_peer(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
+        let workers = self.posts.workers.len();
+        let home = WorkerId((usize::from(peer) % workers) as u8);
+        if home == self.id {
+            self.pass_on(peer, key, requester, waits);
+        } else {
+            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester, waits });
+        }
+    }
+
+    /// Passes a request on, as soon as there is a connection for it.
+    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
+        if self.is_cancel_stale(waits) {
+            return self.tell_requester(requester);
+        }
+        self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
+        if !self.force.settings.peers.contains_key(&peer) {
+            // It has gone by a reload, on the way from another worker.
+            return self.tell_requester(requester);
+        }
+        let id = self.posts.ids.take();
+        let forward = Forward { peer, key, id, waits, timer: None, stage: Stage::Waiting, requester };
+        let Ok(row) = self.forwards.rows.insert(forward) else {
+            let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
+            self.log.add(Level::Warning, text);
+            return self.tell_requester(requester);
+        };
+        self.forwards.known.insert(peer);
+        self.time_forward(row);
+        self.start_forwards(peer);
+    }
+
+    /// Dials for the requests that wait, as many as the peer may have connections.
+    fn start_forwards(&mut self, peer: u16) {
+        let force = self.force.clone();
+        let Some(place) = force.settings.peers.get(&peer) else { return };
+        let limit = force.settings.peer_pool_size(place).unwrap_or(CANCELS_MAX) as usize;
+        while self.forwards.connections(peer) < limit
+            && let Some(key) = self.forwards.first_waiting(peer)
+        {
+            if let Err(why) = self.dial_peer(key, place) {
+                self.fail_forward(key, &why);
+            }
+        }
+    }
+
+    fn dial_peer(&mut self, key: Key, peer: &Peer) -> Result<(), String> {
+        let since = self.now;
+        let address = match &peer.host {
+            Host::Ip(ip) => Address::Tcp(SocketAddr::new(*ip, peer.port)),
+            host @ Host::Unix(_) => Address::Unix(host.socket_name(peer.port).unwrap_or_default().into()),
+            host @ Host::Abstract(_) => Address::Abstract(host.socket_name(peer.port).unwrap_or_default().into()),
+            Host::Name(name) => match self.address_of(name, Asker::Forward(key)) {
+                Known::Address(ip) => Address::Tcp(SocketAddr::new(ip, peer.port)),
+                Known::Nothing => return Err("DNS lookup failed".to_owned()),
+                Known::Later => {
+                    self.move_forward(key, Stage::Resolving { since });
+                    return Ok(());
+                }
+            },
+        };
+        let made = self.io.connect(&address, Owner::Forward(key).to_bits());
+        let conn = made.map_err(|error| format!("connect failed: {}", words(&error)))?;
+        self.move_forward(key, Stage::Connecting { conn, since });
+        Ok(())
+    }
+
+    fn move_forward(&mut self, key: Key, stage: Stage) {
+        if let Some(forward) = self.forwards.rows.get_mut(key) {
+            forward.stage = stage;
+            self.time_forward(key);
+        }
+    }
+
+    /// Makes sure that the wheel knows the request's deadline.
+    fn time_forward(&mut self, key: Key) {
+        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        if let Some(timer) = forward.timer.take() {
+            self.timers.remove(timer);
+        }
+        let due = forward.due(&self.force.settings);
+        forward.timer = due.map(|(at, _)| self.timers.insert(at, Timer::Forward(key)));
+    }
+
+    /// The name of a peer has been looked up.
+    pub(crate) fn forward_resolved(&mut self, key: Key) {
+        let Some(forward) = self.forwards.rows.get(key) else { return };
+        if let (peer, Stage::Resolving { .. }) = (forward.peer, forward.stage) {
+            self.move_forward(key, Stage::Waiting);
+            self.start_forwards(peer);
+        }
+    }
+
+    /// The connection to a peer stands: now the request can be made. It carries nobody's password and nothing that the peer did
+    /// not give out itself, and goes in clear text, as PgBouncer's do.
+    pub(crate) fn forward_connected(&mut self, key: Key) {
+        let Some(forward) = self.forwards.rows.get(key) else { return };
+        let Stage::Connecting { conn, .. } = forward.stage else { return };
+        let mut out = Vec::new();
+        write::cancel_request(&mut out, forward.key.bytes());
+        self.move_forward(key, Stage::Sent(conn));
+        self.io.send(conn, out.into());
+        self.io.receive(conn, Receive::Stream);
+    }
+
+    /// The connection to a peer did not come about; the reactor has closed it.
+    pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
+        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        if planted::is(Planted::ForwardSlotLost) {
+            let requester = forward.requester;
+            return self.tell_requester(requester);
+        }
+        forward.stage = Stage::Waiting;
+        let peer = forward.peer;
+        self.fail_forward(key, &format!("connect failed: {}", words(error)));
+        self.start_forwards(peer);
+    }
+
+    /// A request has waited for as long as it may.
+    pub(crate) fn forward_too_late(&mut self, key: Key) {
+        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        forward.timer = None;
+        let (peer, waited) = (forward.peer, self.now.since(forward.waits.since).as_secs());
+        match forward.due(&self.force.settings) {
+            Some((at, why)) if at <= self.now => {
+                self.fail_forward(key, &format!("{why} (age={waited}s)"));
+                self.start_forwards(peer);
+            }
+            // The settings have changed.
+            _ => self.time_forward(key),
+        }
+    }
+
+    /// The peer has closed the connection: it is done with the request.
+    pub(crate) fn forward_ended(&mut self, key: Key) {
+        if let Some(peer) = self.forwards.rows.get(key).map(|row| row.peer) {
+            self.end_forward(key);
+            if !planted::is(Planted::ForwardWaiterForgotten) {
+                self.start_forwards(peer);
+            }
+        }
+    }
+
+    /// A request cannot be passed on.
+    fn fail_forward(&mut self, key: Key, why: &str) {
+        let Some(Forward { peer, id, .. }) = self.forwards.rows.get(key) else { return };
+        let place = self.force.settings.peers.get(peer);
+        let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
+        let line = format_args!("C-0x{id:x}: peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
+        self.log.add(Level::Warning, line);
+        self.end_forward(key);
+    }
+
+    /// A request is over, whatever came of it.
+    fn end_forward(&mut self, key: Key) {
+        let Some(mut forward) = self.forwards.rows.remove(key) else { return };
+        if planted::is(Planted::ForwardAnswersAnother)
+            && let Some((_, other)) = self.forwards.rows.iter_mut().next()
+        {
+            std::mem::swap(&mut forward.requester, &mut other.requester);
+        }
+        if let Stage::Connecting { conn, .. } | Stage::Sent(conn) = forward.stage {
+            self.io.close(conn, Close::Now);
+        }
+        if let Some(timer) = forward.timer {
+            self.timers.remove(timer);
+        }
+        self.tell_requester(forward.requester);
+    }
+
+    /// Other settings are in force: requests for peers that are gone end, and others may have more time, or more connections.
+    pub(crate) fn renew_peers(&mut self) {
+        let force = self.force.clone();
+        let gone: Vec<Key> = self
+            .forwards
+            .rows
+            .iter()
+            .filter(|(_, row)| !force.settings.peers.contains_key(&row.peer))
+            .map(|(key, _)| key)
+            .collect();
+        gone.into_iter().for_each(|key| self.fail_forward(key, "peer removed"));
+        for key in self.forwards.rows.keys() {
+            self.time_forward(key);
+        }
+        self.forwards.known.retain(|peer| force.settings.peers.contains_key(peer));
+        for peer in self.forwards.known.clone() {
+            self.start_forwards(peer);
+        }
+    }
+
+    /// The peers that there has been a request for.
+    pub(crate) fn peer_rows(&self) -> Vec<PeerRow> {
+        let row = |&peer: &u16| {
+            let count = |fits: fn(Stage) -> bool| {
+                let rows = self.forwards.rows.iter();
+                rows.filter(|(_, row)| row.peer == peer && fits(row.stage)).count() as u32
+            };
+            PeerRow {
+                peer,
+                active: count(|stage| matches!(stage, Stage::Sent(_))),
+                waiting: count(|stage| !matches!(stage, Stage::Sent(_))),
+                dialing: count(|stage| matches!(stage, Stage::Resolving { .. } | Stage::Connecting { .. })),
+            }
+        };
+        self.forwards.known.iter().map(row).collect()
+    }
+}

@@ -1,0 +1,104 @@
+//! A server stays for a moment with a client that comes back at once, where everybody who waits for it would need other things set there.
+//!
+//! Always true: a server lingers only where nobody waits whom it would suit as it is, and only with what its client is to have set;
+//! whatever an operator orders finds no server lingering.
+//! Not here: how long and how often it does (`pool::linger`), what is told to a server (`loan`).
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use base::Time;
+use base::planted::{self, Planted};
+use pool::{ClientKey, ServerKey};
+use protocol::loan::differ;
+use reactor::Io;
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::probe::fingerprint;
+use crate::data::server::Stage;
+use crate::turn::Worker;
+
+/// The servers that linger, and some that did, in the order of time.
+#[derive(Debug, Default)]
+pub(crate) struct Lingering {
+    rows: VecDeque<(Time, ServerKey)>,
+}
+
+impl Lingering {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.rows.front().map(|(until, _)| *until)
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// A loan could end. Whether it does not, since its client may come back at once.
+    pub(crate) fn lingers(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        if self.rating.counts_transactions && self.goes_one_by_one(client_key) {
+            // Its next transaction is to be counted.
+            return false;
+        }
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), is_listener, .. }) = self.clients.get_mut(client_key)
+        else {
+            return false;
+        };
+        if self.pools.wants_back(
+            server.pool,
+            fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client),
+        ) {
+            return false;
+        }
+        let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
+        let is_clean = server.session.exchange.may_be_lent() && server.session.cancels_sent == 0;
+        // What its client has reset is what that began with, and not what the server did: the next loan tells it.
+        let is_like_client =
+            Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(&server.session, &ready.session);
+        let is_like_client = is_like_client || planted::is(Planted::LingerUnlike);
+        if *is_listener || is_ending || !is_clean || !is_like_client {
+            return false;
+        }
+        let Some(until) = server.linger.begin(&mut ready.haste, self.now) else { return false };
+        self.lingering.rows.push_back((until, server_key));
+        // What it has said meanwhile is its next request.
+        self.forward_held(client_key);
+        true
+    }
+
+    /// Ends the loans of those who have lingered in vain.
+    pub(crate) fn end_lingering(&mut self) {
+        self.end_lingering_until(self.now);
+    }
+
+    /// Ends all of them: something may have been ordered.
+    pub(crate) fn end_all_lingering(&mut self) {
+        if let Some((last, _)) = self.lingering.rows.back() {
+            self.end_lingering_until(*last);
+        }
+    }
+
+    fn end_lingering_until(&mut self, now: Time) {
+        while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
+            self.lingering.rows.pop_front();
+            let Some(server) = self.servers.get(server_key) else { continue };
+            if server.linger.is_waiting_until(until) || planted::is(Planted::LingerMistaken) {
+                self.end_linger(server_key);
+                self.settle();
+            }
+        }
+    }
+
+    /// Ends the loan of a server that lingers, if its client has not come back.
+    pub(crate) fn end_linger(&mut self, server_key: ServerKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Stage::Lent { client: client_key } = server.stage else { return };
+        if !server.session.life.is_running() {
+            return;
+        }
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if !server.session.exchange.may_end() || ready.session.is_torn() || ready.session.is_collecting() {
+            return;
+        }
+        server.linger.end_in_vain(&mut ready.haste);
+        self.end_loan(server_key, client_key);
+    }
+}

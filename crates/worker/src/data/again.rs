@@ -1,0 +1,50 @@
+//! A request that a server refuses only because the shape of a table has changed is said again, when the server has forgotten its plans.
+//!
+//! Always true: its client waits as for any answer, and a cancel request that it has sent hits nothing of ours.
+//! Not here: which request that is, and what of it is said again (`protocol::prepared`).
+
+use pool::ServerKey;
+use protocol::loan::Life;
+use reactor::{Chunk, Io, Level};
+use wire::write;
+
+use crate::cancel::requests::write_cancelled;
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A server that has refused a request is ready again. It forgets all plans at once: where one is out of date, others are.
+    pub(crate) fn say_again(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let Some(client_key) = server.client() else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), conn, .. }) = self.clients.get_mut(client_key) else {
+            return;
+        };
+        if server.session.cancels_sent > 0 {
+            // It would hit what we say. Its client has wanted the request cancelled, and so it is.
+            server.session.again.forget();
+            let mut out = Vec::new();
+            write_cancelled(&mut out, "canceling statement due to user request", "Its plan was being made anew.");
+            self.io.send(*conn, out.into());
+            self.server_ready(key, false);
+            return;
+        }
+        let bytes = server.session.again.begins_anew();
+        ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
+        server.session.life.becomes(Life::Replanning(self.now));
+        let mut out = Vec::new();
+        write::query(&mut out, "DEALLOCATE ALL");
+        server.session.exchange.asks_ours();
+        server.session.preparing = Box::default();
+        self.io.send(server.conn, out.into());
+        self.uncount(key);
+        if let Some(server) = self.servers.get_mut(key) {
+            (server.query_since, server.xact_since) = (None, None);
+        }
+        if self.force.settings.verbose > 0 {
+            let line = self.server_prefix(key);
+            self.log.add(Level::Debug, format_args!("{line}plans are out of date: statements are prepared anew"));
+        }
+        self.arm_server(key);
+    }
+}

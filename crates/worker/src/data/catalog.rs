@@ -1,0 +1,76 @@
+//! What is noticed of changes of a database's catalog: the tags of commands that servers have run.
+//!
+//! Always true: a change counts when it is made, and again when others see it; so do functions, of which nothing is known until a server has
+//! been asked behind that.
+//! Not here: what follows from it (`protocol::prepared`), which functions there are (`learned`).
+
+use base::WorkerId;
+use pool::ServerKey;
+use reactor::{Address, Io};
+use wire::backend::TxStatus;
+
+use crate::data::server::Server;
+use crate::letters::ToWorker;
+use crate::places::DatabasePlace;
+use crate::turn::Worker;
+
+impl Server {
+    /// It is ready for more: if it has changed the catalog, and that is committed, others see it now. `scopes` is the last number of a scope;
+    /// `is_asked_next`: it is asked what there is now, and has been sent that question already. Whether it has made functions.
+    pub(crate) fn tell_of_catalog(&mut self, place: &mut DatabasePlace, scopes: &mut u32, is_asked_next: bool) -> bool {
+        if self.session.exchange.status() != TxStatus::Idle {
+            return false;
+        }
+        place.changes += u64::from(std::mem::take(&mut self.session.has_changed_catalog));
+        let has_made_functions = std::mem::take(&mut self.session.makes_functions);
+        if has_made_functions {
+            // Whoever has been asked for functions meanwhile has not seen these.
+            let sees_all = is_asked_next && self.session.makings_asked == place.learned.makings();
+            place.learned.functions_are_made(scopes);
+            if sees_all {
+                self.session.makings_asked = place.learned.makings();
+            }
+        }
+        has_made_functions
+    }
+}
+
+/// Functions of a database are being made, or have been.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionsMade {
+    /// Which worker knows of that, and for which of its databases.
+    known: (WorkerId, u32),
+    /// The database on the server,
+    dbname: Box<str>,
+    /// and where that is.
+    address: Address,
+}
+
+impl<I: Io> Worker<I> {
+    /// A server makes functions, or has made them: all who call its database by another name are told, on any worker.
+    pub(crate) fn tell_of_functions(&self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        let entry = self.places.databases[server.database as usize].entry.as_ref();
+        let (Some(entry), Some(address)) = (entry, server.address.clone()) else { return };
+        let made = FunctionsMade { known: (self.id, server.database), dbname: (&*entry.dbname).into(), address };
+        self.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
+    }
+
+    /// A client of the same database under another name makes functions, or has made them.
+    pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
+        for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
+            if made.known != (self.id, number) {
+                self.places.databases[number as usize].learned.functions_are_made(&mut self.places.scopes);
+            }
+        }
+    }
+
+    /// A server has changed the catalog of its database: who prepares a statement from now on may mean something else by it.
+    pub(crate) fn catalog_changes(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        self.places.databases[server.database as usize].changes += 1;
+        if let Some(client) = server.client() {
+            self.claim_done(client);
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! How clients and servers are closed, and what the log says of them.
+//!
+//! Always true: whoever goes gives back what it held: its server, its place in the queue, its slots, its key, its deadline;
+//! the reason is logged before the last byte leaves.
+//! Not here: why they are closed.
+
+use base::Key;
+use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
+use protocol::fault::Fault;
+use reactor::{Address, Close, End, Io, Level, Peer};
+use wire::{frontend, write};
+
+use crate::admin::console::CONSOLE;
+use crate::admission::applicant::Waits;
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::{Server, Stage};
+use crate::letters::{HashAsker, ToControl, ToWorker};
+use crate::turn::Worker;
+use crate::upstream::dedicated::CLIENT_GONE;
+
+impl<I: Io> Worker<I> {
+    /// A client has closed its connection, or it broke.
+    pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
+        if let End::Insecure(why) = end {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
+        }
+        if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Cancelling(_), .. })) {
+            // It does not wait for its request to be done; the request goes its way.
+            self.drop_client(key, "cancel request");
+            return;
+        }
+        self.part_from_client(key, "client unexpected eof");
+    }
+
+    /// Tells a client what went wrong and closes it.
+    pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
+        self.release_before_farewell(key);
+        if self.clients.get(key).is_none() {
+            return;
+        }
+        let text = fault.text();
+        let line = self.client_prefix(key);
+        self.close_line(key, &text);
+        if self.force.settings.log_pooler_errors {
+            self.log.add(Level::Warning, format_args!("{line}pooler error: {text}"));
+        }
+        self.close_with_words(key, fault);
+    }
+
+    /// The same where the log is told in another way.
+    pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
+        self.release_before_farewell(key);
+        self.close_with_words(key, fault);
+    }
+
+    fn close_with_words(&mut self, key: Key, fault: &Fault) {
+        let Some(client) = self.clients.get(key) else { return };
+        let conn = client.conn;
+        let mut out = Vec::new();
+        if !self.is_answer_torn(client) {
+            fault.write(&mut out);
+        }
+        self.io.send(conn, out.into());
+        self.let_go(key);
+        self.forget_client(key);
+        self.io.close(conn, Close::AfterSending);
+    }
+
+    /// Whether a client is in the middle of a message from its server, so that a word of ours would be taken for a part of it.
+    fn is_answer_torn(&self, client: &Client) -> bool {
+        let ClientStage::Ready(ready) = &client.stage else { return false };
+        match ready.link {
+            Link::Loan(server) => self.servers.get(server).is_some_and(|server| server.session.is_in_message()),
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => ready.is_answer_torn,
+        }
+    }
+
+    /// A client has gone, or is sent away without a word.
+    pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
+        self.release_before_farewell(key);
+        let Some(client) = self.clients.get(key) else { return };
+        let conn = client.conn;
+        // Somebody who knocks and says nothing, such as a port check, is not worth a line.
+        if !matches!(&client.stage, ClientStage::Greeting(greeting) if greeting.is_silent()) {
+            self.close_line(key, why);
+        }
+        self.let_go(key);
+        self.forget_client(key);
+        self.io.close(conn, Close::AfterSending);
+    }
+
+    /// Closes a client that has nothing to give back, without more than a word for who looks closely.
+    pub(crate) fn drop_client(&mut self, key: Key, why: &str) {
+        if let Some(client) = self.clients.get(key) {
+            let conn = client.conn;
+            if self.force.settings.verbose > 0 {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Debug, format_args!("{line}closing because: {why}"));
+            }
+            self.forget_client(key);
+            self.io.close(conn, Close::AfterSending);
+        }
+    }
+
+    fn close_line(&mut self, key: Key, why: &str) {
+        if !self.force.settings.log_disconnections {
+            return;
+        }
+        let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
+        let age = self.now.since(client.since).as_secs();
+        let line = self.client_prefix(key);
+        self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+    }
+
+    /// Takes a client out of whatever it waits for or has.
+    fn let_go(&mut self, key: Key) {
+        self.stop_listening(key);
+        self.listener_goes(key);
+        let Some(client) = self.clients.get(key) else { return };
+        match &client.stage {
+            ClientStage::Ready(ready) => match ready.link {
+                Link::Loan(server) => self.abandon(server, key),
+                Link::Waiting(_) => {
+                    let pool = ready.pool;
+                    self.tell_pools(Event::Left { pool, client: key });
+                }
+                Link::None | Link::Delayed(_) => {}
+            },
+            ClientStage::Login(login) => {
+                let pledged = login.pledged;
+                if let Some(pool) = login.waits_for() {
+                    self.tell_pools(Event::Left { pool, client: key });
+                }
+                if let Some(server) = pledged {
+                    self.lose_server(server, CLIENT_GONE);
+                }
+            }
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
+        }
+    }
+
+    /// Takes a client's row away, and all that leads to it.
+    pub(crate) fn forget_client(&mut self, key: Key) {
+        let Some(client) = self.clients.remove(key) else { return };
+        if let Some((timer, _)) = client.timer {
+            self.timers.remove(timer);
+        }
+        if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_secret()) {
+            (self.posts.control)(ToControl::SecretUnneeded { from: self.id, client: key });
+        }
+        if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_verdict()) {
+            (self.posts.control)(ToControl::JudgeUnneeded { from: self.id, client: key });
+        }
+        if matches!(&client.stage, ClientStage::Login(login) if login.awaited_map().is_some()) {
+            (self.posts.control)(ToControl::SystemUserUnneeded { from: self.id, client: key });
+        }
+        if let ClientStage::Login(login) = &client.stage
+            && let Waits::Hash(hashing) = &login.waits
+        {
+            self.hash_unneeded(key, hashing.user());
+        }
+        match &client.stage {
+            ClientStage::Ready(ready) => {
+                let name = ready.cancel_key.name();
+                self.cancel_keys.remove(&name);
+                let named = self.named_by(name);
+                if named != self.id {
+                    (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
+                }
+            }
+            ClientStage::Console(console) => {
+                self.cancel_keys.remove(&console.cancel_key.name());
+                (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
+            }
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}
+        }
+        self.rating.forget(key);
+        if self.rest.is_some() && matches!(client.stage, ClientStage::Console(_)) {
+            self.mind_consoles();
+        }
+        self.unseat(key, &client);
+    }
+
+    /// A pool has no server for a client.
+    pub(crate) fn refuse(&mut self, key: Key, why: Refusal) {
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
+            ready.link = Link::None;
+        }
+        let fault = match why {
+            Refusal::QueryWaitTimeout => {
+                let since = self.clients.get(key).map_or(self.now, |client| client.asked);
+                Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs() }
+            }
+            Refusal::LoginFailed(Failure { kind, text, sqlstate, detail, hint }) => {
+                let sqlstate = sqlstate.filter(|_| kind == FailureKind::Refused).unwrap_or(*b"08P01");
+                Fault::ServerSaid { sqlstate, text, detail, hint }
+            }
+            Refusal::LoginFailing(failure) => Fault::ServerLoginFailing { cause: failure.text },
+            Refusal::DatabaseRemoved => Fault::DatabaseRemoved,
+            Refusal::PrivateRefused(failure) => match failure.sqlstate {
+                Some(sqlstate) => Fault::ReplicationRefused { sqlstate, text: failure.text },
+                None => Fault::server_said(*b"08P01", failure.text),
+            },
+        };
+        self.fail_client(key, &fault);
+    }
+
+    /// A pool wants a server closed.
+    pub(crate) fn close_for_pool(&mut self, key: ServerKey, why: CloseReason) {
+        let client = self.servers.get(key).and_then(Server::client);
+        self.unlink_from_client(key);
+        self.drop_server(key, why.as_str());
+        self.tell_pools(Event::Closed { server: key });
+        if let Some(client) = client {
+            let fault = match why {
+                CloseReason::DatabaseRemoved => Fault::DatabaseRemoved,
+                _ => Fault::ConfigurationChanged,
+            };
+            self.fail_client(client, &fault);
+        }
+    }
+
+    /// Takes a server's row away and closes it: with a word if it can hear one.
+    pub(crate) fn drop_server(&mut self, key: ServerKey, why: &str) {
+        if self.force.settings.log_disconnections
+            && let Some(server) = self.servers.get(key)
+        {
+            let age = self.now.since(server.since).as_secs();
+            let line = self.server_prefix(key);
+            self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+        }
+        self.unpledge(key);
+        let hears = self.hears_private(key);
+        let Some(server) = self.servers.remove(key) else { return };
+        if let Some((timer, _)) = server.timer {
+            self.timers.remove(timer);
+        }
+        if matches!(&server.stage, Stage::Login(login) if login.is_awaiting_salted()) {
+            (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Server(key) });
+        }
+        if matches!(server.stage, Stage::Securing(_)) {
+            // What TLS has to say about its end is on its way.
+            self.io.close(server.conn, Close::AfterSending);
+        } else if hears
+            || server.session.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
+        {
+            let mut out = Vec::new();
+            write::bare(&mut out, frontend::TERMINATE);
+            self.io.send(server.conn, out.into());
+            self.io.close(server.conn, Close::AfterSending);
+        } else {
+            self.io.close(server.conn, Close::Now);
+        }
+    }
+
+    /// The beginning of a log line about a client: `C-0x2a: shop/ann@10.0.0.1:5000 `.
+    pub(crate) fn client_prefix(&self, key: Key) -> String {
+        let Some(client) = self.clients.get(key) else { return String::new() };
+        let (database, user) = match &client.stage {
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) => ("(nodb)", "(nouser)"),
+            ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
+            ClientStage::Console(console) => (CONSOLE, &*console.user),
+            ClientStage::Ready(ready) => {
+                let database = self.places.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
+                (database, &*self.places.users[ready.session.user as usize].name)
+            }
+        };
+        let id = client.id;
+        let port = self.force.settings.listen_port;
+        match client.peer {
+            Peer::Tcp(address) => format!("C-0x{id:x}: {database}/{user}@{address} "),
+            Peer::Unix { pid: 0, .. } => format!("C-0x{id:x}: {database}/{user}@unix:{port} "),
+            Peer::Unix { pid, .. } => format!("C-0x{id:x}: {database}/{user}@unix({pid}):{port} "),
+        }
+    }
+
+    /// The beginning of a log line about a server.
+    pub(crate) fn server_prefix(&self, key: ServerKey) -> String {
+        let Some(server) = self.servers.get(key) else { return String::new() };
+        let place = self.places.pool(server.pool);
+        let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
+        let id = server.id;
+        let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        match &server.address {
+            Some(Address::Tcp(address)) => format!("S-0x{id:x}: {database}/{user}@{address} "),
+            Some(Address::Unix(_) | Address::Abstract(_)) => format!("S-0x{id:x}: {database}/{user}@unix:{port} "),
+            None => format!("S-0x{id:x}: {database}/{user}@(unknown):{port} "),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What is counted of a server's queries and transactions, for `SHOW STATS` and the timeouts.
+//!
+//! Always true: a query counts when it is sent, its time when everything is answered.
+//! Not here: who reads that (`admin::snapshot`, `timers`).
+
+use base::Time;
+use pool::ServerKey;
+use reactor::Io;
+use wire::backend::TxStatus;
+
+use crate::data::server::Server;
+use crate::letters::Totals;
+use crate::turn::Worker;
+
+impl Server {
+    /// So many messages of a client were each the first after everything before had been answered.
+    pub(crate) fn queries_begin(&mut self, count: u32, now: Time, totals: &mut Totals) {
+        if count == 0 {
+            return;
+        }
+        self.asked = now;
+        self.query_number += u64::from(count);
+        self.query_since = Some(now);
+        totals.query_count += u64::from(count);
+        if self.xact_since.is_none() {
+            self.xact_since = Some(now);
+            totals.xact_count += 1;
+        }
+    }
+
+    /// The server is ready for more: what has come to its end is counted.
+    pub(crate) fn count_ends(&mut self, now: Time, totals: &mut Totals) {
+        if !self.session.exchange.owes_client_nothing() {
+            return;
+        }
+        if let Some(since) = self.query_since.take() {
+            totals.query_time += now.since(since).as_micros() as u64;
+            self.answered = now;
+        }
+        if self.session.exchange.status() == TxStatus::Idle
+            && let Some(since) = self.xact_since.take()
+        {
+            totals.xact_time += now.since(since).as_micros() as u64;
+        }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// The request of a loan was counted when it was sent, and has never begun.
+    pub(crate) fn uncount(&mut self, server: ServerKey) {
+        let Some(server) = self.servers.get(server) else { return };
+        let totals = &mut self.places.databases[server.database as usize].totals;
+        totals.query_count -= u64::from(server.query_since.is_some());
+        totals.xact_count -= u64::from(server.xact_since.is_some());
+    }
+}

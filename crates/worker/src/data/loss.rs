@@ -1,0 +1,146 @@
+//! Servers that are lost: they say goodbye, break off, or say what nobody can explain.
+//!
+//! Always true: whoever had such a server is told, or gets another one if the lost one has heard nothing; its pool is told.
+//! Not here: servers that are closed in good order (`pool`), and what their clients are told then (`close`).
+
+use std::sync::Arc;
+
+use pool::{Event, ServerKey};
+use protocol::fault::Fault;
+use protocol::loan::OWN_ANSWER_BYTES_MAX;
+use reactor::{End, Io, Level};
+use wire::notice::Notice;
+
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::{Server, Stage};
+use crate::turn::Worker;
+use crate::upstream::cleanup::UNPROVEN;
+
+impl<I: Io> Worker<I> {
+    /// A server says goodbye while nobody uses it: an administrator ended it, or PostgreSQL shuts down. `body` is `None` when
+    /// the message has not come whole; it is not waited for, since the server must not be lent meanwhile.
+    pub(crate) fn farewell(&mut self, key: ServerKey, body: Option<&[u8]>) {
+        let line = self.server_prefix(key);
+        match body.map(Notice::parse) {
+            Some(Notice { severity, message, .. }) => {
+                self.log.add(Level::Warning, format_args!("{line}server said: {severity}: {message}"));
+            }
+            None => self.log.add(Level::Warning, format_args!("{line}server said an error that has not come whole")),
+        }
+        self.lose_server(key, "idle server got dirty");
+    }
+
+    /// The server has said what nobody can explain. Neither side of the pair can go on.
+    pub(crate) fn surprised(&mut self, key: ServerKey, kind: u8, what: &str) {
+        self.protocol_surprises += 1;
+        let line = self.server_prefix(key);
+        let shown = kind.escape_ascii();
+        self.log.add(Level::Error, format_args!("{line}protocol surprise: {what}, message kind '{shown}'"));
+        let Some(server) = self.servers.get(key) else { return };
+        match server.stage {
+            Stage::Idle | Stage::Cleaning(_) => self.lose_server(key, what),
+            Stage::Lent { client, .. } => {
+                self.lose_server(key, what);
+                self.fail_client(client, &Fault::ServerSurprise);
+            }
+            // Whoever was to have it is told so, or gets another one.
+            _ => self.dial_failed(key, pool::Failure::unreachable(what)),
+        }
+    }
+
+    /// It cannot be told any more which answer is whose.
+    pub(crate) fn statements_lost(&mut self, key: ServerKey) {
+        let client = self.servers.get(key).and_then(Server::client);
+        self.lose_server(key, UNPROVEN);
+        if let Some(client) = client {
+            self.fail_client(client, &Fault::StatementsLost);
+        }
+    }
+
+    /// A server answers a query of our own without end.
+    #[cold]
+    pub(crate) fn close_endless(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        let (client, is_dialed) = (server.client(), !matches!(server.stage, Stage::Idle | Stage::Cleaning(_)));
+        let (line, host) = (self.server_prefix(key), server.host.clone());
+        let text =
+            format_args!("{line}{ENDLESS}, it is closed (host {host}, more than {} MiB)", OWN_ANSWER_BYTES_MAX >> 20);
+        self.log.add(Level::Error, text);
+        match client {
+            Some(client) => {
+                self.lose_server(key, ENDLESS);
+                self.fail_client(client, &Fault::AnswerTooLong);
+            }
+            None if is_dialed => self.dial_failed(key, pool::Failure::unreachable(ENDLESS)),
+            None => self.lose_server(key, ENDLESS),
+        }
+    }
+
+    /// A server has closed its connection, or it broke.
+    pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
+        if let End::Insecure(why) = end {
+            let line = self.server_prefix(key);
+            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
+        }
+        // What it has said before is its client's all the same.
+        self.release(key);
+        let Some(server) = self.servers.get(key) else { return };
+        match &server.stage {
+            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
+                let text: Arc<str> = match end {
+                    End::Eof | End::Insecure(_) => "server conn crashed?".into(),
+                    End::Broken(error) => format!("server conn crashed? ({error})").into(),
+                };
+                self.dial_failed(key, pool::Failure::unreachable(text));
+            }
+            _ => self.server_gone(key),
+        }
+    }
+
+    /// A server that was logged in is there no more.
+    pub(crate) fn server_gone(&mut self, key: ServerKey) {
+        let why = "server conn crashed?";
+        let Some(server) = self.servers.get(key) else { return };
+        let (waits_since, has_said_all) = (server.session.life.waits_since(), server.session.has_said_all());
+        match server.stage {
+            Stage::Lent { client } => match waits_since {
+                Some(since) => self.lose_before_use(key, client, since, why),
+                None if self.has_said_its_last(key) => {
+                    self.lose_server(key, "server closed the stream");
+                    self.part_from_client(client, "server closed the stream");
+                }
+                None if has_said_all => {
+                    self.lose_server(key, why);
+                    self.part_from_client(client, why);
+                }
+                None => {
+                    self.lose_server(key, why);
+                    self.fail_client(client, &Fault::ServerCrashed);
+                }
+            },
+            Stage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),
+            _ => self.lose_server(key, why),
+        }
+    }
+
+    /// Closes a server that cannot be used any more, and tells its pool.
+    pub(crate) fn lose_server(&mut self, key: ServerKey, why: &str) {
+        self.unlink_from_client(key);
+        self.drop_server(key, why);
+        self.tell_pools(Event::Lost { server: key });
+    }
+
+    /// A server goes: its client, if it has one, has none any more.
+    pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        if let Some(client) = server.client()
+            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+        {
+            ready.link = Link::None;
+            ready.is_answer_torn = server.session.is_in_message();
+        }
+    }
+}
+
+/// Why a server is closed that does so.
+const ENDLESS: &str = "answer without end to a query of our own";

@@ -1,0 +1,84 @@
+//! Numbers of sequences that a client has drawn and asks for later (`currval`, `lastval`): they are in the session of one server only.
+//!
+//! Always true: who is known to ask is never told a number that another client has drawn; a server is kept for numbers for no longer than
+//! `sequence_hold_time` after a transaction.
+//! Not here: which texts draw and ask (`route::Numbers`), what a transaction has done (`protocol::state::Counting`).
+
+use base::Time;
+use pool::{ClientKey, ServerKey};
+use protocol::state::{Counted, Kind, Policy};
+use reactor::Io;
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::server::Server;
+use crate::turn::Worker;
+
+impl Server {
+    /// Until when it stays with its client for numbers, while that says nothing.
+    pub(crate) fn numbers_due(&self) -> Option<Time> {
+        self.session.numbers_until.filter(|_| self.client().is_some() && self.session.exchange.may_end())
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// A transaction has ended in a loan that could end, too, if its client were not to find there what it has drawn: whether the
+    /// client keeps its server, for whatever reason.
+    pub(crate) fn count_numbers(&mut self, server_key: ServerKey, client_key: ClientKey, counted: Counted) -> bool {
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get_mut(client_key)
+        else {
+            return self.is_marked(client_key);
+        };
+        if !self.places.databases[server.database as usize].learned.asks_for_numbers(ready.session.user) {
+            return self.is_marked(client_key);
+        }
+        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        let is_refused = rules.is_none_or(|rules| rules.policy(Kind::Sequence) == Policy::Reject);
+        let hold = self.force.settings.sequence_hold_time.filter(|_| !is_refused);
+        let learned = &mut self.places.databases[server.database as usize].learned;
+        let traces = ready.session.traces.get_or_insert_default();
+        let mut is_new = false;
+        match counted {
+            Counted::Asked => {
+                learned.numbers.asked(traces.drawn_by());
+                traces.lets_go_of_numbers();
+                server.session.numbers_until = None;
+            }
+            Counted::Drew => {
+                if let Some(before) = traces.lets_go_of_numbers() {
+                    learned.numbers.in_vain(&before);
+                }
+                let hold = hold.filter(|_| learned.numbers.is_worth_it(traces.drawn_by()));
+                server.session.numbers_until = hold.map(|hold| self.now + hold);
+                is_new = hold.is_some();
+                if is_new {
+                    traces.keeps_numbers(self.now);
+                }
+            }
+            Counted::Neither => {}
+        }
+        if is_new {
+            self.tell_of_pins(server_key, client_key);
+        }
+        self.is_marked(client_key)
+    }
+
+    /// A client has not asked in time for what it has drawn.
+    pub(crate) fn numbers_are_over(&mut self, server_key: ServerKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        server.session.numbers_until = None;
+        if let Some(client_key) = server.client() {
+            self.forget_numbers(server_key, client_key);
+            self.end_loan_if_over(server_key, client_key);
+        }
+    }
+
+    /// Whatever a client has drawn on this server is no reason any more to keep it.
+    pub(crate) fn forget_numbers(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if let Some(statement) = ready.session.traces.as_mut().and_then(|traces| traces.lets_go_of_numbers()) {
+            self.places.databases[server.database as usize].learned.numbers.in_vain(&statement);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What is known of sessions is compared with what their servers tell, where that is wanted (`session_verify`).
+//!
+//! Always true: what differs is counted and said by its name, never by its value.
+//! Not here: the comparison (`protocol::state::Seen::verdict`), what is known without asking (`probe`, `lock_calls`).
+
+use pool::{ClientKey, ServerKey};
+use reactor::{Io, Level};
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Has a server asked at the end of a transaction that has touched nothing, where that is wanted (`session_verify`); whether it is.
+    pub(crate) fn verify_untouched(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        if !self.force.settings.session_verify {
+            return false;
+        }
+        let Some(server) = self.servers.get(server_key) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
+        if server.session.is_verified || !follows {
+            return false;
+        }
+        let known = server.session.overrides.as_deref().cloned().unwrap_or_default();
+        ready.session.traces.get_or_insert_default().verify(known);
+        true
+    }
+
+    /// A server has told something else than was known: that is counted, and said without any value.
+    pub(crate) fn tell_of_mistake(&mut self, server_key: ServerKey, client_key: ClientKey, what: &str) {
+        self.verified.mistaken += 1;
+        let line = self.client_prefix(client_key);
+        let server = self.server_prefix(server_key);
+        let server = server.trim_end();
+        let text =
+            format_args!("{line}session differs from what was known of it: {what} (session_verify), server {server}");
+        self.log.add(Level::Error, text);
+    }
+}

@@ -1,0 +1,169 @@
+//! A client without a server: what needs none is dealt with, and for the rest a server is asked for.
+//!
+//! Always true: a server is asked for when a message is here whole, or more of it than is worth waiting for.
+//! Not here: who gets one when (crate `pool`), what becomes of what is held (`client`).
+
+use base::{Key, Time};
+use pool::Event;
+use protocol::fault::Fault;
+use protocol::loan::RequestFate;
+use reactor::{Chunk, Io};
+use wire::{Step, frontend};
+
+use crate::data::client::{Client, Link, Skips, Stage};
+use crate::data::probe::fingerprint;
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
+    pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
+        self.take_in_some(key, chunk);
+        if self.rating.has_rejected {
+            self.skip_rejected(key);
+        }
+    }
+
+    /// The same, up to the end of a request that was rejected, if there is one in it.
+    #[inline]
+    pub(crate) fn take_in_some(&mut self, key: Key, chunk: Chunk) {
+        let length_max = self.message_bytes_max();
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let bytes = chunk.bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            if !ready.session.scanner.is_in_body() {
+                let kind = ready.session.scanner.torn_header().first().copied().unwrap_or(bytes[at]);
+                let needs_none = matches!(
+                    kind,
+                    frontend::TERMINATE
+                        | frontend::FLUSH
+                        | frontend::COPY_DATA
+                        | frontend::COPY_DONE
+                        | frontend::COPY_FAIL
+                );
+                if !needs_none && ready.skips == Skips::Nothing {
+                    break;
+                }
+                if !needs_none && !is_request(kind) {
+                    self.fail_client(key, &Fault::UnknownMessage);
+                    return;
+                }
+                ready.session.fate = RequestFate::Drop;
+            }
+            match ready.session.scanner.next(bytes, at, length_max) {
+                Step::Piece(piece) if piece.kind == frontend::TERMINATE => {
+                    self.part_from_client(key, "client close request");
+                    return;
+                }
+                Step::Piece(piece) => {
+                    at = piece.range.end;
+                    if piece.is_last() && ready.skips.end_with(piece.kind) {
+                        self.end_skipping(key);
+                        break;
+                    }
+                }
+                Step::More => return,
+                Step::Bad { .. } => {
+                    let header = *ready.session.scanner.header();
+                    self.fail_client(key, &Fault::BadHeader { header });
+                    return;
+                }
+            }
+        }
+        if at < bytes.len() {
+            let rest = if at == 0 { chunk } else { chunk.part(at..bytes.len()) };
+            let rest = self.unpinned(rest);
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            ready.held.get_or_insert_default().push_front(rest);
+            self.want_when_whole(key);
+        }
+    }
+
+    /// Asks for a server once the first message is here, or more of it than is worth waiting for: a client that dawdles over
+    /// a small message keeps nobody else waiting.
+    pub(crate) fn want_when_whole(&mut self, key: Key) {
+        let length_max = self.message_bytes_max();
+        let is_query_refused = self.force.settings.disable_pqexec;
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let (Some(held), Some((kind, length))) = (&ready.held, ready.next_header()) else { return };
+        if ready.skips != Skips::Nothing {
+            return;
+        }
+        let fault = match kind {
+            _ if length < 4 || length > length_max => {
+                let [a, b, c, d] = length.to_be_bytes();
+                Some(Fault::BadHeader { header: [kind, a, b, c, d] })
+            }
+            frontend::QUERY if is_query_refused => Some(Fault::QueryDisallowed),
+            kind if is_request(kind) => None,
+            _ => Some(Fault::UnknownMessage),
+        };
+        if let Some(fault) = fault {
+            self.fail_client(key, &fault);
+            return;
+        }
+        let here = ready.session.scanner.torn_header().len() + held.len();
+        if here <= length as usize && here < COLLECTED_BYTES_MAX {
+            return;
+        }
+        if !self.joins(key, length) {
+            self.want_first(key);
+        }
+    }
+
+    /// Asks for a server for what is held, if it may begin.
+    pub(crate) fn want_first(&mut self, key: Key) {
+        if self.rating.counts_transactions && !self.may_begin(key) {
+            return;
+        }
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        ready.is_notified = false;
+        let (pool, fingerprint) =
+            (ready.pool, fingerprint(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
+        self.want(key, self.now, Event::Wants { pool, client: key, fingerprint });
+    }
+
+    /// The client's server was lost before it was asked anything: what is held is for another one.
+    pub(crate) fn want_again(&mut self, key: Key, since: Time) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let (pool, fingerprint) =
+            (ready.pool, fingerprint(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
+        self.want(key, since, Event::WantsAgain { pool, client: key, since, fingerprint });
+    }
+
+    fn want(&mut self, key: Key, since: Time, event: Event) {
+        if self.shutdown == Some(crate::letters::Shutdown::WaitForServers) {
+            self.fail_client(key, &Fault::ServersShuttingDown);
+            return;
+        }
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        if ready.replication.is_some() {
+            // The one server that it could have has gone, and it goes too.
+            self.fail_client(key, &Fault::ServerCrashed);
+            return;
+        }
+        ready.link = Link::Waiting(since);
+        if !self.find_for_listener(key) {
+            self.tell_pools(event);
+        }
+        self.arm_client(key);
+    }
+}
+
+/// Whether a message of this kind is a request, or a part of one.
+fn is_request(kind: u8) -> bool {
+    matches!(
+        kind,
+        frontend::QUERY
+            | frontend::PARSE
+            | frontend::BIND
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::CLOSE
+            | frontend::SYNC
+            | frontend::FUNCTION_CALL
+    )
+}
+
+/// A message of up to so many bytes is collected before a server is asked for.
+const COLLECTED_BYTES_MAX: usize = 8192;

@@ -1,0 +1,317 @@
+//! An online restart, on the side of the process that ends: what it has is packed, and stays as it is until it is known that
+//! the other process has it.
+//!
+//! Always true: only what is at rest is packed, and nothing is touched from then on, so that everything can go on here if the
+//! other process fails, and the other process alone speaks if it does not; what is secured by TLS, streams, or belongs to
+//! nobody, stays behind.
+//! Not here: what is packed (`parcel`), who carries it (`control::courier`).
+
+use pool::{PoolKey, ServerKey, State};
+use protocol::fault::Fault;
+use protocol::loan::Life;
+use protocol::pack::Packed;
+use protocol::prepared::Gathered;
+use protocol::state::{Hold, Kind, Policy};
+use protocol::vars::Vars;
+use reactor::Io;
+
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::server::Stage;
+use crate::handover::parcel::{
+    Cursor, Luggage, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
+    PoolName,
+};
+use crate::letters::Shutdown;
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The next part of what is here.
+    pub(crate) fn pack(&mut self, from: Cursor) -> Parcel<I::Socket> {
+        self.freeze();
+        let (luggage, sockets, listeners) = (Luggage::default(), Vec::new(), Vec::new());
+        let mut parcel = Parcel { luggage, sockets, listeners, next: None, fault: None };
+        let packed = match from {
+            Cursor::Start => self.pack_start(&mut parcel),
+            Cursor::Clients(place) => self.pack_clients(place, &mut parcel),
+            Cursor::Servers(place) => self.pack_servers(place, &mut parcel),
+        };
+        if let Err(error) = packed {
+            parcel.fault = Some(error.to_string());
+        }
+        parcel
+    }
+
+    fn pack_start(&self, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
+        parcel.listeners = self.io.listeners()?;
+        if self.rest.is_some() {
+            // Before, only the doors are asked for.
+            parcel.luggage.pools = self.places.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
+        }
+        parcel.next = Some(Cursor::Clients(0));
+        Ok(())
+    }
+
+    fn pack_clients(&mut self, place: u32, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
+        let (mut gathered, mut clients, mut servers) = (Gathered::default(), Vec::new(), Vec::new());
+        parcel.next = Some(Cursor::Servers(0));
+        for (key, client) in self.clients.iter().filter(|(key, _)| key.index >= place) {
+            if parcel.luggage.pairs.len() >= PAIRS_MAX {
+                parcel.next = Some(Cursor::Clients(key.index));
+                break;
+            }
+            if self.may_go(client)
+                && let Some((pair, sockets)) = self.packed_pair(client, &mut gathered)?
+            {
+                parcel.sockets.extend(sockets);
+                parcel.luggage.pairs.push(pair);
+                clients.push(key);
+                servers.extend(linked(client));
+            }
+        }
+        parcel.luggage.statements = gathered.pack();
+        self.note_packed(clients, servers);
+        Ok(())
+    }
+
+    /// A client and its server, with their sockets; nothing if one of them has just ended.
+    fn packed_pair(&self, client: &Client, gathered: &mut Gathered) -> std::io::Result<Option<(Pair, Vec<I::Socket>)>> {
+        let Some(packed) = self.packed_client(client, gathered) else { return Ok(None) };
+        let (mut conns, mut sockets) = (vec![client.conn], Vec::new());
+        let server = match linked(client) {
+            None => None,
+            Some(key) => {
+                let Some(server) = self.packed_server(key, gathered) else { return Ok(None) };
+                conns.extend(self.servers.get(key).map(|server| server.conn));
+                Some(server)
+            }
+        };
+        for conn in conns {
+            match self.io.duplicate(conn) {
+                Ok(socket) => sockets.push(socket),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some((Pair { client: Some(packed), server }, sockets)))
+    }
+
+    fn pack_servers(&mut self, place: u32, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
+        let (mut gathered, mut servers) = (Gathered::default(), Vec::new());
+        for (key, server) in self.servers.iter().filter(|(key, _)| key.index >= place) {
+            if parcel.luggage.pairs.len() >= PAIRS_MAX {
+                parcel.next = Some(Cursor::Servers(key.index));
+                break;
+            }
+            // What its pool has lent is clean, too: the loan has been put off.
+            let is_clean = matches!(self.pools.state_of(key), State::Idle | State::Lent);
+            let may_go = matches!(server.stage, Stage::Idle) && is_clean && !self.pools.is_obsolete(key);
+            // One that has ended meanwhile has no successor.
+            if may_go
+                && server.security.is_none()
+                && let Ok(socket) = self.io.duplicate(server.conn)
+                && let Some(server) = self.packed_server(key, &mut gathered)
+            {
+                parcel.sockets.push(socket);
+                parcel.luggage.pairs.push(Pair { client: None, server: Some(server) });
+                servers.push(key);
+            }
+        }
+        parcel.luggage.statements = gathered.pack();
+        self.note_packed(Vec::new(), servers);
+        Ok(())
+    }
+
+    /// Whether a client can be handed over, and with it the server that it has.
+    fn may_go(&self, client: &Client) -> bool {
+        // A stream has a server that is its alone, and a client that comes back by itself.
+        let is_stream = match &client.stage {
+            ClientStage::Login(login) => login.request.replication.is_some(),
+            ClientStage::Ready(ready) => ready.replication.is_some(),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
+        };
+        let is_open = client.security.is_none() && !client.is_own && self.io.is_at_rest(client.conn);
+        let is_free = match &client.stage {
+            ClientStage::Greeting(greeting) => !greeting.is_shaking(),
+            ClientStage::Login(login) => login.waits_for().is_some(),
+            ClientStage::Ready(_) => true,
+            ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
+        };
+        let may_server = match linked(client) {
+            None => true,
+            Some(server) => self.servers.get(server).is_some_and(|server| {
+                // What went along with a request is answered together with that, to whoever has the server by then.
+                let life = &server.session.life;
+                let may_go = matches!(life, Life::Running | Life::Foreseeing(_) | Life::ApplyingAlong);
+                matches!(server.stage, Stage::Lent { .. })
+                    && may_go
+                    && server.security.is_none()
+                    && server.session.cancels_sent == 0
+                    && self.io.is_at_rest(server.conn)
+            }),
+        };
+        is_open && is_free && may_server && !is_stream
+    }
+
+    fn packed_pool(&self, key: PoolKey) -> Option<PackedPool> {
+        let place = self.places.pool(key)?;
+        let database = &self.places.databases[place.database as usize];
+        let (entry, learned) = (database.entry.as_ref()?, &database.learned);
+        Some(PackedPool {
+            name: self.pool_name(key)?,
+            stamp: entry.stamp(),
+            welcome: place.welcome_for(true).map(|welcome| ((&*welcome.fixed).into(), self.packed_vars(&welcome.vars))),
+            begun: place.welcome_for(true).and_then(|welcome| welcome.begun.as_deref()).cloned().unwrap_or_default(),
+            is_welcome_old: place.welcome.is_none(),
+            keys: place.keys.as_ref().map(|keys| ((&keys.client_key[..]).into(), (&keys.server_key[..]).into())),
+            follows: place.follows,
+            custom: learned.custom.of(place.user).map(str::to_owned).collect(),
+            is_custom_incomplete: !learned.custom.is_complete(place.user, base::Time(0)),
+            asks_for_numbers: learned.asks_for_numbers(place.user),
+            told: place.judged.as_ref().or(place.told.as_ref()).map(|secret| (&*secret.text()).into()),
+        })
+    }
+
+    fn pool_name(&self, key: PoolKey) -> Option<PoolName> {
+        let place = self.places.pool(key)?;
+        Some(PoolName { database: place.database_name.to_string(), user: place.user_name.to_string() })
+    }
+
+    /// What keeps its server, but for what passes: numbers of sequences, and channels that somebody else is to listen to.
+    fn packed_pins(&self, ready: &Ready) -> Vec<(Hold, u64, Box<str>)> {
+        let rules = self.places.pool(ready.pool).map(|place| &place.pin_rules);
+        let passes = |kind| match kind {
+            Kind::Channel => rules.is_none_or(|rules| rules.policy(kind) == Policy::Virtualize),
+            kind => kind == Kind::Sequence,
+        };
+        let pins =
+            ready.session.traces.iter().flat_map(|traces| traces.pins().iter()).filter(|pin| !passes(pin.hold.kind));
+        pins.map(|pin| (pin.hold.clone(), pin.since.0, pin.statement.clone())).collect()
+    }
+
+    fn packed_vars(&self, vars: &Vars) -> PackedVars {
+        let named = self.force.tracked.names().enumerate();
+        named.filter_map(|(place, name)| Some((name.to_owned(), vars.get(place)?.to_owned()))).collect()
+    }
+
+    fn packed_client(&self, client: &Client, gathered: &mut Gathered) -> Option<PackedClient> {
+        let stage = match &client.stage {
+            ClientStage::Greeting(greeting) => PackedStage::Greeting {
+                said: greeting.said.as_slice().into(),
+                has_spoken: greeting.has_spoken,
+                since_wall: greeting.since_wall.0,
+            },
+            ClientStage::Login(login) => {
+                let (pool, since) = login.waits_since()?;
+                PackedStage::Welcome {
+                    pool: self.pool_name(pool)?,
+                    user: login.request.user.to_string(),
+                    minor: login.request.minor,
+                    vars: self.packed_vars(&login.request.vars),
+                    settings: login.request.settings.clone(),
+                    said: login.said.as_slice().into(),
+                    since: since.0,
+                }
+            }
+            ClientStage::Ready(ready) => PackedStage::Ready(Box::new(PackedReady {
+                pool: self.pool_name(ready.pool)?,
+                user: self.places.users[ready.session.user as usize].name.to_string(),
+                vars: self.packed_vars(&ready.session.vars),
+                overrides: ready.session.overrides.as_deref().cloned().unwrap_or_default(),
+                given: ready.session.given.as_deref().cloned().unwrap_or_default(),
+                began: (ready.session.began != ready.session.vars).then(|| self.packed_vars(&ready.session.began)),
+                channels: ready
+                    .session
+                    .subscriptions
+                    .iter()
+                    .flat_map(|subscriptions| subscriptions.channels().map(Box::from))
+                    .collect(),
+                unlistens: ready.session.traces.as_ref().map(|traces| traces.unlistens.clone()).unwrap_or_default(),
+                pins: self.packed_pins(ready),
+                cancel_key: ready.cancel_key.parts().0.into(),
+                cancel_key_rest: Some(ready.cancel_key.parts().1).filter(|rest| !rest.is_empty()).map(Packed::from),
+                scanner: ready.session.scanner.clone(),
+                fate: ready.session.fate,
+                names: ready.session.names.as_ref().map(|names| names.pack(gathered)),
+                unnamed: ready.session.unnamed.pack(),
+                collected: ready
+                    .session
+                    .collected
+                    .as_ref()
+                    .map(|collected| (collected.bytes.as_slice().into(), collected.body_bytes)),
+                is_notified: ready.is_notified,
+                skips: ready.skips,
+                is_answer_torn: ready.is_answer_torn,
+                held: ready.held.iter().flat_map(|held| held.bytes()).collect::<Vec<_>>().as_slice().into(),
+                waits_since: match ready.link {
+                    Link::Waiting(since) | Link::Delayed(since) => Some(since.0),
+                    Link::None | Link::Loan(_) => None,
+                },
+            })),
+            ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
+        };
+        let is_unix = matches!(client.peer, reactor::Peer::Unix { .. });
+        Some(PackedClient { id: client.id, since: client.since.0, asked: client.asked.0, is_unix, stage })
+    }
+
+    fn packed_server(&self, key: ServerKey, gathered: &mut Gathered) -> Option<PackedServer> {
+        let server = self.servers.get(key)?;
+        let (born, since) = self.pools.times_of(key)?;
+        Some(PackedServer {
+            id: server.id,
+            pool: self.pool_name(server.pool)?,
+            address: server.address.as_ref()?.into(),
+            host: server.host.to_string(),
+            since: server.since.0,
+            heard: server.heard.0,
+            asked: server.asked.0,
+            query_since: server.query_since.map(|since| since.0),
+            xact_since: server.xact_since.map(|since| since.0),
+            query_number: server.query_number,
+            exchange: server.session.exchange.clone(),
+            stock: server.session.stock.pack(gathered),
+            vars: self.packed_vars(&server.session.vars),
+            overrides: server.session.overrides.as_deref().cloned().unwrap_or_default(),
+            told_by: server.session.told_by,
+            reported_name: server.session.reported_name.clone(),
+            cancel_key: (&*server.cancel_key).into(),
+            scanner: server.session.scanner.clone(),
+            fate: server.session.fate,
+            collected: server.session.collected.as_slice().into(),
+            times: (born.0, since.0),
+            is_obsolete: self.pools.is_obsolete(key),
+            is_asked_in_advance: matches!(server.session.life, Life::Foreseeing(_)),
+        })
+    }
+
+    /// The other process has what could go. Who could not is told so; what has gone is not touched: it is the other's.
+    pub(crate) fn part_from_the_rest(&mut self) {
+        let (clients, servers) = self.left_behind();
+        for key in clients {
+            match self.clients.get(key).map(|client| &client.stage) {
+                Some(ClientStage::Console(_) | ClientStage::Cancelling(_)) => {
+                    self.part_from_client(key, "online restart");
+                }
+                _ => self.fail_client(key, &Fault::HandedOver),
+            }
+        }
+        for key in servers {
+            self.lose_server(key, "online restart");
+        }
+        self.is_handed_over = true;
+        self.shutdown = Some(Shutdown::Now);
+    }
+}
+
+/// The server that a client has.
+fn linked(client: &Client) -> Option<ServerKey> {
+    match &client.stage {
+        ClientStage::Ready(ready) => match ready.link {
+            Link::Loan(server) => Some(server),
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Pairs in one parcel: their sockets must fit into one letter between processes.
+const PAIRS_MAX: usize = 90;

@@ -1,0 +1,387 @@
+//! An online restart, on the side of the process that begins: conversations go on here where they stood in another one.
+//!
+//! Always true: everybody who comes is as if they had come here by themselves, at rest until the worker is woken; a server
+//! that would not be dialed like that here serves nobody new; a client whose database is gone is told so.
+//! Not here: what was packed and how (`parcel`, `export`).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use auth::{ScramKeys, Secret};
+use base::planted::{self, Planted};
+use base::{Key, Time, Wall};
+use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
+use protocol::cancel::CancelKey;
+use protocol::client::greeting::Request;
+use protocol::fault::Fault;
+use protocol::loan::{ClientSession, Collected, Life, SequenceOwner, shared};
+use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
+use protocol::state::Pin;
+use protocol::vars::Vars;
+use reactor::{Address, Io};
+
+use crate::admission::accept::Greeting;
+use crate::admission::applicant::LoggingIn;
+use crate::data::client::{Client, Link, Ready, Skips, Stage as ClientStage};
+use crate::data::held::Held;
+use crate::data::server::Server;
+use crate::handover::parcel::{
+    Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
+};
+use crate::places::Welcome;
+use crate::turn::{Owner, Worker};
+
+/// Statements while somebody arrives.
+struct Shelves {
+    packed: Arc<BTreeMap<u64, PackedStatement>>,
+    found: BTreeMap<u64, Statement>,
+}
+
+impl<I: Io> Worker<I> {
+    /// What another process has had comes here.
+    pub(crate) fn arrive(&mut self, arrivals: Arrivals<I::Socket>) {
+        let Arrivals { pools, statements, pairs, moved_keys } = arrivals;
+        self.library.begin_above(statements.keys().last().copied().unwrap_or(0));
+        self.moved_keys.extend(moved_keys);
+        for pool in pools {
+            self.arrive_pool(pool);
+        }
+        let mut shelves = Shelves { packed: statements, found: BTreeMap::new() };
+        // Whoever waits, and whatever has a minimum, must not have servers dialed while others are about to come.
+        let (with_servers, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(pair, _)| pair.server.is_some());
+        for (pair, sockets) in with_servers {
+            self.arrive_pair(pair, sockets, &mut shelves);
+            self.settle();
+        }
+        let mut commands = Vec::new();
+        self.pools.have_arrived(self.now, &mut commands);
+        self.queue(commands);
+        self.settle();
+        for (pair, sockets) in others {
+            self.arrive_pair(pair, sockets, &mut shelves);
+            self.settle();
+        }
+        self.arm_sweep();
+    }
+
+    fn arrive_pool(&mut self, packed: PackedPool) {
+        let Some(pool) = self.known_pool(&packed.name) else { return };
+        let welcome = packed.welcome.map(|(fixed, vars)| {
+            let vars = self.vars_of(&vars);
+            Rc::new(Welcome { fixed: fixed.0, vars: self.known_vars.share(vars), begun: shared(packed.begun) })
+        });
+        let key = |bytes: Vec<u8>| bytes.try_into().ok();
+        let keys = packed
+            .keys
+            .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
+        let entry = self.force.settings.database(&packed.name.database);
+        // What servers elsewhere say is no greeting here.
+        let before = welcome.clone();
+        let is_same = entry.is_some_and(|entry| entry.stamp() == packed.stamp) && !packed.is_welcome_old;
+        let welcome = welcome.filter(|_| is_same);
+        let Some(place) = self.places.pool(pool) else { return };
+        // Nor if nobody knows what their sessions have.
+        let welcome = welcome.filter(|_| place.follows == packed.follows);
+        let (database, user) = (place.database as usize, place.user);
+        let learned = &mut self.places.databases[database].learned;
+        learned.custom.mention(user, packed.custom.iter().map(String::as_str), self.now);
+        if packed.is_custom_incomplete {
+            learned.custom.miss_some(user, self.now);
+        }
+        if packed.asks_for_numbers {
+            learned.note_asker(user);
+        }
+        let Some(place) = self.places.pool_mut(pool) else { return };
+        (place.keys, place.welcome_before) = (keys, before);
+        let told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
+        // Nobody is asked about whom the file knows: then it is what a judge has found right.
+        let is_listed = self.force.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
+        (place.told, place.judged) = if is_listed { (None, told) } else { (told, None) };
+        if welcome.is_some() {
+            place.welcome = welcome;
+            self.pools.is_welcomed(pool);
+        }
+    }
+
+    /// The pool of this name, if there may be such a one here.
+    fn known_pool(&mut self, name: &PoolName) -> Option<PoolKey> {
+        let entry = self.force.settings.database(&name.database)?;
+        if entry.user.as_ref().is_some_and(|user| **user != *name.user) {
+            return None;
+        }
+        let database = self.places.database(&entry.name, Some(entry.clone()));
+        Some(self.pool_for(database, &entry, &name.user))
+    }
+
+    fn vars_of(&self, packed: &PackedVars) -> Vars {
+        let mut vars = Vars::new(&self.force.tracked);
+        for (name, value) in packed {
+            if let Some(place) = self.force.tracked.place(name) {
+                vars.set(place, value);
+            }
+        }
+        vars
+    }
+
+    /// Why there is no place here for clients of this pool.
+    fn homeless(&self, name: &PoolName) -> Fault {
+        match self.force.settings.database(&name.database) {
+            Some(_) => Fault::ConfigurationChanged,
+            None => Fault::DatabaseRemoved,
+        }
+    }
+
+    fn arrive_pair(&mut self, mut pair: Pair, sockets: Vec<I::Socket>, shelves: &mut Shelves) {
+        pair.note_torn_answer();
+        let mut sockets = sockets.into_iter();
+        let client = pair.client.and_then(|packed| Some((packed, sockets.next()?)));
+        let server = pair.server.and_then(|packed| Some((packed, sockets.next()?)));
+        let is_linked = client.is_some();
+        let client = client.and_then(|(packed, socket)| self.arrive_client(packed, socket, shelves));
+        let lent_to = client.filter(|_| is_linked);
+        if let Some((packed, socket)) = server
+            // A client that is gone leaves a server in the middle of something: nobody knows of what.
+            && (lent_to.is_some() || !is_linked)
+        {
+            let server = self.arrive_server(packed, socket, lent_to, shelves);
+            if let (Some(client), None) = (lent_to, server) {
+                self.fail_client(client, &Fault::ServerCrashed);
+            }
+        }
+        if let Some(client) = client {
+            self.take_client_slot(client);
+            self.arm_client(client);
+            self.forward_held(client);
+        }
+    }
+
+    fn arrive_client(&mut self, packed: PackedClient, socket: I::Socket, shelves: &mut Shelves) -> Option<Key> {
+        let (peer, since) = (self.io.peer(&socket), Time(packed.since));
+        let PackedClient { id, asked, stage, .. } = packed;
+        match stage {
+            PackedStage::Greeting { said, has_spoken, since_wall } => {
+                let mut greeting = Greeting::new(Wall(since_wall));
+                (greeting.said, greeting.has_spoken) = (said.0, has_spoken);
+                let key = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting)))?;
+                if self.count_unauthenticated(key) {
+                    self.arm_client(key);
+                }
+                None
+            }
+            PackedStage::Welcome { pool: name, user, minor, vars, settings, said, since: waits_since } => {
+                let request = Request {
+                    user: user.into(),
+                    database: name.database.clone().into(),
+                    minor,
+                    vars: self.vars_of(&vars),
+                    settings,
+                    unsupported: None,
+                    replication: None,
+                    options: None,
+                    unknown_options: Vec::new(),
+                };
+                let pool = self.known_pool(&name);
+                let nowhere = Key { index: u32::MAX, generation: 0 };
+                let login = LoggingIn::proved(request, pool.unwrap_or(nowhere), Time(waits_since), said.0);
+                let key = self.take_client(socket, peer, id, since, ClientStage::Login(Box::new(login)))?;
+                let Some(pool) = pool else {
+                    self.fail_client(key, &self.homeless(&name));
+                    return None;
+                };
+                self.count_arrival(key, pool);
+                self.tell_pools(Event::Greets { pool, client: key });
+                Some(key)
+            }
+            PackedStage::Ready(ready) => self.arrive_ready(*ready, socket, (id, since, Time(asked)), shelves),
+        }
+    }
+
+    fn arrive_ready(
+        &mut self,
+        packed: PackedReady,
+        socket: I::Socket,
+        (id, since, asked): (u64, Time, Time),
+        shelves: &mut Shelves,
+    ) -> Option<Key> {
+        let peer = self.io.peer(&socket);
+        let pool = self.known_pool(&packed.pool);
+        let user = self.places.user(&packed.user, &self.force.settings);
+        let vars = self.vars_of(&packed.vars);
+        let vars = self.known_vars.share(vars);
+        let began = packed.began.map(|began| self.vars_of(&began));
+        let began = began.map(|began| self.known_vars.share(began));
+        let mut cancel_key = packed.cancel_key.0;
+        cancel_key.extend(packed.cancel_key_rest.into_iter().flat_map(|rest| rest.0));
+        let cancel_key = CancelKey::parse(&cancel_key)?;
+        let key_name = cancel_key.name();
+        let nowhere = Key { index: u32::MAX, generation: 0 };
+        let mut ready = Ready::new(pool.unwrap_or(nowhere), ClientSession::new(user, vars), cancel_key);
+        ready.session.overrides = shared(packed.overrides);
+        ready.session.given = shared(packed.given);
+        // Which names these were is not known.
+        ready.session.placeholders = u64::MAX;
+        if let Some(began) = began {
+            ready.session.began = began;
+        }
+        ready.session.scanner = packed.scanner;
+        // What it has prepared, and what it has on a server, has been read by the other process only.
+        if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {
+            ready.session.begin_unread();
+            if let Some(traces) = &mut ready.session.traces {
+                traces.unlistens = packed.unlistens;
+                let pin = |(hold, since, statement)| Pin { hold, since: Time(since), statement };
+                traces.comes_keeping(packed.pins.into_iter().map(pin).collect());
+            }
+        }
+        ready.session.fate = packed.fate;
+        ready.is_notified = packed.is_notified;
+        ready.skips = packed.skips;
+        self.rating.has_rejected |= ready.skips != Skips::Nothing;
+        ready.is_answer_torn = packed.is_answer_torn;
+        if !packed.held.0.is_empty() && !planted::is(Planted::RequestLeftBehind) {
+            let mut held = Held::default();
+            held.push(packed.held.0.into());
+            ready.held = Some(Box::new(held));
+        }
+        let mut is_whole = true;
+        if let Some(names) = packed.names {
+            ready.session.names =
+                self.unpacked(shelves, &ready.session.account, |from| Names::unpack(names, from)).map(Box::new);
+            is_whole &= ready.session.names.is_some();
+        }
+        ready.session.unnamed = Unnamed::unpack(packed.unnamed, &ready.session.account, &mut self.library);
+        if let Some((bytes, body_bytes)) = packed.collected {
+            let charge = self.library.charge(&ready.session.account, bytes.0.len());
+            ready.session.collected =
+                charge.ok().map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
+            is_whole &= ready.session.collected.is_some();
+        }
+        let key = self.take_client(socket, peer, id, since, ClientStage::Ready(ready))?;
+        if let Some(client) = self.clients.get_mut(key) {
+            client.asked = asked;
+        }
+        self.cancel_keys.insert(key_name, key);
+        let Some(pool) = pool else {
+            self.fail_client(key, &self.homeless(&packed.pool));
+            return None;
+        };
+        if !is_whole {
+            self.fail_client(key, &Fault::StatementsFull);
+            return None;
+        }
+        self.count_arrival(key, pool);
+        self.comes_listening(key, packed.channels);
+        // It may have been sent away, since nobody has listened for it for a while.
+        self.clients.get(key)?;
+        if let Some(waits_since) = packed.waits_since {
+            self.begin_here(key, Time(waits_since));
+        }
+        Some(key)
+    }
+
+    fn unpacked<T>(
+        &mut self,
+        shelves: &mut Shelves,
+        account: &Account,
+        unpack: impl FnOnce(&mut Unpacking<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let Shelves { packed, found } = shelves;
+        unpack(&mut Unpacking { packed, found, library: &mut self.library, account })
+    }
+
+    fn count_arrival(&mut self, key: Key, pool: PoolKey) {
+        let Some(place) = self.places.pool(pool) else { return };
+        let database = place.database;
+        let user = match self.clients.get(key).map(|client| &client.stage) {
+            Some(ClientStage::Ready(ready)) => ready.session.user,
+            Some(ClientStage::Login(login)) => {
+                let name = login.request.user.clone();
+                self.places.user(&name, &self.force.settings)
+            }
+            _ => return,
+        };
+        self.places.databases[database as usize].unused_since = None;
+        self.count_as(key, database, user);
+    }
+
+    /// A server comes, with the client that has it or without one. `None` when it is of no use here.
+    fn arrive_server(
+        &mut self,
+        packed: PackedServer,
+        socket: I::Socket,
+        client: Option<ClientKey>,
+        shelves: &mut Shelves,
+    ) -> Option<ServerKey> {
+        let pool = self.known_pool(&packed.pool)?;
+        let address: Address = packed.address.into();
+        let is_clear = matches!(address, Address::Tcp(_));
+        let lacks_tls = is_clear && self.force.settings.server_tls_sslmode.forbids_clear_text();
+        let is_elsewhere = self.places.pool(pool).is_none_or(|place| place.welcome.is_none());
+        let is_obsolete = packed.is_obsolete || lacks_tls || is_elsewhere;
+        if is_obsolete && client.is_none() {
+            return None;
+        }
+        let vars = self.vars_of(&packed.vars);
+        let mut vars = self.known_vars.share(vars);
+        if planted::is(Planted::ParametersLeftBehind) {
+            let welcome = self.places.pool(pool).and_then(|place| place.welcome.as_ref());
+            vars = welcome.map_or(vars, |welcome| welcome.vars.clone());
+        }
+        let stock = self.unpacked(shelves, &Account::default(), |from| Stock::unpack(packed.stock, from))?;
+        let database = self.places.pool(pool)?.database;
+        let (born, since) = packed.times;
+        let arrival = Arrival { born: Time(born), since: Time(since), is_lent: client.is_some(), is_obsolete };
+        let mut commands = Vec::new();
+        let key = self.pools.arrive(self.now, pool, arrival, &mut commands);
+        self.queue(commands);
+        let key = key?;
+        let conn = match self.io.adopt(socket, Owner::Server(key).to_bits()) {
+            Ok(conn) => conn,
+            Err(_) => {
+                self.tell_pools(Event::Lost { server: key });
+                return None;
+            }
+        };
+        let mut server = Server::new(conn, packed.id, pool, database, vars, Time(packed.since));
+        server.address = Some(address);
+        server.host = packed.host.into();
+        server.session.exchange = packed.exchange;
+        // What its transaction, or a request that it has not answered, has made so far is not known here.
+        server.session.makes_functions = !server.session.exchange.may_end();
+        if !planted::is(Planted::StatementsLeftBehind) {
+            server.session.stock = stock;
+        }
+        server.session.overrides = shared(packed.overrides);
+        server.session.sequence_owner = SequenceOwner::Several;
+        server.session.placeholders = u64::MAX;
+        server.session.told_by = packed.told_by;
+        server.cancel_key = packed.cancel_key.0.into();
+        server.session.scanner = packed.scanner;
+        server.session.fate = packed.fate;
+        server.session.collected = packed.collected.0;
+        (server.heard, server.answered, server.asked) = (Time(packed.heard), Time(packed.heard), Time(packed.asked));
+        (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
+        server.query_number = packed.query_number;
+        server.session.reported_name = packed.reported_name;
+        server.session.is_told_along = true;
+        let is_told_along = server.session.exchange.has_ours_along();
+        match client {
+            Some(client) => server.lends(client, if is_told_along { Life::ApplyingAlong } else { Life::Running }),
+            None => server.comes_to_rest(),
+        }
+        self.servers.insert(key, server);
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) =
+            client.and_then(|client| self.clients.get_mut(client))
+        {
+            ready.link = Link::Loan(key);
+            // The rest of its answer comes.
+            ready.is_answer_torn = false;
+        }
+        if let Some(client) = client.filter(|_| packed.is_asked_in_advance) {
+            self.expect_probe_in_advance(key, client);
+        }
+        self.arm_server(key);
+        Some(key)
+    }
+}

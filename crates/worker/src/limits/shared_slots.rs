@@ -1,0 +1,405 @@
+//! Limits: places for clients, and servers of a user, counted for the whole process.
+//!
+//! Always true: a slot is taken before what it stands for exists and given back after it has gone; worker 0 keeps the
+//! ledger, the others write to it.
+//! Not here: how slots are shared out (`pool::ledger`), limits of a pool and of a database, which live on one worker.
+
+use std::sync::Arc;
+
+use base::planted::{self, Planted};
+use base::{Key, WorkerId};
+use config::{Database, Settings};
+use pool::{Answer, Event, Ledger, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Purse, Taken};
+use protocol::fault::Fault;
+use reactor::Io;
+
+use crate::admin::console::CONSOLE;
+use crate::data::client::{Client, Stage};
+use crate::letters::{Right, ToWorker};
+use crate::turn::Worker;
+
+/// This worker's part in the limits of the process.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    purse: Purse,
+    /// On worker 0.
+    ledger: Option<Ledger>,
+    /// Users whose limits are their own, because they stand in `[users]`.
+    own: Vec<Arc<str>>,
+}
+
+impl Lending {
+    pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
+        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)), own: Vec::new() }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Tells ledger and purse the limits that are in force.
+    pub(crate) fn limit_process(&mut self) {
+        let settings = &self.force.settings;
+        let mut answers = Vec::new();
+        let mut keyed = vec![(LedgerKey::Clients, settings.max_client_conn)];
+        for name in settings.users.keys() {
+            let clients = settings.max_user_client_connections(name).unwrap_or(0);
+            let servers = settings.max_user_connections(name).unwrap_or(0);
+            keyed.push((LedgerKey::UserClients(name.clone()), clients));
+            keyed.push((LedgerKey::UserServers(name.clone()), servers));
+        }
+        let kinds = [
+            (LedgerKind::UserClients, settings.max_user_client_connections),
+            (LedgerKind::UserServers, settings.max_user_connections),
+        ];
+        for (kind, slots_max) in kinds {
+            self.lending.purse.set_default(kind, slots_max);
+            if let Some(ledger) = &mut self.lending.ledger {
+                ledger.set_default(kind, slots_max, &mut answers);
+            }
+        }
+        // Who stands in [users] no longer has what everybody has.
+        for name in std::mem::take(&mut self.lending.own).iter().filter(|name| !settings.users.contains_key(*name)) {
+            for key in [LedgerKey::UserClients(name.clone()), LedgerKey::UserServers(name.clone())] {
+                self.lending.purse.inherit_limit(&key);
+                if let Some(ledger) = &mut self.lending.ledger {
+                    ledger.inherit_limit(&key, &mut answers);
+                }
+            }
+        }
+        self.lending.own = settings.users.keys().cloned().collect();
+        for (key, slots_max) in keyed {
+            self.lending.purse.set_limit(key.clone(), slots_max);
+            if let Some(ledger) = &mut self.lending.ledger {
+                ledger.set_limit(key, slots_max, &mut answers);
+            }
+        }
+        self.send_answers(answers);
+    }
+
+    /// Users whose clients have not been counted are limited from now on: those that are there count too. Must come before the
+    /// new limits do, since who is there is not asked.
+    pub(crate) fn count_clients_of_users(&mut self, old: &Settings) {
+        let settings = &self.force.settings;
+        let may_be_new = settings.max_user_client_connections > 0
+            || settings.users.values().any(|user| user.max_user_client_connections.is_some());
+        if !may_be_new || planted::is(Planted::OldClientsUncounted) {
+            return;
+        }
+        for key in self.clients.keys() {
+            let Some((user, database)) = self.uncounted(key) else { continue };
+            if old.max_user_client_connections(&user).is_some() {
+                continue;
+            }
+            let Some(slot) = self.user_key(&user, &database) else { continue };
+            // Its answer may be late by two reloads: it asked under a limit, there was none, and there is one again.
+            if self.lending.purse.is_asking(&slot, key.to_bits()) {
+                continue;
+            }
+            if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
+                && let Some(client) = self.clients.get_mut(key)
+            {
+                client.seat.has_user_slot = true;
+            }
+        }
+    }
+
+    /// User and database of a client that has passed the limit of its user without being counted.
+    fn uncounted(&self, key: Key) -> Option<(Arc<str>, Arc<str>)> {
+        let client = self.clients.get(key).filter(|client| !client.is_own && !client.seat.has_user_slot)?;
+        match &client.stage {
+            Stage::Ready(ready) => {
+                let user = self.places.users[ready.session.user as usize].name.clone();
+                Some((user, self.places.pool(ready.pool)?.database_name.clone()))
+            }
+            Stage::Login(login) => {
+                // Who has not proved who it is, or waits for the ledger, has not passed.
+                let has_passed = login.waits_for().is_some();
+                has_passed.then(|| (Arc::from(&*login.request.user), Arc::from(&*login.request.database)))
+            }
+            Stage::Console(console) => {
+                (!self.is_admin(&console.user)).then(|| (Arc::from(&*console.user), CONSOLE.into()))
+            }
+            Stage::Greeting(_) | Stage::Cancelling(_) => None,
+        }
+    }
+
+    /// Whether a user comes in however full the console is.
+    pub(crate) fn is_admin(&self, user: &str) -> bool {
+        self.force.settings.admin_users.has(user) || user == CONSOLE
+    }
+
+    /// Whether dials of a user have to be asked for.
+    pub(crate) fn limit_user(&mut self, number: u32) {
+        let is_limited = self.force.settings.max_user_connections(&self.places.users[number as usize].name).is_some();
+        self.pools.set_user_limit(number, is_limited);
+    }
+
+    /// A client needs a place among all clients; one among its user's is for who has proved to be that user.
+    pub(crate) fn take_client_slot(&mut self, key: Key) {
+        if self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took {
+            self.client_slot_taken(key);
+        }
+    }
+
+    fn client_slot_taken(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else {
+            self.give(&LedgerKey::Clients);
+            return;
+        };
+        client.seat.has_client_slot = true;
+        // Whoever would be turned away in any case is not asked for a password, and hears of the database before the user.
+        let newcomer = match &client.stage {
+            Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
+            _ => None,
+        };
+        let is_newcomer = newcomer.is_some();
+        let full = newcomer.and_then(|name| self.places.known_database(name)).and_then(|database| {
+            let entry = self.places.databases[database as usize].entry.as_deref()?;
+            self.room_in(database, entry).err()
+        });
+        match full {
+            Some(fault) => self.fail_client(key, &fault),
+            None if is_newcomer => self.prove(key),
+            // It comes from another process, where it has shown who it is.
+            None => {
+                if let Some(user) = self.user_slot(key) {
+                    self.take_user_slot(key, &user);
+                }
+            }
+        }
+    }
+
+    /// What a client takes of its user's places, if that is limited.
+    pub(crate) fn user_slot(&self, key: Key) -> Option<LedgerKey> {
+        match &self.clients.get(key)?.stage {
+            Stage::Login(login) => self.user_key(&login.request.user, &login.request.database),
+            Stage::Ready(ready) => {
+                let database = &self.places.pool(ready.pool)?.database_name;
+                self.user_key(&self.places.users[ready.session.user as usize].name, database)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes it.
+    pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) {
+        if self.take(user, key.to_bits(), Patience::Now) == Taken::Took {
+            self.user_slot_taken(key, user);
+        }
+    }
+
+    fn user_slot_taken(&mut self, key: Key, user: &LedgerKey) {
+        let Some(client) = self.clients.get_mut(key) else {
+            self.give(user);
+            return;
+        };
+        client.seat.has_user_slot = true;
+        self.take_seat(key);
+    }
+
+    /// The key by which a client's user is counted, if its clients are limited and it is known at all.
+    fn user_key(&self, user: &str, database: &str) -> Option<LedgerKey> {
+        let settings = &self.force.settings;
+        settings.max_user_client_connections(user)?;
+        let entry = settings.database(database);
+        let may_be_told = settings.auth_user.is_some() || entry.is_some_and(|entry| entry.auth_user.is_some());
+        let is_listed = settings.users.contains_key(user) || self.force.users.secret(user).is_some();
+        (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(user)))
+    }
+
+    /// Counts a client among those of its database and user; there is room for it.
+    pub(crate) fn seat(&mut self, key: Key, database: u32) {
+        self.places.databases[database as usize].unused_since = None;
+        self.count_in(key, database);
+    }
+
+    /// Whether the database may have one more.
+    ///
+    /// # Errors
+    /// It has as many as it may.
+    pub(crate) fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
+        match self.force.settings.max_db_client_connections(entry) {
+            Some(limit)
+                if self.places.databases[database as usize].clients
+                    >= limit + u32::from(planted::is(Planted::ClientLimitOffByOne)) =>
+            {
+                Err(Fault::DatabaseClientsFull { limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a client of the console, which only admins may always enter.
+    ///
+    /// # Errors
+    /// The console has as many as a database may.
+    pub(crate) fn seat_at_console(&mut self, key: Key, right: Right) -> Result<(), Fault> {
+        let limit = self.force.settings.max_db_client_connections;
+        let database = self.places.database(&CONSOLE.into(), None);
+        let place = &mut self.places.databases[database as usize];
+        if right != Right::Admin && limit > 0 && place.clients >= limit {
+            return Err(Fault::DatabaseClientsFull { limit });
+        }
+        self.count_in(key, database);
+        Ok(())
+    }
+
+    fn count_in(&mut self, key: Key, database: u32) {
+        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let user = self.user(&login.request.user.clone());
+        self.count_as(key, database, user);
+    }
+
+    /// Counts a client among those of this database and this user.
+    pub(crate) fn count_as(&mut self, key: Key, database: u32, user: u32) {
+        self.places.databases[database as usize].clients += 1;
+        self.places.users[user as usize].clients += 1;
+        if let Some(client) = self.clients.get_mut(key) {
+            client.seat.counted = Some((database, user));
+        }
+    }
+
+    /// Gives back what a client took of the limits.
+    pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
+        self.give_back_unauthenticated(&client.peer, client.seat.unauthenticated);
+        if let Some((database, user)) = client.seat.counted {
+            self.places.databases[database as usize].clients -= 1;
+            self.places.users[user as usize].clients -= 1;
+        }
+        if client.seat.has_user_slot {
+            let name = match &client.stage {
+                Stage::Login(login) => Arc::from(&*login.request.user),
+                Stage::Ready(ready) => self.places.users[ready.session.user as usize].name.clone(),
+                Stage::Console(console) => Arc::from(&*console.user),
+                Stage::Greeting(_) | Stage::Cancelling(_) => return,
+            };
+            self.give(&LedgerKey::UserClients(name));
+        }
+        let is_left_out = planted::is(Planted::SlotKeptByLeaver) && matches!(client.stage, Stage::Login(_));
+        if client.seat.has_client_slot && !is_left_out {
+            self.give(&LedgerKey::Clients);
+        }
+        if let Stage::Login(login) = &client.stage {
+            // It may still wait for the ledger's answer. One that is on its way already finds nobody and is given back then.
+            let user = LedgerKey::UserClients(Arc::from(&*login.request.user));
+            let mut letters = Vec::new();
+            self.lending.purse.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
+            self.lending.purse.withdraw(&user, key.to_bits(), &mut letters);
+            self.send_letters(letters);
+        }
+    }
+
+    /// A pool needs one more server of a limited user.
+    pub(crate) fn ask_ledger(&mut self, user: u32, need: Need) {
+        let patience = if need == Need::Client { Patience::Wait } else { Patience::Now };
+        let key = self.servers_key(user);
+        if self.take(&key, claim_of(user, need), patience) == Taken::Took {
+            self.tell_pools(Event::Granted { user, need });
+        }
+    }
+
+    pub(crate) fn withdraw_from_ledger(&mut self, user: u32) {
+        let key = self.servers_key(user);
+        let mut letters = Vec::new();
+        self.lending.purse.withdraw(&key, claim_of(user, Need::Client), &mut letters);
+        self.send_letters(letters);
+    }
+
+    pub(crate) fn give_back_to_ledger(&mut self, user: u32) {
+        let key = self.servers_key(user);
+        self.give(&key);
+    }
+
+    fn servers_key(&self, user: u32) -> LedgerKey {
+        LedgerKey::UserServers(self.places.users[user as usize].name.clone())
+    }
+
+    fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
+        let mut letters = Vec::new();
+        let taken = self.lending.purse.take(key, claimant, patience, &mut letters);
+        self.send_letters(letters);
+        taken
+    }
+
+    fn give(&mut self, key: &LedgerKey) {
+        let mut letters = Vec::new();
+        self.lending.purse.give(key, &mut letters);
+        self.send_letters(letters);
+    }
+
+    fn send_letters(&mut self, letters: Vec<Letter>) {
+        for letter in letters {
+            match &mut self.lending.ledger {
+                Some(ledger) => {
+                    let mut answers = Vec::new();
+                    ledger.handle(self.id, letter, &mut answers);
+                    self.send_answers(answers);
+                }
+                None => (self.posts.workers[0])(ToWorker::Ledger { from: self.id, letter }),
+            }
+        }
+    }
+
+    /// Another worker writes to the ledger.
+    pub(crate) fn ledger_hears(&mut self, from: WorkerId, letter: Letter) {
+        let mut answers = Vec::new();
+        if let Some(ledger) = &mut self.lending.ledger {
+            ledger.handle(from, letter, &mut answers);
+        }
+        self.send_answers(answers);
+    }
+
+    fn send_answers(&mut self, answers: Vec<(WorkerId, Answer)>) {
+        for (worker, answer) in answers {
+            // To ourselves as well by letter: whoever asked has not finished asking.
+            (self.posts.workers[usize::from(worker.0)])(ToWorker::Purse(answer));
+        }
+    }
+
+    /// The ledger has answered.
+    pub(crate) fn purse_hears(&mut self, answer: Answer) {
+        let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
+        self.lending.purse.handle(answer, &mut outcomes, &mut letters);
+        self.send_letters(letters);
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Granted { key: LedgerKey::Clients, claimant, .. } => {
+                    self.client_slot_taken(Key::from_bits(claimant));
+                }
+                Outcome::Granted { key: key @ LedgerKey::UserClients(_), claimant, .. } => {
+                    self.user_slot_taken(Key::from_bits(claimant), &key);
+                }
+                Outcome::Granted { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    let (user, need) = read_claim(claimant);
+                    self.tell_pools(Event::Granted { user, need });
+                }
+                Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
+                    let limit = self.force.settings.max_client_conn;
+                    self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
+                    let limit = self.force.settings.max_user_client_connections(&name).unwrap_or(0);
+                    self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    self.tell_pools(Event::Denied { user: read_claim(claimant).0 });
+                }
+                Outcome::Wanted { key: LedgerKey::UserServers(name), is_wanted } => {
+                    if let Some(user) = self.places.known_user(&name) {
+                        self.tell_pools(Event::Wanted { user, is_wanted });
+                    }
+                }
+                Outcome::Wanted { .. } => {}
+            }
+            self.settle();
+        }
+    }
+}
+
+/// A claim on a server: whose, and what for.
+fn claim_of(user: u32, need: Need) -> u64 {
+    u64::from(user) << 1 | u64::from(need == Need::Minimum)
+}
+
+fn read_claim(claim: u64) -> (u32, Need) {
+    ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
+}

@@ -1,0 +1,136 @@
+//! What nobody has used for long is forgotten: databases made from `*`, and pools.
+//!
+//! Always true: nothing refers to what is forgotten; one look forgets a bounded number of databases, and the next one follows at once where
+//! more are to be forgotten. So many databases made from `*` are known as are in use, and [`AUTOMATIC_MAX`], and those of a second.
+//! Not here: users (`users`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use pool::PoolKey;
+use reactor::{Io, Level};
+
+use crate::data::client::Stage;
+use crate::places::DatabasePlace;
+use crate::timers::Timer;
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    pub(crate) fn sweep(&mut self) {
+        self.places.is_sweep_armed = false;
+        self.sweep_pools();
+        let is_more = self.sweep_databases();
+        self.arm_sweep_in(if is_more { NEXT_AFTER } else { SWEEP_PERIOD });
+    }
+
+    /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.
+    pub(crate) fn arm_sweep(&mut self) {
+        self.arm_sweep_in(SWEEP_PERIOD);
+    }
+
+    fn arm_sweep_in(&mut self, time: Duration) {
+        if self.places.is_sweep_armed {
+            return;
+        }
+        let has_pools = self.force.settings.pool_idle_timeout.is_some() && self.places.pools().next().is_some();
+        if has_pools || self.places.databases.iter().any(DatabasePlace::is_automatic) {
+            self.places.is_sweep_armed = true;
+            self.timers.insert(self.now + time, Timer::Sweep);
+        }
+    }
+
+    /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`, those that do not exist after `server_login_retry`, and
+    /// any that nobody uses where there are too many. Whether there are more to forget.
+    fn sweep_databases(&mut self) -> bool {
+        let databases = self.places.databases.iter();
+        let mut excess = databases.filter(|place| place.is_automatic()).count().saturating_sub(AUTOMATIC_MAX);
+        let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.places.pool(pool)?.database));
+        let used: BTreeSet<u32> = of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
+        let (idle_limit, retry) = (self.force.settings.autodb_idle_timeout, self.force.settings.server_login_retry);
+        let mut forgotten = Vec::new();
+        for (place, number) in self.places.databases.iter_mut().zip(0_u32..) {
+            if !place.is_automatic() {
+                continue;
+            }
+            if place.clients > 0 || used.contains(&number) {
+                place.unused_since = None;
+                continue;
+            }
+            let age = self.now.since(*place.unused_since.get_or_insert(self.now));
+            let is_due = idle_limit.is_some_and(|limit| age >= limit) || place.is_missing && age >= retry;
+            if (is_due || excess > 0) && forgotten.len() <= FORGOTTEN_MAX {
+                excess = excess.saturating_sub(1);
+                forgotten.push(number);
+            }
+        }
+        let is_more = forgotten.len() > FORGOTTEN_MAX;
+        for &number in forgotten.iter().take(FORGOTTEN_MAX) {
+            let name = &self.places.databases[number as usize].name;
+            self.log.add(
+                Level::Log,
+                format_args!("dropping database '{name}' as it does not exist anymore or inactive auto-database"),
+            );
+            self.close_pools_of(number);
+            self.places.forget_database(number);
+        }
+        is_more
+    }
+
+    /// Forgets pools without clients and servers after `pool_idle_timeout`, unless they are to have servers.
+    fn sweep_pools(&mut self) {
+        let Some(limit) = self.force.settings.pool_idle_timeout else { return };
+        let of_servers = self.servers.iter().map(|(_, server)| server.pool);
+        let used: BTreeSet<_> = self.pools_of_clients().chain(of_servers).collect();
+        for pool in self.places.pool_keys() {
+            let has_minimum = self.pools.limits(pool).is_some_and(|limits| limits.servers_min > 0);
+            let Some(place) = self.places.pool_mut(pool) else { continue };
+            if has_minimum || used.contains(&pool) {
+                place.unused_since = None;
+                continue;
+            }
+            let age = self.now.since(*place.unused_since.get_or_insert(self.now));
+            if age >= limit {
+                let (user, database) = (place.user_name.clone(), place.database_name.clone());
+                let secs = age.as_secs();
+                self.log.add(
+                    Level::Log,
+                    format_args!(
+                        "cleaning up idle pool for user {user} on db {database} because: pool idle timeout (age= {secs}s)"
+                    ),
+                );
+                self.close_pool(pool);
+            }
+        }
+    }
+
+    /// The pool of each client that has one: also of our own clients, which ask about users and are counted nowhere.
+    fn pools_of_clients(&self) -> impl Iterator<Item = PoolKey> {
+        self.clients.iter().filter_map(|(_, client)| match &client.stage {
+            Stage::Ready(ready) => Some(ready.pool),
+            Stage::Login(login) => login.waits_for(),
+            Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => None,
+        })
+    }
+
+    /// Closes the pools of a database; those who wait are told, servers go.
+    pub(crate) fn close_pools_of(&mut self, database: u32) {
+        self.places.pools_of(database).into_iter().for_each(|key| self.close_pool(key));
+    }
+
+    fn close_pool(&mut self, key: PoolKey) {
+        let mut commands = Vec::new();
+        self.pools.close(self.now, key, &mut commands);
+        self.queue(commands);
+        self.settle();
+        self.places.remove_pool(key);
+    }
+}
+
+/// How often they are looked at; the time-out of databases made from `*` is an hour by default.
+const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+/// So many databases are forgotten in one look,
+const FORGOTTEN_MAX: usize = 200;
+/// and so long after it the next ones.
+const NEXT_AFTER: Duration = Duration::from_millis(10);
+/// So many databases made from `*` are kept in a worker though nobody uses them.
+const AUTOMATIC_MAX: usize = 5000;

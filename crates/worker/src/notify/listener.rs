@@ -1,0 +1,132 @@
+//! The server of the session that listens for all: which it gets, and when it is given up.
+//!
+//! Always true: it never waits for a server that a client keeps only because it listens.
+//! Not here: who listens to what (`listen`), what the session is told (`control::listeners`).
+
+use base::Key;
+use pool::{ClientKey, Event, ServerKey};
+use protocol::state::Kind;
+use reactor::{Address, Io};
+
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::notify::listen::{Listening, has_subscriptions};
+use crate::turn::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The session for all is there.
+    pub(crate) fn listener_comes(&mut self, listener: ClientKey, database: u32) {
+        self.places.databases[database as usize].listening.session = Some(listener);
+    }
+
+    /// The session for all wants a server: it gets one that listens already, so that nothing has to be taken over, and no pool is
+    /// ever so full of those who wait for it that it does not come. Whether there is one.
+    pub(crate) fn find_for_listener(&mut self, listener: ClientKey) -> bool {
+        let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get(listener)
+        else {
+            return false;
+        };
+        // Who listens may be a thousand times as many as there are servers in a pool.
+        let pool = ready.pool;
+        let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
+        let lent = lent.filter_map(|(key, server)| Some((key, server.client()?)));
+        let listening: Vec<_> = lent.filter(|(_, client)| has_subscriptions(&self.clients, *client)).collect();
+        listening.into_iter().any(|(server, client)| self.give_to_listener(server, client))
+    }
+
+    /// A server that does nothing but listen for one client becomes that of the session for all, if that waits for one.
+    pub(crate) fn give_to_listener(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        if !self.listens_for_all(server_key, client_key) || !self.may_forward(server_key) {
+            return false;
+        }
+        let Some(server) = self.servers.get(server_key) else { return false };
+        let (pool, number) = (server.pool, server.database);
+        let is_at_rest = server.session.exchange.may_end()
+            && server.session.exchange.is_proven()
+            && server.session.cancels_sent == 0;
+        let Some(listener) = self.places.databases[number as usize].listening.session else { return false };
+        let since = match self.clients.get(listener).map(|client| &client.stage) {
+            Some(ClientStage::Ready(Ready { link: Link::Waiting(since), pool: its, .. })) if *its == pool => *since,
+            _ => return false,
+        };
+        let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let only_listens =
+            ready.session.traces.as_ref().is_some_and(|traces| {
+                !traces.is_asked_for() && traces.pins().kinds().all(|kind| kind == Kind::Channel)
+            });
+        if !is_at_rest || !only_listens || ready.session.is_torn() || ready.session.is_collecting() {
+            return false;
+        }
+        let (Some(traces), Some(subscriptions)) = (&mut ready.session.traces, &mut ready.session.subscriptions) else {
+            return false;
+        };
+        subscriptions.knows_losses(self.places.databases[number as usize].listening.losses);
+        traces.channels().for_each(|channel| subscriptions.is_heard(channel));
+        subscriptions.is_unmarked();
+        subscriptions.has_moved();
+        let pins = traces.leave();
+        ready.link = Link::None;
+        *answered = (*answered).max(server.answered);
+        self.unlink_flow(client_key, server_key);
+        self.tell_pools(Event::Left { pool, client: listener });
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
+            ready.link = Link::Loan(server_key);
+            ready.session.traces.get_or_insert_default().comes_keeping(pins);
+        }
+        self.tell_pools(Event::SetAside { server: server_key });
+        self.catch_up(server_key, listener, since);
+        if self.places.has_idle_timeouts {
+            self.arm_client(client_key);
+        }
+        self.forward_held(client_key);
+        true
+    }
+
+    /// Limits have changed: where the only server that there may be listens for all, nothing else would be done any more. Who listens keeps
+    /// its own server; who has none any more is disconnected, since it would hear nothing. The session for all may be away, and about to come.
+    pub(crate) fn end_lonely_listening(&mut self) {
+        for number in 0..self.places.databases.len() as u32 {
+            let place = &self.places.databases[number as usize];
+            let Listening { session, channels, .. } = &place.listening;
+            let mut who = session.iter().chain(channels.values().flat_map(|channel| &channel.clients));
+            let pool = who.find_map(|client| match self.clients.get(*client).map(|client| &client.stage) {
+                Some(ClientStage::Ready(ready)) => Some(ready.pool),
+                _ => None,
+            });
+            if pool.is_none_or(|pool| self.may_listen_beside(pool)) {
+                continue;
+            }
+            self.end_listening_for_all(number, "they may have one server only");
+            self.renew_listener(number);
+        }
+    }
+
+    /// The session for all has a server that is to be given up: it ends, and comes again with another.
+    pub(crate) fn renew_listener(&mut self, database: u32) {
+        let is_of = |client: &Client| match &client.stage {
+            ClientStage::Ready(ready) if client.is_listener => {
+                self.places.pool(ready.pool).is_some_and(|place| place.database == database)
+            }
+            _ => false,
+        };
+        let listeners: Vec<Key> = self.clients.iter().filter(|(_, client)| is_of(client)).map(|(key, _)| key).collect();
+        for listener in listeners {
+            self.part_from_client(listener, "the server that listens for all is given up");
+            self.settle();
+        }
+    }
+
+    /// Somebody needs the database at this address alone: a session that listens for nobody ends.
+    pub(crate) fn end_idle_listener(&mut self, database: u32, address: &Address) {
+        let listening = &self.places.databases[database as usize].listening;
+        let session = listening.session.and_then(|session| self.clients.get(session));
+        let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), .. }), .. }) = session else {
+            return;
+        };
+        let is_there = self.servers.get(*server).is_some_and(|server| server.address.as_ref() == Some(address));
+        if is_there && listening.channels.values().all(|channel| channel.clients.is_empty()) {
+            self.renew_listener(database);
+        }
+    }
+}

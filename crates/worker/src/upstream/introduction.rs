@@ -1,0 +1,93 @@
+//! What a server's session has before its first client: what `connect_query` or a trigger at login has set and prepared in it.
+//!
+//! Always true: where sessions follow clients, that is asked before the first client comes, and is what each client of the pool begins with, so that nobody
+//! takes it for what another client has set.
+//! Not here: who logs in how (`dial`), what a question and its answer mean (`protocol::state`).
+
+use std::rc::Rc;
+
+use pool::{Failure, ServerKey};
+use protocol::loan::shared;
+use protocol::state::{Overrides, Probe};
+use reactor::Io;
+use route::{Dialect, Touches, classify};
+
+use crate::data::server::Stage;
+use crate::places::DatabasePlace;
+use crate::turn::Worker;
+
+/// What a client is to have in the beginning: what sessions of its pool begin with, and what it has said to begin with itself.
+pub(crate) fn begun_with(begun: &Option<Rc<Overrides>>, given: &Option<Rc<Overrides>>) -> Option<Rc<Overrides>> {
+    let (Some(begun), Some(given)) = (begun, given) else { return given.clone().or_else(|| begun.clone()) };
+    let mut all = Overrides::clone(begun);
+    given.iter().for_each(|(name, value)| all.set(name, value));
+    Some(Rc::new(all))
+}
+
+impl<I: Io> Worker<I> {
+    /// What a session begins with and what the functions of its database may do is asked before the first client comes, if that matters
+    /// there; then it does not wait.
+    pub(crate) fn ask_at_first(&mut self, key: ServerKey) {
+        let Some(probe) = self.question_at_first(key) else {
+            self.dialed(key);
+            return;
+        };
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.stage = Stage::Introducing;
+        self.ask(key, probe);
+    }
+
+    fn question_at_first(&mut self, key: ServerKey) -> Option<Probe> {
+        let server = self.servers.get_mut(key).filter(|server| server.private.is_none())?;
+        let place = self.places.pool(server.pool).filter(|place| place.follows)?;
+        let (login, user, is_first) = (place.user_name.clone(), place.user, place.welcome.is_none());
+        let has_begun = place.welcome.as_ref().is_some_and(|welcome| welcome.begun.is_some());
+        let DatabasePlace { entry, learned, .. } = &mut self.places.databases[server.database as usize];
+        let query = entry.as_ref().and_then(|entry| entry.connect_query.as_deref());
+        if let Some(query) = query {
+            let class = classify(query.as_bytes(), Dialect::default(), learned.knowledge());
+            let names = class.mentions.iter().map(|name| &**name);
+            server.session.placeholders |= learned.custom.mention(user, names, self.now);
+        }
+        let knowledge = learned.knowledge();
+        // Triggers at login are taken to be what they were when the first server of the pool has told.
+        let begins = query.is_some() || is_first || has_begun;
+        if knowledge.is_some() && !begins {
+            return None;
+        }
+        let mut probe = Probe::new(
+            if begins { Touches::ANY_SETTING | Touches::STATEMENTS } else { Touches::NOTHING },
+            std::iter::empty(),
+        );
+        probe.add_custom(learned.custom.of(user).chain(learned.settings()), true);
+        probe.ask_as(&login);
+        probe.carry_statements();
+        if knowledge.is_none() {
+            probe.add_functions();
+        }
+        Some(probe)
+    }
+
+    /// `connect_query` has been answered, or what the session begins with.
+    pub(crate) fn introduced(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if let Some(probe) = server.session.life.take_probe() {
+            // Where it cannot tell, the first client is told so.
+            let seen = probe.end();
+            let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
+            if let Some(seen) = &seen {
+                let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
+                server.session.overrides = shared(seen.overrides(&Overrides::default(), &self.force.tracked, login));
+            }
+            self.learn(key, seen.and_then(|seen| seen.knowledge));
+            match learns_settings {
+                true => self.ask_at_first(key),
+                false => self.dialed(key),
+            }
+        } else if server.session.exchange.may_end() {
+            self.ask_at_first(key);
+        } else if server.session.exchange.owes_nothing() {
+            self.dial_failed(key, Failure::unreachable("exec_on_connect query failed"));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! TLS towards servers: whether it is asked for, and what a server answers.
+//!
+//! Always true: a server is asked once, before anything else is said, and only by TCP; what must not be said in clear text is
+//! not said to one that refuses.
+//! Not here: the handshake (`reactor::tls`); TLS with clients (`admission::accept`).
+
+use std::sync::Arc;
+
+use base::planted::{self, Planted};
+use pool::{Failure, ServerKey};
+use reactor::tls::{Demand, Security, Side};
+use reactor::{Address, Conn, Io, Level, Receive};
+use wire::write;
+
+use crate::data::server::{Securing, Server, Stage};
+use crate::turn::{Owner, Worker};
+
+/// What a server answers to the question whether it speaks TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// It does.
+    Yes,
+    /// It does not, and is not forced to.
+    No,
+    /// It does not, and must.
+    Refused,
+    /// More than the answer has come: somebody in between has put it there.
+    Stuffed,
+    /// No server of PostgreSQL answers so.
+    Bad,
+}
+
+impl Answer {
+    /// Why there is nothing more to say to a server that answers so.
+    pub(crate) fn fault(self) -> Option<&'static str> {
+        match self {
+            Self::Yes | Self::No => None,
+            Self::Refused => Some("server refused SSL"),
+            Self::Stuffed => Some("received unencrypted data after SSL response"),
+            Self::Bad => Some("bad sslreq answer"),
+        }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Whether this server is to be asked for TLS.
+    pub(crate) fn asks_for_tls(&self, key: ServerKey) -> bool {
+        let address = self.servers.get(key).and_then(|server| server.address.as_ref());
+        self.force.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
+    }
+
+    /// Whether this server must speak TLS and cannot be asked, since what that needs could not be read.
+    pub(crate) fn lacks_tls(&self, key: ServerKey) -> bool {
+        let address = self.servers.get(key).and_then(|server| server.address.as_ref());
+        self.force.settings.server_tls_sslmode.forbids_clear_text()
+            && self.force.tls.demand.is_none()
+            && matches!(address, Some(Address::Tcp(_)))
+    }
+
+    /// Asks a server whether it speaks TLS.
+    pub(crate) fn ask_for_tls(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.stage = Stage::Securing(Securing::Asked);
+        let conn = server.conn;
+        self.send_tls_request(conn);
+    }
+
+    /// Sends the question; the answer is one byte.
+    pub(crate) fn send_tls_request(&mut self, conn: Conn) {
+        let mut out = Vec::new();
+        write::ssl_request(&mut out);
+        self.io.send(conn, out.into());
+        self.io.receive(conn, Receive::Once);
+    }
+
+    /// What the answer to the question means.
+    pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Answer {
+        match bytes {
+            [b'S'] => Answer::Yes,
+            [b'N']
+                if self.force.settings.server_tls_sslmode.forbids_clear_text()
+                    && !planted::is(Planted::RefusedTlsForgone) =>
+            {
+                Answer::Refused
+            }
+            [b'N'] => Answer::No,
+            [b'S' | b'N', ..] => Answer::Stuffed,
+            _ => Answer::Bad,
+        }
+    }
+
+    /// A server that was asked has said something.
+    pub(crate) fn tls_answered(&mut self, key: ServerKey, bytes: &[u8]) {
+        let Some(Server { conn, host, stage: Stage::Securing(Securing::Asked), .. }) = self.servers.get(key) else {
+            return;
+        };
+        let (conn, host) = (*conn, host.clone());
+        let answer = self.tls_answer(bytes);
+        if let Some(why) = answer.fault() {
+            self.dial_failed(key, Failure::unreachable(why));
+            return;
+        }
+        if answer == Answer::No {
+            self.begin_server_login(key);
+            return;
+        }
+        // A reload may have switched TLS off meanwhile.
+        let demand = self.force.tls.demand.clone();
+        let begun = demand.clone().ok_or_else(|| "it has just been switched off".to_owned());
+        let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
+        if let Err(why) = begun {
+            let line = self.server_prefix(key);
+            self.log.add(Level::Error, format_args!("{line}cannot begin TLS: {why}"));
+            self.dial_failed(key, Failure::unreachable("sslreq processing failed"));
+        } else if let Some(server) = self.servers.get_mut(key) {
+            server.stage = Stage::Securing(Securing::Shaking);
+            server.demand = demand;
+        }
+    }
+
+    /// Begins TLS with whoever has said yes.
+    pub(crate) fn secure_server(
+        &mut self,
+        conn: Conn,
+        owner: Owner,
+        demand: Arc<Demand>,
+        host: Arc<str>,
+    ) -> Result<(), String> {
+        let side = Side::Calling { demand, host };
+        self.io.secure(conn, owner.to_bits(), &side, &[]).map_err(|error| error.to_string())
+    }
+
+    /// TLS stands between us and a server: log in.
+    pub(crate) fn server_secured(&mut self, key: ServerKey, security: Arc<Security>) {
+        if self.force.settings.log_connections {
+            let line = self.server_prefix(key);
+            self.log.add(Level::Log, format_args!("{line}SSL established: {}", security.summary));
+        }
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.security = Some(security);
+        self.begin_server_login(key);
+    }
+}

@@ -1,0 +1,62 @@
+//! Who asks the console.
+//!
+//! Always true: they look, or wait for something; nothing that they say changes anything.
+//! Not here: what they say (`app::console`), what operators order there (`faults::operator`).
+
+use worker::letters::Right;
+
+use crate::plan::{ADMIN, CONSOLE, Habits, Person, Plan, WATCHER};
+use crate::sim::dice::Dice;
+
+impl Plan {
+    /// People who ask the console.
+    pub(crate) fn draw_operators(&mut self, dice: &mut Dice, common: &Habits) {
+        for _ in 0..dice.among(1..=3) {
+            let user = dice.pick(&[ADMIN, WATCHER]);
+            let person = Person {
+                user: user.to_owned(),
+                database: CONSOLE.to_owned(),
+                errands: dice.among(1..=30) as u32,
+                transactions: false,
+                proof: self.proof,
+                is_proof_unsure: false,
+                knows_any_database: self.shape.autodb.is_some(),
+            };
+            let habits = Habits {
+                errors: common.errors,
+                big: common.big,
+                pipelines: common.pipelines,
+                vanishes: common.vanishes,
+                deafness: common.deafness,
+                dawdles: common.dawdles,
+                reconnects: common.reconnects,
+                think: common.think,
+                arrival: common.arrival,
+                hasty: common.hasty,
+                strange: common.strange,
+                tls: common.tls,
+                rude: common.rude * 5,
+                console: Some(if user == ADMIN { Right::Admin } else { Right::Stats }),
+                ..Habits::default()
+            };
+            self.people.push((self.people.len() as u32, person, habits));
+        }
+    }
+
+    /// Sometimes people lose patience with it.
+    pub(crate) fn draw_console(&mut self) {
+        let mut dice = Dice::new(self.seed, STREAM);
+        if !dice.chance(OFTEN) {
+            return;
+        }
+        for (_, person, habits) in self.people.iter_mut().filter(|(_, person, _)| person.is_operator()) {
+            habits.cancels = 300;
+            person.errands += 10;
+        }
+    }
+}
+
+/// The stream of chance for the console.
+const STREAM: u64 = u64::MAX - 43;
+/// That often, of a thousand worlds.
+const OFTEN: u32 = 400;

@@ -214,8 +214,10 @@ impl Pair {
         // What needs no server does not get one (`worker::data::client`).
         while matches!(self.stage, Stage::Idle)
             && self.unheard_from == 0
-            && self.unheard.pop_front_if(|said| !said.asks.may_be_answered()).is_some()
-        {}
+            && self.unheard.front().is_some_and(|said| !said.asks.may_be_answered())
+        {
+            self.unheard.pop_front();
+        }
         if !self.is_open() || self.unheard.is_empty() {
             return true;
         }

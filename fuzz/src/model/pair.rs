@@ -214,8 +214,10 @@ impl Pair {
         // What needs no server does not get one (`worker::data::client`).
         while matches!(self.stage, Stage::Idle)
             && self.unheard_from == 0
-            && self.unheard.pop_front_if(|said| !said.asks.may_be_answered()).is_some()
-        {}
+            && self.unheard.front().is_some_and(|said| !said.asks.may_be_answered())
+        {
+            self.unheard.pop_front();
+        }
         if !self.is_open() || self.unheard.is_empty() {
             return true;
         }
@@ -469,12 +471,12 @@ impl Pair {
                 Heard::Ready { .. } => self.is_answered(),
                 Heard::CopyBegins if matches!(self.stage, Stage::Mending(_)) => self.is_answered(),
                 Heard::CopyBegins => {}
-                // The server says goodbye (`worker::farewell`).
+                // The server says goodbye (`worker::data::loss`).
                 Heard::Farewell(_) => self.stage = Stage::Over,
-                // A query of ours failed (`worker::own_errors`).
+                // A query of ours failed (`worker::data::own_errors`).
                 Heard::Error(_) if self.exchange().is_ours() => self.stage = Stage::Over,
                 Heard::Error(_) => assert!(!has_client, "an error of a client's request was not for it: {self:?}"),
-                // Of what the server notifies, what has begun when nobody had it is nobody's to its end (`worker::own_news`).
+                // Of what the server notifies, what has begun when nobody had it is nobody's to its end (`worker::notify::own_news`).
                 Heard::Notification(_) => {}
                 Heard::Surprise { kind, .. } => {
                     assert!(self.manner == Manner::Rude, "a surprise: {} in {self:?}", char::from(kind));

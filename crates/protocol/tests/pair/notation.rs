@@ -129,7 +129,12 @@ fn message_in_words(side: Side, kind: u8, body: &[u8]) -> String {
     let letter = char::from(kind);
     match (side, kind) {
         (Side::Client, b'Q' | b'f') | (Side::Server, b'C') => format!("{letter} {}", string(0)),
-        (Side::Client, b'P') => format!("P {} {}", string(0), string(1)),
+        (Side::Client, b'P') => {
+            let types = body.get(strings[0].len() + strings[1].len() + 2..).and_then(|rest| rest.first_chunk());
+            let types = types.map_or(0, |count| u16::from_be_bytes(*count));
+            let types = if types > 0 { format!(" +{types} types") } else { String::new() };
+            format!("P {} {}{types}", string(0), string(1))
+        }
         (Side::Client, b'B') => {
             let at = body.iter().position(|byte| *byte == 0).unwrap_or(0) + 1;
             let statement = body[at..].iter().position(|byte| *byte == 0).unwrap_or(0);

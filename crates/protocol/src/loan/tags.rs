@@ -79,7 +79,11 @@ const COMMIT: &[u8] = b"COMMIT\0";
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
+    use crate::state::{Overrides, Statement};
+    use crate::vars::{Tracked, Vars};
 
     #[test]
     fn commands_that_define_something_change_the_catalog() {
@@ -95,5 +99,74 @@ mod tests {
         ] {
             assert_eq!(changes_catalog(tag), changes, "{tag:?}");
         }
+    }
+
+    /// A client and its server, both of which have a setting and a statement that was prepared by SQL; what the client has said may have done
+    /// certain things.
+    fn sessions() -> (ClientSession, ServerSession) {
+        let vars = Rc::new(Vars::new(&Tracked::new([])));
+        let (mut client, mut server) = (ClientSession::new(0, vars.clone()), ServerSession::new(vars));
+        let mut overrides = Overrides::default();
+        overrides.set("work_mem", "5MB");
+        overrides.statements_mut().insert("p", Statement { sql: "prepare p as select 1".into(), search_path: None });
+        (client.overrides, server.overrides) = (Some(Rc::new(overrides.clone())), Some(Rc::new(overrides)));
+        let class = Rc::new(route::classify(b"set work_mem = '5MB'", route::Dialect::default(), None));
+        client.traces.get_or_insert_default().said(&class);
+        (client, server)
+    }
+
+    /// What is left in a session: its settings, and its statements.
+    fn left(overrides: &Option<Rc<Overrides>>) -> (usize, usize) {
+        overrides.as_ref().map_or((0, 0), |all| (all.iter().count(), all.statements().iter().count()))
+    }
+
+    #[test]
+    fn what_drops_all_statements_drops_those_of_both_unless_it_is_ours() {
+        let (mut client, mut server) = sessions();
+        completed(Some(&mut client), &mut server, b"DEALLOCATE ALL\0");
+        assert_eq!((left(&client.overrides), left(&server.overrides)), ((1, 0), (1, 0)));
+        let (mut client, mut server) = sessions();
+        completed(Some(&mut client), &mut server, DISCARD_ALL);
+        assert_eq!(
+            (left(&client.overrides), left(&server.overrides)),
+            ((1, 0), (0, 0)),
+            "its own settings it goes back from"
+        );
+        let (mut client, mut server) = sessions();
+        server.exchange.asks_ours();
+        completed(Some(&mut client), &mut server, b"DEALLOCATE ALL\0");
+        assert_eq!((left(&client.overrides), left(&server.overrides)), ((1, 1), (1, 0)));
+    }
+
+    #[test]
+    fn how_a_transaction_may_have_ended_leaves_nothing_certain_unless_it_is_ours() {
+        for (tag, is_ours, is_certain) in [
+            (ROLLBACK, false, false),
+            (b"CALL\0", false, false),
+            (b"DO\0", false, false),
+            (COMMIT, false, true),
+            (ROLLBACK, true, true),
+        ] {
+            let (mut client, mut server) = sessions();
+            if is_ours {
+                server.exchange.asks_ours();
+            }
+            completed(Some(&mut client), &mut server, tag);
+            let traces = client.traces.as_ref().expect("traces");
+            assert_eq!(traces.has_effects(), is_certain, "{}, {is_ours}", tag.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn statements_by_which_servers_are_told_are_made_anew_when_all_are_gone() {
+        let (mut client, mut server) = sessions();
+        let told = |server: &mut ServerSession| {
+            let mut out = Vec::new();
+            server.told_by.tell(&[("work_mem", Some("1MB"))], &mut out);
+            out.first().copied()
+        };
+        assert_eq!((told(&mut server), told(&mut server)), (Some(b'P'), Some(b'B')));
+        completed(Some(&mut client), &mut server, b"DEALLOCATE ALL\0");
+        assert_ne!(told(&mut server), Some(b'B'));
     }
 }

@@ -11,6 +11,7 @@ use std::rc::{Rc, Weak};
 
 use super::account::{Account, Charge, Room};
 use super::statement::{Entry, Statement, Text};
+use super::stock::NAME_BYTES;
 use crate::fault::Fault;
 
 /// All statements that somebody holds.
@@ -145,6 +146,20 @@ impl Library {
         Charge::new(&self.room, account, bytes, shared)
     }
 
+    /// Takes what a client holds when it gives a name to a statement: whoever shares the statement is charged all of it.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub(super) fn charge_name(
+        &self,
+        account: &Account,
+        name: &[u8],
+        text: &[u8],
+        dialect: &[u8],
+    ) -> Result<Charge, Fault> {
+        self.charge_more(account, name.len() + NAME_BYTES, STATEMENT_BYTES + text.len() + dialect.len())
+    }
+
     /// Bytes that are held: texts, names, and what is being received.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -196,8 +211,8 @@ fn hash_of(text: &[u8]) -> u64 {
 
 /// A longer text is not hashed, which takes a millisecond for each megabyte, and so shared with nobody: each client keeps its own.
 const SHARED_BYTES_MAX: usize = 1 << 20;
-/// What a statement takes beside its text, about.
-const STATEMENT_BYTES: usize = 256;
+/// What a statement takes beside its text, about, with its places in tables.
+const STATEMENT_BYTES: usize = 384;
 /// So many texts without a name are remembered, by their hashes.
 const CAME_MAX: usize = 4096;
 /// The table is not swept while it is smaller.

@@ -13,7 +13,7 @@ use wire::{frontend, write};
 use super::account::Charge;
 use super::names::{Named, Names};
 use super::statement::Statement;
-use super::stock::{NAME_BYTES, Pending, Sides, Stock, push_close, push_name, unsettled};
+use super::stock::{Pending, Sides, Stock, push_close, push_name, unsettled};
 use super::{Ask, Bytes};
 use crate::exchange::{Exchange, Step};
 use crate::fault::Fault;
@@ -85,8 +85,7 @@ impl Own {
 impl Sides<'_> {
     /// Takes what the client holds when it gives this name to a text.
     pub(super) fn charge(&self, name: &[u8], text: &[u8]) -> Result<Charge, Fault> {
-        let shared = text.len() + self.dialect.len();
-        self.library.charge_more(self.account, name.len() + NAME_BYTES, shared)
+        self.library.charge_name(self.account, name, text, &self.dialect)
     }
 }
 

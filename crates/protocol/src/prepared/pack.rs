@@ -105,9 +105,7 @@ impl PackedNamed {
     fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
         let Self { statement, step, is_reused } = self;
         let statement = from.statement(statement)?;
-        let bytes = name.len() + super::stock::NAME_BYTES;
-        let shared = statement.text().len() + statement.dialect().len();
-        let charge = from.library.charge_more(from.account, bytes, shared).ok()?;
+        let charge = from.library.charge_name(from.account, name, statement.text(), statement.dialect()).ok()?;
         Some(Named { statement, step, is_reused, charge })
     }
 }

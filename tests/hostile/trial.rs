@@ -130,10 +130,9 @@ fn prepare(postgres: &Postgres, database: &str) {
 fn clear(postgres: &Postgres, database: &str) {
     let mut client = postgres.client("postgres");
     let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{database}'");
-    let _ = try_wait_for(LIMIT, || {
-        client.run(&end);
-        client.query(&format!("drop database {database}")).errors.is_empty().then_some(())
-    });
+    // While a session reads a text that takes it long it hears no signal, and DROP DATABASE waits for all (`WaitForProcSignalBarrier`).
+    let _ = try_wait_for(READ_MAX, || client.query(&end).rows.is_empty().then_some(()));
+    let _ = try_wait_for(LIMIT, || client.query(&format!("drop database {database}")).errors.is_empty().then_some(()));
 }
 
 fn ini(place: &Place, postgres: &Postgres, whom: Option<&Path>) -> Ini {
@@ -161,5 +160,7 @@ pub(crate) const GROWTH_MAX_MIB: u64 = 64;
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
 const TRIES: usize = 3;
 const ZERO: Duration = Duration::ZERO;
+/// So long PostgreSQL may read a text that is as hard to read as it is long.
+const READ_MAX: Duration = Duration::from_secs(120);
 const SETTLED: Duration = Duration::from_millis(500);
 const SMALL_MIB: u64 = 4;

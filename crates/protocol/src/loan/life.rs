@@ -54,6 +54,12 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Whether the server has not taken all that its client has set.
+    #[must_use]
+    pub fn is_applying(self) -> bool {
+        matches!(self, Self::ApplyingBefore | Self::ApplyingAlong | Self::Unapplied | Self::Replanning)
+    }
+
     /// Whether the one may follow the other.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
@@ -101,6 +107,12 @@ impl Life {
             next.phase()
         );
         std::mem::replace(self, next)
+    }
+
+    /// Whether what the server reports is its client's, too: it is not being told what that has set.
+    #[must_use]
+    pub fn shares_parameters(&self) -> bool {
+        !self.phase().is_applying() || matches!(self, Self::Unapplied)
     }
 
     /// Whether the server has all that its client has set, and is asked nothing of ours.

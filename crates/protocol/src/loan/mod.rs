@@ -31,5 +31,5 @@ pub use life::{Life, Phase};
 pub use reading::{Texts, Torn, bound, name, name_behind};
 pub use requests::{Forwarded, Requests, Then, ToServer};
 pub use server_session::{AnswerFate, DISCARD_SEQUENCES, SequenceOwner, ServerSession};
-pub use session_state::{Seen, State, Terms, apply_effects, see, see_behind, shared};
+pub use session_state::{Probed, ProbedState, Terms, apply_effects, conclude, conclude_alone, shared};
 pub use statements::{Collected, may_be_by_sql};

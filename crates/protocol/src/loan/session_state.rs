@@ -35,18 +35,18 @@ pub struct Terms<'a> {
 
 /// What a server has told of its session.
 #[derive(Debug)]
-pub enum Seen {
+pub enum Probed {
     /// What functions set, of which nothing was known when it was asked: it is to be asked again.
     Functions(Option<Knowledge>),
     /// What the session has.
-    State(State),
+    State(ProbedState),
     /// Nothing that can be relied upon: the client keeps the server.
     Nothing,
 }
 
 /// What follows from what the session has.
 #[derive(Debug)]
-pub struct State {
+pub struct ProbedState {
     /// What is known of functions now.
     pub knowledge: Option<Knowledge>,
     /// In what it differs from what was known, if that was compared.
@@ -139,14 +139,14 @@ impl ClientSession {
 }
 
 /// A server has answered what its session has.
-pub fn see(server: &mut ServerSession, client: &mut ClientSession, probe: Probe, terms: Terms<'_>) -> Seen {
+pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: Probe, terms: Terms<'_>) -> Probed {
     let traces = client.traces.get_or_insert_default();
     let Some(seen) = probe.end() else {
         traces.unseen(terms.now);
-        return Seen::Nothing;
+        return Probed::Nothing;
     };
     if seen.has_learned_settings() {
-        return Seen::Functions(seen.knowledge);
+        return Probed::Functions(seen.knowledge);
     }
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
     let mut overrides = seen.overrides(&before, terms.tracked, terms.login);
@@ -182,7 +182,7 @@ pub fn see(server: &mut ServerSession, client: &mut ClientSession, probe: Probe,
     }
     server.overrides = overrides;
     let reset = client.vars.reset(&client.began, terms.tracked, |name| seen.is_first(name) == Some(true));
-    Seen::State(State {
+    Probed::State(ProbedState {
         verdict,
         reset,
         has_asked_channels: seen.asked.has(Touches::CHANNELS),
@@ -193,7 +193,7 @@ pub fn see(server: &mut ServerSession, client: &mut ClientSession, probe: Probe,
 
 /// A server whose client has gone meanwhile has told what its session has. Whether that is settings that any client can be given, or nothing,
 /// and not something that has to be discarded; what is known of functions now.
-pub fn see_behind(server: &mut ServerSession, probe: Option<Probe>, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
+pub fn conclude_alone(server: &mut ServerSession, probe: Option<Probe>, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
     let Some(seen) = probe.and_then(Probe::end) else { return (false, None) };
     let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
     server.told_by.doubt();

@@ -13,8 +13,8 @@ use base::{Key, Time};
 use notation::{Side, bytes, words};
 use protocol::fault::Fault;
 use protocol::loan::{
-    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, Seen, ServerSession, Terms, Texts,
-    Then, ToClient, ToServer, apply_effects, begin, doubt_what_was_read, see,
+    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Probed, Requests, ServerSession, Terms, Texts,
+    Then, ToClient, ToServer, apply_effects, begin, conclude, doubt_what_was_read,
 };
 use protocol::prepared::{Bytes, Library};
 use protocol::state::{Kind, Learned, PinRules, Policy, Unseen};
@@ -354,12 +354,10 @@ impl Stage {
             let client_name = self.loans.iter().find(|(_, server)| *server == name).map(|(client, _)| client.clone());
             let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
             let client = client_name.as_ref().and_then(|client| self.clients.get_mut(client));
-            let is_being_told =
-                matches!(server.life, Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Replanning(_));
             let mut answers = Answers {
                 tracked: &self.tracked,
                 known: &mut self.known,
-                shares_parameters: !is_being_told,
+                shares_parameters: server.life.shares_parameters(),
                 is_listener: self.is_listener,
                 is_statement_mode: self.is_statement_mode,
                 withholds: self.withholds,
@@ -492,13 +490,13 @@ impl Stage {
         let Some(probe) = server.life.take_probe() else { return };
         let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
         let mut reset = None;
-        let told = match see(server, client, *probe, terms(&self.tracked, &self.rules)) {
-            Seen::Functions(_) => "tells first what functions set".to_owned(),
-            Seen::State(state) => {
+        let told = match conclude(server, client, *probe, terms(&self.tracked, &self.rules)) {
+            Probed::Functions(_) => "tells first what functions set".to_owned(),
+            Probed::State(state) => {
                 reset = state.reset;
                 format!("tells that it has {}", settings(client))
             }
-            Seen::Nothing => "tells nothing that can be relied upon".to_owned(),
+            Probed::Nothing => "tells nothing that can be relied upon".to_owned(),
         };
         let pins: Vec<_> = client.traces.iter().flat_map(|traces| traces.pins().kinds()).map(Kind::short).collect();
         let keeps = if pins.is_empty() { String::new() } else { format!(", and keeps {}", pins.join(", ")) };

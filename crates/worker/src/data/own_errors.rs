@@ -78,10 +78,7 @@ impl<I: Io> Worker<I> {
                 let since = waits_since.unwrap_or(self.now);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
-            (
-                &Stage::Lent { client },
-                Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Unapplied | Phase::Replanning,
-            ) if !planted::is(Planted::FailedSetIgnored) => {
+            (&Stage::Lent { client }, phase) if phase.is_applying() && !planted::is(Planted::FailedSetIgnored) => {
                 self.uncount(key);
                 if waits_since.is_some() {
                     self.unlink_from_client(key);

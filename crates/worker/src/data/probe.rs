@@ -10,7 +10,7 @@ use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Fingerprint, Mode, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Life, Seen, State, Terms, apply_effects, see, see_behind};
+use protocol::loan::{Life, Probed, ProbedState, Terms, apply_effects, conclude, conclude_alone};
 use protocol::state::{ANSWER_BYTES_MAX, Kind, Overrides, Pin, Policy, Probe};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
@@ -197,18 +197,18 @@ impl<I: Io> Worker<I> {
             return;
         };
         let is_overfull = probe.is_overfull();
-        match see(&mut server.session, &mut ready.session, *probe, terms(place, &self.force, self.now)) {
-            Seen::Functions(knowledge) => {
+        match conclude(&mut server.session, &mut ready.session, *probe, terms(place, &self.force, self.now)) {
+            Probed::Functions(knowledge) => {
                 self.learn(server_key, knowledge);
                 self.keep_or_probe(server_key, client_key);
                 return;
             }
-            Seen::State(state) => {
+            Probed::State(state) => {
                 if self.heed_state(server_key, client_key, state) {
                     return;
                 }
             }
-            Seen::Nothing => {}
+            Probed::Nothing => {}
         }
         if is_overfull {
             let (client, server) = (self.client_prefix(client_key), self.server_prefix(server_key));
@@ -235,7 +235,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server has told what its session has. Whether it is being told to leave its channels now.
-    fn heed_state(&mut self, server_key: ServerKey, client_key: ClientKey, state: State) -> bool {
+    fn heed_state(&mut self, server_key: ServerKey, client_key: ClientKey, state: ProbedState) -> bool {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return true };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return true;
@@ -379,7 +379,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let probe = server.session.life.take_probe().map(|probe| *probe);
         let Some(place) = self.places.pool(server.pool) else { return self.end_probe(key, false) };
-        let (is_clean, knowledge) = see_behind(&mut server.session, probe, terms(place, &self.force, self.now));
+        let (is_clean, knowledge) = conclude_alone(&mut server.session, probe, terms(place, &self.force, self.now));
         self.learn(key, knowledge);
         self.end_probe(key, is_clean);
     }

@@ -302,11 +302,7 @@ impl<I: Io> Worker<I> {
         let withholds = self.withholds(key);
         let server = self.servers.get_mut(key)?;
         let (client_key, shares_parameters) = match server.stage {
-            Stage::Lent { client } => {
-                let is_being_told =
-                    matches!(server.session.life, Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Replanning(_));
-                (Some(client), !is_being_told)
-            }
+            Stage::Lent { client } => (Some(client), server.session.life.shares_parameters()),
             _ => (None, false),
         };
         let client = client_key.and_then(|client| self.clients.get_mut(client));

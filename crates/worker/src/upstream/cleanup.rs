@@ -210,9 +210,7 @@ impl<I: Io> Worker<I> {
     fn begin_cleaning(&mut self, key: ServerKey, kind: Kind) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let told = match server.stage {
-            Stage::Lent { .. } => Some(server.session.life.phase()).filter(|phase| {
-                matches!(phase, Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Unapplied | Phase::Replanning)
-            }),
+            Stage::Lent { .. } => Some(server.session.life.phase()).filter(|phase| phase.is_applying()),
             _ => None,
         };
         server.stage = Stage::Cleaning(Cleaning { told, ..Cleaning::new(self.now, kind) });

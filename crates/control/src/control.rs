@@ -25,6 +25,7 @@ use crate::ending::Ending;
 use crate::handover::Handover;
 use crate::hashings::Hashings;
 use crate::history::{self, History};
+use crate::http::{Desk, HttpQuestion, Round};
 use crate::judges;
 use crate::links::{LinkNews, Links};
 use crate::listeners;
@@ -124,6 +125,13 @@ pub enum Event {
         /// What.
         news: News,
     },
+    /// Somebody asks something by HTTP.
+    Http {
+        /// The number of the question.
+        number: u64,
+        /// What.
+        question: HttpQuestion,
+    },
     /// A deadline has passed.
     Tick,
 }
@@ -153,6 +161,7 @@ pub struct Control<S> {
     /// The clients of the console that have said something.
     sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
+    pub(crate) http: Desk,
     history: History,
     /// When the present period of statistics ends.
     pub(crate) period_ends: Time,
@@ -198,6 +207,8 @@ pub(crate) enum Purpose {
     Sweep,
     /// Whose the locks are that have been found.
     Swept(Box<(sweeper::Question, sweeper::Answer)>),
+    /// What has been asked by HTTP.
+    Http(Round),
 }
 
 impl<S> Control<S> {
@@ -233,6 +244,7 @@ impl<S> Control<S> {
             hashings: Hashings::default(),
             sessions: Sessions::default(),
             surveys: Surveys::default(),
+            http: Desk::default(),
             history: History::new(now.time),
             waits: Waits::default(),
             shutdown: None,
@@ -305,9 +317,11 @@ impl<S> Control<S> {
             Event::Found { name, found } => self.found(&name, &found),
             Event::Serial { zone, serial } => self.hear_serial(&zone, serial),
             Event::News { handover, news } => self.hear_courier(handover, news),
+            Event::Http { number, question } => self.ask_http(number, question),
             Event::Tick => {}
         }
         self.expire();
+        self.look_for_http();
         self.put_questions();
     }
 
@@ -341,6 +355,7 @@ impl<S> Control<S> {
             self.sweeper.next_deadline(),
             self.links.next_deadline(),
             self.listening.next_deadline(),
+            self.http.next_deadline(),
         ];
         others.into_iter().flatten().fold(self.period_ends, Time::min)
     }
@@ -405,7 +420,13 @@ impl<S> Control<S> {
     }
 
     fn show(&mut self, asker: Asker, subject: &Subject, snapshots: &[Snapshot]) {
-        let view = View {
+        let table = subject.table(&self.view(snapshots));
+        self.answer(asker, Answer::Table(table));
+    }
+
+    /// What tables are made of.
+    pub(crate) fn view<'v>(&'v self, snapshots: &'v [Snapshot]) -> View<'v> {
+        View {
             settings: &self.force.settings,
             users: &self.force.users,
             standing: &self.force.standing,
@@ -418,8 +439,7 @@ impl<S> Control<S> {
             log_lines_lost: self.force.log.lost(),
             rates: self.force.rates.snapshot(self.now.time, self.now.wall),
             now: self.now.time,
-        };
-        self.answer(asker, Answer::Table(subject.table(&view)));
+        }
     }
 
     /// All workers have answered.
@@ -429,6 +449,7 @@ impl<S> Control<S> {
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),
             Purpose::Sweep => self.sweep_begins(snapshots),
             Purpose::Swept(swept) => self.sweep_ends(&swept.0, &swept.1, snapshots),
+            Purpose::Http(round) => self.answer_http(round, snapshots),
             Purpose::Period => {
                 let averages = self.history.close_period(self.now.time, history::gather(snapshots));
                 self.service.status(&averages.to_string());
@@ -447,6 +468,7 @@ impl<S> Control<S> {
             Purpose::Show(asker, _) | Purpose::Kill(asker) => self.refuse(*asker, Refusal::new(text)),
             Purpose::Period => self.log(Level::Warning, format_args!("statistics: {text}")),
             Purpose::Sweep | Purpose::Swept(_) => self.log(Level::Warning, format_args!("locks: {text}")),
+            Purpose::Http(round) => self.refuse_http(round, &text),
         }
     }
 

@@ -11,15 +11,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::{Time, Wall};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use tokio::net::{TcpListener, UnixStream};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
 use crate::control::{Control, Event, Moment, Signal};
 use crate::courier::News;
+use crate::http::{self, HttpAnswer, HttpQuestion};
 use crate::links::{LinkNews, LinkOrder};
 use crate::resolver::{Desk, Resolver};
 use crate::system_users::Question as SystemUserQuestion;
@@ -114,6 +116,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     clock: Clock,
     mut letters: UnboundedReceiver<ToControl>,
     mut signals: Signals,
+    http: Vec<TcpListener>,
 ) -> Ending {
     let (reporter, mut reports) = mpsc::unbounded_channel();
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
@@ -124,6 +127,10 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut links = Links { teller, carried: JoinSet::new(), open: BTreeMap::new() };
     let pam = judges::Library::default();
     let mut desk = Desk::default();
+    let (asks, mut asked) = mpsc::channel(ASKED_BY_HTTP);
+    let (in_force, force) = watch::channel(Arc::clone(&control.force));
+    http::serve(http, asks, force);
+    let mut askers = Askers::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
         let event = tokio::select! {
@@ -134,11 +141,18 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some((from, asker, hashed)) = hashed.recv() => Event::Hashed { from, asker, hashed },
             Some((handover, news)) = reports.recv() => Event::News { handover, news },
             Some((link, news)) = told.recv() => Event::Link { link, news },
+            Some((question, asker)) = asked.recv() => askers.ask(question, asker),
             // One that has ended has told so itself.
             Some(_) = links.carried.join_next() => continue,
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
+        if !Arc::ptr_eq(&control.force, &in_force.borrow()) {
+            in_force.send_replace(Arc::clone(&control.force));
+        }
+        while let Some((number, answer)) = control.next_http_answer() {
+            askers.answer(number, answer);
+        }
         while let Some(order) = control.next_link_order() {
             links.obey(order, &mut control, &clock);
         }
@@ -193,6 +207,29 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         false => Ending::Well,
     }
 }
+
+/// Who has asked by HTTP and waits.
+#[derive(Default)]
+struct Askers {
+    asked: u64,
+    waiting: BTreeMap<u64, oneshot::Sender<HttpAnswer>>,
+}
+
+impl Askers {
+    fn ask(&mut self, question: HttpQuestion, asker: oneshot::Sender<HttpAnswer>) -> Event {
+        self.asked += 1;
+        self.waiting.insert(self.asked, asker);
+        Event::Http { number: self.asked, question }
+    }
+
+    fn answer(&mut self, number: u64, answer: HttpAnswer) {
+        // Who has gone meanwhile needs none.
+        let _ = self.waiting.remove(&number).map(|asker| asker.send(answer));
+    }
+}
+
+/// Questions by HTTP that wait to be read; whoever asks one more waits for that.
+const ASKED_BY_HTTP: usize = 64;
 
 /// Connections to ourselves, each carried by a task.
 struct Links {

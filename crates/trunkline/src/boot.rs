@@ -84,6 +84,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     };
     let inherited = predecessor.as_mut().map(Predecessor::take_listeners).unwrap_or_default();
     let doors = open_doors(&force.settings, inherited, speaker)?;
+    let http = open_http(&force.settings, &runtime, speaker);
     let mut pidfile = None;
     if predecessor.is_none() {
         pidfile = force.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;
@@ -121,7 +122,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
         .with_ids(ids)
         .with_name_servers(name_servers)
         .with_service(service);
-    let ending = runtime.block_on(control::run(control, clock, letters, signals));
+    let ending = runtime.block_on(control::run(control, clock, letters, signals, http));
     crew.wait(FAREWELL_MAX);
     // A lookup that is under way would be waited for otherwise.
     runtime.shutdown_background();
@@ -235,6 +236,18 @@ fn open_doors(settings: &Settings, inherited: Vec<Listener>, speaker: &Speaker) 
         say(speaker, Level::Log, format_args!("{how}listening on {}", doors::name(listener)));
     }
     Ok(doors)
+}
+
+fn open_http(settings: &Settings, runtime: &Runtime, speaker: &Speaker) -> Vec<tokio::net::TcpListener> {
+    let _inside = runtime.enter();
+    let (listeners, warnings) = doors::open_http(settings);
+    for warning in &warnings {
+        say(speaker, Level::Warning, format_args!("{warning}"));
+    }
+    for address in listeners.iter().filter_map(|listener| listener.local_addr().ok()) {
+        say(speaker, Level::Log, format_args!("listening for HTTP on {address}"));
+    }
+    listeners
 }
 
 /// One thread for everything but what blocks: the lookups of names, those of directories too, and the modules of PAM.

@@ -5,6 +5,7 @@
 //! Not here: accepting (`reactor`, `worker`).
 
 use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown};
@@ -16,6 +17,7 @@ use control::words_of;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::Group;
 use reactor::{Bound, ListenFault, Listener, Wanted};
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::last_words::Fatal;
 
@@ -199,6 +201,51 @@ pub(crate) fn name(listener: &Listener) -> String {
         Bound::Unix(path) => format!("unix:{path}"),
     }
 }
+
+/// Listens for HTTP where the settings say; what could not be listened on is told. Must be called inside a runtime of tokio.
+pub(crate) fn open_http(settings: &Settings) -> (Vec<TcpListener>, Vec<String>) {
+    let (mut listeners, mut warnings) = (Vec::new(), Vec::new());
+    if settings.http_port == 0 {
+        return (listeners, warnings);
+    }
+    for item in &settings.http_listen_addr {
+        let found = match &**item {
+            // Both families on one socket.
+            "*" => Ok(vec![(Ipv6Addr::UNSPECIFIED, settings.http_port).into()]),
+            item => (item, settings.http_port).to_socket_addrs().map(Iterator::collect::<Vec<_>>),
+        };
+        match found {
+            Ok(addresses) => {
+                for address in addresses {
+                    match listen_http(address) {
+                        Ok(listener) => listeners.push(listener),
+                        Err(error) => {
+                            warnings.push(format!("cannot listen for HTTP on {address}: {}", words_of(&error)))
+                        }
+                    }
+                }
+            }
+            Err(error) => warnings.push(format!("cannot look up http_listen_addr {item}: {}", words_of(&error))),
+        }
+    }
+    (listeners, warnings)
+}
+
+/// The port is shared so that the next process of an online restart can have it before this one has let go.
+fn listen_http(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    match socket.bind(address) {
+        Err(_) if address.ip() == Ipv6Addr::UNSPECIFIED => listen_http((Ipv4Addr::UNSPECIFIED, address.port()).into()),
+        bound => bound.and_then(|()| socket.listen(HTTP_BACKLOG)),
+    }
+}
+
+const HTTP_BACKLOG: u32 = 128;
 
 /// What one item of `listen_addr` stands for.
 fn addresses(item: &str, port: u16) -> Result<Vec<SocketAddr>, Fatal> {

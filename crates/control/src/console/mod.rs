@@ -15,7 +15,7 @@ mod refusals;
 mod session;
 mod sessions;
 pub(crate) mod show;
-mod table;
+pub(crate) mod table;
 
 pub(crate) use act::Order;
 pub(crate) use answer::{Answer, Notice};

@@ -80,6 +80,14 @@ impl Offer {
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), end_point })
     }
+
+    /// The same certificate, authorities and ciphers for HTTP, which has a name of its own in ALPN.
+    #[must_use]
+    pub fn for_http(&self) -> Arc<ServerConfig> {
+        let mut config = (*self.config).clone();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
 }
 
 /// A certificate with its key. The library's own check does not read certificates of the first version.

@@ -1,0 +1,87 @@
+//! Which request gets which answer.
+//!
+//! Always true: every answer says that nobody may keep it, show it in a frame, or load anything from elsewhere.
+//! Not here: who may ask (`guard`); what is answered (`Control`).
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use tokio::sync::{mpsc, oneshot};
+
+use super::desk::{HttpAnswer, HttpQuestion, table};
+use crate::console::show::CATALOG;
+
+/// A question on its way to the control thread, and where the answer goes.
+pub(crate) type Asked = (HttpQuestion, oneshot::Sender<HttpAnswer>);
+
+/// Everything that can be asked for.
+pub(crate) fn routes(questions: mpsc::Sender<Asked>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/live", get(|| async { "alive\n" }))
+        .route("/ready", get(ready))
+        .route("/api/v1", get(tables))
+        .route("/api/v1/{table}", get(table_of_console))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there are /, /metrics, /live, /ready and /api/v1\n") })
+        .with_state(questions)
+}
+
+type Questions = State<mpsc::Sender<Asked>>;
+
+async fn metrics(State(questions): Questions, headers: HeaderMap) -> Response {
+    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    ask(&questions, HttpQuestion::Metrics { is_open: accepts.contains("application/openmetrics-text") }).await
+}
+
+#[derive(Deserialize)]
+struct Which {
+    db: Option<Box<str>>,
+}
+
+async fn ready(State(questions): Questions, Query(which): Query<Which>) -> Response {
+    ask(&questions, HttpQuestion::Ready { database: which.db }).await
+}
+
+async fn tables() -> Response {
+    let names: Vec<_> = CATALOG.iter().filter_map(|subject| table(subject.name)).collect();
+    let entry = |subject: &&crate::console::show::Subject| {
+        let name = subject.name.to_lowercase();
+        serde_json::json!({ "path": format!("/api/v1/{name}"), "shows": subject.doc })
+    };
+    let body = serde_json::json!({ "tables": names.iter().map(entry).collect::<Vec<_>>() });
+    respond(HttpAnswer::json(body.to_string()))
+}
+
+async fn table_of_console(State(questions): Questions, Path(name): Path<Box<str>>) -> Response {
+    ask(&questions, HttpQuestion::Table { name }).await
+}
+
+async fn ask(questions: &mpsc::Sender<Asked>, question: HttpQuestion) -> Response {
+    let (sender, receiver) = oneshot::channel();
+    if questions.send((question, sender)).await.is_err() {
+        return respond(HttpAnswer::words(503, "the pooler goes down"));
+    }
+    respond(receiver.await.unwrap_or_else(|_| HttpAnswer::words(503, "the pooler goes down")))
+}
+
+fn respond(HttpAnswer { status, content_type, body }: HttpAnswer) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(header::CONTENT_TYPE, content_type)], body).into_response()
+}
+
+/// What every answer says to browsers.
+pub(crate) const FOR_BROWSERS: [(HeaderName, HeaderValue); 5] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+    ),
+];

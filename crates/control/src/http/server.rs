@@ -1,0 +1,211 @@
+//! Connections of HTTP: accepted, secured, judged, answered.
+//!
+//! Always true: connections have a bound, a head must come in time and be short, an answer must be read in time; passwords
+//! are hashed on another thread, one at a time.
+//! Not here: which request gets which answer (`routes`), who may ask (`guard`).
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use auth::Secret;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+use worker::letters::Force;
+
+use super::guard::{Admission, Head, Refused, admit};
+use super::routes::{Asked, FOR_BROWSERS, routes};
+use super::stalled::Unstalled;
+use super::tries::Tries;
+
+/// Serves what comes to these listeners for as long as the runtime lives. What is in force is looked up for each connection.
+pub(crate) fn serve(listeners: Vec<TcpListener>, questions: mpsc::Sender<Asked>, force: watch::Receiver<Arc<Force>>) {
+    let hostname = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let shared = Arc::new(Shared {
+        router: routes(questions),
+        force,
+        hostname,
+        tries: Mutex::default(),
+        hashing: Semaphore::new(1),
+        room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+    });
+    for listener in listeners {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(accept(listener, shared));
+    }
+}
+
+struct Shared {
+    router: Router,
+    force: watch::Receiver<Arc<Force>>,
+    hostname: String,
+    tries: Mutex<Tries>,
+    /// So that passwords tried by force take one processor at most.
+    hashing: Semaphore,
+    room: Arc<Semaphore>,
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        // Who comes when there is no room waits in the kernel's queue.
+        let Ok(room) = Arc::clone(&shared.room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    // Nobody is told why a connection ended that has no answer under way.
+                    let _ = timeout(CONNECTION_MAX, converse(stream, from, shared)).await;
+                    drop(room);
+                });
+            }
+            // Out of descriptors, for example.
+            Err(_) => sleep(REST).await,
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+    let _ = stream.set_nodelay(true);
+    let mut first = [0];
+    timeout(HEAD_MAX, stream.peek(&mut first)).await??;
+    if first[0] != TLS_HANDSHAKE {
+        return answer(stream, from.ip(), false, shared).await;
+    }
+    let config = shared.force.borrow().tls.offer.as_ref().map(|offer| offer.for_http());
+    let Some(config) = config else { return Ok(()) };
+    let stream = timeout(HEAD_MAX, TlsAcceptor::from(config).accept(stream)).await??;
+    answer(stream, from.ip(), true, shared).await
+}
+
+async fn answer<S>(stream: S, from: IpAddr, is_tls: bool, shared: Arc<Shared>) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(respond(request.map(Body::new), from, is_tls, &shared).await) }
+    });
+    let stream = TokioIo::new(Unstalled::new(stream, STALLED_MAX));
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(stream, service)
+        .await
+        .map_err(io::Error::other)
+}
+
+async fn respond(request: Request, from: IpAddr, is_tls: bool, shared: &Shared) -> Response {
+    let admission = admission(&request, from, is_tls, &shared.hostname);
+    let refused = match admission {
+        Admission::Open => None,
+        Admission::Password { user, password } => verify(user, password, from, shared).await.err(),
+        Admission::Refused(why) => Some(why),
+    };
+    let mut response = match refused {
+        None => shared.router.clone().oneshot(request).await.into_response(),
+        Some(why) => refuse(why),
+    };
+    for (name, value) in FOR_BROWSERS {
+        response.headers_mut().entry(name).or_insert(value);
+    }
+    response
+}
+
+fn admission(request: &Request, from: IpAddr, is_tls: bool, hostname: &str) -> Admission {
+    let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let head = Head {
+        from,
+        is_tls,
+        method: request.method().as_str(),
+        host: request.uri().authority().map(|authority| authority.as_str()).or_else(|| text(header::HOST)),
+        origin: text(header::ORIGIN),
+        authorization: text(header::AUTHORIZATION),
+    };
+    admit(&head, hostname)
+}
+
+fn refuse(why: Refused) -> Response {
+    let (status, words) = why.words();
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
+    let mut response = (status, format!("{words}\n")).into_response();
+    match why {
+        Refused::NoPassword | Refused::Wrong => {
+            let challenge = HeaderValue::from_static("Basic realm=\"trunkline\", charset=\"UTF-8\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        Refused::Method => {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// Whether this is the password of a console user.
+async fn verify(user: String, password: String, from: IpAddr, shared: &Shared) -> Result<(), Refused> {
+    let tries = || shared.tries.lock().unwrap_or_else(PoisonError::into_inner);
+    // One at a time, also so that nobody has more tries under way than may fail.
+    let Ok(_turn) = shared.hashing.acquire().await else { return Err(Refused::Wrong) };
+    if !tries().may(from, Instant::now()) {
+        return Err(Refused::TooMany);
+    }
+    let (secret, may_look) = {
+        let force = shared.force.borrow();
+        let may_look = force.settings.admin_users.has(&user) || force.settings.stats_users.has(&user);
+        let known = force.users.secret(&user);
+        // Who is unknown is judged like somebody known, so that the time does not tell them apart.
+        (known.or_else(|| force.users.like(&user, &force.mock_key)).cloned(), may_look && known.is_some())
+    };
+    let judge = move || is_right(secret.as_deref(), &user, password.as_bytes()) & may_look;
+    let judged = tokio::task::spawn_blocking(judge).await;
+    match judged {
+        Ok(true) => {
+            tries().forget(from);
+            Ok(())
+        }
+        Ok(false) | Err(_) => {
+            tries().count(from, Instant::now());
+            Err(Refused::Wrong)
+        }
+    }
+}
+
+fn is_right(secret: Option<&Secret>, user: &str, password: &[u8]) -> bool {
+    match (auth::plain::check(secret, user, password), secret) {
+        (auth::plain::Check::Done(is_right), _) => is_right,
+        (auth::plain::Check::Derive(derivation), Some(Secret::Scram(scram))) => {
+            auth::plain::fits(scram, &derivation.run())
+        }
+        (auth::plain::Check::Derive(_), _) => false,
+    }
+}
+
+/// The first byte of a TLS connection (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+/// Connections at once; the event stream keeps one.
+const CONNECTIONS_MAX: usize = 64;
+/// A head, and a handshake, come within this time.
+const HEAD_MAX: Duration = Duration::from_secs(10);
+/// A head is not longer; hyper wants 8 KiB at least.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Who reads nothing for so long is not written to any more.
+const STALLED_MAX: Duration = Duration::from_secs(20);
+/// A page that is open for so long connects anew.
+const CONNECTION_MAX: Duration = Duration::from_secs(3600);
+/// Until the next try after a failed accept.
+const REST: Duration = Duration::from_millis(500);

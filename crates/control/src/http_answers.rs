@@ -1,0 +1,93 @@
+//! What is answered by HTTP.
+//!
+//! Always true: all questions of a round are answered from the same look at the workers, the same question once.
+//! Not here: connections, and who may ask (`http`); what is measured (`metrics`, `console::show`).
+
+use worker::letters::{Shutdown, Snapshot};
+
+use crate::console::show::View;
+use crate::control::{Control, Purpose};
+use crate::http::{HttpAnswer, HttpQuestion, Round, json, table};
+use crate::metrics;
+
+impl<S> Control<S> {
+    /// Somebody asks by HTTP; the answer comes with [`Control::next_http_answer`].
+    pub(crate) fn ask_http(&mut self, number: u64, question: HttpQuestion) {
+        self.http.ask(number, question);
+    }
+
+    /// The next answer, and to which question it is.
+    pub fn next_http_answer(&mut self) -> Option<(u64, HttpAnswer)> {
+        self.http.next_answer()
+    }
+
+    /// Looks at the workers for those who have asked.
+    pub(crate) fn look_for_http(&mut self) {
+        if let Some((parts, round)) = self.http.begin(self.now.time) {
+            self.ask_all(parts, Purpose::Http(round));
+        }
+    }
+
+    /// Answers a round from what the workers have shown.
+    pub(crate) fn answer_http(&mut self, round: Round, snapshots: &[Snapshot]) {
+        let mut answers: Vec<(HttpQuestion, HttpAnswer)> = Vec::new();
+        for (number, question) in round.0 {
+            let known = answers.iter().find(|(asked, _)| *asked == question).map(|(_, answer)| answer.clone());
+            let answer = known.unwrap_or_else(|| {
+                let answer = self.http_answer(&question, snapshots);
+                answers.push((question, answer.clone()));
+                answer
+            });
+            self.http.answer(number, answer);
+        }
+        self.http.end(self.now.time);
+    }
+
+    /// Some workers have kept silent.
+    pub(crate) fn refuse_http(&mut self, round: &Round, why: &str) {
+        round.0.iter().for_each(|(number, _)| self.http.answer(*number, HttpAnswer::words(503, why)));
+        self.http.end(self.now.time);
+    }
+
+    fn http_answer(&self, question: &HttpQuestion, snapshots: &[Snapshot]) -> HttpAnswer {
+        let view = self.view(snapshots);
+        match question {
+            HttpQuestion::Metrics { is_open } => HttpAnswer {
+                status: 200,
+                content_type: if *is_open { metrics::OPEN_METRICS } else { metrics::PROMETHEUS },
+                body: metrics::text(&view, *is_open),
+            },
+            HttpQuestion::Ready { database } => match self.why_not_ready(database.as_deref(), &view) {
+                Some((status, why)) => HttpAnswer::words(status, why),
+                None => HttpAnswer::words(200, "ready"),
+            },
+            HttpQuestion::Table { name } => match table(name) {
+                Some(subject) => HttpAnswer::json(json::table(&subject.table(&view))),
+                None => HttpAnswer::words(404, "there is no such table: /api/v1 lists them"),
+            },
+        }
+    }
+
+    /// Why clients are not served, of a database or at all.
+    fn why_not_ready(&self, database: Option<&str>, view: &View<'_>) -> Option<(u16, String)> {
+        let why = match self.shutdown {
+            Some(Shutdown::Now) => Some("going down"),
+            Some(Shutdown::WaitForServers) => Some("going down when all servers have been given back"),
+            Some(Shutdown::WaitForClients) => Some("going down when all clients have gone"),
+            None if view.is_suspended => Some("suspended"),
+            None if view.standing.is_paused => Some("paused"),
+            None => None,
+        };
+        if let Some(why) = why {
+            return Some((503, why.to_owned()));
+        }
+        let name = database?;
+        if view.settings.database(name).is_none() {
+            return Some((404, format!("there is no database \"{name}\"")));
+        }
+        if view.standing.disabled.contains(name) {
+            return Some((503, format!("database \"{name}\" is disabled")));
+        }
+        view.standing.pauses(name).then(|| (503, format!("database \"{name}\" is paused")))
+    }
+}

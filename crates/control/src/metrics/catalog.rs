@@ -1,0 +1,267 @@
+//! Every metric of ours.
+//!
+//! To add one is to add an entry; the reference page, the test of the text and the checks of board and alerts know it then.
+//!
+//! Always true: names begin with `trunkline_`, say their unit, and stay what they are between releases.
+
+use std::sync::Arc;
+
+use worker::letters::{PoolRow, Snapshot, Totals};
+
+use super::{Kind, Metric, Sample};
+use crate::PGBOUNCER_VERSION;
+use crate::console::show::View;
+use crate::history::gather;
+
+/// All of ours, in the order in which they are told.
+pub(crate) const CATALOG: &[Metric] = &[
+    Metric {
+        name: "trunkline_build_info",
+        kind: Kind::Gauge,
+        help: "Always 1; the labels say the version, and whose place it takes.",
+        labels: &["version", "pgbouncer"],
+        samples: |_| vec![Sample::new([&env!("CARGO_PKG_VERSION").into(), &PGBOUNCER_VERSION.into()], 1.0)],
+    },
+    Metric {
+        name: "trunkline_workers",
+        kind: Kind::Gauge,
+        help: "Threads of the data plane.",
+        labels: &[],
+        samples: |view| vec![Sample::only(view.snapshots.len() as f64)],
+    },
+    Metric {
+        name: "trunkline_clients",
+        kind: Kind::Gauge,
+        help: "Clients of a pool: active ones have a server or want none, waiting ones want one.",
+        labels: &["database", "user", "state"],
+        samples: |view| by_pool(view, |row| vec![("active", row.cl_active.into()), ("waiting", row.cl_waiting.into())]),
+    },
+    Metric {
+        name: "trunkline_servers",
+        kind: Kind::Gauge,
+        help: "Servers of a pool: active ones are lent, idle ones are ready, login ones are being dialed, used ones have to be checked first, tested and being_canceled ones are made ready.",
+        labels: &["database", "user", "state"],
+        samples: |view| {
+            by_pool(view, |row| {
+                vec![
+                    ("active", row.sv_active.into()),
+                    ("idle", row.sv_idle.into()),
+                    ("used", row.sv_used.into()),
+                    ("tested", row.sv_tested.into()),
+                    ("login", row.sv_login.into()),
+                    ("being_canceled", row.sv_being_canceled.into()),
+                ]
+            })
+        },
+    },
+    Metric {
+        name: "trunkline_wait_max_seconds",
+        kind: Kind::Gauge,
+        help: "How long the first client in the queue of a pool has waited; 0 if nobody waits.",
+        labels: &["database", "user"],
+        samples: |view| {
+            let rows = pools(view);
+            rows.map(|row| Sample::new([&row.database, &row.user], row.maxwait.as_secs_f64())).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_pool_size",
+        kind: Kind::Gauge,
+        help: "How many servers a pool of a database may have, without its reserve.",
+        labels: &["database"],
+        samples: |view| {
+            let databases = view.settings.databases.iter();
+            let size = |entry: &config::Database| entry.pool_size.unwrap_or(view.settings.default_pool_size);
+            databases.map(|(name, entry)| Sample::new([name], f64::from(size(entry)))).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_transactions",
+        kind: Kind::Counter,
+        help: "Transactions of a database.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.xact_count as f64),
+    },
+    Metric {
+        name: "trunkline_queries",
+        kind: Kind::Counter,
+        help: "Queries of a database; a pipeline counts once for each batch.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.query_count as f64),
+    },
+    Metric {
+        name: "trunkline_transaction_seconds",
+        kind: Kind::Counter,
+        help: "Time in which servers of a database were in a transaction.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| seconds(totals.xact_time)),
+    },
+    Metric {
+        name: "trunkline_query_seconds",
+        kind: Kind::Counter,
+        help: "Time in which servers of a database had a query to answer.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| seconds(totals.query_time)),
+    },
+    Metric {
+        name: "trunkline_wait_seconds",
+        kind: Kind::Counter,
+        help: "Time in which clients of a database waited for a server.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| seconds(totals.wait_time)),
+    },
+    Metric {
+        name: "trunkline_loans",
+        kind: Kind::Counter,
+        help: "How often a server of a database was lent to a client.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.server_assignment_count as f64),
+    },
+    Metric {
+        name: "trunkline_received_bytes",
+        kind: Kind::Counter,
+        help: "Bytes from clients of a database.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.received as f64),
+    },
+    Metric {
+        name: "trunkline_sent_bytes",
+        kind: Kind::Counter,
+        help: "Bytes from servers of a database.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.sent as f64),
+    },
+    Metric {
+        name: "trunkline_client_logins",
+        kind: Kind::Counter,
+        help: "Clients that have logged in to a database.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.client_login_count as f64),
+    },
+    Metric {
+        name: "trunkline_client_parses",
+        kind: Kind::Counter,
+        help: "Statements that clients of a database have prepared.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.client_parse_count as f64),
+    },
+    Metric {
+        name: "trunkline_server_parses",
+        kind: Kind::Counter,
+        help: "Statements that had to be prepared on a server of a database.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.server_parse_count as f64),
+    },
+    Metric {
+        name: "trunkline_slow_turns",
+        kind: Kind::Counter,
+        help: "How often a worker was busy for 5 ms or more at once because of a database.",
+        labels: &["database"],
+        samples: |view| by_database(view, |totals| totals.slow_turn_count as f64),
+    },
+    Metric {
+        name: "trunkline_pins",
+        kind: Kind::Counter,
+        help: "How often clients of a database began to keep their server, by what they hold.",
+        labels: &["database", "kind"],
+        samples: |view| {
+            let rows = view.snapshots.iter().flat_map(|snapshot| &snapshot.pin_totals);
+            rows.map(|row| Sample::new([&row.database, &row.kind.word().into()], row.total as f64)).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_pinned_servers",
+        kind: Kind::Gauge,
+        help: "Servers of a database that clients keep for what they hold.",
+        labels: &["database"],
+        samples: |view| {
+            let pins = view.snapshots.iter().flat_map(|snapshot| &snapshot.pins);
+            let servers: std::collections::BTreeSet<_> = pins.map(|pin| (&pin.database, pin.server)).collect();
+            let mut counted = std::collections::BTreeMap::<&Arc<str>, u32>::new();
+            servers.into_iter().for_each(|(database, _)| *counted.entry(database).or_default() += 1);
+            counted.into_iter().map(|(database, count)| Sample::new([database], count.into())).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_unauthenticated_connections",
+        kind: Kind::Gauge,
+        help: "Connections that have not logged in.",
+        labels: &[],
+        samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.unauthenticated.into()))],
+    },
+    Metric {
+        name: "trunkline_unauthenticated_refused",
+        kind: Kind::Counter,
+        help: "Connections that had not logged in and had to make room, or found none.",
+        labels: &[],
+        samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.turned_away as f64))],
+    },
+    Metric {
+        name: "trunkline_protocol_surprises",
+        kind: Kind::Counter,
+        help: "How often a server or client broke the protocol in a way that nobody has an explanation for.",
+        labels: &[],
+        samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.protocol_surprises as f64))],
+    },
+    Metric {
+        name: "trunkline_log_lines_lost",
+        kind: Kind::Counter,
+        help: "Lines that the log has not taken.",
+        labels: &[],
+        samples: |view| vec![Sample::only(view.log_lines_lost as f64)],
+    },
+    Metric {
+        name: "trunkline_rate_limit_delayed",
+        kind: Kind::Counter,
+        help: "Logins or transactions that a rate limit has delayed.",
+        labels: &["rule"],
+        samples: |view| {
+            view.rates.iter().map(|(row, _)| Sample::new([&row.rule.name], row.tally.delayed as f64)).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_rate_limit_rejected",
+        kind: Kind::Counter,
+        help: "Logins or transactions that a rate limit has rejected.",
+        labels: &["rule"],
+        samples: |view| {
+            view.rates.iter().map(|(row, _)| Sample::new([&row.rule.name], row.tally.rejected as f64)).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_paused",
+        kind: Kind::Gauge,
+        help: "1 while everything is paused, otherwise 0.",
+        labels: &[],
+        samples: |view| vec![Sample::only(f64::from(u8::from(view.standing.is_paused)))],
+    },
+];
+
+pub(super) fn pools<'v>(view: &'v View<'_>) -> impl Iterator<Item = &'v PoolRow> {
+    view.snapshots.iter().flat_map(|snapshot| &snapshot.pools)
+}
+
+fn by_pool(view: &View<'_>, pick: fn(&PoolRow) -> Vec<(&'static str, f64)>) -> Vec<Sample> {
+    let samples = |row: &PoolRow| {
+        let of = |(state, value): (&str, f64)| Sample::new([&row.database, &row.user, &state.into()], value);
+        pick(row).into_iter().map(of).collect::<Vec<_>>()
+    };
+    pools(view).flat_map(samples).collect()
+}
+
+/// The totals of each database over all workers.
+pub(super) fn by_database(view: &View<'_>, pick: fn(&Totals) -> f64) -> Vec<Sample> {
+    let mut sums: std::collections::BTreeMap<Arc<str>, f64> = gather([]).into_keys().map(|name| (name, 0.0)).collect();
+    for (name, totals) in view.snapshots.iter().flat_map(|snapshot| &snapshot.stats) {
+        *sums.entry(Arc::clone(name)).or_default() += pick(totals);
+    }
+    sums.iter().map(|(name, value)| Sample::new([name], *value)).collect()
+}
+
+fn sum(view: &View<'_>, pick: fn(&Snapshot) -> f64) -> f64 {
+    view.snapshots.iter().map(pick).sum()
+}
+
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}

@@ -1,0 +1,110 @@
+//! From metrics to text, by `prometheus-client`.
+//!
+//! Always true: the text is OpenMetrics as the library writes it; the older format differs by the names of counters in the
+//! lines of types, which have their suffix there, and by the end.
+
+use std::fmt::{self, Write as _};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::{Kind, Metric, Sample};
+
+/// Metrics with their samples.
+#[derive(Debug)]
+struct Families(Vec<(&'static Metric, Vec<Sample>)>);
+
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for (metric, samples) in &self.0 {
+            let kind = match metric.kind {
+                Kind::Counter => MetricType::Counter,
+                Kind::Gauge => MetricType::Gauge,
+            };
+            let mut family = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
+            for sample in samples {
+                let labels: Vec<(&str, &str)> =
+                    metric.labels.iter().zip(&sample.labels).map(|(name, value)| (*name, &**value)).collect();
+                let mut one = family.encode_family(&labels)?;
+                match metric.kind {
+                    Kind::Counter => one.encode_counter::<NoLabelSet, _, f64>(&sample.value, None)?,
+                    Kind::Gauge => one.encode_gauge(&sample.value)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn encode(families: Vec<(&'static Metric, Vec<Sample>)>, is_open: bool) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Families(families)));
+    let mut out = String::new();
+    // A String takes all that is written.
+    let _ = text::encode(&mut out, &registry);
+    if is_open { out } else { older(&out) }
+}
+
+/// The same in the format that Prometheus had before OpenMetrics.
+fn older(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut help = "";
+    for line in text.lines() {
+        if line == "# EOF" {
+            continue;
+        }
+        if line.starts_with("# HELP ") {
+            help = line;
+            continue;
+        }
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let words = help.splitn(4, ' ').nth(3).unwrap_or_default();
+            let _ = writeln!(out, "# HELP {name}{suffix} {words}\n# TYPE {name}{suffix} {kind}");
+            continue;
+        }
+        let _ = writeln!(out, "{line}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static CALLS: Metric = Metric {
+        name: "calls",
+        kind: Kind::Counter,
+        help: "How often.",
+        labels: &["who", "how"],
+        samples: |_| Vec::new(),
+    };
+    static SIZE: Metric =
+        Metric { name: "size_bytes", kind: Kind::Gauge, help: "How large.", labels: &[], samples: |_| Vec::new() };
+
+    fn families() -> Vec<(&'static Metric, Vec<Sample>)> {
+        let calls = Sample { labels: vec!["a\"b\\\n".into(), "x".into()], value: 3.0 };
+        vec![(&CALLS, vec![calls]), (&SIZE, vec![Sample::only(1.5)])]
+    }
+
+    #[test]
+    fn both_formats_are_written() {
+        let calls = "{who=\"a\\\"b\\\\\\n\",how=\"x\"} 3.0";
+        assert_eq!(
+            encode(families(), true),
+            format!(
+                "# HELP calls How often.\n# TYPE calls counter\ncalls_total{calls}\n\
+                 # HELP size_bytes How large.\n# TYPE size_bytes gauge\nsize_bytes 1.5\n# EOF\n"
+            )
+        );
+        assert_eq!(
+            encode(families(), false),
+            format!(
+                "# HELP calls_total How often.\n# TYPE calls_total counter\ncalls_total{calls}\n\
+                 # HELP size_bytes How large.\n# TYPE size_bytes gauge\nsize_bytes 1.5\n"
+            )
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! The names of the widespread exporter for PgBouncer (`prometheus-community/pgbouncer_exporter`), so that its boards and
+//! alerts work here.
+//!
+//! Always true: names and labels are that exporter's; values are those of the console's tables.
+//! Not here: what that exporter makes of `SHOW CLIENTS`, which would cost a row for each client at each scrape.
+
+use std::sync::Arc;
+
+use super::catalog::{by_database, pools};
+use super::{Kind, Metric, Sample};
+use crate::PGBOUNCER_VERSION;
+use crate::console::show::{self, View};
+
+macro_rules! pool {
+    ($name:literal, $help:literal, $pick:expr) => {
+        Metric {
+            name: concat!("pgbouncer_pools_", $name),
+            kind: Kind::Gauge,
+            help: $help,
+            labels: &["database", "user"],
+            samples: |view| pools(view).map(|row| Sample::new([&row.database, &row.user], $pick(row))).collect(),
+        }
+    };
+}
+
+macro_rules! stats {
+    ($name:literal, $help:literal, $pick:expr) => {
+        Metric {
+            name: concat!("pgbouncer_stats_", $name),
+            kind: Kind::Counter,
+            help: $help,
+            labels: &["database"],
+            samples: |view| by_database(view, $pick),
+        }
+    };
+}
+
+macro_rules! database {
+    ($name:literal, $column:literal, $help:literal) => {
+        Metric {
+            name: concat!("pgbouncer_databases_", $name),
+            kind: Kind::Gauge,
+            help: $help,
+            labels: &["name", "host", "port", "database", "force_user", "pool_mode"],
+            samples: |view| databases(view, $column),
+        }
+    };
+}
+
+macro_rules! list {
+    ($name:literal, $item:literal, $help:literal) => {
+        Metric {
+            name: concat!("pgbouncer_", $name),
+            kind: Kind::Gauge,
+            help: $help,
+            labels: &[],
+            samples: |view| list(view, $item),
+        }
+    };
+}
+
+/// All of them.
+pub(crate) const CATALOG: &[Metric] = &[
+    Metric {
+        name: "pgbouncer_up",
+        kind: Kind::Gauge,
+        help: "Always 1: who reads this has been answered.",
+        labels: &[],
+        samples: |_| vec![Sample::only(1.0)],
+    },
+    Metric {
+        name: "pgbouncer_version_info",
+        kind: Kind::Gauge,
+        help: "The version of PgBouncer that this takes the place of.",
+        labels: &["version"],
+        samples: |_| vec![Sample::new([&PGBOUNCER_VERSION.into()], 1.0)],
+    },
+    pool!("client_active_connections", "cl_active of SHOW POOLS.", |row: &_| of(row, |row| row.cl_active)),
+    pool!("client_active_cancel_connections", "cl_active_cancel_req of SHOW POOLS.", |row: &_| of(row, |row| row
+        .cl_active_cancel_req)),
+    pool!("client_waiting_connections", "cl_waiting of SHOW POOLS.", |row: &_| of(row, |row| row.cl_waiting)),
+    pool!("client_waiting_cancel_connections", "cl_waiting_cancel_req of SHOW POOLS.", |row: &_| of(row, |row| row
+        .cl_waiting_cancel_req)),
+    pool!("server_active_connections", "sv_active of SHOW POOLS.", |row: &_| of(row, |row| row.sv_active)),
+    pool!("server_active_cancel_connections", "sv_active_cancel of SHOW POOLS.", |row: &_| of(row, |row| row
+        .sv_active_cancel)),
+    pool!("server_being_canceled_connections", "sv_being_canceled of SHOW POOLS.", |row: &_| of(row, |row| row
+        .sv_being_canceled)),
+    pool!("server_idle_connections", "sv_idle of SHOW POOLS.", |row: &_| of(row, |row| row.sv_idle)),
+    pool!("server_used_connections", "sv_used of SHOW POOLS.", |row: &_| of(row, |row| row.sv_used)),
+    pool!("server_testing_connections", "sv_tested of SHOW POOLS.", |row: &_| of(row, |row| row.sv_tested)),
+    pool!("server_login_connections", "sv_login of SHOW POOLS.", |row: &_| of(row, |row| row.sv_login)),
+    pool!("client_maxwait_seconds", "maxwait of SHOW POOLS.", |row: &worker::letters::PoolRow| row
+        .maxwait
+        .as_secs_f64()),
+    stats!("queries_pooled", "query_count of SHOW STATS_TOTALS.", |totals| totals.query_count as f64),
+    stats!("queries_duration_seconds", "query_time of SHOW STATS_TOTALS.", |totals| totals.query_time as f64 / 1e6),
+    stats!("received_bytes", "bytes_received of SHOW STATS_TOTALS.", |totals| totals.received as f64),
+    stats!("sent_bytes", "bytes_sent of SHOW STATS_TOTALS.", |totals| totals.sent as f64),
+    stats!("client_wait_seconds", "wait_time of SHOW STATS_TOTALS.", |totals| totals.wait_time as f64 / 1e6),
+    stats!("sql_transactions_pooled", "xact_count of SHOW STATS_TOTALS.", |totals| totals.xact_count as f64),
+    stats!("server_in_transaction_seconds", "xact_time of SHOW STATS_TOTALS.", |totals| totals.xact_time as f64 / 1e6),
+    stats!("client_parses", "client_parse_count of SHOW STATS_TOTALS.", |totals| totals.client_parse_count as f64),
+    stats!("server_parses", "server_parse_count of SHOW STATS_TOTALS.", |totals| totals.server_parse_count as f64),
+    stats!("binds", "bind_count of SHOW STATS_TOTALS.", |totals| totals.bind_count as f64),
+    stats!("server_assignments", "server_assignment_count of SHOW STATS_TOTALS.", |totals| {
+        totals.server_assignment_count as f64
+    }),
+    database!("pool_size", "pool_size", "pool_size of SHOW DATABASES."),
+    database!("reserve_pool", "reserve_pool_size", "reserve_pool_size of SHOW DATABASES."),
+    database!("max_connections", "max_connections", "max_connections of SHOW DATABASES."),
+    database!("current_connections", "current_connections", "current_connections of SHOW DATABASES."),
+    database!("paused", "paused", "paused of SHOW DATABASES."),
+    database!("disabled", "disabled", "disabled of SHOW DATABASES."),
+    list!("databases", "databases", "databases of SHOW LISTS."),
+    list!("users", "users", "users of SHOW LISTS."),
+    list!("pools", "pools", "pools of SHOW LISTS."),
+    list!("free_clients", "free_clients", "free_clients of SHOW LISTS."),
+    list!("used_clients", "used_clients", "used_clients of SHOW LISTS."),
+    list!("login_clients", "login_clients", "login_clients of SHOW LISTS."),
+    list!("free_servers", "free_servers", "free_servers of SHOW LISTS."),
+    list!("used_servers", "used_servers", "used_servers of SHOW LISTS."),
+    list!("cached_dns_names", "dns_names", "dns_names of SHOW LISTS."),
+    list!("cached_dns_zones", "dns_zones", "dns_zones of SHOW LISTS."),
+    list!("in_flight_dns_queries", "dns_queries", "dns_queries of SHOW LISTS."),
+    Metric {
+        name: "pgbouncer_config_max_client_connections",
+        kind: Kind::Gauge,
+        help: "max_client_conn.",
+        labels: &[],
+        samples: |view| vec![Sample::only(view.settings.max_client_conn.into())],
+    },
+    Metric {
+        name: "pgbouncer_config_max_user_connections",
+        kind: Kind::Gauge,
+        help: "max_user_connections.",
+        labels: &[],
+        samples: |view| vec![Sample::only(view.settings.max_user_connections.into())],
+    },
+];
+
+fn of(row: &worker::letters::PoolRow, pick: fn(&worker::letters::PoolRow) -> u32) -> f64 {
+    pick(row).into()
+}
+
+/// A column of `SHOW DATABASES`.
+fn databases(view: &View<'_>, column: &str) -> Vec<Sample> {
+    let Some(table) = show::find("DATABASES").map(|subject| subject.table(view)) else { return Vec::new() };
+    let place = |name: &str| table.columns.iter().position(|column| column.name == name);
+    let labels = ["name", "host", "port", "database", "force_user", "pool_mode"].map(place);
+    let Some(wanted) = place(column) else { return Vec::new() };
+    let sample = |row: &Vec<Option<String>>| {
+        let cell = |place: Option<usize>| -> Arc<str> {
+            place.and_then(|place| row.get(place)?.as_deref()).unwrap_or_default().into()
+        };
+        let value = row.get(wanted)?.as_deref()?.parse().ok()?;
+        Some(Sample { labels: labels.map(cell).into(), value })
+    };
+    table.rows.iter().filter_map(sample).collect()
+}
+
+/// An item of `SHOW LISTS`.
+fn list(view: &View<'_>, item: &str) -> Vec<Sample> {
+    let Some(table) = show::find("LISTS").map(|subject| subject.table(view)) else { return Vec::new() };
+    let row = table.rows.iter().find(|row| row.first().and_then(Option::as_deref) == Some(item));
+    let value = row.and_then(|row| row.get(1)?.as_deref()?.parse().ok());
+    value.into_iter().map(Sample::only).collect()
+}

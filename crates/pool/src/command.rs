@@ -18,6 +18,8 @@ pub enum Command {
         server: ServerKey,
         /// The client whose private server it is to be.
         owner: Option<ClientKey>,
+        /// What for.
+        why: OpenReason,
     },
     /// Lend the server to the client.
     Attach {
@@ -86,6 +88,19 @@ pub enum Command {
     },
     /// A line for the log.
     Note(Note),
+}
+
+/// Why a server is opened.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OpenReason {
+    /// A client waits for one.
+    Client,
+    /// The pool is below `min_pool_size`.
+    MinPoolSize,
+    /// A client has waited for `reserve_pool_timeout`.
+    Reserve,
+    /// A client wants a replication stream.
+    Replication,
 }
 
 /// What a server is needed for.

@@ -34,10 +34,11 @@ mod shelf;
 mod slot;
 mod snapshot;
 mod vacate;
+mod why;
 
 pub use arrival::Arrival;
 pub use bucket::{Period, Rate, millis};
-pub use command::{CloseReason, Command, Need, Note, Refusal};
+pub use command::{CloseReason, Command, Need, Note, OpenReason, Refusal};
 pub use delayed::{Delayed, Ticket};
 pub use event::{Event, Fingerprint, Return};
 pub use failure::{Failure, FailureKind};
@@ -52,6 +53,7 @@ pub use rates::{
 };
 pub use slot::{State, Work};
 pub use snapshot::Snapshot;
+pub use why::{WaitReason, Waited};
 
 /// A client of this worker. Its index is small, since it comes from the worker's own table of clients.
 pub type ClientKey = base::Key;

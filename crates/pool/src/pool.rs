@@ -15,9 +15,10 @@ use crate::pick::{Pick, pick};
 use crate::queue::{Queue, Seat, Seats, Wish};
 use crate::shelf::Shelf;
 use crate::slot::{Move, Slot, State, Work};
+use crate::why::WaitMeter;
 use crate::{
-    ClientKey, CloseReason, Command, Failure, FailureKind, Fingerprint, Limits, Need, Note, PoolKey, Refusal, Return,
-    ServerKey, Snapshot,
+    ClientKey, CloseReason, Command, Failure, FailureKind, Fingerprint, Limits, Need, Note, OpenReason, PoolKey,
+    Refusal, Return, ServerKey, Snapshot,
 };
 
 /// The rows of all pools of a worker.
@@ -59,6 +60,10 @@ pub(crate) struct Pool {
     pub(crate) has_to_yield: bool,
     /// A lent server that does not count against the size of the pool.
     pub(crate) aside: Option<ServerKey>,
+    /// How long its clients wait for what.
+    pub(crate) waits: WaitMeter,
+    /// The most servers that have been lent at once.
+    peak_lent: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +90,15 @@ pub(crate) enum Source {
 }
 
 impl Wanted {
+    fn reason(self) -> OpenReason {
+        match self {
+            Self::Client(Source::Size) => OpenReason::Client,
+            Self::Client(Source::Reserve) => OpenReason::Reserve,
+            Self::Private(_) => OpenReason::Replication,
+            Self::Minimum => OpenReason::MinPoolSize,
+        }
+    }
+
     pub(crate) fn need(self) -> Need {
         match self {
             Self::Client(_) | Self::Private(_) => Need::Client,
@@ -115,6 +129,8 @@ impl Pool {
             is_paused: false,
             has_to_yield: false,
             aside: None,
+            waits: WaitMeter::default(),
+            peak_lent: 0,
         }
     }
 
@@ -167,7 +183,7 @@ impl Pool {
         let has_own_place = owner.is_some() && self.limits.private_max.is_some();
         let server = self.shelf.dial(&mut tables.slots, slot);
         debug_assert!(has_own_place || self.limits.ceiling().is_none_or(|ceiling| self.counted(tables) <= ceiling));
-        out.push(Command::Dial { pool: self.key, server, owner });
+        out.push(Command::Dial { pool: self.key, server, owner, why: wanted.reason() });
     }
 
     /// A login is complete.
@@ -417,7 +433,7 @@ impl Pool {
         slot.era < self.era
     }
 
-    pub(crate) fn snapshot(&self, tables: &Tables) -> Snapshot {
+    pub(crate) fn snapshot(&self, now: Time, tables: &Tables) -> Snapshot {
         let count = |state| self.shelf.count(state);
         Snapshot {
             database: self.database,
@@ -438,6 +454,9 @@ impl Pool {
             private: self.shelf.private(&tables.slots),
             is_welcomed: self.logins.is_welcomed(),
             failure: self.logins.failure().cloned(),
+            waits_for: self.waits_for(tables),
+            waited: self.waits.so_far(now),
+            peak_lent: self.peak_lent,
         }
     }
 
@@ -457,6 +476,7 @@ impl Pool {
         let Some(seat) = self.waiting.pop_alike(&mut tables.seats, fingerprint) else { return };
         let is_lent = self.shelf.shift(&mut tables.slots, server, Move::Attach, now);
         assert!(is_lent, "only an idle server is lent");
+        self.peak_lent = self.peak_lent.max(self.shelf.count(State::Lent));
         out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });
     }
 

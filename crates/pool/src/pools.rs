@@ -15,7 +15,9 @@ use crate::pick::is_aged;
 use crate::pool::{Pool, Tables};
 use crate::queue::{Seat, Seats, Wish};
 use crate::slot::Move;
-use crate::{ClientKey, Command, Event, Failure, Fingerprint, Limits, PoolKey, Refusal, ServerKey, Snapshot, State};
+use crate::{
+    ClientKey, Command, Event, Failure, Fingerprint, Limits, PoolKey, Refusal, ServerKey, Snapshot, State, WaitReason,
+};
 
 /// All pools of one worker.
 #[derive(Debug)]
@@ -181,8 +183,14 @@ impl Pools {
 
     /// How a pool looks.
     #[must_use]
-    pub fn snapshot(&self, pool: PoolKey) -> Option<Snapshot> {
-        self.pools.get(pool).map(|pool| pool.snapshot(&self.tables))
+    pub fn snapshot(&self, now: Time, pool: PoolKey) -> Option<Snapshot> {
+        self.pools.get(pool).map(|pool| pool.snapshot(now, &self.tables))
+    }
+
+    /// What the clients wait for that wait in a pool.
+    #[must_use]
+    pub fn waits_for(&self, pool: PoolKey) -> Option<WaitReason> {
+        self.pools.get(pool)?.waits_for(&self.tables)
     }
 
     /// Whether a server in which this is set is better given back to its pool than left for a moment with a client that may come back at once:
@@ -307,6 +315,9 @@ impl Pools {
             let Some(pool) = self.pools.get_mut(key) else { continue };
             pool.serve(now, &mut self.tables, out);
             self.share(now, key, out);
+            if let Some(pool) = self.pools.get_mut(key) {
+                pool.measure_waits(now, &self.tables);
+            }
             self.look_again(now, key);
         }
     }

@@ -2,7 +2,7 @@
 
 use base::Time;
 
-use crate::{Failure, Limits};
+use crate::{Failure, Limits, WaitReason, Waited};
 
 /// One pool at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +43,12 @@ pub struct Snapshot {
     pub is_welcomed: bool,
     /// Why the last login did not come about, unless one has succeeded since.
     pub failure: Option<Failure>,
+    /// What those who wait wait for.
+    pub waits_for: Option<WaitReason>,
+    /// How long clients have waited here since the pool was opened, by what they waited for.
+    pub waited: Waited,
+    /// The most servers that have been lent at once since then.
+    pub peak_lent: u32,
 }
 
 impl Snapshot {

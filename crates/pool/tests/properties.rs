@@ -62,6 +62,8 @@ struct World {
     grants_free: u32,
     grants_max: u32,
     asks: Vec<Need>,
+    /// How long all clients have waited for a server, in microseconds.
+    waited: u64,
 }
 
 impl World {
@@ -90,6 +92,7 @@ impl World {
             grants_free: grants_max,
             grants_max,
             asks: Vec::new(),
+            waited: 0,
         }
     }
 
@@ -104,7 +107,7 @@ impl World {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Dial { pool, server, owner } => {
+            Command::Dial { pool, server, owner, .. } => {
                 let pool = self.keys.iter().position(|key| *key == pool).expect("a pool that was opened");
                 let before = self.servers.insert(server, (pool, owner.map_or(Place::Dialing, Place::Pledged)));
                 if let Some(owner) = owner {
@@ -227,7 +230,7 @@ impl World {
     /// The pools believe what the world knows.
     fn check(&self) {
         for (pool, key) in self.keys.into_iter().enumerate() {
-            let seen = self.pools.snapshot(key).expect("the pool is open");
+            let seen = self.pools.snapshot(self.now, key).expect("the pool is open");
             let count = |place: fn(Place) -> bool| {
                 self.servers.values().filter(|(other, at)| *other == pool && place(*at)).count() as u32
             };
@@ -247,8 +250,16 @@ impl World {
             // Nobody waits for an idle server, except behind others that are about to be clean.
             assert!(seen.waiting == 0 || seen.idle == 0 || seen.cleaning + seen.checking >= seen.waiting);
         }
+        let snapshots = self.keys.iter().filter_map(|key| self.pools.snapshot(self.now, *key));
+        assert_eq!(
+            snapshots.map(|seen| seen.waited.total()).sum::<u64>(),
+            self.waited,
+            "time that clients have waited"
+        );
         if self.pools.keys().iter().all(|key| {
-            self.pools.snapshot(*key).is_some_and(|seen| seen.waiting + seen.greeting + seen.private_waiting == 0)
+            self.pools
+                .snapshot(self.now, *key)
+                .is_some_and(|seen| seen.waiting + seen.greeting + seen.private_waiting == 0)
         }) {
             assert!(!self.asks.contains(&Need::Client), "nobody waits, but somebody asks");
         }
@@ -264,7 +275,7 @@ impl World {
             3..=7 => self.server_moves(pick),
             8 => self.ledger_moves(),
             9 => {
-                self.now = self.now + Duration::from_millis(u64::from(pick) * 20);
+                self.wait_until(self.now + Duration::from_millis(u64::from(pick) * 20));
                 self.handle(Event::Tick);
             }
             10 if pick < 30 => self.handle(Event::Retire { pool: key }),
@@ -272,11 +283,18 @@ impl World {
             10 if pick < 60 => self.pause(pool, true),
             10 if pick < 80 => self.pause(pool, false),
             10 => {
-                self.now = self.pools.next_deadline().map_or(self.now, |due| due.max(self.now));
+                self.wait_until(self.pools.next_deadline().map_or(self.now, |due| due.max(self.now)));
                 self.handle(Event::Tick);
             }
             _ => self.limits_change(pool, pick),
         }
+    }
+
+    /// Time passes, which is counted for all who wait.
+    fn wait_until(&mut self, then: Time) {
+        let is_waiting = |client: &&Client| matches!(client, Client::Waiting(..) | Client::WaitingAlone(_));
+        self.waited += self.clients.iter().filter(is_waiting).count() as u64 * (then.0 - self.now.0);
+        self.now = then;
     }
 
     /// Somebody needs the database alone: what is idle goes.
@@ -286,7 +304,7 @@ impl World {
         for server in servers.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.handle(Event::VacateServer { server });
         }
-        let seen = self.pools.snapshot(self.keys[pool]).expect("the pool is open");
+        let seen = self.pools.snapshot(self.now, self.keys[pool]).expect("the pool is open");
         assert_eq!(seen.idle, 0, "an idle server stays in a database that is needed alone");
     }
 
@@ -553,7 +571,7 @@ impl World {
         self.ledger_moves();
         // As the worker does it: the tick comes when it is due, and not later than the next second.
         let latest = self.now + Duration::from_secs(1);
-        self.now = self.pools.next_deadline().map_or(latest, |due| due.clamp(self.now, latest));
+        self.wait_until(self.pools.next_deadline().map_or(latest, |due| due.clamp(self.now, latest)));
         self.handle(Event::Tick);
     }
 }

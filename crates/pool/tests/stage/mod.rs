@@ -190,7 +190,7 @@ impl Stage {
 
     fn line(&self, command: &Command) -> String {
         match command {
-            Command::Dial { pool, server, owner } => {
+            Command::Dial { pool, server, owner, .. } => {
                 let owner = owner.map_or(String::new(), |owner| format!(" for c{} alone", owner.index));
                 match self.pool_name(*pool) {
                     "main" => format!("dial {}{owner}", self.server_name(*server)),
@@ -239,19 +239,20 @@ impl Stage {
 
     fn show(&mut self, pool: &[&str]) {
         let key = self.pool(pool);
-        let Some(seen) = self.pools.snapshot(key) else {
+        let Some(seen) = self.pools.snapshot(self.now, key) else {
             self.lines.push("gone".to_owned());
             return;
         };
         let since =
             seen.waiting_since.map_or(String::new(), |since| format!(" since {}", seconds(since.since(Time(0)))));
+        let reason = seen.waits_for.map_or(String::new(), |why| format!(" ({})", why.word()));
         let failure = seen.failure.as_ref().map_or(String::new(), |failure| format!(", failing: {}", failure.text));
         let private = match (seen.private_waiting, seen.pledged, seen.bound) {
             (0, 0, 0) => String::new(),
             (waiting, pledged, bound) => format!(", private: waiting {waiting}, pledged {pledged}, bound {bound}"),
         };
         self.lines.push(format!(
-            "waiting {}{since}, greeting {}, dialing {}, idle {} (aged {}), lent {}, cleaning {}, checking {}, closing {}{}{private}{failure}",
+            "waiting {}{since}{reason}, greeting {}, dialing {}, idle {} (aged {}), lent {}, cleaning {}, checking {}, closing {}{}{private}{failure}",
             seen.waiting,
             seen.greeting,
             seen.dialing,

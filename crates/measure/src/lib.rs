@@ -1,0 +1,13 @@
+//! What is measured of transactions, for nearly nothing: where their time goes, and how it is spread.
+//!
+//! Always true: no sockets, no clock, no allocation for each transaction; whoever measures is one thread, and what several
+//! have measured is added up when somebody asks.
+//! Not here: which moment is which (`worker`), how it is told (`control`).
+
+mod division;
+mod histogram;
+mod opened;
+
+pub use division::{Division, PHASES, Phase, Spent, Sums};
+pub use histogram::{Histogram, Histograms, QUANTILE_ERROR};
+pub use opened::{Closed, Lives, Opened};

@@ -1,0 +1,154 @@
+//! What the clients of a pool wait for, and for how long they have waited for that.
+//!
+//! Always true: at each moment all who wait in a pool wait for the same reason; the sums over all reasons are the time that
+//! all clients have waited.
+
+use base::Time;
+
+use crate::bank::Hunger;
+use crate::pool::{Pool, Tables};
+use crate::slot::State;
+
+/// What keeps a client from having a server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum WaitReason {
+    /// Every server that the pool may have is taken (`pool_size`, `reserve_pool_size`).
+    NoneFree,
+    /// The pool may have more, but its database may not (`max_db_connections`).
+    DatabaseLimit,
+    /// The pool may have more, but its user may not (`max_user_connections`).
+    UserLimit,
+    /// A server is being dialed, or made clean.
+    Dialing,
+    /// The last login at the host has failed, and is tried again.
+    Unreachable,
+    /// An operator has paused the database, or everything.
+    Paused,
+}
+
+impl WaitReason {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::NoneFree, Self::DatabaseLimit, Self::UserLimit, Self::Dialing, Self::Unreachable, Self::Paused];
+
+    /// In tables and metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NoneFree => "none_free",
+            Self::DatabaseLimit => "database_limit",
+            Self::UserLimit => "user_limit",
+            Self::Dialing => "dialing",
+            Self::Unreachable => "unreachable",
+            Self::Paused => "paused",
+        }
+    }
+}
+
+/// The time that clients have waited, in microseconds by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waited([u64; WaitReason::ALL.len()]);
+
+impl Waited {
+    /// For one reason.
+    #[must_use]
+    pub fn of(&self, why: WaitReason) -> u64 {
+        self.0[why as usize]
+    }
+
+    /// For all reasons.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds what was measured elsewhere.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, micros)| *sum += micros);
+    }
+}
+
+/// Measures how long the clients of one pool wait for what.
+#[derive(Debug, Default)]
+pub(crate) struct WaitMeter {
+    waited: Waited,
+    /// So many have waited since then, for this.
+    waiting: u32,
+    since: Time,
+    why: Option<WaitReason>,
+}
+
+impl WaitMeter {
+    /// So many wait from now on.
+    pub(crate) fn note(&mut self, now: Time, waiting: u32, why: Option<WaitReason>) {
+        if self.waiting > 0 {
+            self.waited = self.so_far(now);
+        }
+        (self.waiting, self.since, self.why) = (waiting, now, why);
+    }
+
+    /// What has been waited up to now.
+    pub(crate) fn so_far(&self, now: Time) -> Waited {
+        let mut waited = self.waited;
+        if let Some(why) = self.why {
+            waited.0[why as usize] += u64::from(self.waiting) * now.0.saturating_sub(self.since.0);
+        }
+        waited
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting == 0
+    }
+}
+
+impl Pool {
+    /// What those who wait here wait for; nothing if nobody does.
+    pub(crate) fn waits_for(&self, tables: &Tables) -> Option<WaitReason> {
+        if self.waiting.is_empty() && self.private.is_empty() {
+            return None;
+        }
+        let is_dialing = self.shelf.count(State::Dialing) + self.shelf.count(State::Pledged) > 0;
+        let is_full = self.limits.ceiling().is_some_and(|ceiling| self.counted(tables) >= ceiling);
+        Some(match self.hunger {
+            _ if self.is_paused => WaitReason::Paused,
+            _ if self.logins.failure().is_some() => WaitReason::Unreachable,
+            Hunger::Room { .. } => WaitReason::DatabaseLimit,
+            Hunger::Grant(_) => WaitReason::UserLimit,
+            Hunger::Sated if is_full && !is_dialing => WaitReason::NoneFree,
+            Hunger::Sated if is_dialing || self.shelf.coming() > 0 => WaitReason::Dialing,
+            Hunger::Sated => WaitReason::NoneFree,
+        })
+    }
+
+    /// Notes who waits for what from now on.
+    pub(crate) fn measure_waits(&mut self, now: Time, tables: &Tables) {
+        let waiting = self.waiting.len() + self.private.len();
+        if waiting > 0 || !self.waits.is_idle() {
+            let why = self.waits_for(tables);
+            self.waits.note(now, waiting, why);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_all_who_wait_is_divided_by_what_they_wait_for() {
+        let mut meter = WaitMeter::default();
+        meter.note(Time(100), 1, Some(WaitReason::Dialing));
+        meter.note(Time(150), 3, Some(WaitReason::NoneFree));
+        assert_eq!(meter.so_far(Time(160)).total(), 50 + 30);
+        meter.note(Time(250), 0, None);
+        meter.note(Time(900), 2, Some(WaitReason::Paused));
+        let waited = meter.so_far(Time(1000));
+        let by_reason = WaitReason::ALL.map(|why| waited.of(why));
+        assert_eq!(by_reason, [300, 0, 0, 50, 0, 200]);
+        assert!(WaitReason::ALL.iter().enumerate().all(|(place, why)| *why as usize == place));
+        let mut sum = waited;
+        sum.merge(&waited);
+        assert_eq!(sum.total(), 2 * waited.total());
+    }
+}

@@ -7,10 +7,9 @@ use base::Key;
 use protocol::fault::Fault;
 use reactor::{Io, Peer};
 
-use crate::data::client::Stage as ClientStage;
-use crate::data::server::Stage;
+use crate::data::client::{Link, Stage as ClientStage};
 use crate::letters::{Shutdown, ToControl};
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Goes down this way.
@@ -67,18 +66,22 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether nothing is left that the shutdown waits for.
-    pub(crate) fn has_nothing_left(&self) -> bool {
-        match self.shutdown {
-            Some(Shutdown::WaitForClients) => {
-                // Of clients that were sent away queries are being cancelled and transactions rolled back.
-                let mut servers = self.servers.iter();
-                let is_mending =
-                    self.has_ended_clients && servers.any(|(_, server)| matches!(server.stage, Stage::Cleaning(_)));
-                !is_mending && self.clients.iter().all(|(_, client)| client.is_own)
-            }
-            Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
-            Some(Shutdown::Now) | None => false,
+    /// For a shutdown that waits for servers: idle ones go now, the others when they come back, and nobody gets another.
+    pub(crate) fn pause_for_good(&mut self) {
+        for client in self.waiting_clients() {
+            self.fail_client(client, &Fault::ServersShuttingDown);
+            self.settle();
         }
+        self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
+    }
+
+    /// The clients that wait for a server.
+    fn waiting_clients(&self) -> Vec<Key> {
+        let waits = |stage: &ClientStage| match stage {
+            ClientStage::Ready(ready) => matches!(ready.link, Link::Waiting(_) | Link::Delayed(_)),
+            ClientStage::Login(login) => login.waits_for().is_some(),
+            _ => false,
+        };
+        self.clients.iter().filter(|(_, client)| waits(&client.stage)).map(|(key, _)| key).collect()
     }
 }

@@ -13,7 +13,7 @@ use route::Touches;
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::Stage;
 use crate::letters::LocksDiffer;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// What is told of servers by their numbers.

@@ -14,65 +14,11 @@ use protocol::fault::Fault;
 use protocol::loan::Life;
 use reactor::{Completion, Conn, Doors, Io, Receive};
 
-use crate::admin::console::CONSOLE;
+use crate::admin::rest::{Frozen, Rest};
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage;
-use crate::letters::{Order, Shutdown, ToControl, ToWorker};
-use crate::turn::{Owner, Worker};
-
-/// A worker that has been suspended.
-#[derive(Debug)]
-pub(crate) struct Rest<S> {
-    /// Another process is to have all conversations.
-    is_handover: bool,
-    /// When those who have not come to rest are closed (`suspend_timeout`), until all have.
-    until: Option<Time>,
-    /// The same, whether or not all have.
-    limit: Option<Time>,
-    /// What the pools want done to clients, and since when: done when it is woken.
-    put_off: Vec<(Command, Time)>,
-    /// Once something has been packed.
-    frozen: Option<Frozen<S>>,
-}
-
-/// What is not touched any more, because another process may have it already, and what has come meanwhile.
-#[derive(Debug)]
-struct Frozen<S> {
-    /// What has been packed.
-    clients: HashSet<Key>,
-    servers: HashSet<ServerKey>,
-    /// What has happened and nobody has looked at.
-    completions: Vec<Completion<S>>,
-    letters: VecDeque<ToWorker<S>>,
-}
-
-impl<S> Rest<S> {
-    fn new(is_handover: bool, until: Option<Time>) -> Self {
-        Self { is_handover, until, limit: until, put_off: Vec::new(), frozen: None }
-    }
-
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        self.until.filter(|_| self.frozen.is_none())
-    }
-
-    /// Keeps a letter if it is not to be read now. Operators are heard and answered: they may call the restart off.
-    pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
-        let Some(frozen) = &mut self.frozen else { return Some(letter) };
-        match letter {
-            ToWorker::Pack { .. }
-            | ToWorker::HandedOver
-            | ToWorker::WakeUp
-            | ToWorker::ForgetOrder { .. }
-            | ToWorker::ConsoleAnswer { .. }
-            | ToWorker::Show { .. }
-            | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
-            _ => {
-                frozen.letters.push_back(letter);
-                None
-            }
-        }
-    }
-}
+use crate::letters::Order;
+use crate::worker::{Owner, Worker};
 
 /// What coming to rest means to a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,37 +109,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a command of the pools is one for now; one that is not is done on waking. What concerns our own questions is:
-    /// who waits for their answers is waited for.
-    pub(crate) fn put_off(&mut self, command: Command) -> Option<Command> {
-        let Some(rest) = &mut self.rest else { return Some(command) };
-        let client = match command {
-            Command::Attach { client, .. }
-            | Command::Bind { client, .. }
-            | Command::Welcome { client }
-            | Command::Refuse { client, .. } => client,
-            _ => return Some(command),
-        };
-        if !self.clients.get(client).is_some_and(|client| client.is_own) {
-            rest.put_off.push((command, self.now));
-            return None;
-        }
-        if let Command::Attach { server, .. } = command {
-            // It has come to rest with the others.
-            self.hear_server(server);
-        }
-        Some(command)
-    }
-
-    /// Whether a server is somebody's as soon as everybody goes on.
-    pub(crate) fn is_yet_to_be_lent(&self, key: ServerKey) -> bool {
-        let is_of = |command: &Command| match command {
-            Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,
-            _ => false,
-        };
-        self.rest.as_ref().is_some_and(|rest| rest.put_off.iter().any(|(command, _)| is_of(command)))
-    }
-
     /// Does what was put off.
     fn do_late(&mut self, command: Command, since: Time) {
         let late = self.now.since(since);
@@ -212,16 +127,6 @@ impl<I: Io> Worker<I> {
                 }
             }
             other => self.carry_out(other),
-        }
-    }
-
-    /// Listens to a server that has something to say although everybody rests.
-    pub(crate) fn hear_server(&mut self, key: ServerKey) {
-        if self.rest.is_some()
-            && let Some(server) = self.servers.get_mut(key)
-        {
-            server.is_paused = false;
-            self.io.receive(server.conn, Receive::Stream);
         }
     }
 
@@ -371,15 +276,6 @@ impl<I: Io> Worker<I> {
         for key in restless {
             self.lose_server(key, "suspend_timeout");
             self.settle();
-        }
-    }
-
-    /// Says so if nobody is left on the console who could wake what is suspended.
-    pub(crate) fn mind_consoles(&mut self) {
-        let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
-        let is_here = self.force.homes.home_of(CONSOLE) == self.id;
-        if is_here && !self.clients.iter().any(|(_, client)| is_console(client)) {
-            (self.posts.control)(ToControl::ConsolesGone);
         }
     }
 }

@@ -5,94 +5,21 @@
 //! is told then.
 //! Not here: whose request it is (`requests`, `protocol::cancel`).
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use base::planted::{self, Planted};
-use base::{Key, Slab, Time, WorkerId};
-use config::{Host, Peer, Settings};
+use base::{Key, WorkerId};
+use config::{Host, Peer};
 use protocol::cancel::CancelKey;
-use reactor::{Address, Close, Conn, Io, Level, Receive, TimerId};
+use reactor::{Address, Close, Io, Level, Receive};
 use wire::write;
 
+use crate::cancel::tables::{CANCELS_MAX, Forward, Stage};
 use crate::letters::{PeerRow, Requester, ToWorker, Waits};
 use crate::timers::Timer;
-use crate::turn::{CANCELS_MAX, Owner, Worker};
 use crate::upstream::dial::words;
-use crate::upstream::host_names::{Asker, Known};
-
-/// Cancel requests for other processes.
-#[derive(Debug)]
-pub(crate) struct Forwards {
-    rows: Slab<Forward>,
-    /// The peers that there has been a request for.
-    known: BTreeSet<u16>,
-}
-
-/// A cancel request on its way to another process.
-#[derive(Debug)]
-struct Forward {
-    peer: u16,
-    /// What the peer is told.
-    key: CancelKey,
-    /// Its number in the logs; who has the lowest has waited longest.
-    id: u64,
-    /// When it was made, and how long it counts.
-    waits: Waits,
-    /// Its deadline in the wheel.
-    timer: Option<TimerId>,
-    stage: Stage,
-    requester: Requester,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// For one of the peer's connections.
-    Waiting,
-    /// For the address of the peer.
-    Resolving { since: Time },
-    /// For the connection.
-    Connecting { conn: Conn, since: Time },
-    /// For the peer to say, by its end, that it is done.
-    Sent(Conn),
-}
-
-impl Forward {
-    /// When its time is over, and what is said then.
-    fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
-        let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
-        let dial = match self.stage {
-            Stage::Resolving { since } | Stage::Connecting { since, .. } => {
-                settings.server_connect_timeout.map(|limit| (since + limit, "connect timeout"))
-            }
-            Stage::Waiting | Stage::Sent(_) => None,
-        };
-        wait.into_iter().chain(dial).min_by_key(|(at, _)| *at)
-    }
-}
-
-impl Default for Forwards {
-    fn default() -> Self {
-        Self { rows: Slab::with_capacity(CANCELS_MAX), known: BTreeSet::new() }
-    }
-}
-
-impl Forwards {
-    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
-        self.rows.key_at(index)
-    }
-
-    /// Connections that a peer has, those being made included.
-    fn connections(&self, peer: u16) -> usize {
-        self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != Stage::Waiting).count()
-    }
-
-    /// Who has waited longest for a connection to this peer.
-    fn first_waiting(&self, peer: u16) -> Option<Key> {
-        let waiting = self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage == Stage::Waiting);
-        waiting.min_by_key(|(_, row)| row.id).map(|(key, _)| key)
-    }
-}
+use crate::upstream::names::{Asker, Known};
+use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// A request for a client of this peer goes to the worker that keeps the connections to it.

@@ -4,31 +4,16 @@
 //! whatever an operator orders finds no server lingering.
 //! Not here: how long and how often it does (`pool::linger`), what is told to a server (`loan`).
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use protocol::loan::differ;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::probe::fingerprint;
-use crate::data::server::Stage;
-use crate::turn::Worker;
-
-/// The servers that linger, and some that did, in the order of time.
-#[derive(Debug, Default)]
-pub(crate) struct Lingering {
-    rows: VecDeque<(Time, ServerKey)>,
-}
-
-impl Lingering {
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.rows.front().map(|(until, _)| *until)
-    }
-}
+use crate::data::server::{Stage, fingerprint};
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A loan could end. Whether it does not, since its client may come back at once.
@@ -62,29 +47,6 @@ impl<I: Io> Worker<I> {
         // What it has said meanwhile is its next request.
         self.forward_held(client_key);
         true
-    }
-
-    /// Ends the loans of those who have lingered in vain.
-    pub(crate) fn end_lingering(&mut self) {
-        self.end_lingering_until(self.now);
-    }
-
-    /// Ends all of them: something may have been ordered.
-    pub(crate) fn end_all_lingering(&mut self) {
-        if let Some((last, _)) = self.lingering.rows.back() {
-            self.end_lingering_until(*last);
-        }
-    }
-
-    fn end_lingering_until(&mut self, now: Time) {
-        while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
-            self.lingering.rows.pop_front();
-            let Some(server) = self.servers.get(server_key) else { continue };
-            if server.linger.is_waiting_until(until) || planted::is(Planted::LingerMistaken) {
-                self.end_linger(server_key);
-                self.settle();
-            }
-        }
     }
 
     /// Ends the loan of a server that lingers, if its client has not come back.

@@ -8,9 +8,9 @@ use protocol::loan::Life;
 use reactor::{Chunk, Io, Level};
 use wire::write;
 
-use crate::cancel::requests::write_cancelled;
+use crate::cancel::answer::write_cancelled;
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A server that has refused a request is ready again. It forgets all plans at once: where one is out of date, others are.

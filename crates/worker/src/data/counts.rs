@@ -10,7 +10,7 @@ use wire::backend::TxStatus;
 
 use crate::data::server::Server;
 use crate::letters::Totals;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl Server {
     /// So many messages of a client were each the first after everything before had been answered.

@@ -10,19 +10,12 @@ use protocol::loan::RequestFate;
 use reactor::{Chunk, Io};
 use wire::{Step, frontend};
 
-use crate::data::client::{Client, Link, Skips, Stage};
-use crate::data::probe::fingerprint;
-use crate::turn::Worker;
+use crate::data::client::{Client, Link, Stage};
+use crate::data::held::Skips;
+use crate::data::server::fingerprint;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
-    pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
-        self.take_in_some(key, chunk);
-        if self.rating.has_rejected {
-            self.skip_rejected(key);
-        }
-    }
-
     /// The same, up to the end of a request that was rejected, if there is one in it.
     #[inline]
     pub(crate) fn take_in_some(&mut self, key: Key, chunk: Chunk) {

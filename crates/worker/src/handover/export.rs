@@ -22,7 +22,7 @@ use crate::handover::parcel::{
     PoolName,
 };
 use crate::letters::Shutdown;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The next part of what is here.

@@ -21,16 +21,16 @@ use protocol::state::Pin;
 use protocol::vars::Vars;
 use reactor::{Address, Io};
 
-use crate::admission::accept::Greeting;
 use crate::admission::applicant::LoggingIn;
-use crate::data::client::{Client, Link, Ready, Skips, Stage as ClientStage};
-use crate::data::held::Held;
+use crate::admission::greeting::Greeting;
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::held::{Held, Skips};
 use crate::data::server::Server;
 use crate::handover::parcel::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
 use crate::places::Welcome;
-use crate::turn::{Owner, Worker};
+use crate::worker::{Owner, Worker};
 
 /// Statements while somebody arrives.
 struct Shelves {

@@ -9,30 +9,14 @@ use std::sync::Arc;
 use base::planted::{self, Planted};
 use base::{Key, WorkerId};
 use config::{Database, Settings};
-use pool::{Answer, Event, Ledger, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Purse, Taken};
+use pool::{Answer, Event, LedgerKey, LedgerKind, Letter, Need, Patience, Taken};
 use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Stage};
 use crate::letters::{Right, ToWorker};
-use crate::turn::Worker;
-
-/// This worker's part in the limits of the process.
-#[derive(Debug)]
-pub(crate) struct Lending {
-    purse: Purse,
-    /// On worker 0.
-    ledger: Option<Ledger>,
-    /// Users whose limits are their own, because they stand in `[users]`.
-    own: Vec<Arc<str>>,
-}
-
-impl Lending {
-    pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
-        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)), own: Vec::new() }
-    }
-}
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Tells ledger and purse the limits that are in force.
@@ -122,11 +106,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a user comes in however full the console is.
-    pub(crate) fn is_admin(&self, user: &str) -> bool {
-        self.force.settings.admin_users.has(user) || user == CONSOLE
-    }
-
     /// Whether dials of a user have to be asked for.
     pub(crate) fn limit_user(&mut self, number: u32) {
         let is_limited = self.force.settings.max_user_connections(&self.places.users[number as usize].name).is_some();
@@ -137,34 +116,6 @@ impl<I: Io> Worker<I> {
     pub(crate) fn take_client_slot(&mut self, key: Key) {
         if self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took {
             self.client_slot_taken(key);
-        }
-    }
-
-    fn client_slot_taken(&mut self, key: Key) {
-        let Some(client) = self.clients.get_mut(key) else {
-            self.give(&LedgerKey::Clients);
-            return;
-        };
-        client.seat.has_client_slot = true;
-        // Whoever would be turned away in any case is not asked for a password, and hears of the database before the user.
-        let newcomer = match &client.stage {
-            Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
-            _ => None,
-        };
-        let is_newcomer = newcomer.is_some();
-        let full = newcomer.and_then(|name| self.places.known_database(name)).and_then(|database| {
-            let entry = self.places.databases[database as usize].entry.as_deref()?;
-            self.room_in(database, entry).err()
-        });
-        match full {
-            Some(fault) => self.fail_client(key, &fault),
-            None if is_newcomer => self.prove(key),
-            // It comes from another process, where it has shown who it is.
-            None => {
-                if let Some(user) = self.user_slot(key) {
-                    self.take_user_slot(key, &user);
-                }
-            }
         }
     }
 
@@ -185,15 +136,6 @@ impl<I: Io> Worker<I> {
         if self.take(user, key.to_bits(), Patience::Now) == Taken::Took {
             self.user_slot_taken(key, user);
         }
-    }
-
-    fn user_slot_taken(&mut self, key: Key, user: &LedgerKey) {
-        let Some(client) = self.clients.get_mut(key) else {
-            self.give(user);
-            return;
-        };
-        client.seat.has_user_slot = true;
-        self.take_seat(key);
     }
 
     /// The key by which a client's user is counted, if its clients are limited and it is known at all.
@@ -313,20 +255,20 @@ impl<I: Io> Worker<I> {
         LedgerKey::UserServers(self.places.users[user as usize].name.clone())
     }
 
-    fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
+    pub(crate) fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
         let mut letters = Vec::new();
         let taken = self.lending.purse.take(key, claimant, patience, &mut letters);
         self.send_letters(letters);
         taken
     }
 
-    fn give(&mut self, key: &LedgerKey) {
+    pub(crate) fn give(&mut self, key: &LedgerKey) {
         let mut letters = Vec::new();
         self.lending.purse.give(key, &mut letters);
         self.send_letters(letters);
     }
 
-    fn send_letters(&mut self, letters: Vec<Letter>) {
+    pub(crate) fn send_letters(&mut self, letters: Vec<Letter>) {
         for letter in letters {
             match &mut self.lending.ledger {
                 Some(ledger) => {
@@ -354,45 +296,6 @@ impl<I: Io> Worker<I> {
             (self.posts.workers[usize::from(worker.0)])(ToWorker::Purse(answer));
         }
     }
-
-    /// The ledger has answered.
-    pub(crate) fn purse_hears(&mut self, answer: Answer) {
-        let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
-        self.lending.purse.handle(answer, &mut outcomes, &mut letters);
-        self.send_letters(letters);
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Granted { key: LedgerKey::Clients, claimant, .. } => {
-                    self.client_slot_taken(Key::from_bits(claimant));
-                }
-                Outcome::Granted { key: key @ LedgerKey::UserClients(_), claimant, .. } => {
-                    self.user_slot_taken(Key::from_bits(claimant), &key);
-                }
-                Outcome::Granted { key: LedgerKey::UserServers(_), claimant, .. } => {
-                    let (user, need) = read_claim(claimant);
-                    self.tell_pools(Event::Granted { user, need });
-                }
-                Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
-                    let limit = self.force.settings.max_client_conn;
-                    self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
-                }
-                Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
-                    let limit = self.force.settings.max_user_client_connections(&name).unwrap_or(0);
-                    self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
-                }
-                Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {
-                    self.tell_pools(Event::Denied { user: read_claim(claimant).0 });
-                }
-                Outcome::Wanted { key: LedgerKey::UserServers(name), is_wanted } => {
-                    if let Some(user) = self.places.known_user(&name) {
-                        self.tell_pools(Event::Wanted { user, is_wanted });
-                    }
-                }
-                Outcome::Wanted { .. } => {}
-            }
-            self.settle();
-        }
-    }
 }
 
 /// A claim on a server: whose, and what for.
@@ -400,6 +303,6 @@ fn claim_of(user: u32, need: Need) -> u64 {
     u64::from(user) << 1 | u64::from(need == Need::Minimum)
 }
 
-fn read_claim(claim: u64) -> (u32, Need) {
+pub(crate) fn read_claim(claim: u64) -> (u32, Need) {
     ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
 }

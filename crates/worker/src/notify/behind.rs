@@ -4,37 +4,15 @@
 //! is too much for it.
 //! Not here: what is told to whom, and what is too much (`listen`); for how long whoever is waited for (`protocol::state::Patience`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use base::{Key, Time};
 use pool::ClientKey;
 use reactor::Io;
 
-use crate::data::client::{Client, Link, Stage};
-use crate::data::flow::QUEUE_BYTES_MARK;
-use crate::turn::Worker;
-
-/// When somebody may have been waited for long enough, in the order of time, and in which database.
-#[derive(Debug, Default)]
-pub(crate) struct Alarms {
-    rows: VecDeque<(Time, u32)>,
-}
-
-impl Alarms {
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.rows.front().map(|(at, _)| *at)
-    }
-}
+use crate::lookups::QUEUE_BYTES_MARK;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// So much may wait for one client (`notify_queue_size`).
-    pub(crate) fn notify_queue_max(&self) -> usize {
-        match self.force.settings.notify_queue_size {
-            0 => usize::MAX,
-            bytes => bytes as usize,
-        }
-    }
-
     /// A client has been told something by the session for all, which waits if that is behind.
     pub(crate) fn wait_for_listener(&mut self, database: u32, key: ClientKey) {
         let Some(conn) = self.clients.get(key).map(|client| client.conn) else { return };
@@ -106,17 +84,5 @@ impl<I: Io> Worker<I> {
     fn is_listener_behind(&self, key: ClientKey) -> bool {
         let mark = QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2);
         self.clients.get(key).is_some_and(|client| self.io.unsent(client.conn) > mark)
-    }
-
-    /// The server of the session that listens for all.
-    pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
-        let session = self.places.databases[database as usize].listening.session?;
-        match self.clients.get(session) {
-            Some(Client { stage: Stage::Ready(ready), .. }) => match ready.link {
-                Link::Loan(server) => Some(server),
-                _ => None,
-            },
-            _ => None,
-        }
     }
 }

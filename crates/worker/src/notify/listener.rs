@@ -8,16 +8,11 @@ use pool::{ClientKey, Event, ServerKey};
 use protocol::state::Kind;
 use reactor::{Address, Io};
 
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::notify::listen::{Listening, has_subscriptions};
-use crate::turn::Worker;
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage, has_subscriptions};
+use crate::notify::listening::Listening;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The session for all is there.
-    pub(crate) fn listener_comes(&mut self, listener: ClientKey, database: u32) {
-        self.places.databases[database as usize].listening.session = Some(listener);
-    }
-
     /// The session for all wants a server: it gets one that listens already, so that nothing has to be taken over, and no pool is
     /// ever so full of those who wait for it that it does not come. Whether there is one.
     pub(crate) fn find_for_listener(&mut self, listener: ClientKey) -> bool {

@@ -1,0 +1,66 @@
+//! A worker that has been suspended: what is put off, and what is kept.
+//!
+//! Always true: nothing that is kept is lost or overtaken.
+//! Not here: how it comes to rest (`suspend`).
+
+use std::collections::{HashSet, VecDeque};
+
+use base::{Key, Time};
+use pool::{Command, ServerKey};
+use reactor::Completion;
+
+use crate::letters::{Shutdown, ToWorker};
+
+/// A worker that has been suspended.
+#[derive(Debug)]
+pub(crate) struct Rest<S> {
+    /// Another process is to have all conversations.
+    pub(in crate::admin) is_handover: bool,
+    /// When those who have not come to rest are closed (`suspend_timeout`), until all have.
+    pub(in crate::admin) until: Option<Time>,
+    /// The same, whether or not all have.
+    pub(in crate::admin) limit: Option<Time>,
+    /// What the pools want done to clients, and since when: done when it is woken.
+    pub(crate) put_off: Vec<(Command, Time)>,
+    /// Once something has been packed.
+    pub(in crate::admin) frozen: Option<Frozen<S>>,
+}
+
+impl<S> Rest<S> {
+    pub(in crate::admin) fn new(is_handover: bool, until: Option<Time>) -> Self {
+        Self { is_handover, until, limit: until, put_off: Vec::new(), frozen: None }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.until.filter(|_| self.frozen.is_none())
+    }
+
+    /// Keeps a letter if it is not to be read now. Operators are heard and answered: they may call the restart off.
+    pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
+        let Some(frozen) = &mut self.frozen else { return Some(letter) };
+        match letter {
+            ToWorker::Pack { .. }
+            | ToWorker::HandedOver
+            | ToWorker::WakeUp
+            | ToWorker::ForgetOrder { .. }
+            | ToWorker::ConsoleAnswer { .. }
+            | ToWorker::Show { .. }
+            | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
+            _ => {
+                frozen.letters.push_back(letter);
+                None
+            }
+        }
+    }
+}
+
+/// What is not touched any more, because another process may have it already, and what has come meanwhile.
+#[derive(Debug)]
+pub(crate) struct Frozen<S> {
+    /// What has been packed.
+    pub(in crate::admin) clients: HashSet<Key>,
+    pub(in crate::admin) servers: HashSet<ServerKey>,
+    /// What has happened and nobody has looked at.
+    pub(in crate::admin) completions: Vec<Completion<S>>,
+    pub(in crate::admin) letters: VecDeque<ToWorker<S>>,
+}

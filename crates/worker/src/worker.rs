@@ -1,0 +1,183 @@
+//! A worker: its tables, and what every room of it needs.
+//!
+//! Always true: nothing here knows what an event means; what a machine wants done, and what one room wants of another that is not below it, is queued as a
+//! value and done after the event that caused it (`settle`). The name of a connection leads to the row that it was made for, or to none.
+//! Not here: what is done, and by whom (`turn`, `settle`, the rooms).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use base::planted::{self, Planted};
+use base::{Key, Slab, Time, WorkerId};
+use pool::{Command, Event, Pools};
+use protocol::cancel::KeyName;
+use protocol::loan::Texts;
+use protocol::prepared::Library;
+use protocol::vars::Known;
+use reactor::{Io, Lines, Wheel};
+
+use crate::admin::rest::Rest;
+use crate::admission::remembered::RememberedSecrets;
+use crate::beside::Beside;
+use crate::cancel::tables::{Cancel, Forwards};
+use crate::data::client::Client;
+use crate::data::lingering::Lingering;
+use crate::data::server::Server;
+use crate::letters::{Force, Order, Posts, Shutdown, ToWorker, Verified};
+use crate::limits::lending::Lending;
+use crate::limits::rate_limits::Rating;
+use crate::notify::backlog::Backlog;
+use crate::notify::listening::Alarms;
+use crate::places::Places;
+use crate::stopwatch::Stopwatch;
+use crate::timers::Timer;
+
+/// One thread of the data plane.
+pub struct Worker<I: Io> {
+    pub(crate) id: WorkerId,
+    pub(crate) io: I,
+    pub(crate) inbox: Receiver<ToWorker<I::Socket>>,
+    /// Letters that were taken out to find what is in force among them; between two turns, the next of those that are left.
+    pub(crate) post: VecDeque<ToWorker<I::Socket>>,
+    pub(crate) posts: Posts<I::Socket>,
+    pub(crate) force: Arc<Force>,
+    /// The time of this turn.
+    pub(crate) now: Time,
+    pub(crate) clients: Slab<Client>,
+    /// Servers, under the keys of their slots.
+    pub(crate) servers: Beside<Server>,
+    pub(crate) cancels: Slab<Cancel>,
+    /// Cancel requests for other processes.
+    pub(crate) forwards: Forwards,
+    /// Whose query each key cancels.
+    pub(crate) cancel_keys: HashMap<KeyName, Key>,
+    pub(crate) pools: Pools,
+    pub(crate) places: Places,
+    /// What servers have told of users' secrets.
+    pub(crate) remembered: RememberedSecrets,
+    pub(crate) lending: Lending,
+    pub(crate) rating: Rating,
+    pub(crate) timers: Wheel<Timer>,
+    /// What the pools want done and has not been done yet.
+    pub(crate) commands: VecDeque<Command>,
+    pub(crate) commands_spare: Vec<Command>,
+    /// Servers that stay a moment with their clients.
+    pub(crate) lingering: Lingering,
+    /// When servers that listen for all have waited long enough for somebody.
+    pub(crate) alarms: Alarms,
+    /// What concerns so many clients that it is done in many turns.
+    pub(crate) backlog: Backlog,
+    pub(crate) log: Lines,
+    /// Sets of parameters in use, so that equal ones are shared.
+    pub(crate) known_vars: Known,
+    /// What clients have prepared.
+    pub(crate) library: Library,
+    /// What their texts do to their sessions.
+    pub(crate) texts: Texts,
+    pub(crate) shutdown: Option<Shutdown>,
+    pub(crate) is_drained: bool,
+    /// The shutdown waits for no client any longer.
+    pub(crate) has_ended_clients: bool,
+    pub(crate) protocol_surprises: u64,
+    /// How many connections have not had, or kept, a place among those that have not logged in.
+    pub(crate) turned_away: u64,
+    /// How often what was known of a session has been compared with what its server tells, and how often they differed.
+    pub(crate) verified: Verified,
+    /// Orders that wait for something, by control's numbers for them.
+    pub(crate) awaited: Vec<(u64, Order)>,
+    /// It has been suspended.
+    pub(crate) rest: Option<Box<Rest<I::Socket>>>,
+    /// Where the clients are whose keys name this worker because it had them in another process.
+    pub(crate) moved_keys: HashMap<KeyName, WorkerId>,
+    /// Another process goes on with what was here.
+    pub(crate) is_handed_over: bool,
+    pub(crate) stopwatch: Stopwatch,
+}
+
+impl<I: Io> std::fmt::Debug for Worker<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Worker({}, {} clients)", self.id.0, self.clients.len())
+    }
+}
+
+/// Whom a completion concerns: said to the reactor with each connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    Client(Key),
+    Server(Key),
+    Cancel(Key),
+    Forward(Key),
+}
+
+impl Owner {
+    pub(crate) fn to_bits(self) -> u64 {
+        let (kind, key) = match self {
+            Self::Client(key) => (0, key.to_bits()),
+            Self::Server(key) => (1, key.to_bits()),
+            Self::Cancel(key) => (2, key.to_bits()),
+            Self::Forward(key) => (2, key.to_bits() | FORWARD),
+        };
+        kind << 62 | (key & KEY_BITS)
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// The living row that the reactor's word names. A row that was closed in this turn may still be named by what had
+    /// happened before.
+    pub(crate) fn owner(&self, bits: u64) -> Option<Owner> {
+        let index = bits as u32;
+        let owner = match bits >> 62 {
+            0 => Owner::Client(self.clients.key_at(index)?),
+            1 => Owner::Server(self.servers.key_at(index)?),
+            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancels.key_at(index)?),
+            _ => Owner::Forward(self.forwards.key_at(index & !(FORWARD as u32))?),
+        };
+        let is_tenant = (owner.to_bits() ^ bits) & KEY_BITS == 0 || planted::is(Planted::StaleCompletion);
+        is_tenant.then_some(owner)
+    }
+
+    /// Tells the pools what happened; what they want done is queued.
+    pub(crate) fn tell_pools(&mut self, event: Event) {
+        let mut wanted = std::mem::take(&mut self.commands_spare);
+        self.pools.handle(self.now, event, &mut wanted);
+        self.commands.extend(wanted.drain(..));
+        self.commands_spare = wanted;
+    }
+
+    /// Queues what the pools answered to something other than an event.
+    pub(crate) fn queue(&mut self, commands: Vec<Command>) {
+        self.commands.extend(commands);
+    }
+
+    /// The users for whom the pools want something done.
+    pub(crate) fn users_in_commands(&self) -> impl Iterator<Item = u32> {
+        self.commands.iter().filter_map(|command| match command {
+            Command::Ask { user, .. } | Command::Withdraw { user } | Command::GiveBack { user } => Some(*user),
+            _ => None,
+        })
+    }
+}
+
+/// The bits of an owner that hold its key.
+const KEY_BITS: u64 = (1 << 62) - 1;
+/// Tells requests for other processes from those for servers. No place in either table has so high a number, and the fourth kind
+/// of owner is that of the reactor.
+const FORWARD: u64 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With two bits for four kinds of its own a worker took the names that TLS gives to what it has secured.
+    #[test]
+    fn every_owner_has_a_name_and_leaves_a_kind_to_the_reactor() {
+        let key = Key { index: 7, generation: u32::MAX };
+        let owners = [Owner::Client(key), Owner::Server(key), Owner::Cancel(key), Owner::Forward(key)];
+        let names = owners.map(Owner::to_bits);
+        for (place, name) in names.iter().enumerate() {
+            assert_ne!(name >> 62, 0b11);
+            assert!(!names[..place].contains(name));
+        }
+    }
+}

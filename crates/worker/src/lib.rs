@@ -23,6 +23,7 @@ mod places;
 mod settle;
 mod slow;
 mod stopwatch;
+mod tasks;
 mod timers;
 mod turn;
 mod upstream;

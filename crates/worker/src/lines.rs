@@ -10,7 +10,7 @@ use protocol::replication::Replication;
 use reactor::{Address, Io, Level, Peer};
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, Stage, Stage as ClientStage};
+use crate::data::client::{Client, Stage as ClientStage};
 use crate::letters::Inquirer;
 use crate::worker::Worker;
 
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn login_failed_line(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
         let line = self.client_prefix(key);
         self.log.add(Level::Log, format_args!("{line}login failed: db={database} user={user}"));

@@ -7,12 +7,12 @@ use base::Key;
 use base::planted::{self, Planted};
 use pool::{ClientKey, Command, ServerKey};
 use protocol::replication::Replication;
-use reactor::Io;
+use reactor::{Io, Peer};
 use wire::MESSAGE_BYTES_MAX;
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::{Stage, Stage as ServerStage};
+use crate::data::server::Stage as ServerStage;
 use crate::letters::Shutdown;
 use crate::worker::Worker;
 
@@ -104,12 +104,26 @@ impl<I: Io> Worker<I> {
             Some(Shutdown::WaitForClients) => {
                 // Of clients that were sent away queries are being cancelled and transactions rolled back.
                 let mut servers = self.servers.iter();
-                let is_mending =
-                    self.has_ended_clients && servers.any(|(_, server)| matches!(server.stage, Stage::Cleaning(_)));
+                let is_mending = self.has_ended_clients
+                    && servers.any(|(_, server)| matches!(server.stage, ServerStage::Cleaning(_)));
                 !is_mending && self.clients.iter().all(|(_, client)| client.is_own)
             }
             Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
             Some(Shutdown::Now) | None => false,
+        }
+    }
+
+    /// Whether a shutdown keeps this client out. Where clients are waited for, whoever has come by TCP had knocked before that
+    /// door was shut, and would be refused for no reason while another process listens on the same port; the unix socket stays
+    /// open, but only for the console and for the cancel requests of peers.
+    pub(crate) fn is_shut_out(&self, key: Key) -> bool {
+        match self.shutdown {
+            None => false,
+            Some(Shutdown::WaitForClients) => {
+                let is_late = |peer| matches!(peer, Peer::Unix { .. }) || self.has_ended_clients;
+                self.clients.get(key).is_some_and(|client| !client.is_own && is_late(client.peer))
+            }
+            Some(Shutdown::WaitForServers | Shutdown::Now) => true,
         }
     }
 }

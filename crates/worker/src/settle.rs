@@ -6,21 +6,36 @@
 use pool::Command;
 use reactor::{Io, Level};
 
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Does what the pools want done, until they want nothing more.
+    /// Does what is queued, until nothing is.
     pub(crate) fn settle(&mut self) {
-        while let Some(command) = self.commands.pop_front() {
-            if let Some(command) = self.put_off(command) {
-                self.carry_out(command);
+        while let Some(task) = self.tasks.pop_front() {
+            match task {
+                Task::Pools(command) => {
+                    if let Some(command) = self.put_off(command) {
+                        self.carry_out(command);
+                    }
+                }
+                Task::GoOn(client) => self.forward_held(client),
+                Task::EndLoan { server, client } => self.end_loan_after(client, server),
+                Task::Release(server) => self.release(server),
+                Task::ReleaseAll { waits, is_level } => self.release_all(waits, is_level),
+                Task::Joined { client, number } => self.end_joining(client, Some(number), true),
+                Task::Close { client, farewell } => self.close_now(client, &farewell),
             }
         }
     }
 
     pub(crate) fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Attach { client, server, waited } => self.attach(client, server, waited),
+            Command::Attach { client, server, waited } => {
+                if self.attach(client, server, waited) {
+                    self.forward_held(client);
+                }
+            }
             Command::Dial { pool, server, owner } => self.dial(pool, server, owner),
             Command::Bind { client, server, waited } => self.bind(client, server, waited),
             Command::Welcome { client } => self.welcome(client),

@@ -16,6 +16,7 @@ use protocol::prepared::Library;
 use protocol::vars::Known;
 use reactor::{Chunk, Completion, Doors, Io, Level, Lines, Wheel};
 
+use crate::admin::rest::Kept;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::tables::{CANCELS_MAX, Forwards};
@@ -60,7 +61,7 @@ impl<I: Io> Worker<I> {
             lending: Lending::new(id, workers),
             rating: Rating::default(),
             timers: Wheel::new(now),
-            commands: VecDeque::new(),
+            tasks: VecDeque::new(),
             commands_spare: Vec::new(),
             lingering: Lingering::default(),
             alarms: Alarms::default(),
@@ -171,6 +172,7 @@ impl<I: Io> Worker<I> {
             None => self.expire(),
             Some(_) => self.come_to_rest(),
         }
+        debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
         let ticks = self.io.ticks();
         if self.stopwatch.is_slow(ticks) {
             self.stopwatch.lap(ticks, Work::Timers);
@@ -284,6 +286,20 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// Everybody goes on, if the worker was suspended; what was kept meanwhile is looked at.
+    fn go_on(&mut self) {
+        let Some(Kept { completions, letters }) = self.wake_up() else { return };
+        for completion in completions {
+            self.apply(completion);
+            self.settle();
+        }
+        self.hear_everybody();
+        for letter in letters {
+            self.hear_letter(letter);
+            self.settle();
+        }
+    }
+
     /// Reads one letter.
     pub(crate) fn hear_letter(&mut self, letter: ToWorker<I::Socket>) {
         match letter {
@@ -319,8 +335,14 @@ impl<I: Io> Worker<I> {
             ToWorker::KeyGone(key) => drop(self.moved_keys.remove(&key)),
             ToWorker::Arrive(arrivals) => self.arrive(*arrivals),
             ToWorker::HandedOver => self.part_from_the_rest(),
-            ToWorker::WakeUp => self.wake_up(),
-            ToWorker::Shutdown(way) => self.go_down(way),
+            ToWorker::WakeUp => self.go_on(),
+            ToWorker::Shutdown(way) => {
+                self.begin_to_go_down(way);
+                if way != Shutdown::Now {
+                    self.go_on();
+                    self.go_down(way);
+                }
+            }
             ToWorker::Displaced(client) => self.displaced(client),
             ToWorker::EndClients { secs } => self.end_clients(secs),
         }

@@ -31,6 +31,7 @@ use crate::notify::backlog::Backlog;
 use crate::notify::listening::Alarms;
 use crate::places::Places;
 use crate::stopwatch::Stopwatch;
+use crate::tasks::Task;
 use crate::timers::Timer;
 
 /// One thread of the data plane.
@@ -59,8 +60,8 @@ pub struct Worker<I: Io> {
     pub(crate) lending: Lending,
     pub(crate) rating: Rating,
     pub(crate) timers: Wheel<Timer>,
-    /// What the pools want done and has not been done yet.
-    pub(crate) commands: VecDeque<Command>,
+    /// What is to be done and has not been done yet.
+    pub(crate) tasks: VecDeque<Task>,
     pub(crate) commands_spare: Vec<Command>,
     /// Servers that stay a moment with their clients.
     pub(crate) lingering: Lingering,
@@ -141,19 +142,26 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tell_pools(&mut self, event: Event) {
         let mut wanted = std::mem::take(&mut self.commands_spare);
         self.pools.handle(self.now, event, &mut wanted);
-        self.commands.extend(wanted.drain(..));
+        self.tasks.extend(wanted.drain(..).map(Task::Pools));
         self.commands_spare = wanted;
     }
 
     /// Queues what the pools answered to something other than an event.
     pub(crate) fn queue(&mut self, commands: Vec<Command>) {
-        self.commands.extend(commands);
+        self.tasks.extend(commands.into_iter().map(Task::Pools));
+    }
+
+    /// Queues what one room wants of another that is not below it.
+    pub(crate) fn enqueue(&mut self, task: Task) {
+        self.tasks.push_back(task);
     }
 
     /// The users for whom the pools want something done.
     pub(crate) fn users_in_commands(&self) -> impl Iterator<Item = u32> {
-        self.commands.iter().filter_map(|command| match command {
-            Command::Ask { user, .. } | Command::Withdraw { user } | Command::GiveBack { user } => Some(*user),
+        self.tasks.iter().filter_map(|task| match task {
+            Task::Pools(Command::Ask { user, .. } | Command::Withdraw { user } | Command::GiveBack { user }) => {
+                Some(*user)
+            }
             _ => None,
         })
     }

@@ -107,6 +107,7 @@ impl<I: Io> Worker<I> {
         }
         self.close_obsolete_sessions();
         self.renew_listener(database);
+        self.settle();
     }
 
     /// Sessions whose servers are obsolete end as soon as they stand outside a transaction, if the operator wants that

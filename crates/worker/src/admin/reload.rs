@@ -40,9 +40,13 @@ impl<I: Io> Worker<I> {
         self.remove_databases(&removed);
         self.apply_limits();
         self.renew_rates();
-        self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
+        for pool in self.places.pool_keys() {
+            self.stand(pool);
+            self.settle();
+        }
         self.close_obsolete_sessions();
         self.end_lonely_listening();
+        self.settle();
         self.renew_peers();
         self.arm_sweep();
         if self.shutdown.is_none() {

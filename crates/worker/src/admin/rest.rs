@@ -47,7 +47,7 @@ impl<S> Rest<S> {
             | ToWorker::Show { .. }
             | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
             _ => {
-                frozen.letters.push_back(letter);
+                frozen.kept.letters.push_back(letter);
                 None
             }
         }
@@ -60,7 +60,18 @@ pub(crate) struct Frozen<S> {
     /// What has been packed.
     pub(in crate::admin) clients: HashSet<Key>,
     pub(in crate::admin) servers: HashSet<ServerKey>,
-    /// What has happened and nobody has looked at.
-    pub(in crate::admin) completions: Vec<Completion<S>>,
-    pub(in crate::admin) letters: VecDeque<ToWorker<S>>,
+    pub(in crate::admin) kept: Kept<S>,
+}
+
+/// What has happened meanwhile and nobody has looked at.
+#[derive(Debug)]
+pub(crate) struct Kept<S> {
+    pub(crate) completions: Vec<Completion<S>>,
+    pub(crate) letters: VecDeque<ToWorker<S>>,
+}
+
+impl<S> Default for Kept<S> {
+    fn default() -> Self {
+        Self { completions: Vec::new(), letters: VecDeque::new() }
+    }
 }

@@ -5,38 +5,24 @@
 
 use base::Key;
 use protocol::fault::Fault;
-use reactor::{Io, Peer};
+use reactor::Io;
 
 use crate::data::client::{Link, Stage as ClientStage};
 use crate::letters::{Shutdown, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Goes down this way.
-    pub(crate) fn go_down(&mut self, way: Shutdown) {
+    /// It is to go down this way.
+    pub(crate) fn begin_to_go_down(&mut self, way: Shutdown) {
         self.shutdown = Some(way);
         self.is_drained = false;
-        if way == Shutdown::Now {
-            return;
-        }
-        self.wake_up();
+    }
+
+    /// It goes down, and is awake: nobody comes in any more but by the unix socket.
+    pub(crate) fn go_down(&mut self, way: Shutdown) {
         self.io.accept(reactor::Doors::OnlyUnix);
         if way == Shutdown::WaitForServers {
             self.pause_for_good();
-        }
-    }
-
-    /// Whether a shutdown keeps this client out. Where clients are waited for, whoever has come by TCP had knocked before that
-    /// door was shut, and would be refused for no reason while another process listens on the same port; the unix socket stays
-    /// open, but only for the console and for the cancel requests of peers.
-    pub(crate) fn is_shut_out(&self, key: Key) -> bool {
-        match self.shutdown {
-            None => false,
-            Some(Shutdown::WaitForClients) => {
-                let is_late = |peer| matches!(peer, Peer::Unix { .. }) || self.has_ended_clients;
-                self.clients.get(key).is_some_and(|client| !client.is_own && is_late(client.peer))
-            }
-            Some(Shutdown::WaitForServers | Shutdown::Now) => true,
         }
     }
 
@@ -72,7 +58,10 @@ impl<I: Io> Worker<I> {
             self.fail_client(client, &Fault::ServersShuttingDown);
             self.settle();
         }
-        self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
+        for pool in self.places.pool_keys() {
+            self.stand(pool);
+            self.settle();
+        }
     }
 
     /// The clients that wait for a server.

@@ -18,7 +18,6 @@ impl<I: Io> Worker<I> {
         if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {
             let database = place.database;
             self.tell_pools(if is_paused { Event::Pause { pool } } else { Event::Resume { pool } });
-            self.settle();
             if is_paused {
                 self.renew_listener(database);
             }

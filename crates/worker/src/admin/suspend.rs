@@ -5,7 +5,7 @@
 //! Once anything has been packed for another process, nothing at all is done here until it is known whose it is.
 //! Not here: who orders it (`control`).
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
@@ -14,7 +14,7 @@ use protocol::fault::Fault;
 use protocol::loan::Life;
 use reactor::{Completion, Conn, Doors, Io, Receive};
 
-use crate::admin::rest::{Frozen, Rest};
+use crate::admin::rest::{Frozen, Kept, Rest};
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage;
 use crate::letters::Order;
@@ -46,9 +46,9 @@ impl<I: Io> Worker<I> {
         self.mind_consoles();
     }
 
-    /// Everybody goes on.
-    pub(crate) fn wake_up(&mut self) {
-        let Some(rest) = self.rest.take() else { return };
+    /// Everybody goes on, if the worker was suspended. What has happened meanwhile, and what letters have come, is still to be looked at.
+    pub(crate) fn wake_up(&mut self) -> Option<Kept<I::Socket>> {
+        let rest = self.rest.take()?;
         let Rest { put_off, frozen, .. } = *rest;
         self.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
         self.io.accept(if self.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
@@ -56,20 +56,11 @@ impl<I: Io> Worker<I> {
             self.do_late(command, since);
             self.settle();
         }
-        let (completions, letters) = frozen.map(|frozen| (frozen.completions, frozen.letters)).unwrap_or_default();
-        for completion in completions {
-            self.apply(completion);
-            self.settle();
-        }
-        self.hear_everybody();
-        for letter in letters {
-            self.hear_letter(letter);
-            self.settle();
-        }
+        Some(frozen.map(|frozen| frozen.kept).unwrap_or_default())
     }
 
     /// Listens to everybody again. What has come has been looked at: who is asked for one piece is not asked for two.
-    fn hear_everybody(&mut self) {
+    pub(crate) fn hear_everybody(&mut self) {
         for (_, client) in self.clients.iter() {
             match &client.stage {
                 ClientStage::Greeting(greeting) if !greeting.is_shaking() => {
@@ -102,7 +93,7 @@ impl<I: Io> Worker<I> {
         };
         match self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
             Some(frozen) if !is_console => {
-                frozen.completions.push(completion);
+                frozen.kept.completions.push(completion);
                 None
             }
             _ => Some(completion),
@@ -114,8 +105,12 @@ impl<I: Io> Worker<I> {
         let late = self.now.since(since);
         match command {
             Command::Attach { .. } if planted::is(Planted::LoanForgottenInSuspend) => {}
-            Command::Attach { client, server, waited } => self.attach(client, server, waited + late),
-            Command::Bind { client, server, waited } => self.bind(client, server, waited + late),
+            Command::Attach { client, server, waited } => {
+                self.carry_out(Command::Attach { client, server, waited: waited + late });
+            }
+            Command::Bind { client, server, waited } => {
+                self.carry_out(Command::Bind { client, server, waited: waited + late });
+            }
             // What it was to be greeted with may not be known any more.
             Command::Welcome { client } => {
                 let pool = match self.clients.get(client).map(|client| &client.stage) {
@@ -136,7 +131,7 @@ impl<I: Io> Worker<I> {
             |rest: &Rest<_>| rest.is_handover && rest.frozen.is_none() && !planted::is(Planted::PackedIsTouched);
         if let Some(rest) = self.rest.as_mut().filter(|rest| is_open(rest)) {
             let (clients, servers) = (HashSet::new(), HashSet::new());
-            rest.frozen = Some(Frozen { clients, servers, completions: Vec::new(), letters: VecDeque::new() });
+            rest.frozen = Some(Frozen { clients, servers, kept: Kept::default() });
         }
     }
 

@@ -15,7 +15,7 @@ use reactor::{Io, Level};
 
 use crate::admission::applicant::{Again, Demand, Hashing};
 use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
-use crate::data::client::{Client, Stage, Stage as ClientStage};
+use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Server, Stage as ServerStage};
 use crate::letters::{Inquirer, Told};
 use crate::places::Doubt;
@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
         if planted::is(Planted::VerdictForThePlace) {
             key = self.clients.keys().into_iter().find(|now| now.index == key.index).unwrap_or(key);
         }
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         let Some((judge, password)) = login.take_awaiting_verdict() else { return };
         match verdict {
             Ok(()) => {
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
 
     /// It is known who a client is to the system: is that who it says?
     pub(crate) fn system_user(&mut self, key: Key, found: SystemUser) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let Some(map) = login.awaited_map() else { return };
         let name = match found {
             Ok(name) => name,
@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
 
     /// A server has said what it knows of a user.
     pub(crate) fn told(&mut self, key: Key, told: Told) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         if let Some(again) = login.take_awaiting_again() {
             self.told_again(key, *again, told);
             return;
@@ -180,7 +180,7 @@ impl<I: Io> Worker<I> {
 
     /// A server has told of a user once more: does what the client has shown fit now?
     fn told_again(&mut self, key: Key, again: Again, told: Told) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
         match told {
             Told::User { name, secret } if *name == *user => {

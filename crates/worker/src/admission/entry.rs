@@ -51,7 +51,11 @@ impl<I: Io> Worker<I> {
         // Whoever cannot come in for another reason takes no place, and reads of that first.
         match self.destination(key, &name) {
             Err(fault) if !is_at_console => self.turn_away(key, &fault),
-            _ => self.take_user_slot(key, &slot),
+            _ => {
+                if self.take_user_slot(key, &slot) {
+                    self.user_slot_taken(key, &slot);
+                }
+            }
         }
     }
 

@@ -42,7 +42,9 @@ impl<I: Io> Worker<I> {
             // Whoever has to mend what is full must come in.
             self.prove(key);
         } else {
-            self.take_client_slot(key);
+            if self.take_client_slot(key) {
+                self.client_slot_taken(key);
+            }
         }
     }
 
@@ -309,8 +311,10 @@ impl<I: Io> Worker<I> {
             None if is_newcomer => self.prove(key),
             // It comes from another process, where it has shown who it is.
             None => {
-                if let Some(user) = self.user_slot(key) {
-                    self.take_user_slot(key, &user);
+                if let Some(user) = self.user_slot(key)
+                    && self.take_user_slot(key, &user)
+                {
+                    self.user_slot_taken(key, &user);
                 }
             }
         }

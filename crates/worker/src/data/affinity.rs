@@ -13,6 +13,7 @@ use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Stage, fingerprint};
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -45,7 +46,9 @@ impl<I: Io> Worker<I> {
         let Some(until) = server.linger.begin(&mut ready.haste, self.now) else { return false };
         self.lingering.rows.push_back((until, server_key));
         // What it has said meanwhile is its next request.
-        self.forward_held(client_key);
+        if ready.held.is_some() || ready.is_paused {
+            self.enqueue(Task::GoOn(client_key));
+        }
         true
     }
 

@@ -9,9 +9,10 @@ use protocol::loan::{Life, Probed, ProbedState, conclude, differ, doubt_what_was
 use protocol::state::ANSWER_BYTES_MAX;
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, Stage, Stage as ClientStage};
+use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::question::terms;
 use crate::data::server::Server;
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -49,14 +50,14 @@ impl<I: Io> Worker<I> {
             }
             self.takes_what_it_began_with(client_key);
         }
-        self.forward_held(client_key);
+        self.enqueue(Task::GoOn(client_key));
         // Other limits hold for what went along.
         self.arm_server(server_key);
     }
 
     /// Such a request has been answered: it has done what its text tells to both, or nothing.
     pub(crate) fn end_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_known()) {
             traces.leave();
@@ -66,7 +67,7 @@ impl<I: Io> Worker<I> {
         // Unless its loan has ended, it is told before anything else is said to it.
         let is_lent = |server: &&mut Server| server.client() == Some(client_key);
         let Some(server) = self.servers.get_mut(server_key).filter(is_lent) else { return };
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
         if differ(&server.session, &ready.session) && server.session.exchange.may_end() {
             self.catch_up(server_key, client_key, self.now);
         }
@@ -100,7 +101,9 @@ impl<I: Io> Worker<I> {
         match conclude(&mut server.session, &mut ready.session, *probe, terms(place, &self.force, self.now)) {
             Probed::Functions(knowledge) => {
                 self.learn(server_key, knowledge);
-                self.keep_or_probe(server_key, client_key);
+                if self.keep_or_probe(server_key, client_key) {
+                    self.end_loan_if_over(server_key, client_key);
+                }
                 return;
             }
             Probed::State(state) => {
@@ -169,7 +172,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn answers_next(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let client = server.client().and_then(|client| self.clients.get_mut(client));
-        let Some(Client { stage: Stage::Ready(ready), .. }) = client else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = client else { return };
         server.linger.come_back();
         doubt_what_was_read(&mut server.session, &mut ready.session);
         server.asked = self.now;

@@ -15,8 +15,8 @@ use crate::data::server::Stage;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Lends a server to a client.
-    pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
+    /// Lends a server to a client. Whether what the client has held back may be forwarded now.
+    pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) -> bool {
         let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
         let (ready, is_listener) = match self.clients.get_mut(client_key) {
             Some(Client { stage: ClientStage::Ready(ready), is_listener, .. })
@@ -27,13 +27,13 @@ impl<I: Io> Worker<I> {
             _ => {
                 // It has gone in this very turn, or wants nothing any more; the server has heard nothing of it.
                 self.give_back(server_key);
-                return;
+                return false;
             }
         };
         let Some(server) = self.servers.get_mut(server_key) else {
             // The server has gone in this very turn: the client, whose request is still held, asks for another.
             self.want_again(client_key, since);
-            return;
+            return false;
         };
         // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
         assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
@@ -55,6 +55,6 @@ impl<I: Io> Worker<I> {
         if is_listener {
             self.tell_pools(Event::SetAside { server: server_key });
         }
-        self.catch_up(server_key, client_key, since);
+        self.catches_up(server_key, client_key, since)
     }
 }

@@ -11,36 +11,47 @@ use protocol::loan::{Differences, Life, Told};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, Stage, Stage as ClientStage};
+use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::taken::hash;
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Tells a server what its client has set, if that differs, and then what the client says: in the same packet, if that can be.
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(server) = self.servers.get_mut(server_key) else { return };
+        if self.catches_up(server_key, client_key, since) {
+            self.enqueue(Task::GoOn(client_key));
+        }
+    }
+
+    /// The same. Whether the server needs to be told nothing, and what the client has held back may be forwarded now.
+    pub(crate) fn catches_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) -> bool {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
         if server.session.life.probe().is_some() {
             // It has been asked something meanwhile, and is told after that.
-            return;
+            return false;
         }
         server.asked = self.now;
         let learned = &self.places.databases[server.database as usize].learned;
         let differences = Differences::of(&server.session, &ready.session, &self.force.tracked, learned);
         if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
             self.lend_untold(server_key, client_key);
-            return;
+            return false;
         }
         let is_taken = (differences.settings || differences.parameters) && self.is_taken(client_key);
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
         let may_go_along = is_taken && ready.session.says_one_request(ready.held_in_one_piece());
         let Told { out, is_along, texts } =
             server.session.apply(&ready.session, client_key, differences, may_go_along, &self.force.tracked);
         if out.is_empty() {
             server.lends(client_key, Life::Running);
-            self.forward_held(client_key);
-            return;
+            return true;
         }
         server.lends(client_key, if is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(since) });
         self.io.send(server.conn, out.into());
@@ -55,11 +66,12 @@ impl<I: Io> Worker<I> {
             self.forward(client_key, server_key, along);
         }
         self.arm_server(server_key);
+        false
     }
 
     /// Whether a server of its pool has taken what this client began with, from itself or from another one.
     pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
         let Some(place) = self.places.pool_mut(ready.pool) else { return false };
         let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.session.began) && ready.session.given.is_none();
         if !ready.is_taken && place.taken.latest.as_ref().is_some_and(is_latest) {
@@ -73,7 +85,7 @@ impl<I: Io> Worker<I> {
 
     /// A server has taken what this client began with.
     pub(crate) fn takes_what_it_began_with(&mut self, key: ClientKey) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         if !std::mem::replace(&mut ready.is_taken, true) {
             let hash = hash(ready, &self.force.tracked);
             if let Some(place) = self.places.pool_mut(ready.pool) {

@@ -97,6 +97,8 @@ pub(crate) struct Ready {
     pub(crate) is_notified: bool,
     /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
     pub(crate) is_answer_torn: bool,
+    /// It is closed as soon as it has been given what is withheld from it: nothing more is taken from it.
+    pub(crate) is_leaving: bool,
     /// A statement that it has said last, and that needs a database to itself.
     pub(crate) claimed: Option<Box<Claimed>>,
     /// It has said LISTEN, first of what is held, and needs no server for that.
@@ -140,6 +142,7 @@ impl Ready {
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,
+            is_leaving: false,
             claimed: None,
             joins: None,
             skips: Skips::Nothing,

@@ -14,13 +14,42 @@ use crate::admission::applicant::Waits;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Server;
 use crate::letters::{ToControl, ToWorker};
+use crate::tasks::Farewell;
 use crate::upstream::private::CLIENT_GONE;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Tells a client what went wrong and closes it.
     pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
-        self.release_before_farewell(key);
+        if !self.is_closed_later(key, || Farewell::Failed(Box::new(fault.clone()))) {
+            self.fail_now(key, fault);
+        }
+    }
+
+    /// The same where the log is told in another way.
+    pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
+        if !self.is_closed_later(key, || Farewell::Unlogged(Box::new(fault.clone()))) {
+            self.close_with_words(key, fault);
+        }
+    }
+
+    /// A client has gone, or is sent away without a word.
+    pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
+        if !self.is_closed_later(key, || Farewell::Parted(why.into())) {
+            self.part_now(key, why);
+        }
+    }
+
+    /// A client is closed that has been given what was withheld from it.
+    pub(crate) fn close_now(&mut self, key: Key, farewell: &Farewell) {
+        match farewell {
+            Farewell::Failed(fault) => self.fail_now(key, fault),
+            Farewell::Unlogged(fault) => self.close_with_words(key, fault),
+            Farewell::Parted(why) => self.part_now(key, why),
+        }
+    }
+
+    fn fail_now(&mut self, key: Key, fault: &Fault) {
         if self.clients.get(key).is_none() {
             return;
         }
@@ -30,12 +59,6 @@ impl<I: Io> Worker<I> {
         if self.force.settings.log_pooler_errors {
             self.log.add(Level::Warning, format_args!("{line}pooler error: {text}"));
         }
-        self.close_with_words(key, fault);
-    }
-
-    /// The same where the log is told in another way.
-    pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
-        self.release_before_farewell(key);
         self.close_with_words(key, fault);
     }
 
@@ -61,9 +84,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has gone, or is sent away without a word.
-    pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
-        self.release_before_farewell(key);
+    fn part_now(&mut self, key: Key, why: &str) {
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         // Somebody who knocks and says nothing, such as a port check, is not worth a line.

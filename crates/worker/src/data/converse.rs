@@ -58,7 +58,11 @@ impl<I: Io> Worker<I> {
         match server.stage {
             _ if server.withheld.is_some() => self.withhold_more(key, chunk),
             _ if server.later.is_some() || lines_up => self.keep_for_later(key, chunk),
-            Stage::Login(_) => self.login_answered(key, chunk.bytes(), 0),
+            Stage::Login(_) => {
+                if let Some(at) = self.login_answered(key, chunk.bytes()) {
+                    self.converse(key, Chunk::Own(chunk.bytes()[at..].into()), 0);
+                }
+            }
             Stage::Securing(_) => self.tls_answered(key, chunk.bytes()),
             _ => self.converse(key, chunk, 0),
         }
@@ -103,7 +107,11 @@ impl<I: Io> Worker<I> {
                     place.start = place.at;
                     self.server_ready(key, was_ours);
                 }
-                Heard::Refused => self.say_again(key),
+                Heard::Refused => {
+                    if !self.says_again(key) {
+                        self.server_ready(key, false);
+                    }
+                }
                 Heard::InTransaction => {
                     if let Some(client) = self.servers.get(key).and_then(Server::client) {
                         self.fail_client(client, &Fault::TransactionInStatementMode);

@@ -16,9 +16,17 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Ends the loan if it is over by the rules of its pool.
     pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(server) = self.servers.get_mut(server_key) else { return };
+        // What the client has on its server may be known now, and be nothing.
+        while self.ends_or_goes_on(server_key, client_key) {}
+    }
+
+    /// The same, as far as is known. Whether what the client has on its server has become known, and is nothing: then it is to be asked once more.
+    fn ends_or_goes_on(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
         server.linger.come_back();
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
         // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
         let is_session =
             server.private.is_some() || self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
@@ -27,13 +35,13 @@ impl<I: Io> Worker<I> {
             if !planted::is(Planted::BusySessionKept) {
                 self.close_obsolete_session(server_key);
             }
-            return;
+            return false;
         }
         // What the server says by itself may have begun, and its end is the same client's.
         let is_half_said = ready.session.is_torn() || ready.session.is_collecting() || server.session.is_in_message();
         if !server.session.exchange.may_end() || is_half_said {
             self.arm_server(server_key);
-            return;
+            return false;
         }
         doubt_what_was_read(&mut server.session, &mut ready.session);
         let counted = ready.session.counting.ends();
@@ -42,10 +50,11 @@ impl<I: Io> Worker<I> {
             is_marked = self.count_numbers(server_key, client_key, counted);
         }
         if is_marked || self.verify_untouched(server_key, client_key) {
-            self.keep_or_probe(server_key, client_key);
+            return self.keep_or_probe(server_key, client_key);
         } else if !self.lingers(server_key, client_key) {
             self.end_loan(server_key, client_key);
         }
+        false
     }
 
     /// What the client has just said may be the rest of something that its server does not wait for any more, such as the

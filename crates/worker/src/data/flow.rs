@@ -12,6 +12,7 @@ use wire::{frontend, write};
 use crate::data::client::{Client, Stage};
 use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -96,7 +97,7 @@ impl<I: Io> Worker<I> {
         };
         server.is_full = false;
         if let Some(client) = server.client() {
-            self.forward_held(client);
+            self.enqueue(Task::GoOn(client));
         }
     }
 

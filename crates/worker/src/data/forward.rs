@@ -17,6 +17,7 @@ use crate::data::claims::may_claim;
 use crate::data::client::Stage;
 use crate::data::flow::{send_part, unpinned_for};
 use crate::places::DatabasePlace;
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 /// Sends what the bytes of a client become.
@@ -118,7 +119,12 @@ impl<I: Io> Worker<I> {
         match then {
             Then::Go | Then::Hold(_) => {
                 self.mind_flow_to_server(key, server_key);
-                self.end_loan_after(key, server_key);
+                // It may be the rest of something that the server does not wait for any more.
+                if self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end()) {
+                    self.enqueue(Task::EndLoan { server: server_key, client: key });
+                } else {
+                    self.arm_server(server_key);
+                }
             }
             Then::Instead(bytes) => return Some(bytes.into()),
             Then::Leave => self.part_from_client(key, "client close request"),

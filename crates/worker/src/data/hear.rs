@@ -15,6 +15,9 @@ impl<I: Io> Worker<I> {
     /// A client that is logged in has said something.
     pub(crate) fn hear(&mut self, key: Key, chunk: Chunk) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        if ready.is_leaving {
+            return;
+        }
         let is_first = ready.held.is_none();
         match ready.link {
             Link::Loan(server) if is_first && self.may_forward(server) => self.forward(key, server, chunk),
@@ -41,6 +44,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forward_held(&mut self, key: Key) {
         loop {
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+            if ready.is_leaving {
+                return;
+            }
             let link = ready.link;
             let may_forward = matches!(link, Link::Loan(server) if self.may_forward(server));
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };

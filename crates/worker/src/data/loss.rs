@@ -3,12 +3,14 @@
 //! Always true: whoever had such a server is told, or gets another one if the lost one has heard nothing; its pool is told.
 //! Not here: servers that are closed in good order (`pool`), and what their clients are told then (`close`).
 
-use pool::ServerKey;
+use base::Time;
+use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::OWN_ANSWER_BYTES_MAX;
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
+use crate::data::client::Stage as ClientStage;
 use crate::data::server::{Server, Stage};
 use crate::upstream::cleaning::UNPROVEN;
 use crate::worker::Worker;
@@ -97,6 +99,29 @@ impl<I: Io> Worker<I> {
             Stage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),
             _ => self.lose_server(key, why),
         }
+    }
+
+    /// A server is lost before its client's request was sent to it: the request is still held, and is served by another one.
+    pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
+        let Some(database) = self.servers.get(server).map(|server| server.database) else { return };
+        let is_missed = self.keeps_something(client);
+        self.lose_server(server, why);
+        if is_missed {
+            self.fail_client(client, &Fault::ServerCrashed);
+            return;
+        }
+        self.lose_given_channels(client, database);
+        self.want_again(client, since);
+    }
+
+    /// Whether the server of a client has what that would miss on any other: one that forgets its plans, or is told something anew, in the
+    /// middle of a loan. The session for all misses nothing that its clients are not told of (`lose_given_channels`).
+    fn keeps_something(&self, client: ClientKey) -> bool {
+        let client = self.clients.get(client).filter(|client| !client.is_listener);
+        client.is_some_and(|client| match &client.stage {
+            ClientStage::Ready(ready) => ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty()),
+            _ => false,
+        })
     }
 }
 

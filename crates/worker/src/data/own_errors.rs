@@ -15,6 +15,7 @@ use wire::notice::Notice;
 
 use crate::cancel::answer::{QUERY_CANCELED, write_cancelled};
 use crate::data::server::Stage;
+use crate::tasks::Task;
 use crate::upstream::cleaning::{DISCARD_ALL, NOT_TAKEN_OVER, TOLD_CANCELLED};
 use crate::worker::Worker;
 
@@ -144,7 +145,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");
         self.io.send(client.conn, out.into());
-        self.forward_held(client_key);
+        self.enqueue(Task::GoOn(client_key));
         self.resume_client(client_key);
     }
 }

@@ -14,20 +14,19 @@ use crate::data::question::terms;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A loan could end, but its client may have something on the server: that is known, or is asked.
-    pub(crate) fn keep_or_probe(&mut self, server_key: ServerKey, client_key: ClientKey) {
+    /// A loan could end, but its client may have something on the server: that is known, or is asked. Whether it is known, and is nothing: then the loan
+    /// may be over.
+    pub(crate) fn keep_or_probe(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         if self.settle_lock(server_key, client_key) {
             self.tell_of_pins(server_key, client_key);
             if let Some(fault) = self.refuses_pins(server_key, client_key) {
                 self.fail_client(client_key, &fault);
-                return;
+                return false;
             }
-            self.end_or_keep(server_key, client_key);
-            return;
+            return self.is_over_or_kept(server_key, client_key);
         }
         if self.apply_effects(server_key, client_key) {
-            self.end_or_keep(server_key, client_key);
-            return;
+            return self.is_over_or_kept(server_key, client_key);
         }
         let is_known = match self.clients.get(client_key) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
@@ -38,6 +37,7 @@ impl<I: Io> Worker<I> {
         if !is_known || !self.move_channels(server_key, client_key) {
             self.probe_session(server_key, client_key, false);
         }
+        false
     }
 
     /// What the client's statements have certainly done to its session is noted, if that is all that they can have done.
@@ -55,15 +55,19 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// What a client has on its server is known: the loan ends, or the server is kept for it.
-    fn end_or_keep(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+    /// What a client has on its server is known: the loan may be over, or the server is kept for it.
+    fn is_over_or_kept(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
         if ready.session.traces.as_ref().is_none_or(|traces| traces.pins().is_empty()) {
-            self.end_loan_if_over(server_key, client_key);
-        } else if !self.move_channels(server_key, client_key) {
+            return true;
+        }
+        if !self.move_channels(server_key, client_key) {
             self.arm_server(server_key);
             self.catch_up(server_key, client_key, self.now);
         }
+        false
     }
 
     /// A client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself.

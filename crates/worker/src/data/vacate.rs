@@ -61,6 +61,7 @@ impl<I: Io> Worker<I> {
         }
         for database in databases {
             self.end_idle_listener(database, address);
+            self.settle();
         }
     }
 

@@ -150,7 +150,9 @@ impl<I: Io> Worker<I> {
             }
         }
         if let Some(client) = client {
-            self.take_client_slot(client);
+            if self.take_client_slot(client) {
+                self.client_slot_taken(client);
+            }
             self.arm_client(client);
             self.forward_held(client);
         }

@@ -113,10 +113,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client needs a place among all clients; one among its user's is for who has proved to be that user.
-    pub(crate) fn take_client_slot(&mut self, key: Key) {
-        if self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took {
-            self.client_slot_taken(key);
-        }
+    /// Whether it has one at once; otherwise the ledger answers (`granted`).
+    pub(crate) fn take_client_slot(&mut self, key: Key) -> bool {
+        self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took
     }
 
     /// What a client takes of its user's places, if that is limited.
@@ -131,11 +130,9 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Takes it.
-    pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) {
-        if self.take(user, key.to_bits(), Patience::Now) == Taken::Took {
-            self.user_slot_taken(key, user);
-        }
+    /// Asks for that. Whether the client has it at once; otherwise the ledger answers (`granted`).
+    pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) -> bool {
+        self.take(user, key.to_bits(), Patience::Now) == Taken::Took
     }
 
     /// The key by which a client's user is counted, if its clients are limited and it is known at all.

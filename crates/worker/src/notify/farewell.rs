@@ -8,6 +8,8 @@ use pool::ClientKey;
 use reactor::Io;
 
 use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::server::Server;
+use crate::tasks::{Farewell, Task};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -20,16 +22,24 @@ impl<I: Io> Worker<I> {
         let listening = &mut self.places.databases[database as usize].listening;
         if listening.session.take_if(|session| *session == client).is_some() {
             let everybody = listening.rounds.ends();
-            self.release_all(everybody, false);
+            self.enqueue(Task::ReleaseAll { waits: everybody, is_level: false });
         }
     }
 
-    /// A client goes: what its server has said before is given to it first.
-    pub(crate) fn release_before_farewell(&mut self, client: Key) {
-        if let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), .. }), .. }) =
-            self.clients.get(client)
-        {
-            self.release(*server);
+    /// A client goes: what its server has said before is given to it first. Whether there is such a thing, and the client is closed after that.
+    pub(crate) fn is_closed_later(&mut self, key: Key, farewell: impl FnOnce() -> Farewell) -> bool {
+        let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), is_leaving, .. }), .. }) =
+            self.clients.get_mut(key)
+        else {
+            return false;
+        };
+        let server = *server;
+        let keeps = |row: &Server| row.withheld.is_some() || row.later.is_some();
+        let has_more = self.servers.get(server).is_some_and(keeps) || self.backlog.who_tells().any(|who| who == server);
+        if has_more && !std::mem::replace(is_leaving, true) {
+            self.enqueue(Task::Release(server));
+            self.enqueue(Task::Close { client: key, farewell: farewell() });
         }
+        has_more
     }
 }

@@ -15,6 +15,7 @@ use wire::frontend;
 
 use crate::data::client::{Client, Stage};
 use crate::notify::listening::{Joining, PATIENCE, Waiter};
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -58,7 +59,7 @@ impl<I: Io> Worker<I> {
             ready.joins = Some(Box::new(Joining { number, until, channels: listens.channels, tags: listens.tags }));
         }
         if planted::is(Planted::JoinedAtOnce) {
-            self.end_joining(key, Some(number), true);
+            self.enqueue(Task::Joined { client: key, number });
             return true;
         }
         self.ask_listener(database as u32);

@@ -10,6 +10,7 @@ use reactor::{Address, Io};
 
 use crate::data::client::{Client, Link, Ready, Stage as ClientStage, has_subscriptions};
 use crate::notify::listening::Listening;
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -74,7 +75,7 @@ impl<I: Io> Worker<I> {
         if self.places.has_idle_timeouts {
             self.arm_client(client_key);
         }
-        self.forward_held(client_key);
+        self.enqueue(Task::GoOn(client_key));
         true
     }
 
@@ -108,7 +109,6 @@ impl<I: Io> Worker<I> {
         let listeners: Vec<Key> = self.clients.iter().filter(|(_, client)| is_of(client)).map(|(key, _)| key).collect();
         for listener in listeners {
             self.part_from_client(listener, "the server that listens for all is given up");
-            self.settle();
         }
     }
 

@@ -17,6 +17,7 @@ use wire::backend::TxStatus;
 use crate::data::client::{Client, Ready, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::notify::listening::{PATIENCE, Waiter, Withheld};
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -63,7 +64,7 @@ impl<I: Io> Worker<I> {
             self.ask_listener(database);
             self.arm_server(key);
         } else {
-            self.release(key);
+            self.enqueue(Task::Release(key));
         }
     }
 
@@ -104,7 +105,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listener_is_level(&mut self, server_key: ServerKey, listener: ClientKey) {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return };
         let level = self.places.databases[database as usize].listening.rounds.answered();
-        self.release_all(level, true);
+        self.enqueue(Task::ReleaseAll { waits: level, is_level: true });
         self.catch_up(server_key, listener, self.now);
     }
 

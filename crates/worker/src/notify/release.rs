@@ -8,7 +8,7 @@ use reactor::{Chunk, Io, Receive};
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::data::client::{Client, Ready, Stage, Stage as ClientStage};
+use crate::data::client::{Client, Ready, Stage as ClientStage};
 use crate::data::server::Server;
 use crate::notify::listening::{Waiter, Withheld};
 use crate::worker::Worker;
@@ -96,7 +96,7 @@ impl<I: Io> Worker<I> {
 
     /// The session for all has not answered in time: nobody waits for it any longer, until that answers.
     pub(crate) fn join_too_late(&mut self, key: ClientKey) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
         let everybody = self.places.databases[database as usize].listening.rounds.is_too_late();
         self.release_all(everybody, false);

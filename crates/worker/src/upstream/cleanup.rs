@@ -9,6 +9,7 @@ use reactor::Io;
 
 use crate::data::question::terms;
 use crate::data::server::Stage;
+use crate::tasks::Task;
 use crate::upstream::cleaning::{Kind, is_at_work, proven};
 use crate::worker::Worker;
 
@@ -56,7 +57,7 @@ impl<I: Io> Worker<I> {
                 {
                     self.end_loan_if_over(key, client);
                 }
-                self.forward_held(client);
+                self.enqueue(Task::GoOn(client));
             }
             _ => {}
         }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use pool::{Failure, PoolKey, ServerKey};
 use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step as LoginStep};
 use protocol::vars::Vars;
-use reactor::{Chunk, Io, Level, Receive};
+use reactor::{Io, Level, Receive};
 use wire::{Step, write};
 
 use crate::data::server::Stage;
@@ -75,21 +75,20 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// A server says something during its login.
-    pub(crate) fn login_answered(&mut self, key: ServerKey, bytes: &[u8], from: usize) {
-        let mut at = from;
+    /// A server says something during its login. From where on it is not a part of that any more.
+    pub(crate) fn login_answered(&mut self, key: ServerKey, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
         while at < bytes.len() {
-            let Some(server) = self.servers.get_mut(key) else { return };
+            let server = self.servers.get_mut(key)?;
             let Stage::Login(login) = &mut server.stage else {
-                self.converse(key, Chunk::Own(bytes[at..].into()), 0);
-                return;
+                return Some(at);
             };
             let piece = match server.session.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
                 Step::Piece(piece) => piece,
-                Step::More => return,
+                Step::More => return None,
                 Step::Bad { kind, .. } => {
                     self.login_failed(key, &LoginFault::Nonsense(kind));
-                    return;
+                    return None;
                 }
             };
             at = piece.range.end;
@@ -110,10 +109,11 @@ impl<I: Io> Worker<I> {
                 Ok(LoginStep::Ready(arrival)) => self.arrived(key, arrival),
                 Err(fault) => {
                     self.login_failed(key, &fault);
-                    return;
+                    return None;
                 }
             }
         }
+        None
     }
 
     /// The login is complete.

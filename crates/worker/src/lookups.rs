@@ -5,15 +5,14 @@
 
 use base::Key;
 use base::planted::{self, Planted};
-use pool::{ClientKey, Command, ServerKey};
+use pool::{ClientKey, ServerKey};
 use protocol::replication::Replication;
-use reactor::{Io, Peer};
+use reactor::Io;
 use wire::MESSAGE_BYTES_MAX;
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage as ServerStage;
-use crate::letters::Shutdown;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -73,7 +72,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tells_all(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key).filter(|server| !server.is_released) else { return false };
         let client = server.client().and_then(|client| self.clients.get(client));
-        self.rest.is_none() && client.is_some_and(|client| client.is_listener)
+        !self.admin.is_resting() && client.is_some_and(|client| client.is_listener)
     }
 
     /// So much may wait for one client (`notify_queue_size`).
@@ -87,44 +86,6 @@ impl<I: Io> Worker<I> {
     /// Whether a user comes in however full the console is.
     pub(crate) fn is_admin(&self, user: &str) -> bool {
         self.force.settings.admin_users.has(user) || user == CONSOLE
-    }
-
-    /// Whether a server is somebody's as soon as everybody goes on.
-    pub(crate) fn is_yet_to_be_lent(&self, key: ServerKey) -> bool {
-        let is_of = |command: &Command| match command {
-            Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,
-            _ => false,
-        };
-        self.rest.as_ref().is_some_and(|rest| rest.put_off.iter().any(|(command, _)| is_of(command)))
-    }
-
-    /// Whether nothing is left that the shutdown waits for.
-    pub(crate) fn has_nothing_left(&self) -> bool {
-        match self.shutdown {
-            Some(Shutdown::WaitForClients) => {
-                // Of clients that were sent away queries are being cancelled and transactions rolled back.
-                let mut servers = self.servers.iter();
-                let is_mending = self.has_ended_clients
-                    && servers.any(|(_, server)| matches!(server.stage, ServerStage::Cleaning(_)));
-                !is_mending && self.clients.iter().all(|(_, client)| client.is_own)
-            }
-            Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
-            Some(Shutdown::Now) | None => false,
-        }
-    }
-
-    /// Whether a shutdown keeps this client out. Where clients are waited for, whoever has come by TCP had knocked before that
-    /// door was shut, and would be refused for no reason while another process listens on the same port; the unix socket stays
-    /// open, but only for the console and for the cancel requests of peers.
-    pub(crate) fn is_shut_out(&self, key: Key) -> bool {
-        match self.shutdown {
-            None => false,
-            Some(Shutdown::WaitForClients) => {
-                let is_late = |peer| matches!(peer, Peer::Unix { .. }) || self.has_ended_clients;
-                self.clients.get(key).is_some_and(|client| !client.is_own && is_late(client.peer))
-            }
-            Some(Shutdown::WaitForServers | Shutdown::Now) => true,
-        }
     }
 }
 

@@ -61,7 +61,9 @@ impl<I: Io> Worker<I> {
     /// Whether a command of the pools is one for now; one that is not is done on waking. What concerns our own questions is:
     /// who waits for their answers is waited for.
     pub(crate) fn put_off(&mut self, command: Command) -> Option<Command> {
-        let Some(rest) = &mut self.rest else { return Some(command) };
+        if !self.admin.is_resting() {
+            return Some(command);
+        }
         let client = match command {
             Command::Attach { client, .. }
             | Command::Bind { client, .. }
@@ -70,8 +72,7 @@ impl<I: Io> Worker<I> {
             _ => return Some(command),
         };
         if !self.clients.get(client).is_some_and(|client| client.is_own) {
-            rest.put_off.push((command, self.now));
-            return None;
+            return self.admin.put_off(command, self.now);
         }
         if let Command::Attach { server, .. } = command {
             // It has come to rest with the others.

@@ -16,6 +16,7 @@ use protocol::prepared::Library;
 use protocol::vars::Known;
 use reactor::{Chunk, Completion, Doors, Io, Level, Lines, Wheel};
 
+use crate::admin::Admin;
 use crate::admin::rest::Kept;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
@@ -70,16 +71,11 @@ impl<I: Io> Worker<I> {
             known_vars: Known::default(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
-            shutdown: None,
-            is_drained: false,
-            has_ended_clients: false,
             protocol_surprises: 0,
             turned_away: 0,
             verified: Verified::default(),
-            awaited: Vec::new(),
-            rest: None,
+            admin: Admin::default(),
             moved_keys: HashMap::new(),
-            is_handed_over: false,
             stopwatch: Stopwatch::default(),
             force,
         };
@@ -96,7 +92,7 @@ impl<I: Io> Worker<I> {
         while !self.is_over() {
             self.turn(&mut done);
         }
-        if self.is_handed_over {
+        if self.admin.is_handed_over() {
             // For the last words of those who were left behind.
             for _ in 0..LAST_TURNS {
                 let soon = self.io.now() + LAST_TURN;
@@ -116,7 +112,7 @@ impl<I: Io> Worker<I> {
     /// Whether it has been told to go down at once: it has no turn any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shutdown == Some(Shutdown::Now)
+        self.admin.is_over()
     }
 
     /// When there must be a turn even if nothing happens.
@@ -125,8 +121,8 @@ impl<I: Io> Worker<I> {
         if !self.post.is_empty() {
             return Some(self.now);
         }
-        if let Some(rest) = &self.rest {
-            return rest.deadline();
+        if let Some(deadline) = self.admin.rest_deadline() {
+            return deadline;
         }
         if let Some(now) = self.backlog.next_deadline(self.now) {
             return Some(now);
@@ -148,14 +144,11 @@ impl<I: Io> Worker<I> {
         self.stopwatch.begin(self.now, self.io.ticks());
         self.backlog.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
-        if has_post && self.rest.is_none() {
+        if has_post && !self.admin.is_resting() {
             self.read_what_is_in_force();
         }
         for completion in done.drain(..).filter(|completion| !matches!(completion, Completion::Woken)) {
-            let completion = match self.rest {
-                None => Some(completion),
-                Some(_) => self.keep(completion),
-            };
+            let completion = if self.admin.is_resting() { self.keep(completion) } else { Some(completion) };
             if let Some(completion) = completion {
                 let work = completion.owner().map_or(Work::Accept, Work::Connection);
                 self.apply(completion);
@@ -168,9 +161,10 @@ impl<I: Io> Worker<I> {
             self.read_letters();
             self.stopwatch.lap(self.io.ticks(), Work::Letters);
         }
-        match self.rest {
-            None => self.expire(),
-            Some(_) => self.come_to_rest(),
+        if self.admin.is_resting() {
+            self.come_to_rest();
+        } else {
+            self.expire();
         }
         debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
         let ticks = self.io.ticks();
@@ -270,16 +264,12 @@ impl<I: Io> Worker<I> {
         let mut count = 0;
         while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
             // A worker that goes to rest keeps all that have come.
-            if count == LETTERS_MAX && self.rest.is_none() {
+            if count == LETTERS_MAX && !self.admin.is_resting() {
                 self.post.push_front(letter);
                 return;
             }
             count += 1;
-            let letter = match &mut self.rest {
-                None => Some(letter),
-                Some(rest) => rest.keep_letter(letter),
-            };
-            if let Some(letter) = letter {
+            if let Some(letter) = self.admin.keep_letter(letter) {
                 self.hear_letter(letter);
                 self.settle();
             }

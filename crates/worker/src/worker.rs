@@ -17,14 +17,14 @@ use protocol::prepared::Library;
 use protocol::vars::Known;
 use reactor::{Io, Lines, Wheel};
 
-use crate::admin::rest::Rest;
+use crate::admin::Admin;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::tables::{Cancel, Forwards};
 use crate::data::client::Client;
 use crate::data::lingering::Lingering;
 use crate::data::server::Server;
-use crate::letters::{Force, Order, Posts, Shutdown, ToWorker, Verified};
+use crate::letters::{Force, Posts, ToWorker, Verified};
 use crate::limits::lending::Lending;
 use crate::limits::rate_limits::Rating;
 use crate::notify::backlog::Backlog;
@@ -76,23 +76,14 @@ pub struct Worker<I: Io> {
     pub(crate) library: Library,
     /// What their texts do to their sessions.
     pub(crate) texts: Texts,
-    pub(crate) shutdown: Option<Shutdown>,
-    pub(crate) is_drained: bool,
-    /// The shutdown waits for no client any longer.
-    pub(crate) has_ended_clients: bool,
     pub(crate) protocol_surprises: u64,
     /// How many connections have not had, or kept, a place among those that have not logged in.
     pub(crate) turned_away: u64,
     /// How often what was known of a session has been compared with what its server tells, and how often they differed.
     pub(crate) verified: Verified,
-    /// Orders that wait for something, by control's numbers for them.
-    pub(crate) awaited: Vec<(u64, Order)>,
-    /// It has been suspended.
-    pub(crate) rest: Option<Box<Rest<I::Socket>>>,
+    pub(crate) admin: Admin<I::Socket>,
     /// Where the clients are whose keys name this worker because it had them in another process.
     pub(crate) moved_keys: HashMap<KeyName, WorkerId>,
-    /// Another process goes on with what was here.
-    pub(crate) is_handed_over: bool,
     pub(crate) stopwatch: Stopwatch,
 }
 

@@ -33,16 +33,16 @@ impl<I: Io> Worker<I> {
             Order::ConfirmDrained => {
                 // If it is so at the end of this turn after all, that is told anew.
                 let has_nothing_left = self.has_nothing_left();
-                self.is_drained &= has_nothing_left;
+                self.admin.is_drained &= has_nothing_left;
                 has_nothing_left
             }
             Order::AwaitUnused(_) | Order::AwaitRenewed(_) => {
-                self.awaited.push((question, order));
+                self.admin.awaited.push((question, order));
                 return;
             }
             Order::Suspend { is_handover } => {
                 self.suspend(is_handover);
-                self.awaited.push((question, order));
+                self.admin.awaited.push((question, order));
                 return;
             }
         };
@@ -51,17 +51,17 @@ impl<I: Io> Worker<I> {
 
     /// Nobody waits for this any longer.
     pub(crate) fn forget_order(&mut self, question: u64) {
-        self.awaited.retain(|(other, _)| *other != question);
+        self.admin.awaited.retain(|(other, _)| *other != question);
     }
 
     /// Answers the orders whose waiting is over.
     pub(crate) fn report_obeyed(&mut self) {
-        if self.awaited.is_empty() {
+        if self.admin.awaited.is_empty() {
             return;
         }
-        let awaited = std::mem::take(&mut self.awaited);
+        let awaited = std::mem::take(&mut self.admin.awaited);
         let (waiting, come) = awaited.into_iter().partition(|(_, order)| self.is_awaiting(order));
-        self.awaited = waiting;
+        self.admin.awaited = waiting;
         let come: Vec<_> = come;
         for (question, _) in come {
             (self.posts.control)(ToControl::Obeyed { from: self.id, question, is_done: true });
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
         match order {
             Order::AwaitUnused(whose) => servers.any(|(key, server)| {
                 let is_used = matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_));
-                (is_used || self.is_yet_to_be_lent(key)) && is_of(server, whose)
+                (is_used || self.admin.is_yet_to_be_lent(key)) && is_of(server, whose)
             }),
             Order::AwaitRenewed(whose) => {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))

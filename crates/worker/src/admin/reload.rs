@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
         self.settle();
         self.renew_peers();
         self.arm_sweep();
-        if self.shutdown.is_none() {
+        if self.admin.shutdown.is_none() {
             self.open_forced_pools();
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Rest<S> {
     /// The same, whether or not all have.
     pub(in crate::admin) limit: Option<Time>,
     /// What the pools want done to clients, and since when: done when it is woken.
-    pub(crate) put_off: Vec<(Command, Time)>,
+    pub(in crate::admin) put_off: Vec<(Command, Time)>,
     /// Once something has been packed.
     pub(in crate::admin) frozen: Option<Frozen<S>>,
 }

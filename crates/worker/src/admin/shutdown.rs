@@ -8,14 +8,15 @@ use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::data::client::{Link, Stage as ClientStage};
+use crate::data::server::Stage as ServerStage;
 use crate::letters::{Shutdown, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// It is to go down this way.
     pub(crate) fn begin_to_go_down(&mut self, way: Shutdown) {
-        self.shutdown = Some(way);
-        self.is_drained = false;
+        self.admin.shutdown = Some(way);
+        self.admin.is_drained = false;
     }
 
     /// It goes down, and is awake: nobody comes in any more but by the unix socket.
@@ -28,8 +29,8 @@ impl<I: Io> Worker<I> {
 
     /// The shutdown has waited long enough: whoever is left is told so and closed; their servers are mended.
     pub(crate) fn end_clients(&mut self, secs: u64) {
-        self.has_ended_clients = true;
-        self.is_drained = false;
+        self.admin.has_ended_clients = true;
+        self.admin.is_drained = false;
         for key in self.clients.keys() {
             match self.clients.get(key).map(|client| &client.stage) {
                 Some(ClientStage::Cancelling(_)) => self.drop_client(key, "shutdown_timeout"),
@@ -43,11 +44,11 @@ impl<I: Io> Worker<I> {
     /// Tells control when nothing is left that a shutdown waits for, and when somebody has come after all: to the console, or
     /// from a worker that had let them in before.
     pub(crate) fn report_drained(&mut self) {
-        if self.shutdown.is_none() {
+        if self.admin.shutdown.is_none() {
             return;
         }
         let is_drained = self.has_nothing_left();
-        if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
+        if std::mem::replace(&mut self.admin.is_drained, is_drained) != is_drained {
             (self.posts.control)(ToControl::Drained { from: self.id, is_drained });
         }
     }
@@ -72,5 +73,20 @@ impl<I: Io> Worker<I> {
             _ => false,
         };
         self.clients.iter().filter(|(_, client)| waits(&client.stage)).map(|(key, _)| key).collect()
+    }
+
+    /// Whether nothing is left that the shutdown waits for.
+    pub(crate) fn has_nothing_left(&self) -> bool {
+        match self.admin.shutdown {
+            Some(Shutdown::WaitForClients) => {
+                // Of clients that were sent away queries are being cancelled and transactions rolled back.
+                let mut servers = self.servers.iter();
+                let is_mending = self.admin.has_ended_clients
+                    && servers.any(|(_, server)| matches!(server.stage, ServerStage::Cleaning(_)));
+                !is_mending && self.clients.iter().all(|(_, client)| client.is_own)
+            }
+            Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),
+            Some(Shutdown::Now) | None => false,
+        }
     }
 }

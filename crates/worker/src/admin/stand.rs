@@ -6,13 +6,12 @@
 use pool::{Event, PoolKey};
 use reactor::Io;
 
-use crate::letters::Shutdown;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Has a pool pause or go on, as it is ordered now.
     pub(crate) fn stand(&mut self, pool: PoolKey) {
-        let is_ending = self.shutdown == Some(Shutdown::WaitForServers);
+        let is_ending = self.admin.is_ending_servers();
         let Some(place) = self.places.pool_mut(pool) else { return };
         let is_paused = is_ending || self.force.standing.pauses(&place.database_name);
         if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {

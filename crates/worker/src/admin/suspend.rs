@@ -36,11 +36,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn suspend(&mut self, is_handover: bool) {
         self.release_everybody();
         let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
-        match &mut self.rest {
+        match &mut self.admin.rest {
             // Whoever is asked once more has no longer for it.
             Some(rest) if rest.is_handover && is_handover => rest.until = rest.limit,
             Some(rest) => (rest.until, rest.limit, rest.is_handover) = (until, until, is_handover),
-            None => self.rest = Some(Box::new(Rest::new(is_handover, until))),
+            None => self.admin.rest = Some(Box::new(Rest::new(is_handover, until))),
         }
         self.io.accept(Doors::Resting);
         self.mind_consoles();
@@ -48,10 +48,10 @@ impl<I: Io> Worker<I> {
 
     /// Everybody goes on, if the worker was suspended. What has happened meanwhile, and what letters have come, is still to be looked at.
     pub(crate) fn wake_up(&mut self) -> Option<Kept<I::Socket>> {
-        let rest = self.rest.take()?;
+        let rest = self.admin.rest.take()?;
         let Rest { put_off, frozen, .. } = *rest;
-        self.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
-        self.io.accept(if self.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
+        self.admin.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
+        self.io.accept(if self.admin.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
         for (command, since) in put_off {
             self.do_late(command, since);
             self.settle();
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
             }
             _ => false,
         };
-        match self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+        match self.admin.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
             Some(frozen) if !is_console => {
                 frozen.kept.completions.push(completion);
                 None
@@ -129,7 +129,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn freeze(&mut self) {
         let is_open =
             |rest: &Rest<_>| rest.is_handover && rest.frozen.is_none() && !planted::is(Planted::PackedIsTouched);
-        if let Some(rest) = self.rest.as_mut().filter(|rest| is_open(rest)) {
+        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| is_open(rest)) {
             let (clients, servers) = (HashSet::new(), HashSet::new());
             rest.frozen = Some(Frozen { clients, servers, kept: Kept::default() });
         }
@@ -137,7 +137,7 @@ impl<I: Io> Worker<I> {
 
     /// Notes what has been packed.
     pub(crate) fn note_packed(&mut self, clients: Vec<Key>, servers: Vec<ServerKey>) {
-        if let Some(frozen) = self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+        if let Some(frozen) = self.admin.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
             frozen.clients.extend(clients);
             frozen.servers.extend(servers);
         }
@@ -145,7 +145,7 @@ impl<I: Io> Worker<I> {
 
     /// The other process has what was packed: the clients and the servers at rest that were not. Nothing is kept any longer.
     pub(crate) fn left_behind(&mut self) -> (Vec<Key>, Vec<ServerKey>) {
-        let frozen = self.rest.as_mut().and_then(|rest| rest.frozen.take());
+        let frozen = self.admin.rest.as_mut().and_then(|rest| rest.frozen.take());
         let is_left = |packed: Option<&HashSet<Key>>, key: &Key| packed.is_none_or(|packed| !packed.contains(key));
         let clients = self.clients.iter().map(|(key, _)| key);
         let clients = clients.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.clients), key)).collect();
@@ -156,7 +156,7 @@ impl<I: Io> Worker<I> {
 
     /// At the end of a turn in which it is suspended.
     pub(crate) fn come_to_rest(&mut self) {
-        if let Some(rest) = self.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
+        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
             rest.until = None;
             self.close_the_restless();
         }
@@ -172,7 +172,7 @@ impl<I: Io> Worker<I> {
             }
         }
         if self.is_at_rest()
-            && let Some(rest) = &mut self.rest
+            && let Some(rest) = &mut self.admin.rest
         {
             rest.until = None;
         }
@@ -246,7 +246,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn is_departing(&self) -> bool {
-        self.rest.as_ref().is_some_and(|rest| rest.is_handover)
+        self.admin.rest.as_ref().is_some_and(|rest| rest.is_handover)
     }
 
     /// `suspend_timeout` has passed: whoever is not at rest is closed.

@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
         let is_here = self.force.homes.home_of(name) == self.id;
         let entry = entry.or_else(|| self.force.settings.database(name)).filter(|_| is_here);
         let entry = entry.ok_or_else(|| Fault::NoSuchDatabase { name: name.into() })?;
-        if self.is_shut_out(key) {
+        if self.clients.get(key).is_some_and(|client| !client.is_own && self.admin.shuts_out(client.peer)) {
             return Err(Fault::ShuttingDown);
         }
         if self.force.standing.disabled.contains(name) {

@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
         ) {
             return false;
         }
-        let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
+        let is_ending = self.admin.is_going_down() || self.admin.is_resting() || self.pools.is_obsolete(server_key);
         let is_clean = server.session.exchange.may_be_lent() && server.session.cancels_sent == 0;
         // What its client has reset is what that began with, and not what the server did: the next loan tells it.
         let is_like_client =

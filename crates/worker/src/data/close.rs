@@ -182,7 +182,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}
         }
         self.rating.forget(key);
-        if self.rest.is_some() && matches!(client.stage, ClientStage::Console(_)) {
+        if self.admin.is_resting() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
         }
         self.unseat(key, &client);

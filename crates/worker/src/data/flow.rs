@@ -172,7 +172,7 @@ impl<I: Io> Worker<I> {
 
     /// Listens to a server that has something to say although everybody rests.
     pub(crate) fn hear_server(&mut self, key: ServerKey) {
-        if self.rest.is_some()
+        if self.admin.is_resting()
             && let Some(server) = self.servers.get_mut(key)
         {
             server.is_paused = false;

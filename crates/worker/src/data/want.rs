@@ -125,7 +125,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn want(&mut self, key: Key, since: Time, event: Event) {
-        if self.shutdown == Some(crate::letters::Shutdown::WaitForServers) {
+        if self.admin.is_ending_servers() {
             self.fail_client(key, &Fault::ServersShuttingDown);
             return;
         }

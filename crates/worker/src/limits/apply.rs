@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
             let limit = force.settings.max_db_connections(&entry).unwrap_or(0);
             self.pools.set_database_limit(database, limit);
             let mut limits = force.settings.pool_limits(&entry, &user);
-            if self.shutdown.is_some() {
+            if self.admin.is_going_down() {
                 limits.servers_min = 0;
             }
             let follows = force.settings.follows_state(&entry, &user);

@@ -38,7 +38,7 @@ impl<I: Io> Worker<I> {
         let message = first.and_then(|bytes| bytes.get(..1 + length as usize));
         let Some((&frontend::QUERY, message)) = message.and_then(<[u8]>::split_first) else { return false };
         let Some((0, text)) = message.get(HEADER_BYTES - 1..).and_then(<[u8]>::split_last) else { return false };
-        let (pool, may_ask) = (ready.pool, self.rest.is_none() && self.shutdown.is_none());
+        let (pool, may_ask) = (ready.pool, !self.admin.is_resting() && !self.admin.is_going_down());
         let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
         let Some(listens) = route::listens(text, dialect).filter(|_| may_ask) else { return false };
         let listening = &self.places.databases[database].listening;

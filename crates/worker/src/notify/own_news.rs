@@ -40,7 +40,7 @@ impl<I: Io> Worker<I> {
         };
         awaits_news
             && !server.is_released
-            && self.rest.is_none()
+            && !self.admin.is_resting()
             && self.server_for_all(server.database).is_some()
             && !planted::is(Planted::OwnNewsOvertaken)
     }

@@ -13,7 +13,6 @@ use reactor::Io;
 use route::{Dialect, Touches, classify};
 
 use crate::data::server::Stage;
-use crate::letters::Shutdown;
 use crate::places::DatabasePlace;
 use crate::worker::Worker;
 
@@ -109,7 +108,7 @@ impl<I: Io> Worker<I> {
         }
         self.disarm_server(key);
         self.tell_pools(Event::Ready { server: key });
-        if is_shared && self.shutdown == Some(Shutdown::WaitForServers) {
+        if is_shared && self.admin.is_ending_servers() {
             self.tell_pools(Event::Retire { pool });
         }
     }

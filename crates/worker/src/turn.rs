@@ -4,7 +4,7 @@
 //! after the event that caused it, never inside; log lines are handed over before the answers that they explain leave.
 //! Not here: what an event means to a client (`data::client`), to a server (`data::server`) or to a pool (crate `pool`).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -20,14 +20,12 @@ use crate::admin::Admin;
 use crate::admin::rest::Kept;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
-use crate::cancel::tables::{CANCELS_MAX, Forwards};
+use crate::cancel::Cancels;
 use crate::data::client::{Link, Stage};
 use crate::data::lingering::Lingering;
 use crate::letters::{Force, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
-use crate::limits::lending::Lending;
-use crate::limits::rate_limits::Rating;
-use crate::notify::backlog::Backlog;
-use crate::notify::listening::Alarms;
+use crate::limits::Limits;
+use crate::notify::Notify;
 use crate::places::Places;
 use crate::stopwatch::{Stopwatch, Work};
 use crate::worker::{Owner, Worker};
@@ -53,29 +51,23 @@ impl<I: Io> Worker<I> {
             now,
             clients: Slab::with_capacity(CONNECTIONS_MAX),
             servers: Beside::default(),
-            cancels: Slab::with_capacity(CANCELS_MAX),
-            forwards: Forwards::default(),
-            cancel_keys: HashMap::new(),
+            cancel: Cancels::default(),
             pools: Pools::new(seed),
             places: Places::default(),
             remembered: RememberedSecrets::default(),
-            lending: Lending::new(id, workers),
-            rating: Rating::default(),
+            limits: Limits::new(id, workers),
             timers: Wheel::new(now),
             tasks: VecDeque::new(),
             commands_spare: Vec::new(),
             lingering: Lingering::default(),
-            alarms: Alarms::default(),
-            backlog: Backlog::default(),
+            notify: Notify::default(),
             log: Lines::default(),
             known_vars: Known::default(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
             protocol_surprises: 0,
-            turned_away: 0,
             verified: Verified::default(),
             admin: Admin::default(),
-            moved_keys: HashMap::new(),
             stopwatch: Stopwatch::default(),
             force,
         };
@@ -124,14 +116,14 @@ impl<I: Io> Worker<I> {
         if let Some(deadline) = self.admin.rest_deadline() {
             return deadline;
         }
-        if let Some(now) = self.backlog.next_deadline(self.now) {
+        if let Some(now) = self.notify.next_turn(self.now) {
             return Some(now);
         }
         let deadlines = [
             self.pools.next_deadline(),
             self.timers.next_deadline(),
             self.lingering.next_deadline(),
-            self.alarms.next_deadline(),
+            self.notify.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -142,7 +134,7 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
-        self.backlog.begin_turn();
+        self.notify.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && !self.admin.is_resting() {
             self.read_what_is_in_force();
@@ -322,7 +314,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Order { question, order } => self.obey(question, order),
             ToWorker::ForgetOrder { question } => self.forget_order(question),
             ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
-            ToWorker::KeyGone(key) => drop(self.moved_keys.remove(&key)),
+            ToWorker::KeyGone(key) => self.cancel.forget_moved_key(key),
             ToWorker::Arrive(arrivals) => self.arrive(*arrivals),
             ToWorker::HandedOver => self.part_from_the_rest(),
             ToWorker::WakeUp => self.go_on(),

@@ -4,14 +4,13 @@
 //! value and done after the event that caused it (`settle`). The name of a connection leads to the row that it was made for, or to none.
 //! Not here: what is done, and by whom (`turn`, `settle`, the rooms).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Command, Event, Pools};
-use protocol::cancel::KeyName;
 use protocol::loan::Texts;
 use protocol::prepared::Library;
 use protocol::vars::Known;
@@ -20,15 +19,13 @@ use reactor::{Io, Lines, Wheel};
 use crate::admin::Admin;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
-use crate::cancel::tables::{Cancel, Forwards};
+use crate::cancel::Cancels;
 use crate::data::client::Client;
 use crate::data::lingering::Lingering;
 use crate::data::server::Server;
 use crate::letters::{Force, Posts, ToWorker, Verified};
-use crate::limits::lending::Lending;
-use crate::limits::rate_limits::Rating;
-use crate::notify::backlog::Backlog;
-use crate::notify::listening::Alarms;
+use crate::limits::Limits;
+use crate::notify::Notify;
 use crate::places::Places;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
@@ -48,27 +45,20 @@ pub struct Worker<I: Io> {
     pub(crate) clients: Slab<Client>,
     /// Servers, under the keys of their slots.
     pub(crate) servers: Beside<Server>,
-    pub(crate) cancels: Slab<Cancel>,
-    /// Cancel requests for other processes.
-    pub(crate) forwards: Forwards,
-    /// Whose query each key cancels.
-    pub(crate) cancel_keys: HashMap<KeyName, Key>,
     pub(crate) pools: Pools,
     pub(crate) places: Places,
     /// What servers have told of users' secrets.
     pub(crate) remembered: RememberedSecrets,
-    pub(crate) lending: Lending,
-    pub(crate) rating: Rating,
+    pub(crate) limits: Limits,
+    pub(crate) notify: Notify,
+    pub(crate) cancel: Cancels,
+    pub(crate) admin: Admin<I::Socket>,
     pub(crate) timers: Wheel<Timer>,
     /// What is to be done and has not been done yet.
     pub(crate) tasks: VecDeque<Task>,
     pub(crate) commands_spare: Vec<Command>,
     /// Servers that stay a moment with their clients.
     pub(crate) lingering: Lingering,
-    /// When servers that listen for all have waited long enough for somebody.
-    pub(crate) alarms: Alarms,
-    /// What concerns so many clients that it is done in many turns.
-    pub(crate) backlog: Backlog,
     pub(crate) log: Lines,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Known,
@@ -77,13 +67,8 @@ pub struct Worker<I: Io> {
     /// What their texts do to their sessions.
     pub(crate) texts: Texts,
     pub(crate) protocol_surprises: u64,
-    /// How many connections have not had, or kept, a place among those that have not logged in.
-    pub(crate) turned_away: u64,
     /// How often what was known of a session has been compared with what its server tells, and how often they differed.
     pub(crate) verified: Verified,
-    pub(crate) admin: Admin<I::Socket>,
-    /// Where the clients are whose keys name this worker because it had them in another process.
-    pub(crate) moved_keys: HashMap<KeyName, WorkerId>,
     pub(crate) stopwatch: Stopwatch,
 }
 
@@ -122,8 +107,8 @@ impl<I: Io> Worker<I> {
         let owner = match bits >> 62 {
             0 => Owner::Client(self.clients.key_at(index)?),
             1 => Owner::Server(self.servers.key_at(index)?),
-            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancels.key_at(index)?),
-            _ => Owner::Forward(self.forwards.key_at(index & !(FORWARD as u32))?),
+            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancel.key_at(index)?),
+            _ => Owner::Forward(self.cancel.forward_at(index & !(FORWARD as u32))?),
         };
         let is_tenant = (owner.to_bits() ^ bits) & KEY_BITS == 0 || planted::is(Planted::StaleCompletion);
         is_tenant.then_some(owner)

@@ -13,16 +13,16 @@ use crate::letters::Right;
 /// A client of the console.
 #[derive(Debug)]
 pub(crate) struct ConsoleClient {
-    pub(in crate::admin) right: Right,
+    pub(super) right: Right,
     pub(crate) user: Box<str>,
     pub(crate) application_name: Box<str>,
-    pub(in crate::admin) scanner: Scanner,
-    pub(in crate::admin) body: Vec<u8>,
-    pub(in crate::admin) waiting: VecDeque<Request>,
+    pub(super) scanner: Scanner,
+    pub(super) body: Vec<u8>,
+    pub(super) waiting: VecDeque<Request>,
     /// Whether control owes it an answer.
     pub(crate) is_busy: bool,
     /// Whether nothing is received until less is waiting.
-    pub(in crate::admin) is_paused: bool,
+    pub(super) is_paused: bool,
     pub(crate) cancel_key: CancelKey,
 }
 

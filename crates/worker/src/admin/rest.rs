@@ -15,19 +15,19 @@ use crate::letters::{Shutdown, ToWorker};
 #[derive(Debug)]
 pub(crate) struct Rest<S> {
     /// Another process is to have all conversations.
-    pub(in crate::admin) is_handover: bool,
+    pub(super) is_handover: bool,
     /// When those who have not come to rest are closed (`suspend_timeout`), until all have.
-    pub(in crate::admin) until: Option<Time>,
+    pub(super) until: Option<Time>,
     /// The same, whether or not all have.
-    pub(in crate::admin) limit: Option<Time>,
+    pub(super) limit: Option<Time>,
     /// What the pools want done to clients, and since when: done when it is woken.
-    pub(in crate::admin) put_off: Vec<(Command, Time)>,
+    pub(super) put_off: Vec<(Command, Time)>,
     /// Once something has been packed.
-    pub(in crate::admin) frozen: Option<Frozen<S>>,
+    pub(super) frozen: Option<Frozen<S>>,
 }
 
 impl<S> Rest<S> {
-    pub(in crate::admin) fn new(is_handover: bool, until: Option<Time>) -> Self {
+    pub(super) fn new(is_handover: bool, until: Option<Time>) -> Self {
         Self { is_handover, until, limit: until, put_off: Vec::new(), frozen: None }
     }
 
@@ -58,9 +58,9 @@ impl<S> Rest<S> {
 #[derive(Debug)]
 pub(crate) struct Frozen<S> {
     /// What has been packed.
-    pub(in crate::admin) clients: HashSet<Key>,
-    pub(in crate::admin) servers: HashSet<ServerKey>,
-    pub(in crate::admin) kept: Kept<S>,
+    pub(super) clients: HashSet<Key>,
+    pub(super) servers: HashSet<ServerKey>,
+    pub(super) kept: Kept<S>,
 }
 
 /// What has happened meanwhile and nobody has looked at.

@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
             protocol_surprises: self.protocol_surprises,
             unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
                 as u32,
-            turned_away: self.turned_away,
+            turned_away: self.limits.turned_away(),
             verified: self.verified,
             ..Snapshot::default()
         };

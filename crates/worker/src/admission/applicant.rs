@@ -298,12 +298,12 @@ impl Hashing {
 /// A user's secret that is being hashed, and the clients that wait for that.
 #[derive(Debug)]
 pub(crate) struct SecretHashing {
-    pub(in crate::admission) secret: Arc<Secret>,
-    pub(in crate::admission) derivation: Derivation,
+    pub(super) secret: Arc<Secret>,
+    pub(super) derivation: Derivation,
     /// For whom it was asked.
-    pub(in crate::admission) asker: Key,
+    pub(super) asker: Key,
     /// The others.
-    pub(in crate::admission) waiting: BTreeSet<Key>,
+    pub(super) waiting: BTreeSet<Key>,
 }
 
 /// Appends the client's address to its `application_name` (`application_name_add_host`).

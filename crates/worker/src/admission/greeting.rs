@@ -11,9 +11,9 @@ pub(crate) struct Greeting {
     pub(crate) said: Vec<u8>,
     pub(crate) has_spoken: bool,
     /// TLS is being agreed on.
-    pub(in crate::admission) handshake: Option<Handshake>,
+    pub(super) handshake: Option<Handshake>,
     /// It has one of the descriptors that are kept, and may be an operator.
-    pub(in crate::admission) has_kept_descriptor: bool,
+    pub(super) has_kept_descriptor: bool,
     pub(crate) since_wall: Wall,
 }
 

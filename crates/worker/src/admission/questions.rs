@@ -21,14 +21,14 @@ pub enum Judge {
 
 impl Judge {
     /// What the client is told if it is not.
-    pub(in crate::admission) fn fault(&self) -> Fault {
+    pub(super) fn fault(&self) -> Fault {
         match self {
             Self::Pam => Fault::PamWrong,
             Self::Ldap(_) => Fault::LdapWrong,
         }
     }
 
-    pub(in crate::admission) fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Pam => "PAM",
             Self::Ldap(_) => "LDAP",

@@ -21,7 +21,7 @@ impl RememberedSecrets {
         self.rows.clear();
     }
 
-    pub(in crate::admission) fn find(&self, database: &str, user: &str, now: Time) -> Option<Arc<Secret>> {
+    pub(super) fn find(&self, database: &str, user: &str, now: Time) -> Option<Arc<Secret>> {
         let mut row = self.rows.get(&(Arc::from(database), Arc::from(user)));
         if planted::is(Planted::RememberedByUser) {
             row = self.rows.iter().find(|((_, of), _)| **of == *user).map(|(_, row)| row);
@@ -29,14 +29,7 @@ impl RememberedSecrets {
         row.filter(|row| now < row.until).map(|row| Arc::clone(&row.secret))
     }
 
-    pub(in crate::admission) fn keep(
-        &mut self,
-        database: &str,
-        user: &str,
-        secret: Arc<Secret>,
-        until: Time,
-        now: Time,
-    ) {
+    pub(super) fn keep(&mut self, database: &str, user: &str, secret: Arc<Secret>, until: Time, now: Time) {
         if self.rows.len() >= REMEMBERED_MAX {
             self.rows.retain(|_, row| now < row.until);
         }

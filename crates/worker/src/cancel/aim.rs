@@ -18,7 +18,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn give_cancel_key(&mut self, client: Key, minor: u16) -> CancelKey {
         let peer = self.force.settings.own_peer();
         let key = CancelKey::draw(self.id, peer, minor, |bytes| self.io.randomness(bytes));
-        self.cancel_keys.insert(key.name(), client);
+        self.cancel.keys.insert(key.name(), client);
         key
     }
 
@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
         let demand = server.demand.clone().filter(|_| server.security.is_some());
         let secret = demand.map(|demand| (demand, server.host.clone()));
         let is_same = |cancel: &Cancel| cancel.server == key && cancel.query_number == number;
-        if let Some((_, other)) = self.cancels.iter_mut().find(|(_, cancel)| is_same(cancel)) {
+        if let Some((_, other)) = self.cancel.rows.iter_mut().find(|(_, cancel)| is_same(cancel)) {
             other.requesters.extend(requester);
             return true;
         }
@@ -51,19 +51,19 @@ impl<I: Io> Worker<I> {
             since: self.now,
             requesters: requester.into_iter().collect(),
         };
-        let Ok(cancel_key) = self.cancels.insert(cancel) else { return false };
+        let Ok(cancel_key) = self.cancel.rows.insert(cancel) else { return false };
         match self.io.connect(&address, Owner::Cancel(cancel_key).to_bits()) {
             Ok(conn) => {
                 let limit = self.force.settings.cancel_wait_timeout;
                 let timer = limit.map(|limit| self.timers.insert(self.now + limit, Timer::Cancel(cancel_key)));
-                if let Some(cancel) = self.cancels.get_mut(cancel_key) {
+                if let Some(cancel) = self.cancel.rows.get_mut(cancel_key) {
                     (cancel.conn, cancel.timer) = (conn, timer);
                 }
                 self.count_cancel(pool, 1);
                 true
             }
             Err(error) => {
-                self.cancels.remove(cancel_key);
+                self.cancel.rows.remove(cancel_key);
                 self.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
                 false
             }
@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a cancel request is on its way to a server.
     pub(crate) fn is_aimed_at(&self, server: ServerKey) -> bool {
-        self.cancels.iter().any(|(_, cancel)| cancel.server == server)
+        self.cancel.rows.iter().any(|(_, cancel)| cancel.server == server)
     }
 
     pub(crate) fn count_cancel(&mut self, pool: PoolKey, change: i32) {

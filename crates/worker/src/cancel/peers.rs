@@ -45,12 +45,12 @@ impl<I: Io> Worker<I> {
         }
         let id = self.posts.ids.take();
         let forward = Forward { peer, key, id, waits, timer: None, stage: Stage::Waiting, requester };
-        let Ok(row) = self.forwards.rows.insert(forward) else {
+        let Ok(row) = self.cancel.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
             self.log.add(Level::Warning, text);
             return self.tell_requester(requester);
         };
-        self.forwards.known.insert(peer);
+        self.cancel.forwards.known.insert(peer);
         self.time_forward(row);
         self.start_forwards(peer);
     }
@@ -60,8 +60,8 @@ impl<I: Io> Worker<I> {
         let force = self.force.clone();
         let Some(place) = force.settings.peers.get(&peer) else { return };
         let limit = force.settings.peer_pool_size(place).unwrap_or(CANCELS_MAX) as usize;
-        while self.forwards.connections(peer) < limit
-            && let Some(key) = self.forwards.first_waiting(peer)
+        while self.cancel.forwards.connections(peer) < limit
+            && let Some(key) = self.cancel.forwards.first_waiting(peer)
         {
             if let Err(why) = self.dial_peer(key, place) {
                 self.fail_forward(key, &why);
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn move_forward(&mut self, key: Key, stage: Stage) {
-        if let Some(forward) = self.forwards.rows.get_mut(key) {
+        if let Some(forward) = self.cancel.forwards.rows.get_mut(key) {
             forward.stage = stage;
             self.time_forward(key);
         }
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
 
     /// Makes sure that the wheel knows the request's deadline.
     fn time_forward(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         if let Some(timer) = forward.timer.take() {
             self.timers.remove(timer);
         }
@@ -109,7 +109,7 @@ impl<I: Io> Worker<I> {
 
     /// The name of a peer has been looked up.
     pub(crate) fn forward_resolved(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
         if let (peer, Stage::Resolving { .. }) = (forward.peer, forward.stage) {
             self.move_forward(key, Stage::Waiting);
             self.start_forwards(peer);
@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
     /// The connection to a peer stands: now the request can be made. It carries nobody's password and nothing that the peer did
     /// not give out itself, and goes in clear text, as PgBouncer's do.
     pub(crate) fn forward_connected(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
         let Stage::Connecting { conn, .. } = forward.stage else { return };
         let mut out = Vec::new();
         write::cancel_request(&mut out, forward.key.bytes());
@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
 
     /// The connection to a peer did not come about; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
-        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         if planted::is(Planted::ForwardSlotLost) {
             let requester = forward.requester;
             return self.tell_requester(requester);
@@ -143,7 +143,7 @@ impl<I: Io> Worker<I> {
 
     /// A request has waited for as long as it may.
     pub(crate) fn forward_too_late(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         forward.timer = None;
         let (peer, waited) = (forward.peer, self.now.since(forward.waits.since).as_secs());
         match forward.due(&self.force.settings) {
@@ -158,7 +158,7 @@ impl<I: Io> Worker<I> {
 
     /// The peer has closed the connection: it is done with the request.
     pub(crate) fn forward_ended(&mut self, key: Key) {
-        if let Some(peer) = self.forwards.rows.get(key).map(|row| row.peer) {
+        if let Some(peer) = self.cancel.forwards.rows.get(key).map(|row| row.peer) {
             self.end_forward(key);
             if !planted::is(Planted::ForwardWaiterForgotten) {
                 self.start_forwards(peer);
@@ -168,7 +168,7 @@ impl<I: Io> Worker<I> {
 
     /// A request cannot be passed on.
     fn fail_forward(&mut self, key: Key, why: &str) {
-        let Some(Forward { peer, id, .. }) = self.forwards.rows.get(key) else { return };
+        let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
         let place = self.force.settings.peers.get(peer);
         let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
         let line = format_args!("C-0x{id:x}: peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
@@ -178,9 +178,9 @@ impl<I: Io> Worker<I> {
 
     /// A request is over, whatever came of it.
     fn end_forward(&mut self, key: Key) {
-        let Some(mut forward) = self.forwards.rows.remove(key) else { return };
+        let Some(mut forward) = self.cancel.forwards.rows.remove(key) else { return };
         if planted::is(Planted::ForwardAnswersAnother)
-            && let Some((_, other)) = self.forwards.rows.iter_mut().next()
+            && let Some((_, other)) = self.cancel.forwards.rows.iter_mut().next()
         {
             std::mem::swap(&mut forward.requester, &mut other.requester);
         }
@@ -197,6 +197,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn renew_peers(&mut self) {
         let force = self.force.clone();
         let gone: Vec<Key> = self
+            .cancel
             .forwards
             .rows
             .iter()
@@ -204,11 +205,11 @@ impl<I: Io> Worker<I> {
             .map(|(key, _)| key)
             .collect();
         gone.into_iter().for_each(|key| self.fail_forward(key, "peer removed"));
-        for key in self.forwards.rows.keys() {
+        for key in self.cancel.forwards.rows.keys() {
             self.time_forward(key);
         }
-        self.forwards.known.retain(|peer| force.settings.peers.contains_key(peer));
-        for peer in self.forwards.known.clone() {
+        self.cancel.forwards.known.retain(|peer| force.settings.peers.contains_key(peer));
+        for peer in self.cancel.forwards.known.clone() {
             self.start_forwards(peer);
         }
     }
@@ -217,7 +218,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn peer_rows(&self) -> Vec<PeerRow> {
         let row = |&peer: &u16| {
             let count = |fits: fn(Stage) -> bool| {
-                let rows = self.forwards.rows.iter();
+                let rows = self.cancel.forwards.rows.iter();
                 rows.filter(|(_, row)| row.peer == peer && fits(row.stage)).count() as u32
             };
             PeerRow {
@@ -227,6 +228,6 @@ impl<I: Io> Worker<I> {
                 dialing: count(|stage| matches!(stage, Stage::Resolving { .. } | Stage::Connecting { .. })),
             }
         };
-        self.forwards.known.iter().map(row).collect()
+        self.cancel.forwards.known.iter().map(row).collect()
     }
 }

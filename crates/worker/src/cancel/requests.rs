@@ -68,9 +68,9 @@ impl<I: Io> Worker<I> {
             self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
             return self.tell_requester(requester);
         }
-        let client = self.cancel_keys.get(&key.name()).copied();
+        let client = self.cancel.keys.get(&key.name()).copied();
         if client.is_none()
-            && let Some(&home) = self.moved_keys.get(&key.name())
+            && let Some(&home) = self.cancel.moved_keys.get(&key.name())
         {
             (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, waits });
             return;
@@ -110,7 +110,7 @@ impl<I: Io> Worker<I> {
 
     /// The second connection stands. To a server that is secured the request goes in secret too: it carries the server's secret.
     pub(crate) fn cancel_connected(&mut self, key: Key) {
-        let Some(cancel) = self.cancels.get(key) else { return };
+        let Some(cancel) = self.cancel.rows.get(key) else { return };
         if cancel.secret.is_some() {
             self.send_tls_request(cancel.conn);
         } else {
@@ -121,7 +121,7 @@ impl<I: Io> Worker<I> {
     /// The server says something on the second connection: the answer to the question whether it speaks TLS. To the request
     /// itself it says nothing.
     pub(crate) fn cancel_answered(&mut self, key: Key, bytes: &[u8]) {
-        let Some(cancel) = self.cancels.get_mut(key).filter(|cancel| !cancel.is_sent) else { return };
+        let Some(cancel) = self.cancel.rows.get_mut(key).filter(|cancel| !cancel.is_sent) else { return };
         let Some((demand, host)) = cancel.secret.take() else { return };
         let conn = cancel.conn;
         let answer = match self.tls_answer(bytes) {
@@ -141,7 +141,7 @@ impl<I: Io> Worker<I> {
 
     /// The second connection is ready: now or never.
     pub(crate) fn send_cancel(&mut self, key: Key) {
-        let Some(cancel) = self.cancels.get_mut(key) else { return };
+        let Some(cancel) = self.cancel.rows.get_mut(key) else { return };
         if planted::is(Planted::CancelIgnoresQuery) {
             cancel.query_number = self.servers.get(cancel.server).map_or(0, |server| server.query_number);
         }
@@ -180,7 +180,7 @@ impl<I: Io> Worker<I> {
     /// The second connection did not come about.
     pub(crate) fn cancel_failed(&mut self, key: Key) {
         self.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
-        if let Some(cancel) = self.cancels.get_mut(key) {
+        if let Some(cancel) = self.cancel.rows.get_mut(key) {
             // The reactor has closed it.
             cancel.conn = Conn { index: u32::MAX, generation: 0 };
         }
@@ -189,7 +189,7 @@ impl<I: Io> Worker<I> {
 
     /// Nobody waits for the request any longer.
     pub(crate) fn cancel_too_late(&mut self, key: Key) {
-        let Some(cancel) = self.cancels.get_mut(key) else { return };
+        let Some(cancel) = self.cancel.rows.get_mut(key) else { return };
         cancel.timer = None;
         let waited = self.now.since(cancel.since);
         self.log
@@ -202,7 +202,7 @@ impl<I: Io> Worker<I> {
 
     /// Nobody can say any more when the request will arrive. The server that it may still hit is closed, whatever it does.
     fn cancel_lost(&mut self, key: Key, why: &str) {
-        let Some(&Cancel { server, is_sent, .. }) = self.cancels.get(key) else { return };
+        let Some(&Cancel { server, is_sent, .. }) = self.cancel.rows.get(key) else { return };
         if is_sent && let Some(row) = self.servers.get(server) {
             let client = row.client();
             self.lose_server(server, why);
@@ -214,7 +214,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn cancel_over(&mut self, key: Key) {
-        let Some(cancel) = self.cancels.remove(key) else { return };
+        let Some(cancel) = self.cancel.rows.remove(key) else { return };
         self.count_cancel(cancel.pool, -1);
         self.io.close(cancel.conn, Close::Now);
         if let Some(timer) = cancel.timer {
@@ -253,7 +253,7 @@ impl<I: Io> Worker<I> {
         };
         write_cancelled(&mut out, "canceling statement due to user request", detail);
         self.io.send(conn, out.into());
-        self.rating.forget(key);
+        self.limits.forget_delayed(key);
         self.tell_pools(Event::Left { pool, client: key });
         // What it has said beyond that is looked at as if it had just come.
         self.hold_again(key, rest);

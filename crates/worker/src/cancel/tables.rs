@@ -18,26 +18,26 @@ use crate::letters::{Requester, Waits};
 /// A cancel request on its way.
 #[derive(Debug)]
 pub(crate) struct Cancel {
-    pub(in crate::cancel) conn: Conn,
-    pub(in crate::cancel) server: ServerKey,
-    pub(in crate::cancel) pool: PoolKey,
+    pub(super) conn: Conn,
+    pub(super) server: ServerKey,
+    pub(super) pool: PoolKey,
     /// The query that it is meant for.
-    pub(in crate::cancel) query_number: u64,
-    pub(in crate::cancel) is_sent: bool,
+    pub(super) query_number: u64,
+    pub(super) is_sent: bool,
     /// What TLS begins with, and the host to be named, if the server that it is for is secured: then the request is too.
-    pub(in crate::cancel) secret: Option<(Arc<Demand>, Arc<str>)>,
-    pub(in crate::cancel) timer: Option<TimerId>,
-    pub(in crate::cancel) since: Time,
+    pub(super) secret: Option<(Arc<Demand>, Arc<str>)>,
+    pub(super) timer: Option<TimerId>,
+    pub(super) since: Time,
     /// Who is told, by the end of their connection, that it is over.
-    pub(in crate::cancel) requesters: Vec<Requester>,
+    pub(super) requesters: Vec<Requester>,
 }
 
 /// Cancel requests for other processes.
 #[derive(Debug)]
 pub(crate) struct Forwards {
-    pub(in crate::cancel) rows: Slab<Forward>,
+    pub(super) rows: Slab<Forward>,
     /// The peers that there has been a request for.
-    pub(in crate::cancel) known: BTreeSet<u16>,
+    pub(super) known: BTreeSet<u16>,
 }
 
 impl Default for Forwards {
@@ -52,12 +52,12 @@ impl Forwards {
     }
 
     /// Connections that a peer has, those being made included.
-    pub(in crate::cancel) fn connections(&self, peer: u16) -> usize {
+    pub(super) fn connections(&self, peer: u16) -> usize {
         self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != Stage::Waiting).count()
     }
 
     /// Who has waited longest for a connection to this peer.
-    pub(in crate::cancel) fn first_waiting(&self, peer: u16) -> Option<Key> {
+    pub(super) fn first_waiting(&self, peer: u16) -> Option<Key> {
         let waiting = self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage == Stage::Waiting);
         waiting.min_by_key(|(_, row)| row.id).map(|(key, _)| key)
     }
@@ -66,22 +66,22 @@ impl Forwards {
 /// A cancel request on its way to another process.
 #[derive(Debug)]
 pub(crate) struct Forward {
-    pub(in crate::cancel) peer: u16,
+    pub(super) peer: u16,
     /// What the peer is told.
-    pub(in crate::cancel) key: CancelKey,
+    pub(super) key: CancelKey,
     /// Its number in the logs; who has the lowest has waited longest.
-    pub(in crate::cancel) id: u64,
+    pub(super) id: u64,
     /// When it was made, and how long it counts.
-    pub(in crate::cancel) waits: Waits,
+    pub(super) waits: Waits,
     /// Its deadline in the wheel.
-    pub(in crate::cancel) timer: Option<TimerId>,
-    pub(in crate::cancel) stage: Stage,
-    pub(in crate::cancel) requester: Requester,
+    pub(super) timer: Option<TimerId>,
+    pub(super) stage: Stage,
+    pub(super) requester: Requester,
 }
 
 impl Forward {
     /// When its time is over, and what is said then.
-    pub(in crate::cancel) fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
+    pub(super) fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
         let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
         let dial = match self.stage {
             Stage::Resolving { since } | Stage::Connecting { since, .. } => {
@@ -104,5 +104,6 @@ pub(crate) enum Stage {
     /// For the peer to say, by its end, that it is done.
     Sent(Conn),
 }
+
 /// Cancel requests on their way to servers. One more is dropped, as a network might drop it.
 pub(crate) const CANCELS_MAX: u32 = 1024;

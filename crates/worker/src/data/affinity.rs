@@ -19,7 +19,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A loan could end. Whether it does not, since its client may come back at once.
     pub(crate) fn lingers(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        if self.rating.counts_transactions && self.goes_one_by_one(client_key) {
+        if self.limits.count_transactions() && self.goes_one_by_one(client_key) {
             // Its next transaction is to be counted.
             return false;
         }

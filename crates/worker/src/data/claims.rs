@@ -13,21 +13,21 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, frontend};
 /// A statement that a client has said last, and that needs a database to itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Claimed {
-    pub(in crate::data) claim: Claim,
+    pub(super) claim: Claim,
     /// Under which name it has been prepared; `None` for a simple query.
-    pub(in crate::data) statement: Option<Box<[u8]>>,
-    pub(in crate::data) since: Time,
+    pub(super) statement: Option<Box<[u8]>>,
+    pub(super) since: Time,
     /// When it is looked at again whether it has been answered.
-    pub(in crate::data) next: Time,
+    pub(super) next: Time,
 }
 
 /// What all workers are told of such a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sole {
-    pub(in crate::data) claim: Claim,
+    pub(super) claim: Claim,
     /// Where the server is that executes it.
-    pub(in crate::data) address: Address,
-    pub(in crate::data) phase: Phase,
+    pub(super) address: Address,
+    pub(super) phase: Phase,
 }
 
 /// How far such a statement has come.
@@ -41,7 +41,7 @@ pub enum Phase {
 
 impl Claimed {
     /// Whether from here on a client says nothing that could take time for another reason: it executes this statement and ends its batch.
-    pub(in crate::data) fn goes_on(&self, bytes: &[u8], mut at: usize) -> bool {
+    pub(super) fn goes_on(&self, bytes: &[u8], mut at: usize) -> bool {
         let mut scanner = Scanner::default();
         while at < bytes.len() {
             let Some(piece) = whole(&mut scanner, bytes, at) else { return false };

@@ -169,19 +169,19 @@ impl<I: Io> Worker<I> {
         match &client.stage {
             ClientStage::Ready(ready) => {
                 let name = ready.cancel_key.name();
-                self.cancel_keys.remove(&name);
+                self.cancel.forget_key(name);
                 let named = self.named_by(name);
                 if named != self.id {
                     (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
                 }
             }
             ClientStage::Console(console) => {
-                self.cancel_keys.remove(&console.cancel_key.name());
+                self.cancel.forget_key(console.cancel_key.name());
                 (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}
         }
-        self.rating.forget(key);
+        self.limits.forget_delayed(key);
         if self.admin.is_resting() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
         }

@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
             self.note_claim(key, server_key, chunk.bytes());
         }
         let length_max = self.message_bytes_max();
-        let one_by_one = self.rating.counts_transactions && self.goes_one_by_one(key);
+        let one_by_one = self.limits.count_transactions() && self.goes_one_by_one(key);
         let settings = &self.force.settings;
         let client = self.clients.get_mut(key)?;
         let Stage::Ready(ready) = &mut client.stage else { return None };

@@ -10,9 +10,9 @@ use reactor::Address;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FunctionsMade {
     /// Which worker knows of that, and for which of its databases.
-    pub(in crate::data) known: (WorkerId, u32),
+    pub(super) known: (WorkerId, u32),
     /// The database on the server,
-    pub(in crate::data) dbname: Box<str>,
+    pub(super) dbname: Box<str>,
     /// and where that is.
-    pub(in crate::data) address: Address,
+    pub(super) address: Address,
 }

@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
                 let is_full = held.len() > HELD_BYTES_MAX;
                 if ready.link == Link::None && ready.joins.is_none() {
                     self.want_when_whole(key);
-                    if self.rating.has_rejected {
+                    if self.limits.have_rejected() {
                         self.skip_rejected(key);
                     }
                 } else if is_full {
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
     /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
     pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
         self.take_in_some(key, chunk);
-        if self.rating.has_rejected {
+        if self.limits.have_rejected() {
             self.skip_rejected(key);
         }
     }

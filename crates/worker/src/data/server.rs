@@ -169,7 +169,7 @@ impl Server {
     }
 
     /// Whether it stays with a client that has not come back, and goes on with a new message.
-    pub(in crate::data) fn lingers(&self) -> bool {
+    pub(super) fn lingers(&self) -> bool {
         let session = &self.session;
         self.linger.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
     }

@@ -18,15 +18,15 @@ use crate::data::client::Ready;
 pub(crate) struct Taken {
     hashes: VecDeque<u64>,
     /// The parameters of the last client that had begun with nothing else, which spare the next one its hash.
-    pub(in crate::data) latest: Option<Rc<Vars>>,
+    pub(super) latest: Option<Rc<Vars>>,
 }
 
 impl Taken {
-    pub(in crate::data) fn has(&self, hash: u64) -> bool {
+    pub(super) fn has(&self, hash: u64) -> bool {
         self.hashes.contains(&hash)
     }
 
-    pub(in crate::data) fn add(&mut self, hash: u64) {
+    pub(super) fn add(&mut self, hash: u64) {
         if !self.has(hash) {
             self.hashes.push_back(hash);
             if self.hashes.len() > TAKEN_MAX {

@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
 
     /// Asks for a server for what is held, if it may begin.
     pub(crate) fn want_first(&mut self, key: Key) {
-        if self.rating.counts_transactions && !self.may_begin(key) {
+        if self.limits.count_transactions() && !self.may_begin(key) {
             return;
         }
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };

@@ -15,7 +15,7 @@ impl<I: Io> Worker<I> {
     /// The ledger has answered.
     pub(crate) fn purse_hears(&mut self, answer: Answer) {
         let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
-        self.lending.purse.handle(answer, &mut outcomes, &mut letters);
+        self.limits.lending.purse.handle(answer, &mut outcomes, &mut letters);
         self.send_letters(letters);
         for outcome in outcomes {
             match outcome {

@@ -11,11 +11,11 @@ use pool::{Ledger, Purse};
 /// This worker's part in the limits of the process.
 #[derive(Debug)]
 pub(crate) struct Lending {
-    pub(in crate::limits) purse: Purse,
+    pub(super) purse: Purse,
     /// On worker 0.
-    pub(in crate::limits) ledger: Option<Ledger>,
+    pub(super) ledger: Option<Ledger>,
     /// Users whose limits are their own, because they stand in `[users]`.
-    pub(in crate::limits) own: Vec<Arc<str>>,
+    pub(super) own: Vec<Arc<str>>,
 }
 
 impl Lending {

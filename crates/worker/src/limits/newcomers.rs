@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
         };
         let notice = book.turn_away(self.now);
         drop(book);
-        self.turned_away += 1;
+        self.limits.turned_away += 1;
         if let Some(notice) = notice {
             self.log.add(Level::Warning, format_args!("{notice}"));
         }

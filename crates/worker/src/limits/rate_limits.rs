@@ -35,7 +35,7 @@ impl RateLimits {
         self.rates().snapshot().into_iter().map(|row| (row.clone(), row.limiting_since.map(moment))).collect()
     }
 
-    pub(in crate::limits) fn rates(&self) -> MutexGuard<'_, Rates> {
+    pub(super) fn rates(&self) -> MutexGuard<'_, Rates> {
         // A panic ends the process: nobody leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,15 +45,15 @@ impl RateLimits {
 #[derive(Debug, Default)]
 pub(crate) struct Rating {
     /// Whether a rule is for logins, before and after they have shown who they are.
-    pub(in crate::limits) counts_knocks: bool,
-    pub(in crate::limits) counts_logins: bool,
+    pub(super) counts_knocks: bool,
+    pub(super) counts_logins: bool,
     /// Whether one is for transactions.
-    pub(crate) counts_transactions: bool,
+    pub(super) counts_transactions: bool,
     /// Whether a client has ever been rejected, so that one may have something to be skipped.
-    pub(crate) has_rejected: bool,
-    pub(in crate::limits) delayed: Delayed,
+    pub(super) has_rejected: bool,
+    pub(super) delayed: Delayed,
     /// When the next one of them is woken, or the end of a limit is looked for.
-    pub(in crate::limits) armed: Option<Time>,
+    pub(super) armed: Option<Time>,
 }
 
 impl Rating {

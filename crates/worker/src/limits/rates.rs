@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn renew_rates(&mut self) {
         let is_any = |moment| self.force.settings.rate_limits.values().any(|rule| rule.moment() == moment);
         let (knocks, logins, transactions) = (is_any(Moment::Knocks), is_any(Moment::LogsIn), is_any(Moment::Begins));
-        let rating = &mut self.rating;
+        let rating = &mut self.limits.rating;
         (rating.counts_knocks, rating.counts_logins, rating.counts_transactions) = (knocks, logins, transactions);
         rating.delayed.wake_all(self.now);
         self.arm_rates();
@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
     /// Whether a client that has said what it wants may go on to show who it is. Everybody is counted whom it costs something to find out about;
     /// only an admin of the console may have to mend the limit.
     pub(crate) fn may_knock(&mut self, key: Key) -> bool {
-        if !self.rating.counts_knocks {
+        if !self.limits.rating.counts_knocks {
             return true;
         }
         let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get(key) else { return true };
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a client that has shown who it is may come in. It keeps the keys that it has shown meanwhile.
     pub(crate) fn may_come_in(&mut self, key: Key, keys: Option<ScramKeys>) -> Option<Option<ScramKeys>> {
-        if !self.rating.counts_logins {
+        if !self.limits.rating.counts_logins {
             return Some(keys);
         }
         let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else {
@@ -115,7 +115,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn admit(&self, key: Key, moment: Moment, is_again: bool) -> Admission {
         let Some(subject) = self.subject(key) else { return Admission::Admitted };
-        let is_queued = |bucket| self.rating.delayed.is_queued(bucket);
+        let is_queued = |bucket| self.limits.rating.delayed.is_queued(bucket);
         self.force.rates.rates().admit(self.now, moment, &subject, is_again, &is_queued)
     }
 
@@ -133,8 +133,8 @@ impl<I: Io> Worker<I> {
         self.log_beginning(key, shortage);
         let Shortage { bucket, until, .. } = *shortage;
         match comes {
-            Comes::Anew => self.rating.delayed.join(key, bucket, until),
-            Comes::Again(ticket) => self.rating.delayed.rejoin(key, ticket, bucket, until),
+            Comes::Anew => self.limits.rating.delayed.join(key, bucket, until),
+            Comes::Again(ticket) => self.limits.rating.delayed.rejoin(key, ticket, bucket, until),
         }
         self.arm_rates();
         let Some(client) = self.clients.get_mut(key) else { return };
@@ -158,7 +158,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &Fault::LoginRateExceeded { rule, limit: limit(&shortage.rule), millis });
             return;
         };
-        self.rating.has_rejected = true;
+        self.limits.rating.has_rejected = true;
         ready.link = Link::None;
         ready.skips = match ready.next_header() {
             Some((frontend::QUERY | frontend::FUNCTION_CALL | frontend::SYNC, _)) => Skips::Message,
@@ -190,9 +190,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn arm_rates(&mut self) {
         let has_rules = !self.force.settings.rate_limits.is_empty();
         let end = if has_rules { self.force.rates.rates().next_end() } else { None };
-        let Some(next) = self.rating.delayed.next_deadline().into_iter().chain(end).min() else { return };
-        if self.rating.armed.is_none_or(|armed| next < armed) {
-            self.rating.armed = Some(next);
+        let Some(next) = self.limits.rating.delayed.next_deadline().into_iter().chain(end).min() else { return };
+        if self.limits.rating.armed.is_none_or(|armed| next < armed) {
+            self.limits.rating.armed = Some(next);
             self.timers.insert(next, Timer::Rates(next));
         }
     }

@@ -35,24 +35,26 @@ impl<I: Io> Worker<I> {
             (LedgerKind::UserServers, settings.max_user_connections),
         ];
         for (kind, slots_max) in kinds {
-            self.lending.purse.set_default(kind, slots_max);
-            if let Some(ledger) = &mut self.lending.ledger {
+            self.limits.lending.purse.set_default(kind, slots_max);
+            if let Some(ledger) = &mut self.limits.lending.ledger {
                 ledger.set_default(kind, slots_max, &mut answers);
             }
         }
         // Who stands in [users] no longer has what everybody has.
-        for name in std::mem::take(&mut self.lending.own).iter().filter(|name| !settings.users.contains_key(*name)) {
+        for name in
+            std::mem::take(&mut self.limits.lending.own).iter().filter(|name| !settings.users.contains_key(*name))
+        {
             for key in [LedgerKey::UserClients(name.clone()), LedgerKey::UserServers(name.clone())] {
-                self.lending.purse.inherit_limit(&key);
-                if let Some(ledger) = &mut self.lending.ledger {
+                self.limits.lending.purse.inherit_limit(&key);
+                if let Some(ledger) = &mut self.limits.lending.ledger {
                     ledger.inherit_limit(&key, &mut answers);
                 }
             }
         }
-        self.lending.own = settings.users.keys().cloned().collect();
+        self.limits.lending.own = settings.users.keys().cloned().collect();
         for (key, slots_max) in keyed {
-            self.lending.purse.set_limit(key.clone(), slots_max);
-            if let Some(ledger) = &mut self.lending.ledger {
+            self.limits.lending.purse.set_limit(key.clone(), slots_max);
+            if let Some(ledger) = &mut self.limits.lending.ledger {
                 ledger.set_limit(key, slots_max, &mut answers);
             }
         }
@@ -75,7 +77,7 @@ impl<I: Io> Worker<I> {
             }
             let Some(slot) = self.user_key(&user, &database) else { continue };
             // Its answer may be late by two reloads: it asked under a limit, there was none, and there is one again.
-            if self.lending.purse.is_asking(&slot, key.to_bits()) {
+            if self.limits.lending.purse.is_asking(&slot, key.to_bits()) {
                 continue;
             }
             if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
@@ -221,8 +223,8 @@ impl<I: Io> Worker<I> {
             // It may still wait for the ledger's answer. One that is on its way already finds nobody and is given back then.
             let user = LedgerKey::UserClients(Arc::from(&*login.request.user));
             let mut letters = Vec::new();
-            self.lending.purse.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
-            self.lending.purse.withdraw(&user, key.to_bits(), &mut letters);
+            self.limits.lending.purse.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
+            self.limits.lending.purse.withdraw(&user, key.to_bits(), &mut letters);
             self.send_letters(letters);
         }
     }
@@ -239,7 +241,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn withdraw_from_ledger(&mut self, user: u32) {
         let key = self.servers_key(user);
         let mut letters = Vec::new();
-        self.lending.purse.withdraw(&key, claim_of(user, Need::Client), &mut letters);
+        self.limits.lending.purse.withdraw(&key, claim_of(user, Need::Client), &mut letters);
         self.send_letters(letters);
     }
 
@@ -254,20 +256,20 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
         let mut letters = Vec::new();
-        let taken = self.lending.purse.take(key, claimant, patience, &mut letters);
+        let taken = self.limits.lending.purse.take(key, claimant, patience, &mut letters);
         self.send_letters(letters);
         taken
     }
 
     pub(crate) fn give(&mut self, key: &LedgerKey) {
         let mut letters = Vec::new();
-        self.lending.purse.give(key, &mut letters);
+        self.limits.lending.purse.give(key, &mut letters);
         self.send_letters(letters);
     }
 
     pub(crate) fn send_letters(&mut self, letters: Vec<Letter>) {
         for letter in letters {
-            match &mut self.lending.ledger {
+            match &mut self.limits.lending.ledger {
                 Some(ledger) => {
                     let mut answers = Vec::new();
                     ledger.handle(self.id, letter, &mut answers);
@@ -281,7 +283,7 @@ impl<I: Io> Worker<I> {
     /// Another worker writes to the ledger.
     pub(crate) fn ledger_hears(&mut self, from: WorkerId, letter: Letter) {
         let mut answers = Vec::new();
-        if let Some(ledger) = &mut self.lending.ledger {
+        if let Some(ledger) = &mut self.limits.lending.ledger {
             ledger.handle(from, letter, &mut answers);
         }
         self.send_answers(answers);

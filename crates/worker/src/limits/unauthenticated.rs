@@ -25,20 +25,20 @@ impl Default for Unauthenticated {
 }
 
 impl Unauthenticated {
-    pub(in crate::limits) fn book(&self) -> MutexGuard<'_, Book> {
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
         // A panic ends the process: nobody leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug)]
-pub(in crate::limits) struct Book {
+pub(super) struct Book {
     /// So many may there be.
-    pub(in crate::limits) limit: usize,
+    pub(super) limit: usize,
     /// How many are there that are not in `queue`.
-    pub(in crate::limits) unlisted: usize,
+    pub(super) unlisted: usize,
     /// Which connection of which worker, by where it comes from.
-    pub(in crate::limits) queue: FairQueue<Origin, (WorkerId, Key)>,
+    pub(super) queue: FairQueue<Origin, (WorkerId, Key)>,
     /// How many were turned away since the last line about them, and when that was.
     untold: u64,
     told_at: Option<Time>,
@@ -53,7 +53,7 @@ impl Default for Book {
 
 impl Book {
     /// Somebody has connected; the number of its place, and who has to go for it.
-    pub(in crate::limits) fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
+    pub(super) fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
         if self.unlisted + self.queue.len() < self.limit / 2 {
             self.unlisted += 1;
             return (Some(UNLISTED), Loser::Nobody);
@@ -67,14 +67,14 @@ impl Book {
     }
 
     /// Whoever is on no list comes on one.
-    pub(in crate::limits) fn list(&mut self, origin: Origin, who: (WorkerId, Key)) -> Option<NonZeroU64> {
+    pub(super) fn list(&mut self, origin: Origin, who: (WorkerId, Key)) -> Option<NonZeroU64> {
         self.unlisted -= 1;
         self.queue.set_capacity(usize::MAX);
         self.queue.push(origin, who).ok().map(|(place, _)| place.number)
     }
 
     /// A place is given back.
-    pub(in crate::limits) fn leave(&mut self, peer: &Peer, number: NonZeroU64) {
+    pub(super) fn leave(&mut self, peer: &Peer, number: NonZeroU64) {
         if number == UNLISTED {
             self.unlisted -= 1;
         } else {
@@ -83,7 +83,7 @@ impl Book {
     }
 
     /// One was turned away. What the log is told of that, which is once in a second.
-    pub(in crate::limits) fn turn_away(&mut self, now: Time) -> Option<Notice> {
+    pub(super) fn turn_away(&mut self, now: Time) -> Option<Notice> {
         self.untold += 1;
         if self.told_at.is_some_and(|at| now.since(at) < TOLD_EVERY) {
             return None;
@@ -96,7 +96,7 @@ impl Book {
 
 /// Some were turned away.
 #[derive(Debug)]
-pub(in crate::limits) struct Notice {
+pub(super) struct Notice {
     turned_away: u64,
     limit: usize,
     most: Option<(Origin, usize)>,

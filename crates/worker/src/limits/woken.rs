@@ -15,7 +15,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A client that was to have a server comes from another process, which has counted it: here it is counted anew, and waits if it has to.
     pub(crate) fn begin_here(&mut self, key: Key, since: Time) {
-        let is_rated = self.rating.counts_transactions && self.is_rated(key);
+        let is_rated = self.limits.rating.counts_transactions && self.is_rated(key);
         match is_rated.then(|| self.admit(key, Moment::Begins, false)) {
             None | Some(Admission::Admitted) => self.want_again(key, since),
             // Nothing is said before everybody goes on: it is told when it is woken.
@@ -30,12 +30,12 @@ impl<I: Io> Worker<I> {
 
     /// Somebody may have waited for long enough, or a limit may hold nobody back any more.
     pub(crate) fn rates_due(&mut self, at: Time) {
-        if self.rating.armed != Some(at) {
+        if self.limits.rating.armed != Some(at) {
             // Another deadline has taken its place.
             return;
         }
-        self.rating.armed = None;
-        while let Some((client, ticket)) = self.rating.delayed.due(self.now) {
+        self.limits.rating.armed = None;
+        while let Some((client, ticket)) = self.limits.rating.delayed.due(self.now) {
             self.wake(client, ticket);
             self.settle();
         }

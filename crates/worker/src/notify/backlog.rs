@@ -16,10 +16,10 @@ use crate::notify::listening::Channel;
 /// What is left to be done. There is one task at most for the loss of a session for all, and one for each answer about a channel.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    pub(in crate::notify) tasks: VecDeque<Task>,
+    pub(super) tasks: VecDeque<Task>,
     /// Notifications that have not been passed on to all, one for each session for all at most. They come before the tasks: what is to be done
     /// about a session has been known later than what it had told.
-    pub(in crate::notify) telling: VecDeque<Telling>,
+    pub(super) telling: VecDeque<Telling>,
     /// What has been done in this turn has cost so much.
     cost: u32,
 }
@@ -61,7 +61,7 @@ impl Backlog {
         self.has_left().then_some(now)
     }
 
-    pub(in crate::notify) fn has_left(&self) -> bool {
+    pub(super) fn has_left(&self) -> bool {
         !self.tasks.is_empty() || !self.telling.is_empty()
     }
 
@@ -95,12 +95,12 @@ impl Backlog {
     }
 
     /// What is done next, if this turn does any more.
-    pub(in crate::notify) fn next_task(&mut self) -> Option<Task> {
+    pub(super) fn next_task(&mut self) -> Option<Task> {
         if self.is_spent() { None } else { self.tasks.pop_front() }
     }
 
     /// What is told next, if this turn tells any more.
-    pub(in crate::notify) fn next_telling(&mut self) -> Option<Telling> {
+    pub(super) fn next_telling(&mut self) -> Option<Telling> {
         if self.clients_left() > 0 { self.telling.pop_front() } else { None }
     }
 
@@ -114,7 +114,7 @@ impl Backlog {
         self.costs(clients * CLIENT_COST);
     }
 
-    pub(in crate::notify) fn costs(&mut self, what: usize) {
+    pub(super) fn costs(&mut self, what: usize) {
         self.cost = self.cost.saturating_add(u32::try_from(what).unwrap_or(u32::MAX));
     }
 }

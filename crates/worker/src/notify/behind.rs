@@ -21,7 +21,7 @@ impl<I: Io> Worker<I> {
         }
         let listening = &mut self.places.databases[database as usize].listening;
         let Some(until) = listening.patience.falls_behind(key, self.now) else { return };
-        self.alarms.rows.push_back((until, database));
+        self.notify.alarms.rows.push_back((until, database));
         self.io.tell_when_drained(conn);
         if let Some(server) = self.server_for_all(database)
             && let Some(server) = self.servers.get_mut(server)
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
     /// Gives up waiting for those who have not kept up in time.
     pub(crate) fn end_patience(&mut self) {
         // This is asked many times in a turn, and hardly ever is anybody waited for.
-        if self.alarms.next_deadline().is_some_and(|at| at <= self.now) {
+        if self.notify.alarms.next_deadline().is_some_and(|at| at <= self.now) {
             self.end_due_patience();
         }
     }
@@ -61,8 +61,8 @@ impl<I: Io> Worker<I> {
     fn end_due_patience(&mut self) {
         // There is an alarm for each of them, and one look at a database ends it for all.
         let mut due = BTreeSet::new();
-        while let Some(&(_, database)) = self.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
-            self.alarms.rows.pop_front();
+        while let Some(&(_, database)) = self.notify.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
+            self.notify.alarms.rows.pop_front();
             due.insert(database);
         }
         for database in due {

@@ -124,7 +124,7 @@ impl<I: Io> Worker<I> {
         let Some(entry) = channels.get_mut(&channel).filter(|entry| entry.number == number) else { return };
         entry.heard = Some(*losses);
         if entry.telling.replace(Bound::Unbounded).is_none() {
-            self.backlog.add(Task::Heard { database: place, channel });
+            self.notify.backlog.add(Task::Heard { database: place, channel });
         }
     }
 
@@ -132,7 +132,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn unheard(&mut self, database: &str, channels: Vec<(Box<str>, u64)>, error: &str) {
         let Some(place) = self.places.known_database(database) else { return };
         self.warn_of_unheard(database, error, channels.len());
-        self.backlog.add(Task::Refused { database: place, channels: channels.into_iter() });
+        self.notify.backlog.add(Task::Refused { database: place, channels: channels.into_iter() });
     }
 
     fn warn_of_unheard(&mut self, database: &str, why: &str, channels: usize) {
@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
         }
         let name = place.name.clone();
         self.warn_of_unheard(&name, why, channels.len());
-        self.backlog.add(Task::NoneHeard { database, channels });
+        self.notify.backlog.add(Task::NoneHeard { database, channels });
         (self.posts.control)(ToControl::UnlistenAll { database: name });
     }
 
@@ -177,7 +177,7 @@ impl<I: Io> Worker<I> {
         let listening = &mut self.places.databases[database as usize].listening;
         listening.marks.clear();
         listening.losses += 1;
-        self.backlog.cut_off(database, self.clients.places());
+        self.notify.backlog.cut_off(database, self.clients.places());
     }
 
     /// The session for all is there.

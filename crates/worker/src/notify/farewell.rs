@@ -35,7 +35,8 @@ impl<I: Io> Worker<I> {
         };
         let server = *server;
         let keeps = |row: &Server| row.withheld.is_some() || row.later.is_some();
-        let has_more = self.servers.get(server).is_some_and(keeps) || self.backlog.who_tells().any(|who| who == server);
+        let has_more =
+            self.servers.get(server).is_some_and(keeps) || self.notify.backlog.who_tells().any(|who| who == server);
         if has_more && !std::mem::replace(is_leaving, true) {
             self.enqueue(Task::Release(server));
             self.enqueue(Task::Close { client: key, farewell: farewell() });

@@ -14,7 +14,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Whether a server has to wait with what has come: it tells many, and something is to be done before.
     pub(crate) fn lines_up(&self, key: ServerKey) -> bool {
-        self.backlog.has_left() && self.tells_all(key)
+        self.notify.backlog.has_left() && self.tells_all(key)
     }
 
     /// Whether the next message of a server is looked at in another turn, if this one has done so much.
@@ -42,7 +42,7 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get_mut(key)?;
         if server.later.is_none() {
             self.io.pause(server.conn);
-            self.backlog.add(Task::GoOn { server: key });
+            self.notify.backlog.add(Task::GoOn { server: key });
         }
         Some(server.later.get_or_insert_default())
     }

@@ -22,9 +22,9 @@ pub(crate) struct Listening {
     /// ([`ClientSession::subscriptions`]), and each client's in its turn ([`Task::CutOff`](crate::notify::backlog::Task::CutOff)).
     pub(crate) losses: u64,
     /// How many questions have been asked.
-    pub(in crate::notify) asked: u64,
+    pub(super) asked: u64,
     /// Whose the marks are that the session for all has not come to yet.
-    pub(in crate::notify) marks: Marks<Key>,
+    pub(super) marks: Marks<Key>,
     /// Who waits for the session for all.
     pub(crate) rounds: Rounds<Waiter>,
     /// How many waits of that kind there have been.
@@ -47,7 +47,7 @@ pub(crate) struct Channel {
     /// The number of the question whether somebody listens to it for all; 0 where it has not been asked.
     pub(crate) number: u64,
     /// How often the session for all had been lost ([`Listening::losses`]) when it came to listen to it last.
-    pub(in crate::notify) heard: Option<u64>,
+    pub(super) heard: Option<u64>,
     /// Whose turn it is to be told that it does, if all have not been told ([`Task::Heard`](crate::notify::backlog::Task::Heard)).
     pub(crate) telling: Option<Bound<Key>>,
 }
@@ -72,9 +72,9 @@ pub(crate) enum Waiter {
 #[derive(Debug)]
 pub(crate) struct Withheld {
     /// The number of this wait: whoever is released by an answer that was for another one has waited in vain.
-    pub(in crate::notify) number: u64,
+    pub(super) number: u64,
     pub(crate) until: Time,
-    pub(in crate::notify) behind: VecDeque<Chunk>,
+    pub(super) behind: VecDeque<Chunk>,
     /// The server is not received from: what it says is its client's only after that.
     pub(crate) is_paused: bool,
 }
@@ -83,17 +83,17 @@ pub(crate) struct Withheld {
 #[derive(Debug)]
 pub(crate) struct Joining {
     /// Of this wait.
-    pub(in crate::notify) number: u64,
+    pub(super) number: u64,
     pub(crate) until: Time,
-    pub(in crate::notify) channels: Vec<Box<str>>,
+    pub(super) channels: Vec<Box<str>>,
     /// How many tags answer it, and which.
-    pub(in crate::notify) tags: (usize, &'static str),
+    pub(super) tags: (usize, &'static str),
 }
 
 /// When somebody may have been waited for long enough, in the order of time, and in which database.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
-    pub(in crate::notify) rows: VecDeque<(Time, u32)>,
+    pub(super) rows: VecDeque<(Time, u32)>,
 }
 
 impl Alarms {

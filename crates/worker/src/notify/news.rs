@@ -76,9 +76,9 @@ impl<I: Io> Worker<I> {
             return;
         }
         // What comes behind it waits, if it is not told to all in this turn (`lines_up`).
-        let most = if self.tells_all(server) { self.backlog.clients_left().max(1) } else { usize::MAX };
+        let most = if self.tells_all(server) { self.notify.backlog.clients_left().max(1) } else { usize::MAX };
         if let Some(from) = self.tell_all(database, body, Bound::Unbounded, most) {
-            self.backlog.tell_later(Telling { server, database, body: body.into(), from });
+            self.notify.backlog.tell_later(Telling { server, database, body: body.into(), from });
         }
     }
 
@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
         let mut rest = channel.clients.range((from, Bound::Unbounded)).copied();
         let clients: Vec<Key> = rest.by_ref().take(most).collect();
         let next = rest.next().map(Bound::Included);
-        self.backlog.tells(clients.len());
+        self.notify.backlog.tells(clients.len());
         for client in clients {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             ready.session.subscriptions(losses).shared(body);
@@ -104,7 +104,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn go_on_telling_all(&mut self, telling: Telling, most: usize) {
         let Telling { server, database, body, from } = telling;
         if let Some(from) = self.tell_all(database, &body, from, most) {
-            self.backlog.telling.push_front(Telling { server, database, body, from });
+            self.notify.backlog.telling.push_front(Telling { server, database, body, from });
         }
     }
 

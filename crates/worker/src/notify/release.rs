@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
     /// Everybody comes to rest: nothing is withheld.
     pub(crate) fn release_everybody(&mut self) {
         let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
-        let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.backlog.who_tells()).collect();
+        let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.notify.backlog.who_tells()).collect();
         keys.into_iter().for_each(|key| self.release(key));
         let joining = |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { joins: Some(_), .. }));
         let joining = self.clients.iter().filter(|(_, client)| joining(client));
@@ -70,8 +70,8 @@ impl<I: Io> Worker<I> {
 
     /// All that is kept of a server is passed on: it has ended, its client goes, or everybody comes to rest.
     pub(crate) fn end_later(&mut self, key: ServerKey) {
-        while let Some(at) = self.backlog.telling.iter().position(|telling| telling.server == key) {
-            let Some(telling) = self.backlog.telling.remove(at) else { break };
+        while let Some(at) = self.notify.backlog.telling.iter().position(|telling| telling.server == key) {
+            let Some(telling) = self.notify.backlog.telling.remove(at) else { break };
             self.go_on_telling_all(telling, usize::MAX);
         }
         let Some(later) = self.servers.get_mut(key).and_then(|server| server.later.take()) else { return };

@@ -20,12 +20,12 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Does what this turn does of what is left: at its end, so that nothing of it happens in the middle of something else.
     pub(crate) fn work_off(&mut self) {
-        while let Some(telling) = self.backlog.next_telling() {
-            let most = self.backlog.clients_left();
+        while let Some(telling) = self.notify.backlog.next_telling() {
+            let most = self.notify.backlog.clients_left();
             self.go_on_telling_all(telling, most);
             self.settle();
         }
-        while let Some(task) = self.backlog.next_task() {
+        while let Some(task) = self.notify.backlog.next_task() {
             let rest = match task {
                 Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
                 Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
@@ -35,24 +35,24 @@ impl<I: Io> Worker<I> {
                 Task::GoOn { server } => self.go_on_with(server),
             };
             if let Some(rest) = rest {
-                self.backlog.tasks.push_front(rest);
+                self.notify.backlog.tasks.push_front(rest);
             }
         }
     }
 
     fn cut_off_some(&mut self, database: u32, mut next: u32, mut left: u32) -> Option<Task> {
         while left > 0 {
-            if self.backlog.is_spent() {
+            if self.notify.backlog.is_spent() {
                 return Some(Task::CutOff { database, next, left });
             }
             let key = self.clients.key_at(next);
             next = if next + 1 < self.clients.places() { next + 1 } else { 0 };
             left -= 1;
-            self.backlog.costs(1);
+            self.notify.backlog.costs(1);
             if let Some(key) = key
                 && let Some(channels) = self.channels_in(key, database)
             {
-                self.backlog.costs(CLIENT_COST + channels * CHANNEL_COST);
+                self.notify.backlog.costs(CLIENT_COST + channels * CHANNEL_COST);
                 self.tell_news(key);
                 self.settle();
             }
@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
 
     fn tell_some_who_are_heard(&mut self, database: u32, channel: Box<str>) -> Option<Task> {
         loop {
-            if self.backlog.is_spent() {
+            if self.notify.backlog.is_spent() {
                 return Some(Task::Heard { database, channel });
             }
             let listening = &mut self.places.databases[database as usize].listening;
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
                 return None;
             };
             entry.telling = Some(Bound::Excluded(client));
-            self.backlog.costs(CLIENT_COST);
+            self.notify.backlog.costs(CLIENT_COST);
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
             subscriptions.is_heard(&channel);
@@ -97,11 +97,11 @@ impl<I: Io> Worker<I> {
 
     fn refuse_some(&mut self, database: u32, mut channels: std::vec::IntoIter<(Box<str>, u64)>) -> Option<Task> {
         loop {
-            if self.backlog.is_spent() {
+            if self.notify.backlog.is_spent() {
                 return Some(Task::Refused { database, channels });
             }
             let (channel, number) = channels.next()?;
-            self.backlog.costs(CHANNEL_COST);
+            self.notify.backlog.costs(CHANNEL_COST);
             let known = &mut self.places.databases[database as usize].listening.channels;
             if known.get(&channel).is_none_or(|entry| entry.number != number) {
                 continue;
@@ -109,7 +109,7 @@ impl<I: Io> Worker<I> {
             let clients = known.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
             let rest = self.tell_some_who_are_not(database, channel, clients);
             if rest.is_some() {
-                self.backlog.tasks.push_front(Task::Refused { database, channels });
+                self.notify.backlog.tasks.push_front(Task::Refused { database, channels });
                 return rest;
             }
         }
@@ -117,11 +117,11 @@ impl<I: Io> Worker<I> {
 
     fn tell_some_who_are_not(&mut self, database: u32, channel: Box<str>, mut clients: BTreeSet<Key>) -> Option<Task> {
         while !clients.is_empty() {
-            if self.backlog.is_spent() {
+            if self.notify.backlog.is_spent() {
                 return Some(Task::Unheard { database, channel, clients });
             }
             let Some(client) = clients.pop_first() else { break };
-            self.backlog.costs(CLIENT_COST);
+            self.notify.backlog.costs(CLIENT_COST);
             let listening = &self.places.databases[database as usize].listening;
             let losses = listening.losses;
             // It may have left the channel meanwhile, and come again.
@@ -131,7 +131,7 @@ impl<I: Io> Worker<I> {
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
             if subscriptions.is_unheard(&channel) {
-                self.backlog.costs(subscriptions.channel_count() * CHANNEL_COST);
+                self.notify.backlog.costs(subscriptions.channel_count() * CHANNEL_COST);
                 self.lose_channel(client, database, &channel);
                 self.settle();
                 continue;
@@ -158,14 +158,14 @@ impl<I: Io> Worker<I> {
 
     fn tell_some_that_none_is(&mut self, database: u32, mut channels: BTreeMap<Box<str>, Channel>) -> Option<Task> {
         while !channels.is_empty() {
-            if self.backlog.is_spent() {
+            if self.notify.backlog.is_spent() {
                 return Some(Task::NoneHeard { database, channels });
             }
             let Some((channel, entry)) = channels.pop_first() else { break };
-            self.backlog.costs(CHANNEL_COST);
+            self.notify.backlog.costs(CHANNEL_COST);
             let rest = self.tell_some_who_are_not(database, channel, entry.clients);
             if rest.is_some() {
-                self.backlog.tasks.push_front(Task::NoneHeard { database, channels });
+                self.notify.backlog.tasks.push_front(Task::NoneHeard { database, channels });
                 return rest;
             }
         }
@@ -198,7 +198,7 @@ impl<I: Io> Worker<I> {
                 .get(server)
                 .is_some_and(|server| server.session.exchange.may_end() && server.session.life.probe().is_none())
         {
-            self.backlog.costs(
+            self.notify.backlog.costs(
                 ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count())
                     * CHANNEL_COST,
             );

@@ -16,16 +16,16 @@ pub(crate) struct Cleaning {
     pub(crate) since: Time,
     /// When the next cancel request is due: one that arrives before its query begins is ignored by PostgreSQL.
     pub(crate) cancel_again: Option<Time>,
-    pub(in crate::upstream) cancel_pause: Duration,
+    pub(super) cancel_pause: Duration,
     /// Its query ran into `query_timeout`: the server has been waited for long enough.
-    pub(in crate::upstream) is_hurried: bool,
+    pub(super) is_hurried: bool,
     /// What it was being told when its client left it.
-    pub(in crate::upstream) told: Option<Phase>,
-    pub(in crate::upstream) kind: Kind,
+    pub(super) told: Option<Phase>,
+    pub(super) kind: Kind,
 }
 
 impl Cleaning {
-    pub(in crate::upstream) fn new(since: Time, kind: Kind) -> Self {
+    pub(super) fn new(since: Time, kind: Kind) -> Self {
         Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, is_hurried: false, told: None, kind }
     }
 

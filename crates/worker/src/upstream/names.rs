@@ -12,14 +12,14 @@ use pool::ServerKey;
 /// What is known of a host's name.
 #[derive(Debug, Default)]
 pub(crate) struct NamePlace {
-    pub(in crate::upstream) found: Option<Result<Vec<IpAddr>, Arc<str>>>,
+    pub(super) found: Option<Result<Vec<IpAddr>, Arc<str>>>,
     /// Until when that is believed.
-    pub(in crate::upstream) until: Time,
-    pub(in crate::upstream) is_asked: bool,
+    pub(super) until: Time,
+    pub(super) is_asked: bool,
     /// Which address was given out last.
-    pub(in crate::upstream) turn: usize,
+    pub(super) turn: usize,
     /// Who waits for the answer.
-    pub(in crate::upstream) waiting: Vec<Asker>,
+    pub(super) waiting: Vec<Asker>,
 }
 
 /// Who wants an address.

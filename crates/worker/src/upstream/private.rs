@@ -14,7 +14,7 @@ pub(crate) struct Private {
     pub(crate) client: ClientKey,
     pub(crate) kind: Replication,
     /// What the client said, for the startup packet: there is no other way to tell a walsender.
-    pub(in crate::upstream) parameters: Vec<(Cow<'static, str>, Box<str>)>,
+    pub(super) parameters: Vec<(Cow<'static, str>, Box<str>)>,
 }
 
 impl Private {

@@ -2,7 +2,8 @@
 //!
 //! Always true: the time is read once a turn and is the same for everybody; what a machine wants done is queued and done
 //! after the event that caused it, never inside; log lines are handed over before the answers that they explain leave.
-//! Not here: what an event means to a client (`data::client`), to a server (`data::server`) or to a pool (crate `pool`).
+//! Not here: what an event means to a client (`data::hear`, `admission`), to a server (`data::converse`, `upstream`) or to a pool (crate `pool`);
+//! what is done about what the pools want (`settle`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Always true: an order is answered exactly once, when it has been carried out or what it waits for has come, unless it is
 //! taken back, as a SUSPEND is by waking up; what stands until it is undone is part of what is in force, so that pools opened later obey it too.
-//! Not here: what operators say (`control::console`), what a pause means to a pool (crate `pool`).
+//! Not here: what may be ordered (`standing`), what operators say (`control::console`), what a pause means to a pool (crate `pool`).
 
 use std::collections::BTreeSet;
 

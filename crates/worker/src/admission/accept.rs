@@ -290,7 +290,7 @@ impl<I: Io> Worker<I> {
         }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else {
-            self.give_back_unauthenticated(&peer, unauthenticated);
+            self.posts.unauthenticated.give_back(&peer, unauthenticated);
             return;
         };
         if !self.move_unauthenticated(key, unauthenticated) {

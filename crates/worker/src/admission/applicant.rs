@@ -1,7 +1,7 @@
 //! A client that is logging in, and what it waits for.
 //!
 //! Always true: it waits for one thing at a time, and what it waits for carries what is needed when it comes.
-//! Not here: what happens then (`login`, `external_auth`, `secrets`, `proof`).
+//! Not here: what happens then (`login`, `answers`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

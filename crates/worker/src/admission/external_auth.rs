@@ -2,7 +2,7 @@
 //!
 //! Always true: a client waits for its verdict and nobody waits with it; a password that was right is what its user logs in to
 //! servers with, and is in nothing that is logged.
-//! Not here: asking (`control::judges`), how the password comes (`login`).
+//! Not here: what follows from the verdict (`answers`), asking (`control::judges`), how the password comes (`login`).
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //!
 //! Always true: nothing is hashed within a turn; who waits for it waits alone, and gives its place up when it leaves; a secret of
 //! the users' file is hashed for one client at a time, and all who log in by it wait for that one.
-//! Not here: the order (`control::hashings`), what is hashed and why (`protocol::client::login`, `protocol::server::login`).
+//! Not here: ordering it (`hash_orders`), what follows (`answers`), the order (`control::hashings`), what is hashed and why (`protocol::client::login`, `protocol::server::login`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! A client's login: limits, proof, and the wait for the first server of its pool.
+//! A client's login: its place among all clients, and its proof.
 //!
 //! Always true: who is refused learns nothing that a stranger should not know: somebody unknown goes the whole way of
 //! somebody with a wrong password, and a database that does not exist is told only to who has proved itself.
-//! Not here: how a proof goes (`protocol::client::login`), which limits there are (`limits::shared_slots`).
+//! Not here: how a proof goes (`protocol::client::login`), which limits there are (`limits::shared_slots`), what other threads answer (`answers`), how it comes to its pool (`entry`, `welcome`).
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! Always true: a server is asked about whoever has no secret of its own here, at every login or as often as
 //! `auth_query_cache_ttl` says; what it tells is for logins of that very user to that very database, and for the logins of
 //! that user at servers. What is remembered is forgotten by a reload, and when somebody does not fit it.
-//! Not here: asking (`control::secrets`), how a proof goes (`protocol::client::login`).
+//! Not here: what is asked (`auth_query`), what follows from the answer (`answers`), asking (`control::secrets`), how a proof goes (`protocol::client::login`).
 
 use std::sync::Arc;
 

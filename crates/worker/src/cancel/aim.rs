@@ -1,7 +1,7 @@
 //! Keys of clients, and cancel requests at servers.
 //!
 //! Always true: there is one request at most for one query of a server.
-//! Not here: requests of clients (`requests`), what becomes of one on its way (`requests`).
+//! Not here: requests of clients, and what becomes of one on its way (`requests`).
 
 use base::{Key, WorkerId};
 use pool::{PoolKey, ServerKey};

@@ -4,7 +4,7 @@
 //! the server tells by closing the connection, the aimed-at server begins nothing new for anybody. (PostgreSQL's postmaster
 //! signals the backend before it closes, `ProcessCancelRequest` in `postmaster.c`; a signal that finds the backend between
 //! two queries is ignored, `ProcessInterrupts` in `tcop/postgres.c`.)
-//! Not here: the keys (`protocol::cancel`).
+//! Not here: the keys (`protocol::cancel`), how a request is begun (`aim`).
 
 use base::Key;
 use base::planted::{self, Planted};

@@ -2,7 +2,7 @@
 //!
 //! Always true: the request is one statement that leaves the server outside of a transaction, whatever comes of it, and neither waits for data nor
 //! for another request; what the client says meanwhile waits for the answer. The time of the question begins when the request has been answered.
-//! Not here: what is asked (`probe`), what a text tells (`protocol::state`).
+//! Not here: what is asked (`question`), that it has been answered (`answered`), what a text tells (`protocol::state`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::Life;

@@ -2,7 +2,7 @@
 //!
 //! Always true: a server lingers only where nobody waits whom it would suit as it is, and only with what its client is to have set;
 //! whatever an operator orders finds no server lingering.
-//! Not here: how long and how often it does (`pool::linger`), what is told to a server (`loan`).
+//! Not here: how long and how often it does (`pool::linger`), what is told to a server (`catch_up`), when it has lingered in vain (`due`).
 
 use std::rc::Rc;
 

@@ -3,7 +3,7 @@
 //! Always true: a request that went along is not run if the server does not take what it is told, for it skips everything up to the
 //! next Sync then: there is one in the request, its end, or none. What follows a request before which the server was told nothing waits until
 //! the server has been told.
-//! Not here: what a server is told (`protocol::state`), when (`loan`).
+//! Not here: what a server is told (`protocol::state`), when (`catch_up`), what follows from the answer (`answered`).
 
 use pool::{ClientKey, Mode, ServerKey};
 use protocol::loan::Life;

@@ -1,7 +1,7 @@
 //! What is counted of a server's queries and transactions, for `SHOW STATS` and the timeouts.
 //!
 //! Always true: a query counts when it is sent, its time when everything is answered.
-//! Not here: who reads that (`admin::snapshot`, `timers`).
+//! Not here: who reads that (`admin::snapshot`, `deadlines`).
 
 use base::Time;
 use pool::ServerKey;

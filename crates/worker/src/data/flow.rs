@@ -1,7 +1,7 @@
 //! Back-pressure: we receive from one side only while the other side's queue is below its mark.
 //!
 //! Always true: whoever is paused is resumed when the queue that it was paused for has drained, or when it loses its link.
-//! Not here: bytes that wait for a server (`client`), which have a mark of their own.
+//! Not here: bytes that wait for a server (`hear`), which have a mark of their own.
 
 use base::Key;
 use base::planted::{self, Planted};

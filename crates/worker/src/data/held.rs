@@ -1,7 +1,7 @@
 //! What a client has said and nobody has looked at.
 //!
 //! Always true: bytes come out in the order in which they went in. Most wait in one piece, which takes no allocation.
-//! Not here: who waits for what (`client`).
+//! Not here: who waits for what (`hear`).
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Servers that are lost: they say goodbye, break off, or say what nobody can explain.
 //!
 //! Always true: whoever had such a server is told, or gets another one if the lost one has heard nothing; its pool is told.
-//! Not here: servers that are closed in good order (`pool`), and what their clients are told then (`close`).
+//! Not here: how a server is closed (`close_server`), connections that end (`ended`), what clients of servers that a pool closes are told (`close`).
 
 use base::Time;
 use pool::{ClientKey, ServerKey};

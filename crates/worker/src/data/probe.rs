@@ -2,7 +2,7 @@
 //!
 //! Always true: a loan in which something may have been touched ends only when its server has told what it has, and that is known
 //! to follow; otherwise the server stays its client's, and is made clean or closed when that leaves.
-//! Not here: what clients say (`reading`), what is asked and what the answer means (`protocol::state`).
+//! Not here: how a server is asked (`question`), that it has answered (`answered`), what may be kept (`limits::pins`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::apply_effects;

@@ -3,7 +3,7 @@
 //!
 //! Always true: what no server of the pool has taken yet is told by itself, ahead of the client's request. A server that refuses it there forgets
 //! what it was told and stays; one that was told along with a request would have to be closed. The list is bounded, and the oldest leaves it.
-//! Not here: how a server is told (`loan`).
+//! Not here: how a server is told (`catch_up`).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

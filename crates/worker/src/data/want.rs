@@ -1,7 +1,7 @@
 //! A client without a server: what needs none is dealt with, and for the rest a server is asked for.
 //!
 //! Always true: a server is asked for when a message is here whole, or more of it than is worth waiting for.
-//! Not here: who gets one when (crate `pool`), what becomes of what is held (`client`).
+//! Not here: who gets one when (crate `pool`), what becomes of what is held (`hear`).
 
 use base::{Key, Time};
 use pool::Event;

@@ -19,7 +19,6 @@ pub(crate) mod rates;
 pub(crate) mod shared_slots;
 pub(crate) mod sweep;
 pub(crate) mod unauthenticated;
-pub(crate) mod uncounted;
 pub(crate) mod users;
 pub(crate) mod woken;
 

@@ -75,4 +75,20 @@ impl<I: Io> Worker<I> {
             None => false,
         }
     }
+
+    /// New settings say how many there may be.
+    pub(crate) fn limit_unauthenticated(&mut self) {
+        let limit = self.force.settings.unauthenticated_connections_max();
+        let mut book = self.posts.unauthenticated.book();
+        book.limit = limit as usize;
+        // What is shared out is half of the places, also of fewer than before.
+        for (key, Client { peer, seat, .. }) in self.clients.iter_mut() {
+            if book.unlisted <= book.limit / 2 {
+                break;
+            }
+            if seat.unauthenticated == Some(UNLISTED) {
+                seat.unauthenticated = book.list(peer.origin(), (self.id, key));
+            }
+        }
+    }
 }

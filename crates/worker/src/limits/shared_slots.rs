@@ -2,7 +2,7 @@
 //!
 //! Always true: a slot is taken before what it stands for exists and given back after it has gone; worker 0 keeps the
 //! ledger, the others write to it.
-//! Not here: how slots are shared out (`pool::ledger`), limits of a pool and of a database, which live on one worker.
+//! Not here: what the ledger answers (`granted`), how slots are shared out (`pool::ledger`), limits of a pool and of a database, which live on one worker.
 
 use std::sync::Arc;
 
@@ -201,7 +201,7 @@ impl<I: Io> Worker<I> {
 
     /// Gives back what a client took of the limits.
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
-        self.give_back_unauthenticated(&client.peer, client.seat.unauthenticated);
+        self.posts.unauthenticated.give_back(&client.peer, client.seat.unauthenticated);
         if let Some((database, user)) = client.seat.counted {
             self.places.databases[database as usize].clients -= 1;
             self.places.users[user as usize].clients -= 1;

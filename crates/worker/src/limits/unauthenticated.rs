@@ -29,6 +29,13 @@ impl Unauthenticated {
         // A panic ends the process: nobody leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A place that is not needed any more is given back, if it was one.
+    pub(crate) fn give_back(&self, peer: &Peer, number: Option<NonZeroU64>) {
+        if let Some(number) = number {
+            self.book().leave(peer, number);
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -1,9 +1,9 @@
-//! Work that concerns all clients who listen in a database, done a part in each turn.
+//! What is left to be done for all clients who listen in a database, a part in each turn.
 //!
 //! Always true: a turn does no more of it than [`COST_MAX`], or one client's part where that alone costs more; while any is left the next turn
 //! comes at once, with whatever has happened meanwhile. What has not been done yet changes nothing for a client that is looked at before
 //! ([`Ready::subscriptions`](crate::data::client::Ready::ear)).
-//! Not here: what is to be done, and why (`listen`).
+//! Not here: doing it (`work_off`), why it is to be done (`channels`, `news`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;

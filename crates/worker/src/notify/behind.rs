@@ -2,7 +2,7 @@
 //!
 //! Always true: a server that waits is not received from, so that PostgreSQL keeps what comes; nothing that comes while somebody is waited for
 //! is too much for it.
-//! Not here: what is told to whom, and what is too much (`listen`); for how long whoever is waited for (`protocol::state::Patience`).
+//! Not here: what is told to whom, and what is too much (`news`); for how long whoever is waited for (`protocol::state::Patience`).
 
 use std::collections::BTreeSet;
 

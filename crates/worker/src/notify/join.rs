@@ -2,7 +2,7 @@
 //!
 //! Always true: from the moment at which such a client is told that it listens, each notification reaches it that is committed afterwards, and
 //! none that was committed before it has said LISTEN. Whatever stands in the way, it gets a server instead, as if nobody had tried.
-//! Not here: how channels come to the session for all (`listen`), who else waits for that (`own_news`).
+//! Not here: how channels come to the session for all (`listen`), who else waits for that (`own_news`), how the wait ends (`joined`).
 //!
 //! The session for all tells what was committed before it was asked before it answers ([`protocol::state::Rounds`]): what it tells before its
 //! answer is none of the client's, what it tells afterwards is.

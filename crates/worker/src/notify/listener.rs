@@ -1,7 +1,7 @@
 //! The server of the session that listens for all: which it gets, and when it is given up.
 //!
 //! Always true: it never waits for a server that a client keeps only because it listens.
-//! Not here: who listens to what (`listen`), what the session is told (`control::listeners`).
+//! Not here: who listens to what (`channels`), what the session is told (`control::listeners`).
 
 use base::Key;
 use pool::{ClientKey, Event, ServerKey};

@@ -2,7 +2,7 @@
 //!
 //! Always true: a `ReadyForQuery` is withheld only from a client that listens through the session for all and whose transaction may have
 //! notified, and no longer than [`PATIENCE`]; what a server says behind that stays behind it.
-//! Not here: which texts may notify (crate `route`), who waits for which answer (`protocol::state::Rounds`).
+//! Not here: how it is given to its client (`release`), which texts may notify (crate `route`), who waits for which answer (`protocol::state::Rounds`).
 //!
 //! A server that has said `ReadyForQuery` has woken all that listen before (`SignalBackends` in PostgreSQL's `commands/async.c`). So the session
 //! for all, when it is asked something after that, tells what was committed before it answers.

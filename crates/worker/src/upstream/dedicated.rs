@@ -1,8 +1,8 @@
-//! Servers that are one client's alone, as replication needs them: from the wish to the end of both.
+//! Servers that are one client's alone, as replication needs them: the wish, and the dial.
 //!
 //! Always true: such a server is dialed in its client's name, greets it and goes when it goes; the client never gets
 //! another one, and nobody else ever gets this one.
-//! Not here: whether and when it may be dialed (`pool::private`), what is said on it (`protocol::exchange`).
+//! Not here: how the two come together (`admission::welcome`) and part (`data::leave`), whether and when it may be dialed (`pool::private`), what is said on it (`protocol::exchange`).
 
 use base::Key;
 use pool::{ClientKey, Event, PoolKey, ServerKey};

@@ -1,7 +1,7 @@
-//! Dialing: from a free slot to a server that is logged in.
+//! Dialing: from a free slot to a connection that stands.
 //!
 //! Always true: a dial ends in exactly one of `Ready` and `DialFailed`.
-//! Not here: when to dial and when to try again (`pool::dial`), the addresses of names (`host_names`).
+//! Not here: when to dial and when to try again (`pool::dial`), the addresses of names (`host_names`), what is said then (`secure`, `login`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

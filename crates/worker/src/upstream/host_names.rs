@@ -1,7 +1,7 @@
-//! The names of hosts, and what is remembered of their addresses.
+//! The names of hosts are looked up, and their addresses remembered.
 //!
 //! Always true: a name is asked for by one question at a time, whoever wants its addresses; they are given out in turn.
-//! Not here: looking a name up, which the control thread does (`control::names`); dialing (`dial`, `cancel::peers`).
+//! Not here: looking a name up, which the control thread does (`control::names`); the answer (`resolved`), dialing (`dial`, `cancel::peers`).
 
 use std::sync::Arc;
 use std::time::Duration;

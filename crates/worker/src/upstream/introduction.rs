@@ -2,7 +2,7 @@
 //!
 //! Always true: where sessions follow clients, that is asked before the first client comes, and is what each client of the pool begins with, so that nobody
 //! takes it for what another client has set.
-//! Not here: who logs in how (`dial`), what a question and its answer mean (`protocol::state`).
+//! Not here: who logs in how (`login`), what a question and its answer mean (`protocol::state`).
 
 use std::rc::Rc;
 

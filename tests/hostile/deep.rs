@@ -87,11 +87,11 @@ pub(super) fn nots(scene: &mut Scene<'_>) -> Told {
 }
 
 pub(super) fn comments(scene: &mut Scene<'_>) -> Told {
-    scene.ask(&nested("/*", "", "*/"))
+    scene.ask(&format!("{}{}", "/*".repeat(COMMENTS), "*/".repeat(COMMENTS)))
 }
 
 pub(super) fn comments_never_closed(scene: &mut Scene<'_>) -> Told {
-    scene.ask(&nested("/*", "", ""))
+    scene.ask(&"/*".repeat(COMMENTS))
 }
 
 pub(super) fn functions_in_functions(scene: &mut Scene<'_>) -> Told {
@@ -133,3 +133,5 @@ pub(super) fn explain_prepare_execute(scene: &mut Scene<'_>) -> Told {
 }
 
 const BYTES: usize = 900_000;
+/// How deep comments are nested: PostgreSQL's own scanner takes a time that grows with the square of it, and hears no signal meanwhile.
+const COMMENTS: usize = 40_000;

@@ -132,7 +132,10 @@ fn clear(postgres: &Postgres, database: &str) {
     let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{database}'");
     // While a session reads a text that takes it long it hears no signal, and DROP DATABASE waits for all (`WaitForProcSignalBarrier`).
     let _ = try_wait_for(READ_MAX, || client.query(&end).rows.is_empty().then_some(()));
-    let _ = try_wait_for(LIMIT, || client.query(&format!("drop database {database}")).errors.is_empty().then_some(()));
+    let _ = try_wait_for(LIMIT, || {
+        client.ask(&format!("drop database {database}"));
+        client.answer_within(READ_MAX).errors.is_empty().then_some(())
+    });
 }
 
 fn ini(place: &Place, postgres: &Postgres, whom: Option<&Path>) -> Ini {

@@ -24,16 +24,16 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
-pub use crate::admin::orders::{Order, Standing, Whose};
-pub use crate::admission::external_auth::{Judge, PasswordQuestion, Verdict};
-pub use crate::admission::hashing::{HashAsker, HashQuestion, Hashed};
-pub use crate::admission::proof::SystemUser;
-pub use crate::admission::unauthenticated::Unauthenticated;
-pub use crate::data::catalog::FunctionsMade;
+pub use crate::admin::standing::{Order, Standing, Whose};
+pub use crate::admission::questions::SystemUser;
+pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
+pub use crate::admission::questions::{Judge, PasswordQuestion, Verdict};
 pub use crate::data::claims::{Phase, Sole};
+pub use crate::data::functions::FunctionsMade;
 pub use crate::handover::estate::Estate;
 pub use crate::handover::parcel::{Arrivals, Cursor, Luggage, Pair, Parcel};
-pub use crate::limits::rates::RateLimits;
+pub use crate::limits::rate_limits::RateLimits;
+pub use crate::limits::unauthenticated::Unauthenticated;
 
 /// Everything that is in force: replaced as a whole, between two turns.
 #[derive(Clone, Debug)]

@@ -1,6 +1,8 @@
 //! The data plane: one thread that owns its sockets, clients, servers and pools, and lives in turns.
 //!
-//! Start with `turn.rs`, then `data/client.rs`, then `data/server.rs`, and read from top to bottom.
+//! Start with `turn.rs`, then `data/hear.rs` and `data/forward.rs`, then `data/converse.rs`, and read from top to bottom. The files are layers: none comes
+//! back to itself by imports and calls. What a file wants of one above it, it returns, or queues as a value (`tasks.rs`), which `settle.rs` does before the
+//! next event.
 //!
 //! Always true: nothing in a worker is shared; what it decides it asks of the machines (`protocol`, `pool`); what it sees
 //! of the world comes through [`reactor::Io`].
@@ -11,14 +13,22 @@ mod admission;
 mod beside;
 mod cancel;
 mod data;
+mod deadlines;
+mod due;
 mod handover;
 pub mod letters;
 mod limits;
+mod lines;
+mod lookups;
 mod notify;
 mod places;
+mod settle;
 mod slow;
+mod stopwatch;
+mod tasks;
 mod timers;
 mod turn;
 mod upstream;
+mod worker;
 
-pub use turn::Worker;
+pub use worker::Worker;

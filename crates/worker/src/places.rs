@@ -15,11 +15,11 @@ use pool::PoolKey;
 use protocol::state::{Learned, Overrides, PinRules};
 use protocol::vars::Vars;
 
-use crate::admission::hashing::SecretHashing;
+use crate::admission::applicant::SecretHashing;
 use crate::beside::Beside;
 use crate::data::taken::Taken;
 use crate::letters::Totals;
-use crate::notify::listen::Listening;
+use crate::notify::listening::Listening;
 
 /// Everything with a name.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Places {
     pub(crate) has_idle_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
     /// Addresses of names, and who waits for them.
-    pub(crate) names: BTreeMap<Arc<str>, crate::upstream::host_names::NamePlace>,
+    pub(crate) names: BTreeMap<Arc<str>, crate::upstream::names::NamePlace>,
 }
 
 /// A database in use.

@@ -1,115 +1,14 @@
-//! Turns that last too long, since whoever else is served by the worker waits meanwhile.
+//! Turns that last too long, since whoever else is served by the worker waits meanwhile, are told of.
 //!
-//! Always true: an ordinary turn costs a few instructions for each completion, since it is measured by a counter of the processor, whose
-//! rate is learned from the clock while the worker runs; nothing is said before it is known.
-//! Not here: what a turn does (`turn`).
+//! Always true: the line says for whom the worker worked longest, and there is one in a second at most.
+//! Not here: how it is measured (`stopwatch`), what a turn does (`turn`).
 
-use std::time::Duration;
-
-use base::Time;
 use reactor::{Io, Level};
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::Stage;
-use crate::turn::{Owner, Worker};
-
-/// What a turn does, for whoever wonders why it took so long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Work {
-    /// What came from a connection, or happened to it, by the name that the reactor knows it by.
-    Connection(u64),
-    /// Somebody has come.
-    Accept,
-    /// Letters of other threads.
-    Letters,
-    /// What was due.
-    Timers,
-}
-
-/// Measures turns.
-#[derive(Debug, Default)]
-pub(crate) struct Stopwatch {
-    /// Where the counter stood at a time from which its rate is computed.
-    base: Option<(Time, u64)>,
-    /// When the rate was computed last.
-    rated_at: Time,
-    /// Ticks of a turn that is slow; 0 as long as the rate is unknown.
-    slow_ticks: u64,
-    turn_began: u64,
-    work_began: u64,
-    /// What has taken longest in this turn.
-    longest: u64,
-    work: Option<Work>,
-    /// When a slow turn was told of last, and how many there have been since.
-    told_at: Option<Time>,
-    untold: u64,
-}
-
-impl Stopwatch {
-    /// A turn begins.
-    pub(crate) fn begin(&mut self, now: Time, ticks: u64) {
-        if now.since(self.rated_at) >= RATE_AGAIN {
-            self.rate(now, ticks);
-        }
-        (self.turn_began, self.work_began, self.longest, self.work) = (ticks, ticks, 0, None);
-    }
-
-    /// Some work of the turn is done.
-    pub(crate) fn lap(&mut self, ticks: u64, work: Work) {
-        let took = ticks.saturating_sub(self.work_began);
-        self.work_began = ticks;
-        if took > self.longest {
-            (self.longest, self.work) = (took, Some(work));
-        }
-    }
-
-    /// Whether the turn has been a slow one.
-    pub(crate) fn is_slow(&self, ticks: u64) -> bool {
-        self.slow_ticks > 0 && ticks.saturating_sub(self.turn_began) >= self.slow_ticks
-    }
-
-    /// How long the turn has lasted so far.
-    fn took(&self, ticks: u64) -> Duration {
-        self.time(ticks.saturating_sub(self.turn_began))
-    }
-
-    /// What has taken longest of the turn, and how long that was.
-    fn culprit(&self) -> Option<(Work, Duration)> {
-        Some((self.work?, self.time(self.longest)))
-    }
-
-    fn time(&self, ticks: u64) -> Duration {
-        let micros = u128::from(ticks) * SLOW.as_micros() / u128::from(self.slow_ticks.max(1));
-        Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
-    }
-
-    /// Whether this slow turn is told of, and if so, how many were not.
-    fn tell(&mut self, now: Time) -> Option<u64> {
-        if self.told_at.is_some_and(|told| now.since(told) < TELL_EVERY) {
-            self.untold += 1;
-            return None;
-        }
-        self.told_at = Some(now);
-        Some(std::mem::take(&mut self.untold))
-    }
-
-    fn rate(&mut self, now: Time, ticks: u64) {
-        let Some((then, old)) = self.base.filter(|(_, old)| *old < ticks) else {
-            (self.base, self.rated_at, self.slow_ticks) = (Some((now, ticks)), now, 0);
-            return;
-        };
-        let past = now.since(then);
-        self.rated_at = now;
-        if !past.is_zero() {
-            let slow = u128::from(ticks - old) * SLOW.as_micros() / past.as_micros().max(1);
-            self.slow_ticks = u64::try_from(slow).unwrap_or(0);
-        }
-        // The counter may run on while the machine sleeps and the clock stands.
-        if past >= BASE_AGAIN {
-            self.base = Some((now, ticks));
-        }
-    }
-}
+use crate::stopwatch::Work;
+use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// The turn has been a slow one.
@@ -155,78 +54,5 @@ impl<I: Io> Worker<I> {
             Some(Owner::Server(key)) => (self.server_prefix(key), self.servers.get(key).map(|server| server.database)),
             Some(Owner::Cancel(_) | Owner::Forward(_)) | None => (String::new(), None),
         }
-    }
-}
-
-/// A turn that lasts longer is told of.
-pub(crate) const SLOW: Duration = Duration::from_millis(5);
-/// How often slow turns are told of at most.
-const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How often the rate of the counter is computed.
-const RATE_AGAIN: Duration = Duration::from_secs(1);
-/// How far back it is computed from.
-const BASE_AGAIN: Duration = Duration::from_secs(60);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A counter of 3 ticks a microsecond.
-    fn at(milliseconds: u64) -> (Time, u64) {
-        (Time(milliseconds * 1000), milliseconds * 3000 + 77)
-    }
-
-    #[test]
-    fn a_turn_is_slow_from_five_milliseconds_on_once_the_rate_is_known() {
-        let mut watch = Stopwatch::default();
-        let (now, ticks) = at(5000);
-        watch.begin(now, ticks);
-        assert!(!watch.is_slow(ticks + 1_000_000), "nobody knows how long that was");
-        let (now, ticks) = at(6000);
-        watch.begin(now, ticks);
-        assert!(!watch.is_slow(ticks + 14_999));
-        assert!(watch.is_slow(ticks + 15_000));
-    }
-
-    #[test]
-    fn what_took_longest_is_named_with_its_share() {
-        let mut watch = Stopwatch::default();
-        for second in [5, 6] {
-            let (now, ticks) = at(second * 1000);
-            watch.begin(now, ticks);
-        }
-        let (_, begun) = at(6000);
-        for (milliseconds, work) in
-            [(1, Work::Connection(1)), (8, Work::Connection(2)), (9, Work::Letters), (10, Work::Timers)]
-        {
-            watch.lap(begun + milliseconds * 3000, work);
-        }
-        assert_eq!(watch.took(begun + 30_000), Duration::from_millis(10));
-        assert_eq!(watch.culprit(), Some((Work::Connection(2), Duration::from_millis(7))));
-        let (now, ticks) = at(6011);
-        watch.begin(now, ticks);
-        assert_eq!(watch.culprit(), None);
-    }
-
-    #[test]
-    fn one_slow_turn_a_second_is_told_of_and_the_others_are_counted() {
-        let mut watch = Stopwatch::default();
-        let told: Vec<_> = [0, 100, 900, 1000, 1999, 2000, 3000].map(|at_ms| watch.tell(Time(at_ms * 1000))).into();
-        assert_eq!(told, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
-    }
-
-    #[test]
-    fn a_counter_that_stands_elsewhere_is_learned_anew() {
-        let mut watch = Stopwatch::default();
-        for second in [5, 6, 7] {
-            let (now, ticks) = at(second * 1000);
-            watch.begin(now, ticks);
-        }
-        // The machine was moved to another one.
-        watch.begin(Time(8_000_000), 50);
-        assert!(!watch.is_slow(u64::MAX));
-        watch.begin(Time(9_000_000), 50 + 3_000_000);
-        assert!(watch.is_slow(50 + 3_000_000 + 15_000));
-        assert!(!watch.is_slow(50 + 3_000_000 + 14_999));
     }
 }

@@ -2,120 +2,34 @@
 //!
 //! Always true: the time is read once a turn and is the same for everybody; what a machine wants done is queued and done
 //! after the event that caused it, never inside; log lines are handed over before the answers that they explain leave.
-//! Not here: what an event means to a client (`data::client`), to a server (`data::server`) or to a pool (crate `pool`).
+//! Not here: what an event means to a client (`data::hear`, `admission`), to a server (`data::converse`, `upstream`) or to a pool (crate `pool`);
+//! what is done about what the pools want (`settle`).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
-use pool::{Command, Event, Pools};
-use protocol::cancel::KeyName;
+use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::Library;
 use protocol::vars::Known;
-use reactor::{Completion, Doors, Io, Level, Lines, Wheel};
+use reactor::{Chunk, Completion, Doors, Io, Level, Lines, Wheel};
 
-use crate::admin::suspend::Rest;
-use crate::admission::secrets::RememberedSecrets;
+use crate::admin::Admin;
+use crate::admin::rest::Kept;
+use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
-use crate::cancel::peers::Forwards;
-use crate::cancel::requests::Cancel;
-use crate::data::affinity::Lingering;
-use crate::data::client::Client;
-use crate::data::server::Server;
-use crate::letters::{Force, Inquirer, Order, Posts, Shutdown, ToControl, ToWorker, Verified};
-use crate::limits::rates::Rating;
-use crate::limits::shared_slots::Lending;
-use crate::notify::backlog::Backlog;
-use crate::notify::behind::Alarms;
+use crate::cancel::Cancels;
+use crate::data::client::{Link, Stage};
+use crate::data::lingering::Lingering;
+use crate::letters::{Force, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
+use crate::limits::Limits;
+use crate::notify::Notify;
 use crate::places::Places;
-use crate::slow::{Stopwatch, Work};
-use crate::timers::Timer;
-
-/// One thread of the data plane.
-pub struct Worker<I: Io> {
-    pub(crate) id: WorkerId,
-    pub(crate) io: I,
-    inbox: Receiver<ToWorker<I::Socket>>,
-    /// Letters that were taken out to find what is in force among them; between two turns, the next of those that are left.
-    post: VecDeque<ToWorker<I::Socket>>,
-    pub(crate) posts: Posts<I::Socket>,
-    pub(crate) force: Arc<Force>,
-    /// The time of this turn.
-    pub(crate) now: Time,
-    pub(crate) clients: Slab<Client>,
-    /// Servers, under the keys of their slots.
-    pub(crate) servers: Beside<Server>,
-    pub(crate) cancels: Slab<Cancel>,
-    /// Cancel requests for other processes.
-    pub(crate) forwards: Forwards,
-    /// Whose query each key cancels.
-    pub(crate) cancel_keys: HashMap<KeyName, Key>,
-    pub(crate) pools: Pools,
-    pub(crate) places: Places,
-    /// What servers have told of users' secrets.
-    pub(crate) remembered: RememberedSecrets,
-    pub(crate) lending: Lending,
-    pub(crate) rating: Rating,
-    pub(crate) timers: Wheel<Timer>,
-    /// What the pools want done and has not been done yet.
-    commands: VecDeque<Command>,
-    commands_spare: Vec<Command>,
-    /// Servers that stay a moment with their clients.
-    pub(crate) lingering: Lingering,
-    /// When servers that listen for all have waited long enough for somebody.
-    pub(crate) alarms: Alarms,
-    /// What concerns so many clients that it is done in many turns.
-    pub(crate) backlog: Backlog,
-    pub(crate) log: Lines,
-    /// Sets of parameters in use, so that equal ones are shared.
-    pub(crate) known_vars: Known,
-    /// What clients have prepared.
-    pub(crate) library: Library,
-    /// What their texts do to their sessions.
-    pub(crate) texts: Texts,
-    pub(crate) shutdown: Option<Shutdown>,
-    pub(crate) is_drained: bool,
-    /// The shutdown waits for no client any longer.
-    pub(crate) has_ended_clients: bool,
-    pub(crate) protocol_surprises: u64,
-    /// How many connections have not had, or kept, a place among those that have not logged in.
-    pub(crate) turned_away: u64,
-    /// How often what was known of a session has been compared with what its server tells, and how often they differed.
-    pub(crate) verified: Verified,
-    /// Orders that wait for something, by control's numbers for them.
-    pub(crate) awaited: Vec<(u64, Order)>,
-    /// It has been suspended.
-    pub(crate) rest: Option<Box<Rest<I::Socket>>>,
-    /// Where the clients are whose keys name this worker because it had them in another process.
-    pub(crate) moved_keys: HashMap<KeyName, WorkerId>,
-    /// Another process goes on with what was here.
-    pub(crate) is_handed_over: bool,
-    pub(crate) stopwatch: Stopwatch,
-}
-
-/// Whom a completion concerns: said to the reactor with each connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
-    Client(Key),
-    Server(Key),
-    Cancel(Key),
-    Forward(Key),
-}
-
-impl Owner {
-    pub(crate) fn to_bits(self) -> u64 {
-        let (kind, key) = match self {
-            Self::Client(key) => (0, key.to_bits()),
-            Self::Server(key) => (1, key.to_bits()),
-            Self::Cancel(key) => (2, key.to_bits()),
-            Self::Forward(key) => (2, key.to_bits() | FORWARD),
-        };
-        kind << 62 | (key & KEY_BITS)
-    }
-}
+use crate::stopwatch::{Stopwatch, Work};
+use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// A worker with nobody to serve yet. `seed` makes its dial jitter its own.
@@ -138,34 +52,23 @@ impl<I: Io> Worker<I> {
             now,
             clients: Slab::with_capacity(CONNECTIONS_MAX),
             servers: Beside::default(),
-            cancels: Slab::with_capacity(CANCELS_MAX),
-            forwards: Forwards::default(),
-            cancel_keys: HashMap::new(),
+            cancel: Cancels::default(),
             pools: Pools::new(seed),
             places: Places::default(),
             remembered: RememberedSecrets::default(),
-            lending: Lending::new(id, workers),
-            rating: Rating::default(),
+            limits: Limits::new(id, workers),
             timers: Wheel::new(now),
-            commands: VecDeque::new(),
+            tasks: VecDeque::new(),
             commands_spare: Vec::new(),
             lingering: Lingering::default(),
-            alarms: Alarms::default(),
-            backlog: Backlog::default(),
+            notify: Notify::default(),
             log: Lines::default(),
             known_vars: Known::default(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
-            shutdown: None,
-            is_drained: false,
-            has_ended_clients: false,
             protocol_surprises: 0,
-            turned_away: 0,
             verified: Verified::default(),
-            awaited: Vec::new(),
-            rest: None,
-            moved_keys: HashMap::new(),
-            is_handed_over: false,
+            admin: Admin::default(),
             stopwatch: Stopwatch::default(),
             force,
         };
@@ -182,7 +85,7 @@ impl<I: Io> Worker<I> {
         while !self.is_over() {
             self.turn(&mut done);
         }
-        if self.is_handed_over {
+        if self.admin.is_handed_over() {
             // For the last words of those who were left behind.
             for _ in 0..LAST_TURNS {
                 let soon = self.io.now() + LAST_TURN;
@@ -202,7 +105,7 @@ impl<I: Io> Worker<I> {
     /// Whether it has been told to go down at once: it has no turn any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shutdown == Some(Shutdown::Now)
+        self.admin.is_over()
     }
 
     /// When there must be a turn even if nothing happens.
@@ -211,17 +114,17 @@ impl<I: Io> Worker<I> {
         if !self.post.is_empty() {
             return Some(self.now);
         }
-        if let Some(rest) = &self.rest {
-            return rest.deadline();
+        if let Some(deadline) = self.admin.rest_deadline() {
+            return deadline;
         }
-        if let Some(now) = self.backlog.next_deadline(self.now) {
+        if let Some(now) = self.notify.next_turn(self.now) {
             return Some(now);
         }
         let deadlines = [
             self.pools.next_deadline(),
             self.timers.next_deadline(),
             self.lingering.next_deadline(),
-            self.alarms.next_deadline(),
+            self.notify.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -232,16 +135,13 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
-        self.backlog.begin_turn();
+        self.notify.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
-        if has_post && self.rest.is_none() {
+        if has_post && !self.admin.is_resting() {
             self.read_what_is_in_force();
         }
         for completion in done.drain(..).filter(|completion| !matches!(completion, Completion::Woken)) {
-            let completion = match self.rest {
-                None => Some(completion),
-                Some(_) => self.keep(completion),
-            };
+            let completion = if self.admin.is_resting() { self.keep(completion) } else { Some(completion) };
             if let Some(completion) = completion {
                 let work = completion.owner().map_or(Work::Accept, Work::Connection);
                 self.apply(completion);
@@ -254,10 +154,12 @@ impl<I: Io> Worker<I> {
             self.read_letters();
             self.stopwatch.lap(self.io.ticks(), Work::Letters);
         }
-        match self.rest {
-            None => self.expire(),
-            Some(_) => self.come_to_rest(),
+        if self.admin.is_resting() {
+            self.come_to_rest();
+        } else {
+            self.expire();
         }
+        debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
         let ticks = self.io.ticks();
         if self.stopwatch.is_slow(ticks) {
             self.stopwatch.lap(ticks, Work::Timers);
@@ -319,75 +221,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The living row that the reactor's word names. A row that was closed in this turn may still be named by what had
-    /// happened before.
-    pub(crate) fn owner(&self, bits: u64) -> Option<Owner> {
-        let index = bits as u32;
-        let owner = match bits >> 62 {
-            0 => Owner::Client(self.clients.key_at(index)?),
-            1 => Owner::Server(self.servers.key_at(index)?),
-            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancels.key_at(index)?),
-            _ => Owner::Forward(self.forwards.key_at(index & !(FORWARD as u32))?),
-        };
-        let is_tenant = (owner.to_bits() ^ bits) & KEY_BITS == 0 || planted::is(Planted::StaleCompletion);
-        is_tenant.then_some(owner)
-    }
-
-    /// Tells the pools what happened; what they want done is queued.
-    pub(crate) fn tell_pools(&mut self, event: Event) {
-        let mut wanted = std::mem::take(&mut self.commands_spare);
-        self.pools.handle(self.now, event, &mut wanted);
-        self.commands.extend(wanted.drain(..));
-        self.commands_spare = wanted;
-    }
-
-    /// Queues what the pools answered to something other than an event.
-    pub(crate) fn queue(&mut self, commands: Vec<Command>) {
-        self.commands.extend(commands);
-    }
-
-    /// The users for whom the pools want something done.
-    pub(crate) fn users_in_commands(&self) -> impl Iterator<Item = u32> {
-        self.commands.iter().filter_map(|command| match command {
-            Command::Ask { user, .. } | Command::Withdraw { user } | Command::GiveBack { user } => Some(*user),
-            _ => None,
-        })
-    }
-
-    /// Does what the pools want done, until they want nothing more.
-    pub(crate) fn settle(&mut self) {
-        while let Some(command) = self.commands.pop_front() {
-            if let Some(command) = self.put_off(command) {
-                self.carry_out(command);
-            }
-        }
-    }
-
-    pub(crate) fn carry_out(&mut self, command: Command) {
-        match command {
-            Command::Attach { client, server, waited } => self.attach(client, server, waited),
-            Command::Dial { pool, server, owner } => self.dial(pool, server, owner),
-            Command::Bind { client, server, waited } => self.bind(client, server, waited),
-            Command::Welcome { client } => self.welcome(client),
-            Command::Reset { server } => self.reset(server),
-            Command::Check { server } => self.check(server),
-            Command::Close { server, why } => self.close_for_pool(server, why),
-            Command::Refuse { client, why } => self.refuse(client, why),
-            Command::Ask { user, need } => self.ask_ledger(user, need),
-            Command::Withdraw { user } => self.withdraw_from_ledger(user),
-            Command::GiveBack { user } => self.give_back_to_ledger(user),
-            Command::Note(note) => self.note(note),
-        }
-    }
-
-    fn note(&mut self, note: pool::Note) {
-        let pool::Note::ReserveTaken { pool } = note;
-        let place = self.places.pool(pool).map(|place| (place.database_name.clone(), place.user_name.clone()));
-        if let Some((database, user)) = place {
-            self.log.add(Level::Warning, format_args!("{database}/{user} {note}"));
-        }
-    }
-
     /// Whatever is due by now.
     fn expire(&mut self) {
         let mut due = Vec::new();
@@ -424,19 +257,29 @@ impl<I: Io> Worker<I> {
         let mut count = 0;
         while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
             // A worker that goes to rest keeps all that have come.
-            if count == LETTERS_MAX && self.rest.is_none() {
+            if count == LETTERS_MAX && !self.admin.is_resting() {
                 self.post.push_front(letter);
                 return;
             }
             count += 1;
-            let letter = match &mut self.rest {
-                None => Some(letter),
-                Some(rest) => rest.keep_letter(letter),
-            };
-            if let Some(letter) = letter {
+            if let Some(letter) = self.admin.keep_letter(letter) {
                 self.hear_letter(letter);
                 self.settle();
             }
+        }
+    }
+
+    /// Everybody goes on, if the worker was suspended; what was kept meanwhile is looked at.
+    fn go_on(&mut self) {
+        let Some(Kept { completions, letters }) = self.wake_up() else { return };
+        for completion in completions {
+            self.apply(completion);
+            self.settle();
+        }
+        self.hear_everybody();
+        for letter in letters {
+            self.hear_letter(letter);
+            self.settle();
         }
     }
 
@@ -472,51 +315,79 @@ impl<I: Io> Worker<I> {
             ToWorker::Order { question, order } => self.obey(question, order),
             ToWorker::ForgetOrder { question } => self.forget_order(question),
             ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
-            ToWorker::KeyGone(key) => drop(self.moved_keys.remove(&key)),
+            ToWorker::KeyGone(key) => self.cancel.forget_moved_key(key),
             ToWorker::Arrive(arrivals) => self.arrive(*arrivals),
             ToWorker::HandedOver => self.part_from_the_rest(),
-            ToWorker::WakeUp => self.wake_up(),
-            ToWorker::Shutdown(way) => self.go_down(way),
+            ToWorker::WakeUp => self.go_on(),
+            ToWorker::Shutdown(way) => {
+                self.begin_to_go_down(way);
+                if way != Shutdown::Now {
+                    self.go_on();
+                    self.go_down(way);
+                }
+            }
             ToWorker::Displaced(client) => self.displaced(client),
             ToWorker::EndClients { secs } => self.end_clients(secs),
         }
     }
-}
 
-impl<I: Io> std::fmt::Debug for Worker<I> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Worker({}, {} clients)", self.id.0, self.clients.len())
+    /// Bytes have come from a client.
+    pub(crate) fn client_received(&mut self, key: Key, chunk: Chunk) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.asked = self.now;
+        match &mut client.stage {
+            Stage::Ready(ready) => {
+                if let Some(pool) = self.places.pool(ready.pool) {
+                    let database = pool.database as usize;
+                    self.places.databases[database].totals.received += chunk.len() as u64;
+                }
+                self.hear(key, chunk);
+            }
+            Stage::Greeting(_) => self.greeted(key, chunk.bytes()),
+            Stage::Cancelling(_) => {}
+            Stage::Login(_) => self.login_received(key, chunk.bytes()),
+            Stage::Console(_) => self.console_received(key, chunk.bytes()),
+        }
+    }
+
+    /// A client has taken everything that it was given.
+    pub(crate) fn client_drained(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        let ready = match &client.stage {
+            Stage::Ready(ready) => ready,
+            Stage::Login(_) => {
+                self.depart(key);
+                return;
+            }
+            Stage::Console(_) => {
+                self.ask_control(key);
+                return;
+            }
+            Stage::Greeting(_) | Stage::Cancelling(_) => return,
+        };
+        let (link, listens) = (ready.link, ready.session.subscriptions.is_some());
+        let database = self.places.pool(ready.pool).map(|place| place.database);
+        if listens {
+            self.tell_news(key);
+        }
+        database.into_iter().for_each(|database| self.listener_drained(database, key));
+        match link {
+            Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}
+            Link::Loan(server) => self.resume_server(server),
+            Link::None => {
+                self.resume_client(key);
+                // What it had asked meanwhile.
+                self.forward_held(key);
+            }
+            Link::Waiting(_) | Link::Delayed(_) => {}
+        }
     }
 }
 
-/// The bits of an owner that hold its key.
-const KEY_BITS: u64 = (1 << 62) - 1;
-/// Tells requests for other processes from those for servers. No place in either table has so high a number, and the fourth kind
-/// of owner is that of the reactor.
-const FORWARD: u64 = 1 << 31;
 /// How long, and how often, last words are waited for.
 const LAST_TURN: std::time::Duration = std::time::Duration::from_millis(10);
 const LAST_TURNS: usize = 3;
 /// More clients than any kernel gives descriptors for; what limits them in earnest is max_client_conn.
 const CONNECTIONS_MAX: u32 = 1 << 20;
-/// Cancel requests on their way to servers. One more is dropped, as a network might drop it.
-pub(crate) const CANCELS_MAX: u32 = 1024;
 /// So many letters are read in one turn: whoever sends most of them, others have their turns in between.
 const LETTERS_MAX: usize = 256;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// With two bits for four kinds of its own a worker took the names that TLS gives to what it has secured.
-    #[test]
-    fn every_owner_has_a_name_and_leaves_a_kind_to_the_reactor() {
-        let key = Key { index: 7, generation: u32::MAX };
-        let owners = [Owner::Client(key), Owner::Server(key), Owner::Cancel(key), Owner::Forward(key)];
-        let names = owners.map(Owner::to_bits);
-        for (place, name) in names.iter().enumerate() {
-            assert_ne!(name >> 62, 0b11);
-            assert!(!names[..place].contains(name));
-        }
-    }
-}

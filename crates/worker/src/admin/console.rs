@@ -1,203 +1,39 @@
-//! Clients of the console, the database `pgbouncer`: they are heard here and answered by the control thread.
+//! A client of the console, the database `pgbouncer`.
 //!
-//! Always true: one request of a client is under way at a time; each gets exactly one answer, and the next is asked for when
-//! that has been taken; whoever asks for much at once is not heard until it has been answered.
-//! Not here: what a command means (`control::console`).
+//! Always true: one request of it is under way at a time.
+//! Not here: how it is heard and answered (`commands`).
 
 use std::collections::VecDeque;
 
-use base::Key;
 use protocol::cancel::CancelKey;
-use protocol::client::greeting::write_welcome;
-use protocol::fault::{Fault, PROTOCOL_VIOLATION};
-use protocol::vars::Vars;
-use reactor::{Io, Level, Peer, Receive};
-use wire::{Request, Scanner, Step, frontend, write};
+use wire::{Request, Scanner};
 
-use crate::data::client::{Client, Stage};
-use crate::letters::{Right, ToControl};
-use crate::turn::Worker;
+use crate::letters::Right;
 
 /// A client of the console.
 #[derive(Debug)]
 pub(crate) struct ConsoleClient {
-    right: Right,
+    pub(super) right: Right,
     pub(crate) user: Box<str>,
     pub(crate) application_name: Box<str>,
-    scanner: Scanner,
-    body: Vec<u8>,
-    waiting: VecDeque<Request>,
+    pub(super) scanner: Scanner,
+    pub(super) body: Vec<u8>,
+    pub(super) waiting: VecDeque<Request>,
     /// Whether control owes it an answer.
     pub(crate) is_busy: bool,
     /// Whether nothing is received until less is waiting.
-    is_paused: bool,
+    pub(super) is_paused: bool,
     pub(crate) cancel_key: CancelKey,
 }
 
-impl<I: Io> Worker<I> {
-    /// Lets a client into the console.
-    pub(crate) fn enter_console(&mut self, key: Key, right: Right) {
-        if let Err(fault) = self.seat_at_console(key, right) {
-            self.fail_client(key, &fault);
-            return;
-        }
-        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
-        let (user, given) = (login.request.user.clone(), login.request.vars.clone());
-        let minor = login.request.minor;
-        if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
-            let line = self.client_prefix(key);
-            self.log.add(Level::Log, format_args!("{line}pgbouncer access from unix socket"));
-        }
-        let tracked = &self.force.tracked;
-        let mut vars = Vars::new(tracked);
-        let mut fixed = Vec::new();
-        write::authentication(&mut fixed, 0, &[]);
-        write::parameter_status(&mut fixed, "server_version", &format!("{VERSION}/bouncer"));
-        write::parameter_status(&mut fixed, "server_encoding", "UTF8");
-        write::parameter_status(&mut fixed, "is_superuser", "on");
-        let own = [("client_encoding", "UTF8"), ("DateStyle", "ISO"), ("TimeZone", "GMT")];
-        for (name, value) in own.into_iter().chain([("standard_conforming_strings", "on")]) {
-            if let Some(place) = tracked.place(name) {
-                vars.set(place, value);
-            }
-        }
-        let application_name: Box<str> = given.get(tracked.application_name()).unwrap_or("").into();
-        if !application_name.is_empty() {
-            vars.set(tracked.application_name(), &application_name);
-        }
-        let mut out = Vec::new();
-        let cancel_key = self.give_cancel_key(key, minor);
-        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), None);
+impl ConsoleClient {
+    /// One that has come in and said nothing yet.
+    pub(crate) fn new(right: Right, user: Box<str>, application_name: Box<str>, cancel_key: CancelKey) -> Self {
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
-        let Some(client) = self.clients.get_mut(key) else { return };
         let (is_busy, is_paused) = (false, false);
-        let console =
-            ConsoleClient { right, user, application_name, scanner, body, waiting, is_busy, is_paused, cancel_key };
-        let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
-            return;
-        };
-        if let Some((timer, _)) = client.timer.take() {
-            self.timers.remove(timer);
-        }
-        self.io.send(client.conn, out.into());
-        self.io.receive(client.conn, Receive::Stream);
-        let database = self.places.database(&CONSOLE.into(), None);
-        let totals = &mut self.places.databases[database as usize].totals;
-        totals.client_login_count += 1;
-        self.said_early(key, login.into_said());
-    }
-
-    /// A client of the console has said something.
-    pub(crate) fn console_received(&mut self, key: Key, bytes: &[u8]) {
-        let mut at = 0;
-        while at < bytes.len() {
-            let Some(client) = self.clients.get_mut(key) else { return };
-            let Stage::Console(console) = &mut client.stage else { return };
-            let piece = match console.scanner.next(bytes, at, COMMAND_BYTES_MAX) {
-                Step::Piece(piece) => piece,
-                Step::More => break,
-                Step::Bad { .. } => {
-                    self.console_fails(key, &Fault::ConsoleTooLong);
-                    return;
-                }
-            };
-            at = piece.range.end;
-            match piece.kind {
-                kind if Request::is_kind(kind) => {}
-                frontend::TERMINATE => {
-                    self.part_from_client(key, "client close request");
-                    return;
-                }
-                other => {
-                    self.console_says(key, &format!("unsupported packet type for admin console: {other}"));
-                    self.console_fails(key, &Fault::ConsoleMessage);
-                    return;
-                }
-            }
-            console.body.extend_from_slice(&bytes[piece.body.clone()]);
-            if piece.is_last() {
-                let body = std::mem::take(&mut console.body);
-                let Some(request) = Request::parse(piece.kind, &body) else {
-                    self.console_fails(key, &Fault::BrokenMessage { kind: piece.kind });
-                    return;
-                };
-                let is_counted = matches!(request, Request::Query(_) | Request::Sync);
-                console.waiting.push_back(request);
-                if is_counted {
-                    self.count_console_query();
-                }
-                self.ask_control(key);
-            }
-        }
-        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
-        if console.waiting.len() > REQUESTS_WAITING_MARK && !std::mem::replace(&mut console.is_paused, true) {
-            self.io.pause(*conn);
-        }
-    }
-
-    /// A simple query is one, and so is all that one Sync ends.
-    fn count_console_query(&mut self) {
-        let database = self.places.database(&CONSOLE.into(), None);
-        let totals = &mut self.places.databases[database as usize].totals;
-        totals.query_count += 1;
-        totals.xact_count += 1;
-    }
-
-    /// Asks for the next answer once the client has taken the one before: who does not read fills nobody's memory.
-    pub(crate) fn ask_control(&mut self, key: Key) {
-        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
-        if console.is_busy || console.waiting.is_empty() {
-            return;
-        }
-        if self.io.unsent(*conn) > 0 {
-            self.io.tell_when_drained(*conn);
-            return;
-        }
-        let Some(request) = console.waiting.pop_front() else { return };
-        console.is_busy = true;
-        if console.waiting.len() <= REQUESTS_WAITING_MARK && std::mem::take(&mut console.is_paused) {
-            self.io.receive(*conn, Receive::Stream);
-        }
-        let right = console.right;
-        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, request });
-    }
-
-    /// The control thread has an answer.
-    pub(crate) fn console_answers(&mut self, key: Key, bytes: Vec<u8>, closes: bool) {
-        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
-        console.is_busy = false;
-        if !bytes.is_empty() {
-            self.io.send(*conn, bytes.into());
-        }
-        if closes {
-            self.part_from_client(key, "client close request");
-        } else {
-            self.ask_control(key);
-        }
-    }
-
-    fn console_says(&mut self, key: Key, text: &str) {
-        self.log.add(Level::Error, format_args!("{text}"));
-        let mut out = Vec::new();
-        let says =
-            write::Says { severity: "ERROR", sqlstate: PROTOCOL_VIOLATION, message: text, detail: None, hint: None };
-        write::error(&mut out, says);
-        self.send_to_client(key, out);
-    }
-
-    fn console_fails(&mut self, key: Key, fault: &Fault) {
-        let mut out = Vec::new();
-        fault.write(&mut out);
-        self.send_to_client(key, out);
-        self.part_from_client(key, &fault.text());
+        Self { right, user, application_name, scanner, body, waiting, is_busy, is_paused, cancel_key }
     }
 }
 
 /// The name of the console's database and of its user by the unix socket.
 pub(crate) const CONSOLE: &str = "pgbouncer";
-/// The version of PgBouncer whose console this is.
-const VERSION: &str = "1.25.2";
-/// Requests that may wait for the one before them; with more nothing is received. What one receive brings is always taken.
-const REQUESTS_WAITING_MARK: usize = 64;
-/// The longest command.
-const COMMAND_BYTES_MAX: u32 = 65_536;

@@ -2,94 +2,19 @@
 //!
 //! Always true: an order is answered exactly once, when it has been carried out or what it waits for has come, unless it is
 //! taken back, as a SUSPEND is by waking up; what stands until it is undone is part of what is in force, so that pools opened later obey it too.
-//! Not here: what operators say (`control::console`), what a pause means to a pool (crate `pool`).
+//! Not here: what may be ordered (`standing`), what operators say (`control::console`), what a pause means to a pool (crate `pool`).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use base::Key;
-use pool::{CloseReason, Event, Mode, PoolKey, ServerKey};
+use pool::{Event, ServerKey};
 use protocol::fault::Fault;
 use reactor::Io;
 
-use crate::data::client::{Link, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
-use crate::letters::{Shutdown, ToControl};
-use crate::turn::Worker;
-
-/// What operators have ordered and not undone. A reload changes nothing about it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Standing {
-    /// PAUSE: no client gets a server.
-    pub is_paused: bool,
-    /// PAUSE of one database, or KILL: no client of these gets a server.
-    pub paused: BTreeSet<Arc<str>>,
-    /// DISABLE: nobody new is let in to these databases.
-    pub disabled: BTreeSet<Arc<str>>,
-}
-
-impl Standing {
-    /// Whether clients of a database get no server.
-    #[must_use]
-    pub fn pauses(&self, database: &str) -> bool {
-        self.is_paused || self.paused.contains(database)
-    }
-
-    /// Whether somebody new of a database is let in, and gets a server.
-    #[must_use]
-    pub fn serves(&self, database: &str) -> bool {
-        !self.pauses(database) && !self.disabled.contains(database)
-    }
-
-    /// Pauses everything, or a database.
-    pub fn pause(&mut self, whose: &Whose) {
-        match whose {
-            Some(name) => drop(self.paused.replace(Arc::clone(name))),
-            None => self.is_paused = true,
-        }
-    }
-
-    /// Ends the pause of everything, or of a database.
-    pub fn resume(&mut self, whose: &Whose) {
-        match whose {
-            Some(name) => drop(self.paused.take(name)),
-            None => self.is_paused = false,
-        }
-    }
-
-    /// Forgets databases that are not there any more.
-    pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
-        self.paused.retain(|name| is_there(name));
-        self.disabled.retain(|name| is_there(name));
-    }
-}
-
-/// The databases that an order is about: this one, or all of them.
-pub type Whose = Option<Arc<str>>;
-
-/// What is to be done once, and answered with [`ToControl::Obeyed`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// RECONNECT: no server that is there now serves another client.
-    Reconnect(Whose),
-    /// KILL: every client and every server goes at once.
-    Kill(Whose),
-    /// `KILL_CLIENT`: the client of this number goes at once.
-    KillClient(u64),
-    /// Before the process ends: whether nothing is left that the shutdown waits for. Whoever was on the way from one worker to
-    /// another when both were drained is seen now.
-    ConfirmDrained,
-    /// PAUSE: answered when no client has a server, and none is being made clean.
-    AwaitUnused(Whose),
-    /// `WAIT_CLOSE`: answered when no server from before the last RECONNECT or change of its settings is left.
-    AwaitRenewed(Whose),
-    /// SUSPEND: answered when nothing of any conversation is under way.
-    Suspend {
-        /// Another process is to have all conversations, and those on servers with TLS it cannot have: their transactions are
-        /// waited for.
-        is_handover: bool,
-    },
-}
+use crate::admin::standing::{Order, Whose};
+use crate::data::client::Stage as ClientStage;
+use crate::data::server::{Server, Stage as ServerStage};
+use crate::letters::ToControl;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Carries out an order, or notes that it waits for something.
@@ -108,16 +33,16 @@ impl<I: Io> Worker<I> {
             Order::ConfirmDrained => {
                 // If it is so at the end of this turn after all, that is told anew.
                 let has_nothing_left = self.has_nothing_left();
-                self.is_drained &= has_nothing_left;
+                self.admin.is_drained &= has_nothing_left;
                 has_nothing_left
             }
             Order::AwaitUnused(_) | Order::AwaitRenewed(_) => {
-                self.awaited.push((question, order));
+                self.admin.awaited.push((question, order));
                 return;
             }
             Order::Suspend { is_handover } => {
                 self.suspend(is_handover);
-                self.awaited.push((question, order));
+                self.admin.awaited.push((question, order));
                 return;
             }
         };
@@ -126,17 +51,17 @@ impl<I: Io> Worker<I> {
 
     /// Nobody waits for this any longer.
     pub(crate) fn forget_order(&mut self, question: u64) {
-        self.awaited.retain(|(other, _)| *other != question);
+        self.admin.awaited.retain(|(other, _)| *other != question);
     }
 
     /// Answers the orders whose waiting is over.
     pub(crate) fn report_obeyed(&mut self) {
-        if self.awaited.is_empty() {
+        if self.admin.awaited.is_empty() {
             return;
         }
-        let awaited = std::mem::take(&mut self.awaited);
+        let awaited = std::mem::take(&mut self.admin.awaited);
         let (waiting, come) = awaited.into_iter().partition(|(_, order)| self.is_awaiting(order));
-        self.awaited = waiting;
+        self.admin.awaited = waiting;
         let come: Vec<_> = come;
         for (question, _) in come {
             (self.posts.control)(ToControl::Obeyed { from: self.id, question, is_done: true });
@@ -151,8 +76,8 @@ impl<I: Io> Worker<I> {
         let mut servers = self.servers.iter();
         match order {
             Order::AwaitUnused(whose) => servers.any(|(key, server)| {
-                let is_used = matches!(server.stage, Stage::Lent { .. } | Stage::Cleaning(_));
-                (is_used || self.is_yet_to_be_lent(key)) && is_of(server, whose)
+                let is_used = matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_));
+                (is_used || self.admin.is_yet_to_be_lent(key)) && is_of(server, whose)
             }),
             Order::AwaitRenewed(whose) => {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))
@@ -172,7 +97,7 @@ impl<I: Io> Worker<I> {
 
     /// Servers of a database that are there now serve nobody else; clients are greeted with what new ones say.
     pub(crate) fn retire_servers_of(&mut self, database: u32) {
-        for pool in self.pools_of(database) {
+        for pool in self.places.pools_of(database) {
             if let Some(place) = self.places.pool_mut(pool) {
                 place.welcome_before = place.welcome.take().or(place.welcome_before.take());
                 place.salted = None;
@@ -182,6 +107,7 @@ impl<I: Io> Worker<I> {
         }
         self.close_obsolete_sessions();
         self.renew_listener(database);
+        self.settle();
     }
 
     /// Sessions whose servers are obsolete end as soon as they stand outside a transaction, if the operator wants that
@@ -195,19 +121,6 @@ impl<I: Io> Worker<I> {
         for key in keys {
             self.close_obsolete_session(key);
             self.settle();
-        }
-    }
-
-    /// The same for one that has just become ready.
-    pub(crate) fn close_obsolete_session(&mut self, key: ServerKey) {
-        if !self.force.settings.server_fast_close || !self.pools.is_obsolete(key) {
-            return;
-        }
-        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
-        let is_session = self.places.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
-        if let Some(client) = server.client().filter(|_| is_session) {
-            self.lose_server(key, CloseReason::ConfigurationChanged.as_str());
-            self.fail_client(client, &Fault::ConfigurationChanged);
         }
     }
 
@@ -227,37 +140,25 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// Has a pool pause or go on, as it is ordered now.
-    pub(crate) fn stand(&mut self, pool: PoolKey) {
-        let is_ending = self.shutdown == Some(Shutdown::WaitForServers);
-        let Some(place) = self.places.pool_mut(pool) else { return };
-        let is_paused = is_ending || self.force.standing.pauses(&place.database_name);
-        if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {
-            let database = place.database;
-            self.tell_pools(if is_paused { Event::Pause { pool } } else { Event::Resume { pool } });
-            self.settle();
-            if is_paused {
-                self.renew_listener(database);
+    /// Databases are gone, or their pools are: so are their clients and servers.
+    pub(crate) fn remove_databases(&mut self, numbers: &[usize]) {
+        if numbers.is_empty() {
+            return;
+        }
+        let pools: BTreeSet<_> = numbers.iter().flat_map(|&number| self.places.pools_of(number as u32)).collect();
+        for key in self.clients.keys() {
+            let is_here = match self.clients.get(key).map(|client| &client.stage) {
+                Some(ClientStage::Ready(ready)) => pools.contains(&ready.pool),
+                Some(ClientStage::Login(login)) => login.waits_for().is_some_and(|pool| pools.contains(&pool)),
+                _ => false,
+            };
+            if is_here {
+                self.fail_client(key, &Fault::DatabaseRemoved);
+                self.settle();
             }
         }
-    }
-
-    /// For a shutdown that waits for servers: idle ones go now, the others when they come back, and nobody gets another.
-    pub(crate) fn pause_for_good(&mut self) {
-        for client in self.waiting_clients() {
-            self.fail_client(client, &Fault::ServersShuttingDown);
-            self.settle();
+        for &number in numbers {
+            self.close_pools_of(number as u32);
         }
-        self.places.pool_keys().into_iter().for_each(|pool| self.stand(pool));
-    }
-
-    /// The clients that wait for a server.
-    fn waiting_clients(&self) -> Vec<Key> {
-        let waits = |stage: &ClientStage| match stage {
-            ClientStage::Ready(ready) => matches!(ready.link, Link::Waiting(_) | Link::Delayed(_)),
-            ClientStage::Login(login) => login.waits_for().is_some(),
-            _ => false,
-        };
-        self.clients.iter().filter(|(_, client)| waits(&client.stage)).map(|(key, _)| key).collect()
     }
 }

@@ -5,46 +5,32 @@
 
 use base::Key;
 use protocol::fault::Fault;
-use reactor::{Io, Peer};
+use reactor::Io;
 
-use crate::data::client::Stage as ClientStage;
-use crate::data::server::Stage;
+use crate::data::client::{Link, Stage as ClientStage};
+use crate::data::server::Stage as ServerStage;
 use crate::letters::{Shutdown, ToControl};
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Goes down this way.
+    /// It is to go down this way.
+    pub(crate) fn begin_to_go_down(&mut self, way: Shutdown) {
+        self.admin.shutdown = Some(way);
+        self.admin.is_drained = false;
+    }
+
+    /// It goes down, and is awake: nobody comes in any more but by the unix socket.
     pub(crate) fn go_down(&mut self, way: Shutdown) {
-        self.shutdown = Some(way);
-        self.is_drained = false;
-        if way == Shutdown::Now {
-            return;
-        }
-        self.wake_up();
         self.io.accept(reactor::Doors::OnlyUnix);
         if way == Shutdown::WaitForServers {
             self.pause_for_good();
         }
     }
 
-    /// Whether a shutdown keeps this client out. Where clients are waited for, whoever has come by TCP had knocked before that
-    /// door was shut, and would be refused for no reason while another process listens on the same port; the unix socket stays
-    /// open, but only for the console and for the cancel requests of peers.
-    pub(crate) fn is_shut_out(&self, key: Key) -> bool {
-        match self.shutdown {
-            None => false,
-            Some(Shutdown::WaitForClients) => {
-                let is_late = |peer| matches!(peer, Peer::Unix { .. }) || self.has_ended_clients;
-                self.clients.get(key).is_some_and(|client| !client.is_own && is_late(client.peer))
-            }
-            Some(Shutdown::WaitForServers | Shutdown::Now) => true,
-        }
-    }
-
     /// The shutdown has waited long enough: whoever is left is told so and closed; their servers are mended.
     pub(crate) fn end_clients(&mut self, secs: u64) {
-        self.has_ended_clients = true;
-        self.is_drained = false;
+        self.admin.has_ended_clients = true;
+        self.admin.is_drained = false;
         for key in self.clients.keys() {
             match self.clients.get(key).map(|client| &client.stage) {
                 Some(ClientStage::Cancelling(_)) => self.drop_client(key, "shutdown_timeout"),
@@ -58,23 +44,45 @@ impl<I: Io> Worker<I> {
     /// Tells control when nothing is left that a shutdown waits for, and when somebody has come after all: to the console, or
     /// from a worker that had let them in before.
     pub(crate) fn report_drained(&mut self) {
-        if self.shutdown.is_none() {
+        if self.admin.shutdown.is_none() {
             return;
         }
         let is_drained = self.has_nothing_left();
-        if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
+        if std::mem::replace(&mut self.admin.is_drained, is_drained) != is_drained {
             (self.posts.control)(ToControl::Drained { from: self.id, is_drained });
         }
     }
 
+    /// For a shutdown that waits for servers: idle ones go now, the others when they come back, and nobody gets another.
+    pub(crate) fn pause_for_good(&mut self) {
+        for client in self.waiting_clients() {
+            self.fail_client(client, &Fault::ServersShuttingDown);
+            self.settle();
+        }
+        for pool in self.places.pool_keys() {
+            self.stand(pool);
+            self.settle();
+        }
+    }
+
+    /// The clients that wait for a server.
+    fn waiting_clients(&self) -> Vec<Key> {
+        let waits = |stage: &ClientStage| match stage {
+            ClientStage::Ready(ready) => matches!(ready.link, Link::Waiting(_) | Link::Delayed(_)),
+            ClientStage::Login(login) => login.waits_for().is_some(),
+            _ => false,
+        };
+        self.clients.iter().filter(|(_, client)| waits(&client.stage)).map(|(key, _)| key).collect()
+    }
+
     /// Whether nothing is left that the shutdown waits for.
     pub(crate) fn has_nothing_left(&self) -> bool {
-        match self.shutdown {
+        match self.admin.shutdown {
             Some(Shutdown::WaitForClients) => {
                 // Of clients that were sent away queries are being cancelled and transactions rolled back.
                 let mut servers = self.servers.iter();
-                let is_mending =
-                    self.has_ended_clients && servers.any(|(_, server)| matches!(server.stage, Stage::Cleaning(_)));
+                let is_mending = self.admin.has_ended_clients
+                    && servers.any(|(_, server)| matches!(server.stage, ServerStage::Cleaning(_)));
                 !is_mending && self.clients.iter().all(|(_, client)| client.is_own)
             }
             Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),

@@ -17,9 +17,21 @@ use reactor::{Io, Peer};
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
-use crate::letters::{DatabaseRow, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow};
+use crate::letters::{ChannelRow, DatabaseRow, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow};
 use crate::places::DatabasePlace;
-use crate::turn::Worker;
+use crate::worker::Worker;
+
+impl DatabasePlace {
+    /// The channels of its clients.
+    pub(crate) fn channel_rows(&self) -> impl Iterator<Item = ChannelRow> {
+        self.listening.channels.iter().map(|(name, channel)| ChannelRow {
+            database: self.name.clone(),
+            channel: name.clone(),
+            clients: channel.clients.len(),
+            is_heard: channel.is_heard(self.listening.losses),
+        })
+    }
+}
 
 impl<I: Io> Worker<I> {
     /// What is to be seen of the parts that are wanted.
@@ -32,7 +44,7 @@ impl<I: Io> Worker<I> {
             protocol_surprises: self.protocol_surprises,
             unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
                 as u32,
-            turned_away: self.turned_away,
+            turned_away: self.limits.turned_away(),
             verified: self.verified,
             ..Snapshot::default()
         };

@@ -13,7 +13,7 @@ use route::Touches;
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::Stage;
 use crate::letters::LocksDiffer;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// What is told of servers by their numbers.
@@ -51,7 +51,9 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_asked_for()) else { return };
         traces.doubt(Touches::LOCKS);
-        self.keep_or_probe(server_key, client_key);
+        if self.keep_or_probe(server_key, client_key) {
+            self.end_loan_if_over(server_key, client_key);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! Once anything has been packed for another process, nothing at all is done here until it is known whose it is.
 //! Not here: who orders it (`control`).
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
@@ -14,65 +14,11 @@ use protocol::fault::Fault;
 use protocol::loan::Life;
 use reactor::{Completion, Conn, Doors, Io, Receive};
 
-use crate::admin::console::CONSOLE;
+use crate::admin::rest::{Frozen, Kept, Rest};
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage;
-use crate::letters::{Order, Shutdown, ToControl, ToWorker};
-use crate::turn::{Owner, Worker};
-
-/// A worker that has been suspended.
-#[derive(Debug)]
-pub(crate) struct Rest<S> {
-    /// Another process is to have all conversations.
-    is_handover: bool,
-    /// When those who have not come to rest are closed (`suspend_timeout`), until all have.
-    until: Option<Time>,
-    /// The same, whether or not all have.
-    limit: Option<Time>,
-    /// What the pools want done to clients, and since when: done when it is woken.
-    put_off: Vec<(Command, Time)>,
-    /// Once something has been packed.
-    frozen: Option<Frozen<S>>,
-}
-
-/// What is not touched any more, because another process may have it already, and what has come meanwhile.
-#[derive(Debug)]
-struct Frozen<S> {
-    /// What has been packed.
-    clients: HashSet<Key>,
-    servers: HashSet<ServerKey>,
-    /// What has happened and nobody has looked at.
-    completions: Vec<Completion<S>>,
-    letters: VecDeque<ToWorker<S>>,
-}
-
-impl<S> Rest<S> {
-    fn new(is_handover: bool, until: Option<Time>) -> Self {
-        Self { is_handover, until, limit: until, put_off: Vec::new(), frozen: None }
-    }
-
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        self.until.filter(|_| self.frozen.is_none())
-    }
-
-    /// Keeps a letter if it is not to be read now. Operators are heard and answered: they may call the restart off.
-    pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
-        let Some(frozen) = &mut self.frozen else { return Some(letter) };
-        match letter {
-            ToWorker::Pack { .. }
-            | ToWorker::HandedOver
-            | ToWorker::WakeUp
-            | ToWorker::ForgetOrder { .. }
-            | ToWorker::ConsoleAnswer { .. }
-            | ToWorker::Show { .. }
-            | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
-            _ => {
-                frozen.letters.push_back(letter);
-                None
-            }
-        }
-    }
-}
+use crate::letters::Order;
+use crate::worker::{Owner, Worker};
 
 /// What coming to rest means to a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,40 +36,31 @@ impl<I: Io> Worker<I> {
     pub(crate) fn suspend(&mut self, is_handover: bool) {
         self.release_everybody();
         let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
-        match &mut self.rest {
+        match &mut self.admin.rest {
             // Whoever is asked once more has no longer for it.
             Some(rest) if rest.is_handover && is_handover => rest.until = rest.limit,
             Some(rest) => (rest.until, rest.limit, rest.is_handover) = (until, until, is_handover),
-            None => self.rest = Some(Box::new(Rest::new(is_handover, until))),
+            None => self.admin.rest = Some(Box::new(Rest::new(is_handover, until))),
         }
         self.io.accept(Doors::Resting);
         self.mind_consoles();
     }
 
-    /// Everybody goes on.
-    pub(crate) fn wake_up(&mut self) {
-        let Some(rest) = self.rest.take() else { return };
+    /// Everybody goes on, if the worker was suspended. What has happened meanwhile, and what letters have come, is still to be looked at.
+    pub(crate) fn wake_up(&mut self) -> Option<Kept<I::Socket>> {
+        let rest = self.admin.rest.take()?;
         let Rest { put_off, frozen, .. } = *rest;
-        self.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
-        self.io.accept(if self.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
+        self.admin.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
+        self.io.accept(if self.admin.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
         for (command, since) in put_off {
             self.do_late(command, since);
             self.settle();
         }
-        let (completions, letters) = frozen.map(|frozen| (frozen.completions, frozen.letters)).unwrap_or_default();
-        for completion in completions {
-            self.apply(completion);
-            self.settle();
-        }
-        self.hear_everybody();
-        for letter in letters {
-            self.hear_letter(letter);
-            self.settle();
-        }
+        Some(frozen.map(|frozen| frozen.kept).unwrap_or_default())
     }
 
     /// Listens to everybody again. What has come has been looked at: who is asked for one piece is not asked for two.
-    fn hear_everybody(&mut self) {
+    pub(crate) fn hear_everybody(&mut self) {
         for (_, client) in self.clients.iter() {
             match &client.stage {
                 ClientStage::Greeting(greeting) if !greeting.is_shaking() => {
@@ -154,44 +91,13 @@ impl<I: Io> Worker<I> {
             }
             _ => false,
         };
-        match self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+        match self.admin.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
             Some(frozen) if !is_console => {
-                frozen.completions.push(completion);
+                frozen.kept.completions.push(completion);
                 None
             }
             _ => Some(completion),
         }
-    }
-
-    /// Whether a command of the pools is one for now; one that is not is done on waking. What concerns our own questions is:
-    /// who waits for their answers is waited for.
-    pub(crate) fn put_off(&mut self, command: Command) -> Option<Command> {
-        let Some(rest) = &mut self.rest else { return Some(command) };
-        let client = match command {
-            Command::Attach { client, .. }
-            | Command::Bind { client, .. }
-            | Command::Welcome { client }
-            | Command::Refuse { client, .. } => client,
-            _ => return Some(command),
-        };
-        if !self.clients.get(client).is_some_and(|client| client.is_own) {
-            rest.put_off.push((command, self.now));
-            return None;
-        }
-        if let Command::Attach { server, .. } = command {
-            // It has come to rest with the others.
-            self.hear_server(server);
-        }
-        Some(command)
-    }
-
-    /// Whether a server is somebody's as soon as everybody goes on.
-    pub(crate) fn is_yet_to_be_lent(&self, key: ServerKey) -> bool {
-        let is_of = |command: &Command| match command {
-            Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,
-            _ => false,
-        };
-        self.rest.as_ref().is_some_and(|rest| rest.put_off.iter().any(|(command, _)| is_of(command)))
     }
 
     /// Does what was put off.
@@ -199,8 +105,12 @@ impl<I: Io> Worker<I> {
         let late = self.now.since(since);
         match command {
             Command::Attach { .. } if planted::is(Planted::LoanForgottenInSuspend) => {}
-            Command::Attach { client, server, waited } => self.attach(client, server, waited + late),
-            Command::Bind { client, server, waited } => self.bind(client, server, waited + late),
+            Command::Attach { client, server, waited } => {
+                self.carry_out(Command::Attach { client, server, waited: waited + late });
+            }
+            Command::Bind { client, server, waited } => {
+                self.carry_out(Command::Bind { client, server, waited: waited + late });
+            }
             // What it was to be greeted with may not be known any more.
             Command::Welcome { client } => {
                 let pool = match self.clients.get(client).map(|client| &client.stage) {
@@ -215,29 +125,19 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Listens to a server that has something to say although everybody rests.
-    pub(crate) fn hear_server(&mut self, key: ServerKey) {
-        if self.rest.is_some()
-            && let Some(server) = self.servers.get_mut(key)
-        {
-            server.is_paused = false;
-            self.io.receive(server.conn, Receive::Stream);
-        }
-    }
-
     /// Something is packed: from now on nothing is touched here, if another process is to have it.
     pub(crate) fn freeze(&mut self) {
         let is_open =
             |rest: &Rest<_>| rest.is_handover && rest.frozen.is_none() && !planted::is(Planted::PackedIsTouched);
-        if let Some(rest) = self.rest.as_mut().filter(|rest| is_open(rest)) {
+        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| is_open(rest)) {
             let (clients, servers) = (HashSet::new(), HashSet::new());
-            rest.frozen = Some(Frozen { clients, servers, completions: Vec::new(), letters: VecDeque::new() });
+            rest.frozen = Some(Frozen { clients, servers, kept: Kept::default() });
         }
     }
 
     /// Notes what has been packed.
     pub(crate) fn note_packed(&mut self, clients: Vec<Key>, servers: Vec<ServerKey>) {
-        if let Some(frozen) = self.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+        if let Some(frozen) = self.admin.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
             frozen.clients.extend(clients);
             frozen.servers.extend(servers);
         }
@@ -245,7 +145,7 @@ impl<I: Io> Worker<I> {
 
     /// The other process has what was packed: the clients and the servers at rest that were not. Nothing is kept any longer.
     pub(crate) fn left_behind(&mut self) -> (Vec<Key>, Vec<ServerKey>) {
-        let frozen = self.rest.as_mut().and_then(|rest| rest.frozen.take());
+        let frozen = self.admin.rest.as_mut().and_then(|rest| rest.frozen.take());
         let is_left = |packed: Option<&HashSet<Key>>, key: &Key| packed.is_none_or(|packed| !packed.contains(key));
         let clients = self.clients.iter().map(|(key, _)| key);
         let clients = clients.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.clients), key)).collect();
@@ -256,7 +156,7 @@ impl<I: Io> Worker<I> {
 
     /// At the end of a turn in which it is suspended.
     pub(crate) fn come_to_rest(&mut self) {
-        if let Some(rest) = self.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
+        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
             rest.until = None;
             self.close_the_restless();
         }
@@ -272,7 +172,7 @@ impl<I: Io> Worker<I> {
             }
         }
         if self.is_at_rest()
-            && let Some(rest) = &mut self.rest
+            && let Some(rest) = &mut self.admin.rest
         {
             rest.until = None;
         }
@@ -346,7 +246,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn is_departing(&self) -> bool {
-        self.rest.as_ref().is_some_and(|rest| rest.is_handover)
+        self.admin.rest.as_ref().is_some_and(|rest| rest.is_handover)
     }
 
     /// `suspend_timeout` has passed: whoever is not at rest is closed.
@@ -371,15 +271,6 @@ impl<I: Io> Worker<I> {
         for key in restless {
             self.lose_server(key, "suspend_timeout");
             self.settle();
-        }
-    }
-
-    /// Says so if nobody is left on the console who could wake what is suspended.
-    pub(crate) fn mind_consoles(&mut self) {
-        let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
-        let is_here = self.force.homes.home_of(CONSOLE) == self.id;
-        if is_here && !self.clients.iter().any(|(_, client)| is_console(client)) {
-            (self.posts.control)(ToControl::ConsolesGone);
         }
     }
 }

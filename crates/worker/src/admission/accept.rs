@@ -10,52 +10,15 @@ use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
 use protocol::client::greeting::{self, Opening, Request, SSL_REQUEST, StartupRules};
 use protocol::fault::Fault;
-use protocol::replication::Replication;
 use reactor::tls::{Security, Side};
 use reactor::{Chunk, Io, Level, Peer, Receive};
 
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoggingIn;
+use crate::admission::greeting::{Greeting, Handshake};
 use crate::data::client::{Client, Seat, Stage};
 use crate::letters::{ToWorker, Traveller, Waits};
-use crate::turn::{Owner, Worker};
-
-/// A client that has not said what it wants.
-#[derive(Debug)]
-pub(crate) struct Greeting {
-    pub(crate) said: Vec<u8>,
-    pub(crate) has_spoken: bool,
-    /// TLS is being agreed on.
-    handshake: Option<Handshake>,
-    /// It has one of the descriptors that are kept, and may be an operator.
-    has_kept_descriptor: bool,
-    pub(crate) since_wall: Wall,
-}
-
-/// How TLS has begun.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Handshake {
-    /// The client has asked whether it may.
-    ByRequest,
-    /// It has begun with it.
-    AtOnce,
-}
-
-impl Greeting {
-    pub(crate) fn new(since_wall: Wall) -> Self {
-        Self { said: Vec::new(), has_spoken: false, handshake: None, has_kept_descriptor: false, since_wall }
-    }
-
-    /// Whether TLS is being agreed on, which nobody else can go on with.
-    pub(crate) fn is_shaking(&self) -> bool {
-        self.handshake.is_some()
-    }
-
-    /// Whether it has said nothing at all.
-    pub(crate) fn is_silent(&self) -> bool {
-        !self.has_spoken
-    }
-}
+use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// Somebody has connected.
@@ -264,17 +227,6 @@ impl<I: Io> Worker<I> {
         self.io.receive(client.conn, Receive::Once);
     }
 
-    /// The line that says who wants what, and whether in secret.
-    pub(crate) fn log_attempt(&mut self, key: Key, database: &str, user: &str) {
-        let Some(client) = self.clients.get(key).filter(|_| self.force.settings.log_connections) else { return };
-        let tls = client.security.clone();
-        let tls = tls.as_ref().map_or("no", |security| &security.summary);
-        let line = self.client_prefix(key);
-        let stream = Replication::word(self.replication_of(key));
-        let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication={stream}");
-        self.log.add(Level::Log, words);
-    }
-
     /// The database that the client wants may live on another worker: then it goes there, once.
     fn go_home(&mut self, key: Key, request: Request, early: Vec<u8>, since_wall: Wall) {
         let home = self.force.homes.home_of(&request.database);
@@ -338,7 +290,7 @@ impl<I: Io> Worker<I> {
         }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else {
-            self.give_back_unauthenticated(&peer, unauthenticated);
+            self.posts.unauthenticated.give_back(&peer, unauthenticated);
             return;
         };
         if !self.move_unauthenticated(key, unauthenticated) {

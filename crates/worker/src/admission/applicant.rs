@@ -1,21 +1,22 @@
 //! A client that is logging in, and what it waits for.
 //!
 //! Always true: it waits for one thing at a time, and what it waits for carries what is needed when it comes.
-//! Not here: what happens then (`login`, `external_auth`, `secrets`, `proof`).
+//! Not here: what happens then (`login`, `answers`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use auth::{Password, ScramKeys, Secret};
-use base::{Time, Wall};
+use auth::{Derivation, Password, ScramKeys, Secret};
+use base::{Key, Time, Wall};
 use pool::{PoolKey, ServerKey};
 use protocol::client::greeting::Request;
-use protocol::client::login::{Dice, Login, Method};
+use protocol::client::login::{Dice, Login, Method, Unproved};
+use protocol::fault::Fault;
+use protocol::vars::Vars;
+use reactor::Peer;
 use wire::Scanner;
 
-use crate::admission::hashing::Hashing;
-use crate::admission::proof::Demand;
-use crate::admission::secrets::Again;
-use crate::letters::Judge;
+use crate::letters::{Judge, Right};
 
 /// A client that is logging in.
 #[derive(Debug)]
@@ -220,4 +221,97 @@ impl LoggingIn {
             _ => None,
         }
     }
+}
+
+/// What a client has to show.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Demand {
+    /// Nothing, not even that it is known.
+    Nothing,
+    /// That it can answer this.
+    Proof(Method),
+    /// Its password, which somebody else knows.
+    Judgement(Judge),
+    /// That it is a user of the system who may be this one.
+    SystemUser {
+        /// The user's number.
+        uid: u32,
+        /// The map that says who may be whom.
+        map: Option<Arc<str>>,
+    },
+    /// It is not let in.
+    Refusal(Fault),
+}
+
+/// How somebody enters the console.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// Without a proof.
+    Open(Right),
+    /// Like any login.
+    ByProof(Right),
+}
+
+/// What a client has shown, to be judged by another secret.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) method: Method,
+    pub(crate) dice: Dice,
+    pub(crate) body: Vec<u8>,
+    /// What it is told if that does not fit either.
+    pub(crate) fault: Fault,
+}
+
+/// What a client that logs in needs a hash for.
+#[derive(Debug)]
+pub(crate) enum Hashing {
+    /// It has sent its password in clear text, and its user has a SCRAM secret.
+    Proof {
+        /// What the hash is held against.
+        unproved: Unproved,
+        /// What can be judged by another secret as well, if that does not fit.
+        again: Option<Again>,
+    },
+    /// It is to be asked for SCRAM, and its user's secret is a password in clear text.
+    Secret {
+        /// Its user's number.
+        user: u32,
+        /// The secret.
+        secret: Arc<Secret>,
+        /// How it is to prove itself then.
+        method: Method,
+        /// What a server has told of its user's secret.
+        told: Option<Arc<Secret>>,
+    },
+}
+
+impl Hashing {
+    /// The user whose secret is hashed.
+    pub(crate) fn user(&self) -> Option<u32> {
+        match self {
+            Self::Proof { .. } => None,
+            Self::Secret { user, .. } => Some(*user),
+        }
+    }
+}
+
+/// A user's secret that is being hashed, and the clients that wait for that.
+#[derive(Debug)]
+pub(crate) struct SecretHashing {
+    pub(super) secret: Arc<Secret>,
+    pub(super) derivation: Derivation,
+    /// For whom it was asked.
+    pub(super) asker: Key,
+    /// The others.
+    pub(super) waiting: BTreeSet<Key>,
+}
+
+/// Appends the client's address to its `application_name` (`application_name_add_host`).
+pub(crate) fn add_host(vars: &mut Vars, place: usize, peer: Peer, port: u16) {
+    let from = match peer {
+        Peer::Tcp(address) => address.to_string(),
+        Peer::Unix { pid, .. } => format!("unix({pid}):{port}"),
+    };
+    let name = vars.get(place).filter(|name| !name.is_empty()).unwrap_or("app").to_owned();
+    vars.set(place, &format!("{name} - {from}"));
 }

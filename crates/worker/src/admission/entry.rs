@@ -8,14 +8,18 @@ use std::sync::Arc;
 use auth::ScramKeys;
 use base::Key;
 use config::Database;
+use pool::LedgerKey;
+use protocol::client::greeting::write_welcome;
 use protocol::fault::Fault;
-use reactor::{Io, Level};
+use protocol::vars::Vars;
+use reactor::{Io, Level, Peer, Receive};
+use wire::write;
 
-use crate::admin::console::CONSOLE;
-use crate::admission::applicant::Waits;
-use crate::admission::proof::Entry;
+use crate::admin::console::{CONSOLE, ConsoleClient};
+use crate::admission::applicant::{Entry, Waits};
 use crate::data::client::{Client, Stage};
-use crate::turn::Worker;
+use crate::letters::Right;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The client is who it says it is.
@@ -47,7 +51,11 @@ impl<I: Io> Worker<I> {
         // Whoever cannot come in for another reason takes no place, and reads of that first.
         match self.destination(key, &name) {
             Err(fault) if !is_at_console => self.turn_away(key, &fault),
-            _ => self.take_user_slot(key, &slot),
+            _ => {
+                if self.take_user_slot(key, &slot) {
+                    self.user_slot_taken(key, &slot);
+                }
+            }
         }
     }
 
@@ -92,7 +100,7 @@ impl<I: Io> Worker<I> {
         let is_here = self.force.homes.home_of(name) == self.id;
         let entry = entry.or_else(|| self.force.settings.database(name)).filter(|_| is_here);
         let entry = entry.ok_or_else(|| Fault::NoSuchDatabase { name: name.into() })?;
-        if self.is_shut_out(key) {
+        if self.clients.get(key).is_some_and(|client| !client.is_own && self.admin.shuts_out(client.peer)) {
             return Err(Fault::ShuttingDown);
         }
         if self.force.standing.disabled.contains(name) {
@@ -108,4 +116,65 @@ impl<I: Io> Worker<I> {
         }
         self.fail_client(key, fault);
     }
+
+    /// Lets a client into the console.
+    pub(crate) fn enter_console(&mut self, key: Key, right: Right) {
+        if let Err(fault) = self.seat_at_console(key, right) {
+            self.fail_client(key, &fault);
+            return;
+        }
+        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
+        let (user, given) = (login.request.user.clone(), login.request.vars.clone());
+        let minor = login.request.minor;
+        if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Log, format_args!("{line}pgbouncer access from unix socket"));
+        }
+        let tracked = &self.force.tracked;
+        let mut vars = Vars::new(tracked);
+        let mut fixed = Vec::new();
+        write::authentication(&mut fixed, 0, &[]);
+        write::parameter_status(&mut fixed, "server_version", &format!("{VERSION}/bouncer"));
+        write::parameter_status(&mut fixed, "server_encoding", "UTF8");
+        write::parameter_status(&mut fixed, "is_superuser", "on");
+        let own = [("client_encoding", "UTF8"), ("DateStyle", "ISO"), ("TimeZone", "GMT")];
+        for (name, value) in own.into_iter().chain([("standard_conforming_strings", "on")]) {
+            if let Some(place) = tracked.place(name) {
+                vars.set(place, value);
+            }
+        }
+        let application_name: Box<str> = given.get(tracked.application_name()).unwrap_or("").into();
+        if !application_name.is_empty() {
+            vars.set(tracked.application_name(), &application_name);
+        }
+        let mut out = Vec::new();
+        let cancel_key = self.give_cancel_key(key, minor);
+        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), None);
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let console = ConsoleClient::new(right, user, application_name, cancel_key);
+        let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
+            return;
+        };
+        if let Some((timer, _)) = client.timer.take() {
+            self.timers.remove(timer);
+        }
+        self.io.send(client.conn, out.into());
+        self.io.receive(client.conn, Receive::Stream);
+        let database = self.places.database(&CONSOLE.into(), None);
+        let totals = &mut self.places.databases[database as usize].totals;
+        totals.client_login_count += 1;
+        self.said_early(key, login.into_said());
+    }
+
+    pub(crate) fn user_slot_taken(&mut self, key: Key, user: &LedgerKey) {
+        let Some(client) = self.clients.get_mut(key) else {
+            self.give(user);
+            return;
+        };
+        client.seat.has_user_slot = true;
+        self.take_seat(key);
+    }
 }
+
+/// The version of PgBouncer whose console this is.
+const VERSION: &str = "1.25.2";

@@ -1,36 +1,25 @@
-//! A client's login: limits, proof, and the wait for the first server of its pool.
+//! A client's login: its place among all clients, and its proof.
 //!
 //! Always true: who is refused learns nothing that a stranger should not know: somebody unknown goes the whole way of
 //! somebody with a wrong password, and a database that does not exist is told only to who has proved itself.
-//! Not here: how a proof goes (`protocol::client::login`), which limits there are (`limits::shared_slots`).
+//! Not here: how a proof goes (`protocol::client::login`), which limits there are (`limits::shared_slots`), what other threads answer (`answers`), how it comes to its pool (`entry`, `welcome`).
 
-use std::borrow::Cow;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use auth::{ScramKeys, Secret};
+use auth::Secret;
 use base::Key;
-use base::planted::{self, Planted};
-use config::Database;
-use pool::{Event, PoolKey};
-use protocol::client::greeting::{with_given, write_welcome};
+use pool::LedgerKey;
 use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
 use protocol::fault::Fault;
-use protocol::loan::{ClientSession, shared};
 use protocol::vars::Vars;
-use reactor::{Io, Level, Peer, Receive};
+use reactor::{Io, Level, Receive};
 use wire::{Scanner, Step as Found, frontend};
 
 use crate::admin::console::CONSOLE;
-use crate::admission::applicant::{Proof, Waits};
-use crate::admission::proof::{Demand, Entry};
-use crate::admission::secrets::Again;
-use crate::data::client::{Client, Link, Ready, Stage};
-use crate::data::taken::Taken;
+use crate::admission::applicant::{Again, Demand, Entry, Proof, Waits};
+use crate::data::client::{Client, Stage};
 use crate::letters::{Inquirer, ToControl};
-use crate::places::{Doubt, PoolPlace, Welcome};
-use crate::turn::Worker;
-use crate::upstream::introduction::begun_with;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The client is at its home.
@@ -53,7 +42,9 @@ impl<I: Io> Worker<I> {
             // Whoever has to mend what is full must come in.
             self.prove(key);
         } else {
-            self.take_client_slot(key);
+            if self.take_client_slot(key) {
+                self.client_slot_taken(key);
+            }
         }
     }
 
@@ -230,15 +221,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What a client said before it was let in is its first request.
-    pub(crate) fn said_early(&mut self, key: Key, said: Vec<u8>) {
-        match self.clients.get(key).map(|client| &client.stage) {
-            Some(Stage::Ready(_)) if !said.is_empty() => self.hear(key, said.into()),
-            Some(Stage::Console(_)) => self.console_received(key, &said),
-            _ => {}
-        }
-    }
-
     fn check_proof(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
@@ -308,183 +290,35 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The client belongs to the pool of this user on the server: it is greeted as soon as the pool knows how.
-    pub(crate) fn enter_pool(
-        &mut self,
-        key: Key,
-        database: u32,
-        entry: &Database,
-        on_server: &str,
-        keys: Option<ScramKeys>,
-    ) {
-        let pool = self.pool_for(database, entry, on_server);
-        if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.places.pool_mut(pool)) {
-            place.keys = Some(keys);
-        }
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let is_own = client.is_own;
-        let Stage::Login(login) = &mut client.stage else { return };
-        let told = login.told.take().filter(|_| *login.request.user == *on_server);
-        let judged = login.judged.take().filter(|_| *login.request.user == *on_server);
-        if let Some(place) = self.places.pool_mut(pool).filter(|_| !is_own) {
-            place.judged = judged;
-            if told.is_some() {
-                (place.told, place.doubt) = (told, Doubt::None);
-            }
-        }
-        login.waits = Waits::Welcome { pool, since: self.now };
-        let wants_stream = login.request.replication.is_some() && !is_own;
-        self.io.receive(client.conn, Receive::Stream);
-        if wants_stream {
-            self.want_private(key, pool);
-        } else if self.places.pool(pool).is_some_and(|place| place.welcome_for(is_own).is_some()) {
-            self.welcome(key);
-        } else {
-            self.tell_pools(Event::Greets { pool, client: key });
-            self.arm_client(key);
-        }
-    }
-
-    /// The pool of a user on a database; opened when it is the first who asks.
-    pub(crate) fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
-        let number = self.places.user(on_server, &self.force.settings);
-        if let Some(pool) = self.places.pool_key(database, number) {
-            return pool;
-        }
-        self.limit_user(number);
-        let limit = self.force.settings.max_db_connections(entry).unwrap_or(0);
-        self.pools.set_database_limit(database, limit);
-        let limits = self.force.settings.pool_limits(entry, on_server);
-        let pool = self.pools.open(self.now, database, number, limits);
-        let user_name = self.places.users[number as usize].name.clone();
-        let database_name = self.places.databases[database as usize].name.clone();
-        self.places.insert_pool(
-            pool,
-            PoolPlace {
-                database,
-                database_name,
-                user: number,
-                user_name,
-                mode: limits.mode,
-                follows: self.force.settings.follows_state(entry, on_server),
-                pin_rules: Rc::new(self.force.settings.pin_rules(entry, on_server)),
-                welcome: None,
-                welcome_before: None,
-                latest: None,
-                taken: Taken::default(),
-                keys: None,
-                salted: None,
-                cancels: 0,
-                is_paused: false,
-                unused_since: None,
-                told: None,
-                doubt: Doubt::None,
-                judged: None,
-            },
-        );
-        self.arm_sweep();
-        if !planted::is(Planted::PauseUnknownToNewPools) {
-            self.stand(pool);
-        }
-        pool
-    }
-
-    /// Opens the pools that have a minimum and need no client to know their user.
-    pub(crate) fn open_forced_pools(&mut self) {
-        let force = self.force.clone();
-        for (name, entry) in &force.settings.databases {
-            let Some(user) = entry.user.clone() else { continue };
-            let has_minimum = force.settings.pool_limits(entry, &user).servers_min > 0;
-            if has_minimum && force.homes.home_of(name) == self.id {
-                let database = self.places.database(name, Some(entry.clone()));
-                self.pool_for(database, entry, &user);
+    pub(crate) fn client_slot_taken(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else {
+            self.give(&LedgerKey::Clients);
+            return;
+        };
+        client.seat.has_client_slot = true;
+        // Whoever would be turned away in any case is not asked for a password, and hears of the database before the user.
+        let newcomer = match &client.stage {
+            Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
+            _ => None,
+        };
+        let is_newcomer = newcomer.is_some();
+        let full = newcomer.and_then(|name| self.places.known_database(name)).and_then(|database| {
+            let entry = self.places.databases[database as usize].entry.as_deref()?;
+            self.room_in(database, entry).err()
+        });
+        match full {
+            Some(fault) => self.fail_client(key, &fault),
+            None if is_newcomer => self.prove(key),
+            // It comes from another process, where it has shown who it is.
+            None => {
+                if let Some(user) = self.user_slot(key)
+                    && self.take_user_slot(key, &user)
+                {
+                    self.user_slot_taken(key, &user);
+                }
             }
         }
     }
-
-    /// The parameters of the pool's servers are known: the client may send queries.
-    pub(crate) fn welcome(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Login(login), peer, is_own, .. }) = self.clients.get(key) else { return };
-        let Some(pool) = login.waits_for() else { return };
-        let Some(place) = self.places.pool(pool) else { return };
-        let Some(welcome) = place.welcome_for(*is_own).cloned() else { return };
-        let mut vars = login.request.vars.clone();
-        if self.force.settings.application_name_add_host && !*is_own {
-            add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);
-        }
-        vars.fill_from(&welcome.vars);
-        let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.known_vars.share(vars) };
-        self.let_in(key, pool, &welcome, vars, Link::None);
-    }
-
-    /// Tells a client that it is let in, by what server it has a link to, and what it may know of its servers.
-    pub(crate) fn let_in(&mut self, key: Key, pool: PoolKey, welcome: &Welcome, vars: Rc<Vars>, link: Link) {
-        let Some(Client { stage: Stage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
-        let is_own = *is_own;
-        let (user_name, replication) = (login.request.user.clone(), login.request.replication);
-        let minor = login.request.minor;
-        let given = login.request.settings.clone();
-        let mut placeholders = 0;
-        if let Some((database, user)) = self.places.pool(pool).map(|place| (place.database, place.user)) {
-            let learned = &mut self.places.databases[database as usize].learned;
-            let names = given.iter().map(|(name, _)| name).filter(|name| name.contains('.'));
-            placeholders = learned.custom.mention(user, names, self.now);
-        }
-        if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows && !is_own) {
-            place.latest = Some(vars.clone());
-        }
-        let user = self.places.user(&user_name, &self.force.settings);
-        let cancel_key = self.give_cancel_key(key, minor);
-        let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
-        let notice = self.force.settings.login_notify_message.as_deref();
-        let follows = !given.is_empty() && matches!(link, Link::None);
-        let fixed =
-            if follows { Cow::Owned(with_given(&welcome.fixed, &given)) } else { Cow::Borrowed(&*welcome.fixed) };
-        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let given = shared(given);
-        let overrides = if matches!(link, Link::None) { begun_with(&welcome.begun, &given) } else { given.clone() };
-        let session = ClientSession { given, overrides, placeholders, ..ClientSession::new(user, vars) };
-        let mut ready = Ready { link, replication, ..Ready::new(pool, session, cancel_key) };
-        if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
-            ready.session.traces.get_or_insert_default().begin_with_statements();
-        }
-        let ready = Stage::Ready(ready);
-        let Stage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
-        client.answered = self.now;
-        if let Some((timer, _)) = client.timer.take() {
-            self.timers.remove(timer);
-        }
-        self.io.send(client.conn, out.into());
-        self.io.receive(client.conn, Receive::Stream);
-        self.said_early(key, login.said);
-        if self.places.has_idle_timeouts {
-            self.arm_client(key);
-        }
-    }
-
-    pub(crate) fn send_to_client(&mut self, key: Key, out: Vec<u8>) {
-        if let Some(client) = self.clients.get(key).filter(|_| !out.is_empty()) {
-            self.io.send(client.conn, out.into());
-        }
-    }
-
-    pub(crate) fn login_failed_line(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
-        let (user, database) = (login.request.user.clone(), login.request.database.clone());
-        let line = self.client_prefix(key);
-        self.log.add(Level::Log, format_args!("{line}login failed: db={database} user={user}"));
-    }
-}
-
-/// Appends the client's address to its `application_name` (`application_name_add_host`).
-pub(crate) fn add_host(vars: &mut Vars, place: usize, peer: Peer, port: u16) {
-    let from = match peer {
-        Peer::Tcp(address) => address.to_string(),
-        Peer::Unix { pid, .. } => format!("unix({pid}):{port}"),
-    };
-    let name = vars.get(place).filter(|name| !name.is_empty()).unwrap_or("app").to_owned();
-    vars.set(place, &format!("{name} - {from}"));
 }
 
 /// What a client may say before it is let in.

@@ -4,11 +4,17 @@
 //! Not here: what it does then (`data`).
 
 pub(crate) mod accept;
+pub(crate) mod answers;
 pub(crate) mod applicant;
+pub(crate) mod auth_query;
 pub(crate) mod entry;
 pub(crate) mod external_auth;
+pub(crate) mod greeting;
+pub(crate) mod hash_orders;
 pub(crate) mod hashing;
 pub(crate) mod login;
 pub(crate) mod proof;
+pub(crate) mod questions;
+pub(crate) mod remembered;
 pub(crate) mod secrets;
-pub(crate) mod unauthenticated;
+pub(crate) mod welcome;

@@ -14,41 +14,10 @@ use protocol::replication::Replication;
 use reactor::{Io, Level, Peer, Receive};
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, Stage};
+use crate::admission::applicant::{Demand, Entry};
+use crate::data::client::Client;
 use crate::letters::{Judge, Right, ToControl};
-use crate::turn::Worker;
-
-/// What a client has to show.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Demand {
-    /// Nothing, not even that it is known.
-    Nothing,
-    /// That it can answer this.
-    Proof(Method),
-    /// Its password, which somebody else knows.
-    Judgement(Judge),
-    /// That it is a user of the system who may be this one.
-    SystemUser {
-        /// The user's number.
-        uid: u32,
-        /// The map that says who may be whom.
-        map: Option<Arc<str>>,
-    },
-    /// It is not let in.
-    Refusal(Fault),
-}
-
-/// The name of a user of the system, if it has one; or why it was not looked up, for the log.
-pub type SystemUser = Result<Option<Arc<str>>, Arc<str>>;
-
-/// How somebody enters the console.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Entry {
-    /// Without a proof.
-    Open(Right),
-    /// Like any login.
-    ByProof(Right),
-}
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Whether and how somebody may enter the console.
@@ -139,38 +108,5 @@ impl<I: Io> Worker<I> {
         // So that it is seen if it goes.
         self.io.receive(*conn, Receive::Stream);
         (self.posts.control)(ToControl::SystemUser { from: self.id, client, uid });
-    }
-
-    /// It is known who a client is to the system: is that who it says?
-    pub(crate) fn system_user(&mut self, key: Key, found: SystemUser) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
-        let Some(map) = login.awaited_map() else { return };
-        let name = match found {
-            Ok(name) => name,
-            Err(why) => {
-                let line = self.client_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}{why}"));
-                self.login_failed_line(key);
-                self.fail_client(key, &Fault::SystemUsersFull);
-                return;
-            }
-        };
-        let user = login.request.user.clone();
-        // As in PgBouncer, a line in `[users]` says what somebody may have, and not that there is such a user.
-        let is_known = login.told.is_some() || self.force.users.secret(&user).is_some();
-        let is_same = match (&map, name.as_deref()) {
-            (_, None) => false,
-            (None, Some(name)) => *name == *user,
-            (Some(map), Some(name)) => self.force.idents.allows(map, name, &user),
-        };
-        if is_known && is_same {
-            self.passed(key, None);
-            return;
-        }
-        if let (Some(map), false) = (&map, is_same) {
-            let line = self.client_prefix(key);
-            self.log.add(Level::Error, format_args!("{line}ident map {map} cannot be matched"));
-        }
-        self.fail_client(key, &Fault::UnixSocketRejected);
     }
 }

@@ -3,5 +3,67 @@
 //! Always true: a request reaches the query that it is meant for, or nobody.
 //! Not here: cancel requests of our own for servers that are made clean (`upstream::cleanup`).
 
+use std::collections::HashMap;
+
+use base::{Key, Slab, WorkerId};
+use protocol::cancel::KeyName;
+
+use crate::cancel::tables::{CANCELS_MAX, Cancel, Forwards};
+
+pub(crate) mod aim;
+pub(crate) mod answer;
 pub(crate) mod peers;
+pub(crate) mod requesters;
 pub(crate) mod requests;
+pub(crate) mod tables;
+
+/// Cancel requests, and who has which key.
+#[derive(Debug)]
+pub(crate) struct Cancels {
+    rows: Slab<Cancel>,
+    /// Requests for other processes.
+    forwards: Forwards,
+    /// Whose query each key cancels.
+    keys: HashMap<KeyName, Key>,
+    /// Where the clients are whose keys name this worker because it had them in another process.
+    moved_keys: HashMap<KeyName, WorkerId>,
+}
+
+impl Default for Cancels {
+    fn default() -> Self {
+        let rows = Slab::with_capacity(CANCELS_MAX);
+        Self { rows, forwards: Forwards::default(), keys: HashMap::new(), moved_keys: HashMap::new() }
+    }
+}
+
+impl Cancels {
+    /// A client has this key from now on.
+    pub(crate) fn give_key(&mut self, name: KeyName, client: Key) {
+        self.keys.insert(name, client);
+    }
+
+    /// Nobody has this key any more.
+    pub(crate) fn forget_key(&mut self, name: KeyName) {
+        self.keys.remove(&name);
+    }
+
+    /// The clients of these keys have come to other workers.
+    pub(crate) fn keys_move(&mut self, keys: impl IntoIterator<Item = (KeyName, WorkerId)>) {
+        self.moved_keys.extend(keys);
+    }
+
+    /// A client of such a key has gone.
+    pub(crate) fn forget_moved_key(&mut self, name: KeyName) {
+        self.moved_keys.remove(&name);
+    }
+
+    /// Which request for a server stands at this place.
+    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+        self.rows.key_at(index)
+    }
+
+    /// Which request for another process stands at this place.
+    pub(crate) fn forward_at(&self, index: u32) -> Option<Key> {
+        self.forwards.key_at(index)
+    }
+}

@@ -5,94 +5,21 @@
 //! is told then.
 //! Not here: whose request it is (`requests`, `protocol::cancel`).
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use base::planted::{self, Planted};
-use base::{Key, Slab, Time, WorkerId};
-use config::{Host, Peer, Settings};
+use base::{Key, WorkerId};
+use config::{Host, Peer};
 use protocol::cancel::CancelKey;
-use reactor::{Address, Close, Conn, Io, Level, Receive, TimerId};
+use reactor::{Address, Close, Io, Level, Receive};
 use wire::write;
 
+use crate::cancel::tables::{CANCELS_MAX, Forward, Stage};
 use crate::letters::{PeerRow, Requester, ToWorker, Waits};
 use crate::timers::Timer;
-use crate::turn::{CANCELS_MAX, Owner, Worker};
 use crate::upstream::dial::words;
-use crate::upstream::host_names::{Asker, Known};
-
-/// Cancel requests for other processes.
-#[derive(Debug)]
-pub(crate) struct Forwards {
-    rows: Slab<Forward>,
-    /// The peers that there has been a request for.
-    known: BTreeSet<u16>,
-}
-
-/// A cancel request on its way to another process.
-#[derive(Debug)]
-struct Forward {
-    peer: u16,
-    /// What the peer is told.
-    key: CancelKey,
-    /// Its number in the logs; who has the lowest has waited longest.
-    id: u64,
-    /// When it was made, and how long it counts.
-    waits: Waits,
-    /// Its deadline in the wheel.
-    timer: Option<TimerId>,
-    stage: Stage,
-    requester: Requester,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// For one of the peer's connections.
-    Waiting,
-    /// For the address of the peer.
-    Resolving { since: Time },
-    /// For the connection.
-    Connecting { conn: Conn, since: Time },
-    /// For the peer to say, by its end, that it is done.
-    Sent(Conn),
-}
-
-impl Forward {
-    /// When its time is over, and what is said then.
-    fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
-        let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
-        let dial = match self.stage {
-            Stage::Resolving { since } | Stage::Connecting { since, .. } => {
-                settings.server_connect_timeout.map(|limit| (since + limit, "connect timeout"))
-            }
-            Stage::Waiting | Stage::Sent(_) => None,
-        };
-        wait.into_iter().chain(dial).min_by_key(|(at, _)| *at)
-    }
-}
-
-impl Default for Forwards {
-    fn default() -> Self {
-        Self { rows: Slab::with_capacity(CANCELS_MAX), known: BTreeSet::new() }
-    }
-}
-
-impl Forwards {
-    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
-        self.rows.key_at(index)
-    }
-
-    /// Connections that a peer has, those being made included.
-    fn connections(&self, peer: u16) -> usize {
-        self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != Stage::Waiting).count()
-    }
-
-    /// Who has waited longest for a connection to this peer.
-    fn first_waiting(&self, peer: u16) -> Option<Key> {
-        let waiting = self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage == Stage::Waiting);
-        waiting.min_by_key(|(_, row)| row.id).map(|(key, _)| key)
-    }
-}
+use crate::upstream::names::{Asker, Known};
+use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// A request for a client of this peer goes to the worker that keeps the connections to it.
@@ -118,12 +45,12 @@ impl<I: Io> Worker<I> {
         }
         let id = self.posts.ids.take();
         let forward = Forward { peer, key, id, waits, timer: None, stage: Stage::Waiting, requester };
-        let Ok(row) = self.forwards.rows.insert(forward) else {
+        let Ok(row) = self.cancel.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
             self.log.add(Level::Warning, text);
             return self.tell_requester(requester);
         };
-        self.forwards.known.insert(peer);
+        self.cancel.forwards.known.insert(peer);
         self.time_forward(row);
         self.start_forwards(peer);
     }
@@ -133,8 +60,8 @@ impl<I: Io> Worker<I> {
         let force = self.force.clone();
         let Some(place) = force.settings.peers.get(&peer) else { return };
         let limit = force.settings.peer_pool_size(place).unwrap_or(CANCELS_MAX) as usize;
-        while self.forwards.connections(peer) < limit
-            && let Some(key) = self.forwards.first_waiting(peer)
+        while self.cancel.forwards.connections(peer) < limit
+            && let Some(key) = self.cancel.forwards.first_waiting(peer)
         {
             if let Err(why) = self.dial_peer(key, place) {
                 self.fail_forward(key, &why);
@@ -164,7 +91,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn move_forward(&mut self, key: Key, stage: Stage) {
-        if let Some(forward) = self.forwards.rows.get_mut(key) {
+        if let Some(forward) = self.cancel.forwards.rows.get_mut(key) {
             forward.stage = stage;
             self.time_forward(key);
         }
@@ -172,7 +99,7 @@ impl<I: Io> Worker<I> {
 
     /// Makes sure that the wheel knows the request's deadline.
     fn time_forward(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         if let Some(timer) = forward.timer.take() {
             self.timers.remove(timer);
         }
@@ -182,7 +109,7 @@ impl<I: Io> Worker<I> {
 
     /// The name of a peer has been looked up.
     pub(crate) fn forward_resolved(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
         if let (peer, Stage::Resolving { .. }) = (forward.peer, forward.stage) {
             self.move_forward(key, Stage::Waiting);
             self.start_forwards(peer);
@@ -192,7 +119,7 @@ impl<I: Io> Worker<I> {
     /// The connection to a peer stands: now the request can be made. It carries nobody's password and nothing that the peer did
     /// not give out itself, and goes in clear text, as PgBouncer's do.
     pub(crate) fn forward_connected(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
         let Stage::Connecting { conn, .. } = forward.stage else { return };
         let mut out = Vec::new();
         write::cancel_request(&mut out, forward.key.bytes());
@@ -203,7 +130,7 @@ impl<I: Io> Worker<I> {
 
     /// The connection to a peer did not come about; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
-        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         if planted::is(Planted::ForwardSlotLost) {
             let requester = forward.requester;
             return self.tell_requester(requester);
@@ -216,7 +143,7 @@ impl<I: Io> Worker<I> {
 
     /// A request has waited for as long as it may.
     pub(crate) fn forward_too_late(&mut self, key: Key) {
-        let Some(forward) = self.forwards.rows.get_mut(key) else { return };
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         forward.timer = None;
         let (peer, waited) = (forward.peer, self.now.since(forward.waits.since).as_secs());
         match forward.due(&self.force.settings) {
@@ -231,7 +158,7 @@ impl<I: Io> Worker<I> {
 
     /// The peer has closed the connection: it is done with the request.
     pub(crate) fn forward_ended(&mut self, key: Key) {
-        if let Some(peer) = self.forwards.rows.get(key).map(|row| row.peer) {
+        if let Some(peer) = self.cancel.forwards.rows.get(key).map(|row| row.peer) {
             self.end_forward(key);
             if !planted::is(Planted::ForwardWaiterForgotten) {
                 self.start_forwards(peer);
@@ -241,7 +168,7 @@ impl<I: Io> Worker<I> {
 
     /// A request cannot be passed on.
     fn fail_forward(&mut self, key: Key, why: &str) {
-        let Some(Forward { peer, id, .. }) = self.forwards.rows.get(key) else { return };
+        let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
         let place = self.force.settings.peers.get(peer);
         let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
         let line = format_args!("C-0x{id:x}: peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
@@ -251,9 +178,9 @@ impl<I: Io> Worker<I> {
 
     /// A request is over, whatever came of it.
     fn end_forward(&mut self, key: Key) {
-        let Some(mut forward) = self.forwards.rows.remove(key) else { return };
+        let Some(mut forward) = self.cancel.forwards.rows.remove(key) else { return };
         if planted::is(Planted::ForwardAnswersAnother)
-            && let Some((_, other)) = self.forwards.rows.iter_mut().next()
+            && let Some((_, other)) = self.cancel.forwards.rows.iter_mut().next()
         {
             std::mem::swap(&mut forward.requester, &mut other.requester);
         }
@@ -270,6 +197,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn renew_peers(&mut self) {
         let force = self.force.clone();
         let gone: Vec<Key> = self
+            .cancel
             .forwards
             .rows
             .iter()
@@ -277,11 +205,11 @@ impl<I: Io> Worker<I> {
             .map(|(key, _)| key)
             .collect();
         gone.into_iter().for_each(|key| self.fail_forward(key, "peer removed"));
-        for key in self.forwards.rows.keys() {
+        for key in self.cancel.forwards.rows.keys() {
             self.time_forward(key);
         }
-        self.forwards.known.retain(|peer| force.settings.peers.contains_key(peer));
-        for peer in self.forwards.known.clone() {
+        self.cancel.forwards.known.retain(|peer| force.settings.peers.contains_key(peer));
+        for peer in self.cancel.forwards.known.clone() {
             self.start_forwards(peer);
         }
     }
@@ -290,7 +218,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn peer_rows(&self) -> Vec<PeerRow> {
         let row = |&peer: &u16| {
             let count = |fits: fn(Stage) -> bool| {
-                let rows = self.forwards.rows.iter();
+                let rows = self.cancel.forwards.rows.iter();
                 rows.filter(|(_, row)| row.peer == peer && fits(row.stage)).count() as u32
             };
             PeerRow {
@@ -300,6 +228,6 @@ impl<I: Io> Worker<I> {
                 dialing: count(|stage| matches!(stage, Stage::Resolving { .. } | Stage::Connecting { .. })),
             }
         };
-        self.forwards.known.iter().map(row).collect()
+        self.cancel.forwards.known.iter().map(row).collect()
     }
 }

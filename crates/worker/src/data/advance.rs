@@ -2,17 +2,17 @@
 //!
 //! Always true: the request is one statement that leaves the server outside of a transaction, whatever comes of it, and neither waits for data nor
 //! for another request; what the client says meanwhile waits for the answer. The time of the question begins when the request has been answered.
-//! Not here: what is asked (`probe`), what a text tells (`protocol::state`).
+//! Not here: what is asked (`question`), that it has been answered (`answered`), what a text tells (`protocol::state`).
 
 use pool::{ClientKey, ServerKey};
-use protocol::loan::{Life, doubt_what_was_read};
+use protocol::loan::Life;
 use protocol::request::is_of_one_statement;
 use reactor::Io;
 use wire::write;
 
-use crate::data::client::{Client, Ready, Stage};
+use crate::data::client::Ready;
 use crate::data::server::{Server, Stage as ServerStage};
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 /// Whether these bytes of a client, which its server was sent when it owed nothing, will have that asked.
 pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> bool {
@@ -60,16 +60,5 @@ impl<I: Io> Worker<I> {
         if let Some(server) = self.servers.get_mut(server_key) {
             server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
         }
-    }
-
-    /// The request has been answered, and the question is next.
-    pub(crate) fn answers_next(&mut self, server_key: ServerKey) {
-        let Some(server) = self.servers.get_mut(server_key) else { return };
-        let client = server.client().and_then(|client| self.clients.get_mut(client));
-        let Some(Client { stage: Stage::Ready(ready), .. }) = client else { return };
-        server.linger.come_back();
-        doubt_what_was_read(&mut server.session, &mut ready.session);
-        server.asked = self.now;
-        self.arm_server(server_key);
     }
 }

@@ -2,38 +2,24 @@
 //!
 //! Always true: a server lingers only where nobody waits whom it would suit as it is, and only with what its client is to have set;
 //! whatever an operator orders finds no server lingering.
-//! Not here: how long and how often it does (`pool::linger`), what is told to a server (`loan`).
+//! Not here: how long and how often it does (`pool::linger`), what is told to a server (`catch_up`), when it has lingered in vain (`due`).
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-use base::Time;
 use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use protocol::loan::differ;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::probe::fingerprint;
-use crate::data::server::Stage;
-use crate::turn::Worker;
-
-/// The servers that linger, and some that did, in the order of time.
-#[derive(Debug, Default)]
-pub(crate) struct Lingering {
-    rows: VecDeque<(Time, ServerKey)>,
-}
-
-impl Lingering {
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.rows.front().map(|(until, _)| *until)
-    }
-}
+use crate::data::server::{Stage, fingerprint};
+use crate::tasks::Task;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A loan could end. Whether it does not, since its client may come back at once.
     pub(crate) fn lingers(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        if self.rating.counts_transactions && self.goes_one_by_one(client_key) {
+        if self.limits.count_transactions() && self.goes_one_by_one(client_key) {
             // Its next transaction is to be counted.
             return false;
         }
@@ -48,7 +34,7 @@ impl<I: Io> Worker<I> {
         ) {
             return false;
         }
-        let is_ending = self.shutdown.is_some() || self.rest.is_some() || self.pools.is_obsolete(server_key);
+        let is_ending = self.admin.is_going_down() || self.admin.is_resting() || self.pools.is_obsolete(server_key);
         let is_clean = server.session.exchange.may_be_lent() && server.session.cancels_sent == 0;
         // What its client has reset is what that began with, and not what the server did: the next loan tells it.
         let is_like_client =
@@ -60,31 +46,10 @@ impl<I: Io> Worker<I> {
         let Some(until) = server.linger.begin(&mut ready.haste, self.now) else { return false };
         self.lingering.rows.push_back((until, server_key));
         // What it has said meanwhile is its next request.
-        self.forward_held(client_key);
+        if ready.held.is_some() || ready.is_paused {
+            self.enqueue(Task::GoOn(client_key));
+        }
         true
-    }
-
-    /// Ends the loans of those who have lingered in vain.
-    pub(crate) fn end_lingering(&mut self) {
-        self.end_lingering_until(self.now);
-    }
-
-    /// Ends all of them: something may have been ordered.
-    pub(crate) fn end_all_lingering(&mut self) {
-        if let Some((last, _)) = self.lingering.rows.back() {
-            self.end_lingering_until(*last);
-        }
-    }
-
-    fn end_lingering_until(&mut self, now: Time) {
-        while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
-            self.lingering.rows.pop_front();
-            let Some(server) = self.servers.get(server_key) else { continue };
-            if server.linger.is_waiting_until(until) || planted::is(Planted::LingerMistaken) {
-                self.end_linger(server_key);
-                self.settle();
-            }
-        }
     }
 
     /// Ends the loan of a server that lingers, if its client has not come back.

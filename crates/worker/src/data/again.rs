@@ -8,17 +8,18 @@ use protocol::loan::Life;
 use reactor::{Chunk, Io, Level};
 use wire::write;
 
-use crate::cancel::requests::write_cancelled;
+use crate::cancel::answer::write_cancelled;
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A server that has refused a request is ready again. It forgets all plans at once: where one is out of date, others are.
-    pub(crate) fn say_again(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        let Some(client_key) = server.client() else { return };
+    /// A server that has refused a request is ready again. It forgets all plans at once: where one is out of date, others are. False if the
+    /// request has been cancelled meanwhile, and answered so: then the server is ready for another.
+    pub(crate) fn says_again(&mut self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get_mut(key) else { return true };
+        let Some(client_key) = server.client() else { return true };
         let Some(Client { stage: ClientStage::Ready(ready), conn, .. }) = self.clients.get_mut(client_key) else {
-            return;
+            return true;
         };
         if server.session.cancels_sent > 0 {
             // It would hit what we say. Its client has wanted the request cancelled, and so it is.
@@ -26,8 +27,7 @@ impl<I: Io> Worker<I> {
             let mut out = Vec::new();
             write_cancelled(&mut out, "canceling statement due to user request", "Its plan was being made anew.");
             self.io.send(*conn, out.into());
-            self.server_ready(key, false);
-            return;
+            return false;
         }
         let bytes = server.session.again.begins_anew();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
@@ -46,5 +46,6 @@ impl<I: Io> Worker<I> {
             self.log.add(Level::Debug, format_args!("{line}plans are out of date: statements are prepared anew"));
         }
         self.arm_server(key);
+        true
     }
 }

@@ -3,15 +3,14 @@
 //! Always true: a request that went along is not run if the server does not take what it is told, for it skips everything up to the
 //! next Sync then: there is one in the request, its end, or none. What follows a request before which the server was told nothing waits until
 //! the server has been told.
-//! Not here: what a server is told (`protocol::state`), when (`loan`).
+//! Not here: what a server is told (`protocol::state`), when (`catch_up`), what follows from the answer (`answered`).
 
 use pool::{ClientKey, Mode, ServerKey};
-use protocol::loan::{Life, differ};
+use protocol::loan::Life;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage};
-use crate::data::server::Server;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Whether a client's request can be sent to a server that has other settings, and needs none of the client's.
@@ -37,23 +36,5 @@ impl<I: Io> Worker<I> {
             self.forward(client_key, server_key, request);
         }
         self.arm_server(server_key);
-    }
-
-    /// Such a request has been answered: it has done what its text tells to both, or nothing.
-    pub(crate) fn end_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(server) = self.servers.get_mut(server_key) else { return };
-        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_known()) {
-            traces.leave();
-        }
-        server.session.life.becomes(Life::Running);
-        self.end_loan_if_over(server_key, client_key);
-        // Unless its loan has ended, it is told before anything else is said to it.
-        let is_lent = |server: &&mut Server| server.client() == Some(client_key);
-        let Some(server) = self.servers.get_mut(server_key).filter(is_lent) else { return };
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
-        if differ(&server.session, &ready.session) && server.session.exchange.may_end() {
-            self.catch_up(server_key, client_key, self.now);
-        }
     }
 }

@@ -4,15 +4,15 @@
 //! been asked behind that.
 //! Not here: what follows from it (`protocol::prepared`), which functions there are (`learned`).
 
-use base::WorkerId;
 use pool::ServerKey;
-use reactor::{Address, Io};
+use reactor::Io;
 use wire::backend::TxStatus;
 
+use crate::data::functions::FunctionsMade;
 use crate::data::server::Server;
 use crate::letters::ToWorker;
 use crate::places::DatabasePlace;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl Server {
     /// It is ready for more: if it has changed the catalog, and that is committed, others see it now. `scopes` is the last number of a scope;
@@ -35,17 +35,6 @@ impl Server {
     }
 }
 
-/// Functions of a database are being made, or have been.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FunctionsMade {
-    /// Which worker knows of that, and for which of its databases.
-    known: (WorkerId, u32),
-    /// The database on the server,
-    dbname: Box<str>,
-    /// and where that is.
-    address: Address,
-}
-
 impl<I: Io> Worker<I> {
     /// A server makes functions, or has made them: all who call its database by another name are told, on any worker.
     pub(crate) fn tell_of_functions(&self, key: ServerKey) {
@@ -54,15 +43,6 @@ impl<I: Io> Worker<I> {
         let (Some(entry), Some(address)) = (entry, server.address.clone()) else { return };
         let made = FunctionsMade { known: (self.id, server.database), dbname: (&*entry.dbname).into(), address };
         self.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
-    }
-
-    /// A client of the same database under another name makes functions, or has made them.
-    pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
-        for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
-            if made.known != (self.id, number) {
-                self.places.databases[number as usize].learned.functions_are_made(&mut self.places.scopes);
-            }
-        }
     }
 
     /// A server has changed the catalog of its database: who prepares a statement from now on may mean something else by it.

@@ -1,50 +1,33 @@
-//! Statements that need a database to themselves, such as DROP DATABASE: PostgreSQL waits 5 seconds for everybody else who is connected to
-//! it to go, and idle servers of ours would not.
+//! Statements that need a database to themselves, such as DROP DATABASE: how they are recognized.
 //!
-//! Always true: what is closed is idle, and connected to that database at the very address at which the statement runs; nothing is closed
-//! before PostgreSQL has had the time to refuse the statement, as it does at once where its client has no right to it or something else
-//! is wrong; nothing waits for the closing.
-//! Not here: which statements these are (`route::Claim`), what a pool does about it (`pool::Event::Vacate`).
+//! Always true: what is recognized is such a statement and nothing else, so that nothing else could take its server time.
+//! Not here: which statements these are (`route::Claim`), what becomes of them (`claiming`, `vacate`).
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-
-use base::{Key, Time};
-use config::{Database, Host};
-use pool::{Event, ServerKey};
+use base::Time;
 use protocol::loan::{bound, name, name_behind};
 use protocol::prepared::cut;
-use reactor::{Address, Io, Level};
+use reactor::Address;
 use route::{Claim, Dialect};
-use wire::backend::TxStatus;
 use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, frontend};
-
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::Stage;
-use crate::letters::ToWorker;
-use crate::timers::Timer;
-use crate::turn::Worker;
 
 /// A statement that a client has said last, and that needs a database to itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Claimed {
-    claim: Claim,
+    pub(super) claim: Claim,
     /// Under which name it has been prepared; `None` for a simple query.
-    statement: Option<Box<[u8]>>,
-    since: Time,
+    pub(super) statement: Option<Box<[u8]>>,
+    pub(super) since: Time,
     /// When it is looked at again whether it has been answered.
-    next: Time,
+    pub(super) next: Time,
 }
 
 /// What all workers are told of such a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sole {
-    claim: Claim,
+    pub(super) claim: Claim,
     /// Where the server is that executes it.
-    address: Address,
-    phase: Phase,
+    pub(super) address: Address,
+    pub(super) phase: Phase,
 }
 
 /// How far such a statement has come.
@@ -56,122 +39,9 @@ pub enum Phase {
     Done,
 }
 
-impl<I: Io> Worker<I> {
-    /// Whether a client's last words were such a statement.
-    pub(crate) fn has_claimed(&self, key: Key) -> bool {
-        let client = self.clients.get(key).map(|client| &client.stage);
-        matches!(client, Some(ClientStage::Ready(ready)) if ready.claimed.is_some())
-    }
-
-    /// A client says something to its server: whether that is such a statement, and nothing else.
-    pub(crate) fn note_claim(&mut self, key: Key, server_key: ServerKey, bytes: &[u8]) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        let before = ready.claimed.take();
-        let Some(server) = self.servers.get(server_key).filter(|server| server.private.is_none()) else { return };
-        if ready.session.scanner.is_in_body() || !ready.session.scanner.torn_header().is_empty() {
-            return;
-        }
-        if !server.session.exchange.owes_client_nothing() || server.session.exchange.status() != TxStatus::Idle {
-            ready.claimed = before.filter(|before| before.goes_on(bytes, 0));
-            return;
-        }
-        let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
-        let next = self.now + PROMPT;
-        let claimed = begins(bytes, before.as_deref(), dialect);
-        ready.claimed = claimed.map(|claimed| Box::new(Claimed { since: self.now, next, ..claimed }));
-        if ready.claimed.is_some() {
-            self.timers.insert(next, Timer::Claim(key));
-        }
-    }
-
-    /// If such a statement is still not answered, whoever is connected to its database without need goes.
-    pub(crate) fn claim_due(&mut self, key: Key) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        let (Link::Loan(server), Some(claimed)) = (ready.link, &mut ready.claimed) else { return };
-        let Some(server) = self.servers.get(server) else { return };
-        // What no Sync follows PostgreSQL may not have begun to execute.
-        let is_executed = !server.session.exchange.owes_client_nothing() && !server.session.exchange.wants_sync();
-        let (Some(address), true) = (server.address.clone(), is_executed && claimed.next <= self.now) else { return };
-        let claim = claimed.claim.clone();
-        claimed.next = self.now + ROUND;
-        if self.now.since(claimed.since) < PATIENCE {
-            self.timers.insert(claimed.next, Timer::Claim(key));
-        }
-        let phase = Phase::Waits(self.client_prefix(key).into());
-        self.tell_of_sole(Sole { claim, address, phase });
-    }
-
-    /// A client's server has changed something in the catalog: if that was such a statement, all workers are told.
-    pub(crate) fn claim_done(&mut self, key: Key) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let (Link::Loan(server), Some(claimed)) = (ready.link, &ready.claimed) else { return };
-        let Some(address) = self.servers.get(server).and_then(|server| server.address.clone()) else { return };
-        self.tell_of_sole(Sole { claim: claimed.claim.clone(), address, phase: Phase::Done });
-    }
-
-    fn tell_of_sole(&self, sole: Sole) {
-        let sole = Arc::new(sole);
-        self.posts.workers.iter().for_each(|post| post(ToWorker::Sole(sole.clone())));
-    }
-
-    /// A client of any worker has said such a statement.
-    pub(crate) fn mind_sole(&mut self, sole: &Sole) {
-        match &sole.phase {
-            Phase::Waits(client) => self.vacate(&sole.claim, &sole.address, client),
-            Phase::Done => {
-                // Servers of the old database are gone, what new ones say and can do is another matter, and a login that has
-                // failed since there was no database may succeed now.
-                for number in self.databases_at(&sole.address, |name| sole.claim.changed().any(|other| other == name)) {
-                    let place = &mut self.places.databases[number as usize];
-                    place.learned.forget(&mut self.places.scopes);
-                    place.changes += 1;
-                    self.retire_servers_of(number);
-                }
-            }
-        }
-    }
-
-    /// Closes what is connected to a database without need.
-    fn vacate(&mut self, claim: &Claim, address: &Address, client: &str) {
-        let databases = self.databases_at(address, |name| *name == *claim.database);
-        let pools: Vec<_> =
-            self.places.pools().filter(|(_, place)| databases.contains(&place.database)).map(|(key, _)| key).collect();
-        for pool in pools {
-            self.tell_pools(Event::Vacate { pool });
-        }
-        let is_there = |database, at: Option<&Address>| databases.contains(&database) && at == Some(address);
-        let servers = self.servers.iter().filter(|(_, server)| is_there(server.database, server.address.as_ref()));
-        let (idle, others): (Vec<_>, Vec<_>) = servers.partition(|(_, server)| matches!(server.stage, Stage::Idle));
-        let (idle, others): (Vec<_>, Vec<_>) = (keys(idle), keys(others));
-        if !idle.is_empty() {
-            let (count, name, purpose) = (idle.len(), &claim.database, claim.purpose);
-            let plural = if count == 1 { "" } else { "s" };
-            let what = format_args!(
-                "{client}closing {count} idle server connection{plural} to \"{name}\": client wants to {purpose} it"
-            );
-            self.log.add(Level::Log, what);
-        }
-        for server in idle.into_iter().chain(others) {
-            self.tell_pools(Event::VacateServer { server });
-            self.settle();
-        }
-        for database in databases {
-            self.end_idle_listener(database, address);
-        }
-    }
-
-    /// The databases in use that may be at an address under such a name.
-    pub(crate) fn databases_at(&self, address: &Address, is_called: impl Fn(&str) -> bool) -> BTreeSet<u32> {
-        let is_there = |entry: &Arc<Database>| is_called(&entry.dbname) && may_be_at(entry, address);
-        let databases = self.places.databases.iter().enumerate();
-        let there = databases.filter(|(_, place)| place.entry.as_ref().is_some_and(is_there));
-        there.map(|(number, _)| number as u32).collect()
-    }
-}
-
 impl Claimed {
     /// Whether from here on a client says nothing that could take time for another reason: it executes this statement and ends its batch.
-    fn goes_on(&self, bytes: &[u8], mut at: usize) -> bool {
+    pub(super) fn goes_on(&self, bytes: &[u8], mut at: usize) -> bool {
         let mut scanner = Scanner::default();
         while at < bytes.len() {
             let Some(piece) = whole(&mut scanner, bytes, at) else { return false };
@@ -192,7 +62,7 @@ impl Claimed {
 }
 
 /// What begins with these messages, said to a server at rest, if that needs a database to itself. `before` is what has been said before.
-fn begins(bytes: &[u8], before: Option<&Claimed>, dialect: Dialect) -> Option<Claimed> {
+pub(crate) fn begins(bytes: &[u8], before: Option<&Claimed>, dialect: Dialect) -> Option<Claimed> {
     let piece = whole(&mut Scanner::default(), bytes, 0)?;
     let body = &bytes[piece.body];
     let new =
@@ -226,29 +96,6 @@ fn whole(scanner: &mut Scanner, bytes: &[u8], at: usize) -> Option<Piece> {
         _ => None,
     }
 }
-
-fn keys<T>(rows: Vec<(ServerKey, T)>) -> Vec<ServerKey> {
-    rows.into_iter().map(|(key, _)| key).collect()
-}
-
-/// Whether servers of a database may be at an address.
-fn may_be_at(entry: &Database, address: &Address) -> bool {
-    entry.hosts.iter().any(|host| match (host, address) {
-        (Host::Name(_), Address::Tcp(address)) => address.port() == entry.port,
-        (Host::Ip(ip), Address::Tcp(address)) => *address == SocketAddr::new(*ip, entry.port),
-        (Host::Unix(_), Address::Unix(path)) | (Host::Abstract(_), Address::Abstract(path)) => {
-            host.socket_name(entry.port).as_deref() == Some(path)
-        }
-        _ => false,
-    })
-}
-
-/// PostgreSQL refuses a statement within this time, unless it waits for others to leave the database, or executes it.
-const PROMPT: Duration = Duration::from_millis(100);
-/// So often it is looked again who has come back meanwhile,
-const ROUND: Duration = Duration::from_millis(500);
-/// for as long as PostgreSQL waits (5 seconds: `CountOtherDBBackends` in `storage/ipc/procarray.c`).
-const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -1,37 +1,28 @@
-//! A client, and what becomes of the bytes it sends.
+//! A client: what is known of it, wherever it stands.
 //!
-//! Always true: a client that waits for a server keeps its bytes, unread, in the order in which they came; bytes that go to
-//! its server are not copied; nothing is taken for a client whose connection does not take its answers.
-//! Not here: how it came in (`admission::accept`, `admission::login`), how a loan begins and ends (`loan`).
+//! Always true: a stage carries what exists only in it; a client has one server at most.
+//! Not here: what becomes of what it says (`hear`, `forward`), how it came in (`admission`).
 
 use std::num::NonZeroU64;
-use std::ops::Range;
 use std::sync::Arc;
 
-use base::{Key, Time};
-use pool::{Haste, Mode, PoolKey, ServerKey};
+use base::{Slab, Time};
+use pool::{ClientKey, Haste, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
-use protocol::fault::Fault;
-use protocol::loan::{ClientSession, Forwarded, Requests, Then, ToServer};
-use protocol::prepared::Bytes;
+use protocol::loan::ClientSession;
 use protocol::replication::Replication;
-use protocol::state::Unseen;
 use reactor::tls::Security;
-use reactor::{Chunk, Conn, Io, Level, Peer, TimerId};
-use serde::{Deserialize, Serialize};
-use wire::{MESSAGE_BYTES_MAX, frontend};
+use reactor::{Chunk, Conn, Peer, TimerId};
+use wire::Scanner;
 
 use crate::admin::console::ConsoleClient;
-use crate::admission::accept::Greeting;
 use crate::admission::applicant::LoggingIn;
-use crate::data::advance::are_asked_about;
-use crate::data::claims::{Claimed, may_claim};
-use crate::data::flow::{send_part, unpinned_for};
-use crate::data::held::Held;
+use crate::admission::greeting::Greeting;
+use crate::data::claims::Claimed;
+use crate::data::client::Stage as ClientStage;
+use crate::data::held::{Held, Skips, first_request};
 use crate::letters::Waits;
-use crate::notify::join::Joining;
-use crate::places::DatabasePlace;
-use crate::turn::Worker;
+use crate::notify::listening::Joining;
 
 /// One client.
 #[derive(Debug)]
@@ -106,6 +97,8 @@ pub(crate) struct Ready {
     pub(crate) is_notified: bool,
     /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
     pub(crate) is_answer_torn: bool,
+    /// It is closed as soon as it has been given what is withheld from it: nothing more is taken from it.
+    pub(crate) is_leaving: bool,
     /// A statement that it has said last, and that needs a database to itself.
     pub(crate) claimed: Option<Box<Claimed>>,
     /// It has said LISTEN, first of what is held, and needs no server for that.
@@ -114,25 +107,6 @@ pub(crate) struct Ready {
     pub(crate) skips: Skips,
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
-}
-
-/// What is skipped of what a client without a server says: the rest of a request that a rate limit has rejected, as PostgreSQL skips it after
-/// an error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) enum Skips {
-    #[default]
-    Nothing,
-    /// One message, which is a whole request.
-    Message,
-    /// All up to a Sync.
-    UpToSync,
-}
-
-impl Skips {
-    /// Whether a message of this kind is the last that is skipped.
-    pub(crate) fn end_with(self, kind: u8) -> bool {
-        self == Self::Message || self == Self::UpToSync && kind == frontend::SYNC
-    }
 }
 
 /// Where a client stands with its pool.
@@ -168,6 +142,7 @@ impl Ready {
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,
+            is_leaving: false,
             claimed: None,
             joins: None,
             skips: Skips::Nothing,
@@ -188,208 +163,63 @@ impl Client {
     }
 }
 
-impl<I: Io> Worker<I> {
-    /// Bytes have come from a client.
-    pub(crate) fn client_received(&mut self, key: Key, chunk: Chunk) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        client.asked = self.now;
-        match &mut client.stage {
-            Stage::Ready(ready) => {
-                if let Some(pool) = self.places.pool(ready.pool) {
-                    let database = pool.database as usize;
-                    self.places.databases[database].totals.received += chunk.len() as u64;
-                }
-                self.hear(key, chunk);
-            }
-            Stage::Greeting(_) => self.greeted(key, chunk.bytes()),
-            Stage::Cancelling(_) => {}
-            Stage::Login(_) => self.login_received(key, chunk.bytes()),
-            Stage::Console(_) => self.console_received(key, chunk.bytes()),
+impl Ready {
+    /// The first bytes that are held.
+    pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
+        let held = self.held.as_mut()?;
+        let chunk = held.pop();
+        if held.is_empty() {
+            self.held = None;
         }
+        chunk
     }
 
-    /// A client that is logged in has said something.
-    pub(crate) fn hear(&mut self, key: Key, chunk: Chunk) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let is_first = ready.held.is_none();
-        match ready.link {
-            Link::Loan(server) if is_first && self.may_forward(server) => self.forward(key, server, chunk),
-            Link::None if is_first => self.take_in(key, chunk),
-            _ => {
-                let chunk = self.unpinned(chunk);
-                let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-                let held = ready.held.get_or_insert_default();
-                held.push(chunk);
-                let is_full = held.len() > HELD_BYTES_MAX;
-                if ready.link == Link::None && ready.joins.is_none() {
-                    self.want_when_whole(key);
-                    if self.rating.has_rejected {
-                        self.skip_rejected(key);
-                    }
-                } else if is_full {
-                    self.pause_client(key);
-                }
-            }
-        }
+    /// What it has said and nobody has looked at, if that has come in one piece.
+    pub(crate) fn held_in_one_piece(&self) -> Option<&[u8]> {
+        self.held.as_ref().and_then(|held| held.in_one_piece())
     }
 
-    /// Gives what a client has held back to its server, now that it may.
-    pub(crate) fn forward_held(&mut self, key: Key) {
-        loop {
-            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-            let link = ready.link;
-            let may_forward = matches!(link, Link::Loan(server) if self.may_forward(server));
-            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-            let server = match link {
-                Link::Loan(server) if may_forward => server,
-                Link::Loan(_) => return,
-                Link::None | Link::Waiting(_) | Link::Delayed(_) => {
-                    // The loan has ended with less than all that was held: the rest is looked at anew.
-                    let rest = ready.held.take();
-                    self.hold_again(key, rest);
-                    return;
-                }
-            };
-            let Some(chunk) = ready.pop_held() else { break };
-            self.forward(key, server, chunk);
-        }
-        self.resume_client(key);
+    /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
+    pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
+        let held = self.held.as_ref()?;
+        let mut bytes: Vec<u8> = self.session.scanner.torn_header().to_vec();
+        bytes.extend(held.bytes());
+        let first = first_request(&bytes)?;
+        bytes.drain(..first.end);
+        self.session.scanner = Scanner::default();
+        self.held = (!bytes.is_empty()).then(|| {
+            let mut held = Held::default();
+            held.push(bytes.into());
+            Box::new(held)
+        });
+        Some(first.syncs)
     }
 
-    /// Puts what was held behind what has just been looked at.
-    pub(crate) fn hold_again(&mut self, key: Key, rest: Option<Box<Held>>) {
-        let Some(mut rest) = rest else { return };
-        while let Some(chunk) = rest.pop() {
-            self.hear(key, chunk);
+    /// The kind and declared length of the message that begins next, as far as its header is here.
+    pub(crate) fn next_header(&self) -> Option<(u8, u32)> {
+        let mut header = [0; 5];
+        let torn = self.session.scanner.torn_header();
+        let held = self.held.iter().flat_map(|held| held.bytes());
+        let mut bytes = torn.iter().copied().chain(held);
+        for place in &mut header {
+            *place = bytes.next()?;
         }
-    }
-
-    /// Sends what a client says to its server, message by message counted and byte by byte uncopied.
-    pub(crate) fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
-        let mut next = Some(chunk);
-        while let Some(chunk) = next {
-            next = self.forward_some(key, server_key, chunk);
-        }
-    }
-
-    /// The same, up to a message that something else takes the place of: that, and what comes behind it, is to be forwarded next.
-    fn forward_some(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) -> Option<Chunk> {
-        if may_claim(chunk.bytes()) || self.has_claimed(key) {
-            self.note_claim(key, server_key, chunk.bytes());
-        }
-        let length_max = self.message_bytes_max();
-        let one_by_one = self.rating.counts_transactions && self.goes_one_by_one(key);
-        let settings = &self.force.settings;
-        let client = self.clients.get_mut(key)?;
-        let Stage::Ready(ready) = &mut client.stage else { return None };
-        let server = self.servers.get_mut(server_key)?;
-        let place = self.places.pool(server.pool);
-        let is_shared = server.private.is_none();
-        let follows_statements = is_shared && place.is_some_and(|place| place.mode != Mode::Session);
-        let follows = is_shared && place.is_some_and(|place| place.follows);
-        let rules = place.map(|place| &place.pin_rules);
-        let unseen = rules.map_or(Unseen::Verify, |rules| rules.unseen);
-        let refusals = rules.filter(|rules| follows && rules.has_refusals()).cloned();
-        let server_user = place.map_or(u32::MAX, |place| place.user);
-        let DatabasePlace { totals, learned, changes, .. } = &mut self.places.databases[server.database as usize];
-        let mut requests = Requests {
-            now: self.now,
-            client: key,
-            length_max,
-            statements_max: if follows_statements { settings.max_prepared_statements as usize } else { 0 },
-            reuses_unnamed: settings.reuse_unnamed_statements,
-            refuses_queries: settings.disable_pqexec,
-            one_by_one,
-            follows,
-            unseen,
-            refusals,
-            server_user,
-            changes: *changes,
-            library: &mut self.library,
-            texts: &mut self.texts,
-            tracked: &self.force.tracked,
-            learned,
-            scopes: &mut self.places.scopes,
-        };
-        let conn = server.conn;
-        let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
-        let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
-            requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
-        totals.add_statements(tally);
-        server.queries_begin(begun, self.now, totals);
-        let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
-        let rest = match then {
-            Then::Hold(at) => Some(chunk.part(at..chunk.len())),
-            _ => None,
-        };
-        if unsent == (0..chunk.len()) {
-            let chunk = unpinned_for(&self.io, conn, chunk);
-            self.io.send(conn, chunk);
-        } else {
-            send_part(&mut self.io, conn, &chunk, unsent);
-        }
-        if makes_functions {
-            self.tell_of_functions(server_key);
-        }
-        if asks_in_advance {
-            self.ask_in_advance(server_key, key);
-        }
-        if waits {
-            self.wait_for_answers(server_key, key, rest);
-        }
-        self.give_due(server_key);
-        match then {
-            Then::Go | Then::Hold(_) => {
-                self.mind_flow_to_server(key, server_key);
-                self.end_loan_after(key, server_key);
-            }
-            Then::Instead(bytes) => return Some(bytes.into()),
-            Then::Leave => self.part_from_client(key, "client close request"),
-            Then::Fail(fault) => {
-                self.explain_statement(key, &fault);
-                self.fail_client(key, &fault);
-            }
-        }
-        None
-    }
-
-    /// Says in the log which statement it was.
-    pub(crate) fn explain_statement(&mut self, client: Key, fault: &Fault) {
-        let (name, what) = match fault {
-            Fault::StatementUnknown { name } => (name, "not found"),
-            Fault::StatementInUse { name } => (name, "was already prepared"),
-            _ => return,
-        };
-        let line = self.client_prefix(client);
-        self.log.add(Level::Error, format_args!("{line}prepared statement '{name}' {what}"));
-    }
-
-    /// The longest message that is taken from a client, by its length word.
-    pub(crate) fn message_bytes_max(&self) -> u32 {
-        self.force.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
+        Some((header[0], u32::from_be_bytes([header[1], header[2], header[3], header[4]])))
     }
 }
 
-/// Sends what the bytes of a client become.
-struct Parts<'a, I: Io> {
-    io: &'a mut I,
-    conn: Conn,
-    chunk: &'a Chunk,
+/// Whether a client's notifications are looked at.
+pub(crate) fn has_subscriptions(clients: &Slab<Client>, client: ClientKey) -> bool {
+    subscriptions_and_traces(clients, Some(client)).0
 }
 
-impl<I: Io> ToServer for Parts<'_, I> {
-    fn part(&mut self, range: Range<usize>) {
-        send_part(self.io, self.conn, self.chunk, range);
-    }
-
-    fn send(&mut self, bytes: Bytes) {
-        let chunk = match bytes {
-            Bytes::Own(bytes) => Chunk::Own(bytes.into()),
-            Bytes::Shared(bytes) => Chunk::Shared(bytes),
-        };
-        self.io.send(self.conn, chunk);
+/// The same, and whether it may have changed something in its session.
+pub(crate) fn subscriptions_and_traces(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
+    match client.and_then(|client| clients.get(client)) {
+        Some(Client { is_listener, stage: ClientStage::Ready(ready), .. }) => {
+            (*is_listener || ready.session.subscriptions.is_some(), ready.session.traces.is_some())
+        }
+        Some(Client { is_listener, .. }) => (*is_listener, false),
+        None => (false, false),
     }
 }
-
-/// Bytes that may wait for a server before the client is not listened to any more.
-const HELD_BYTES_MAX: usize = 16_384;

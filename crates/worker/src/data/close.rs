@@ -1,41 +1,55 @@
-//! How clients and servers are closed, and what the log says of them.
+//! How clients are closed, and what the log says of them.
 //!
 //! Always true: whoever goes gives back what it held: its server, its place in the queue, its slots, its key, its deadline;
 //! the reason is logged before the last byte leaves.
-//! Not here: why they are closed.
+//! Not here: why they are closed; servers (`close_server`).
 
 use base::Key;
 use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
 use protocol::fault::Fault;
-use reactor::{Address, Close, End, Io, Level, Peer};
-use wire::{frontend, write};
+use reactor::{Close, Io, Level};
 
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::Waits;
 use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
-use crate::letters::{HashAsker, ToControl, ToWorker};
-use crate::turn::Worker;
-use crate::upstream::dedicated::CLIENT_GONE;
+use crate::data::server::Server;
+use crate::letters::{ToControl, ToWorker};
+use crate::tasks::Farewell;
+use crate::upstream::private::CLIENT_GONE;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client has closed its connection, or it broke.
-    pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
-        if let End::Insecure(why) = end {
-            let line = self.client_prefix(key);
-            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
-        }
-        if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Cancelling(_), .. })) {
-            // It does not wait for its request to be done; the request goes its way.
-            self.drop_client(key, "cancel request");
-            return;
-        }
-        self.part_from_client(key, "client unexpected eof");
-    }
-
     /// Tells a client what went wrong and closes it.
     pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
-        self.release_before_farewell(key);
+        if !self.is_closed_later(key, || Farewell::Failed(Box::new(fault.clone()))) {
+            self.fail_now(key, fault);
+        }
+    }
+
+    /// The same where the log is told in another way.
+    pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
+        if !self.is_closed_later(key, || Farewell::Unlogged(Box::new(fault.clone()))) {
+            self.close_with_words(key, fault);
+        }
+    }
+
+    /// A client has gone, or is sent away without a word.
+    pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
+        if !self.is_closed_later(key, || Farewell::Parted(why.into())) {
+            self.part_now(key, why);
+        }
+    }
+
+    /// A client is closed that has been given what was withheld from it.
+    pub(crate) fn close_now(&mut self, key: Key, farewell: &Farewell) {
+        match farewell {
+            Farewell::Failed(fault) => self.fail_now(key, fault),
+            Farewell::Unlogged(fault) => self.close_with_words(key, fault),
+            Farewell::Parted(why) => self.part_now(key, why),
+        }
+    }
+
+    fn fail_now(&mut self, key: Key, fault: &Fault) {
         if self.clients.get(key).is_none() {
             return;
         }
@@ -45,12 +59,6 @@ impl<I: Io> Worker<I> {
         if self.force.settings.log_pooler_errors {
             self.log.add(Level::Warning, format_args!("{line}pooler error: {text}"));
         }
-        self.close_with_words(key, fault);
-    }
-
-    /// The same where the log is told in another way.
-    pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
-        self.release_before_farewell(key);
         self.close_with_words(key, fault);
     }
 
@@ -76,9 +84,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has gone, or is sent away without a word.
-    pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
-        self.release_before_farewell(key);
+    fn part_now(&mut self, key: Key, why: &str) {
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         // Somebody who knocks and says nothing, such as a port check, is not worth a line.
@@ -163,20 +169,20 @@ impl<I: Io> Worker<I> {
         match &client.stage {
             ClientStage::Ready(ready) => {
                 let name = ready.cancel_key.name();
-                self.cancel_keys.remove(&name);
+                self.cancel.forget_key(name);
                 let named = self.named_by(name);
                 if named != self.id {
                     (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
                 }
             }
             ClientStage::Console(console) => {
-                self.cancel_keys.remove(&console.cancel_key.name());
+                self.cancel.forget_key(console.cancel_key.name());
                 (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}
         }
-        self.rating.forget(key);
-        if self.rest.is_some() && matches!(client.stage, ClientStage::Console(_)) {
+        self.limits.forget_delayed(key);
+        if self.admin.is_resting() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
         }
         self.unseat(key, &client);
@@ -221,71 +227,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Takes a server's row away and closes it: with a word if it can hear one.
-    pub(crate) fn drop_server(&mut self, key: ServerKey, why: &str) {
-        if self.force.settings.log_disconnections
-            && let Some(server) = self.servers.get(key)
-        {
-            let age = self.now.since(server.since).as_secs();
-            let line = self.server_prefix(key);
-            self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
-        }
-        self.unpledge(key);
-        let hears = self.hears_private(key);
-        let Some(server) = self.servers.remove(key) else { return };
-        if let Some((timer, _)) = server.timer {
-            self.timers.remove(timer);
-        }
-        if matches!(&server.stage, Stage::Login(login) if login.is_awaiting_salted()) {
-            (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Server(key) });
-        }
-        if matches!(server.stage, Stage::Securing(_)) {
-            // What TLS has to say about its end is on its way.
-            self.io.close(server.conn, Close::AfterSending);
-        } else if hears
-            || server.session.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
-        {
-            let mut out = Vec::new();
-            write::bare(&mut out, frontend::TERMINATE);
-            self.io.send(server.conn, out.into());
-            self.io.close(server.conn, Close::AfterSending);
-        } else {
-            self.io.close(server.conn, Close::Now);
-        }
-    }
-
-    /// The beginning of a log line about a client: `C-0x2a: shop/ann@10.0.0.1:5000 `.
-    pub(crate) fn client_prefix(&self, key: Key) -> String {
-        let Some(client) = self.clients.get(key) else { return String::new() };
-        let (database, user) = match &client.stage {
-            ClientStage::Greeting(_) | ClientStage::Cancelling(_) => ("(nodb)", "(nouser)"),
-            ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
-            ClientStage::Console(console) => (CONSOLE, &*console.user),
-            ClientStage::Ready(ready) => {
-                let database = self.places.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
-                (database, &*self.places.users[ready.session.user as usize].name)
-            }
-        };
-        let id = client.id;
-        let port = self.force.settings.listen_port;
-        match client.peer {
-            Peer::Tcp(address) => format!("C-0x{id:x}: {database}/{user}@{address} "),
-            Peer::Unix { pid: 0, .. } => format!("C-0x{id:x}: {database}/{user}@unix:{port} "),
-            Peer::Unix { pid, .. } => format!("C-0x{id:x}: {database}/{user}@unix({pid}):{port} "),
-        }
-    }
-
-    /// The beginning of a log line about a server.
-    pub(crate) fn server_prefix(&self, key: ServerKey) -> String {
-        let Some(server) = self.servers.get(key) else { return String::new() };
-        let place = self.places.pool(server.pool);
-        let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
-        let id = server.id;
-        let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
-        match &server.address {
-            Some(Address::Tcp(address)) => format!("S-0x{id:x}: {database}/{user}@{address} "),
-            Some(Address::Unix(_) | Address::Abstract(_)) => format!("S-0x{id:x}: {database}/{user}@unix:{port} "),
-            None => format!("S-0x{id:x}: {database}/{user}@(unknown):{port} "),
+    /// Says so if nobody is left on the console who could wake what is suspended.
+    pub(crate) fn mind_consoles(&mut self) {
+        let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
+        let is_here = self.force.homes.home_of(CONSOLE) == self.id;
+        if is_here && !self.clients.iter().any(|(_, client)| is_console(client)) {
+            (self.posts.control)(ToControl::ConsolesGone);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is counted of a server's queries and transactions, for `SHOW STATS` and the timeouts.
 //!
 //! Always true: a query counts when it is sent, its time when everything is answered.
-//! Not here: who reads that (`admin::snapshot`, `timers`).
+//! Not here: who reads that (`admin::snapshot`, `deadlines`).
 
 use base::Time;
 use pool::ServerKey;
@@ -10,7 +10,7 @@ use wire::backend::TxStatus;
 
 use crate::data::server::Server;
 use crate::letters::Totals;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl Server {
     /// So many messages of a client were each the first after everything before had been answered.

@@ -1,7 +1,7 @@
 //! Back-pressure: we receive from one side only while the other side's queue is below its mark.
 //!
 //! Always true: whoever is paused is resumed when the queue that it was paused for has drained, or when it loses its link.
-//! Not here: bytes that wait for a server (`client`), which have a mark of their own.
+//! Not here: bytes that wait for a server (`hear`), which have a mark of their own.
 
 use base::Key;
 use base::planted::{self, Planted};
@@ -9,9 +9,11 @@ use pool::ServerKey;
 use reactor::{Chunk, Conn, Io, Receive};
 use wire::{frontend, write};
 
-use crate::data::client::{Client, Link, Stage};
+use crate::data::client::{Client, Stage};
 use crate::data::server::Server;
-use crate::turn::Worker;
+use crate::lookups::QUEUE_BYTES_MARK;
+use crate::tasks::Task;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Gives a part of what a server has said to its client.
@@ -95,7 +97,7 @@ impl<I: Io> Worker<I> {
         };
         server.is_full = false;
         if let Some(client) = server.client() {
-            self.forward_held(client);
+            self.enqueue(Task::GoOn(client));
         }
     }
 
@@ -161,48 +163,26 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a client has so many answers to take that it gets no server for new questions. It is told when it has taken them.
-    pub(crate) fn is_behind(&self, client: Key) -> bool {
-        self.clients.get(client).is_some_and(|row| self.io.unsent(row.conn) > QUEUE_BYTES_MARK)
-    }
-
-    /// A client has taken everything that it was given.
-    pub(crate) fn client_drained(&mut self, key: Key) {
-        let Some(client) = self.clients.get(key) else { return };
-        let ready = match &client.stage {
-            Stage::Ready(ready) => ready,
-            Stage::Login(_) => {
-                self.depart(key);
-                return;
-            }
-            Stage::Console(_) => {
-                self.ask_control(key);
-                return;
-            }
-            Stage::Greeting(_) | Stage::Cancelling(_) => return,
-        };
-        let (link, listens) = (ready.link, ready.session.subscriptions.is_some());
-        let database = self.places.pool(ready.pool).map(|place| place.database);
-        if listens {
-            self.tell_news(key);
-        }
-        database.into_iter().for_each(|database| self.listener_drained(database, key));
-        match link {
-            Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}
-            Link::Loan(server) => self.resume_server(server),
-            Link::None => {
-                self.resume_client(key);
-                // What it had asked meanwhile.
-                self.forward_held(key);
-            }
-            Link::Waiting(_) | Link::Delayed(_) => {}
-        }
-    }
-
     /// A server has taken everything that it was given.
     pub(crate) fn server_drained(&mut self, key: ServerKey) {
         if let Some(client) = self.servers.get(key).and_then(|server| server.client()) {
             self.resume_client(client);
+        }
+    }
+
+    /// Listens to a server that has something to say although everybody rests.
+    pub(crate) fn hear_server(&mut self, key: ServerKey) {
+        if self.admin.is_resting()
+            && let Some(server) = self.servers.get_mut(key)
+        {
+            server.is_paused = false;
+            self.io.receive(server.conn, Receive::Stream);
+        }
+    }
+
+    pub(crate) fn send_to_client(&mut self, key: Key, out: Vec<u8>) {
+        if let Some(client) = self.clients.get(key).filter(|_| !out.is_empty()) {
+            self.io.send(client.conn, out.into());
         }
     }
 }
@@ -229,6 +209,3 @@ pub(crate) fn send_part<I: Io>(io: &mut I, conn: Conn, chunk: &Chunk, range: std
 
 /// Received bytes that wait are copied up to here; a pooler's usual query is smaller.
 const COPIED_BYTES_MAX: usize = 1024;
-/// Bytes in a queue beyond which its source is paused. With what the kernel has already received this bounds what one
-/// connection can take of memory.
-pub(crate) const QUEUE_BYTES_MARK: usize = 131_072;

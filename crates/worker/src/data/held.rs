@@ -1,15 +1,13 @@
 //! What a client has said and nobody has looked at.
 //!
 //! Always true: bytes come out in the order in which they went in. Most wait in one piece, which takes no allocation.
-//! Not here: who waits for what (`client`).
+//! Not here: who waits for what (`hear`).
 
 use std::collections::VecDeque;
 
 use reactor::Chunk;
-use wire::Scanner;
-
-use crate::cancel::requests::first_request;
-use crate::data::client::Ready;
+use serde::{Deserialize, Serialize};
+use wire::frontend;
 
 /// Bytes in waiting.
 #[derive(Debug, Default)]
@@ -70,47 +68,82 @@ impl Held {
     }
 }
 
-impl Ready {
-    /// The first bytes that are held.
-    pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
-        let held = self.held.as_mut()?;
-        let chunk = held.pop();
-        if held.is_empty() {
-            self.held = None;
+/// The first request of a client that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FirstRequest {
+    /// How many Syncs stand alone before it.
+    pub(crate) syncs: usize,
+    /// Where it ends: with the message that is answered by `ReadyForQuery`.
+    pub(crate) end: usize,
+}
+
+/// What is skipped of what a client without a server says: the rest of a request that a rate limit has rejected, as PostgreSQL skips it after
+/// an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Skips {
+    #[default]
+    Nothing,
+    /// One message, which is a whole request.
+    Message,
+    /// All up to a Sync.
+    UpToSync,
+}
+
+impl Skips {
+    /// Whether a message of this kind is the last that is skipped.
+    pub(crate) fn end_with(self, kind: u8) -> bool {
+        self == Self::Message || self == Self::UpToSync && kind == frontend::SYNC
+    }
+}
+
+/// The first request of these bytes. `None` while its last message has not come whole.
+pub(crate) fn first_request(bytes: &[u8]) -> Option<FirstRequest> {
+    let (mut at, mut syncs, mut has_begun) = (0, 0, false);
+    loop {
+        let (&kind, rest) = bytes.get(at..)?.split_first()?;
+        let length = u32::from_be_bytes(*rest.first_chunk::<4>()?) as usize;
+        let end = at.checked_add(1)?.checked_add(length)?;
+        if end > bytes.len() {
+            return None;
         }
-        chunk
-    }
-
-    /// What it has said and nobody has looked at, if that has come in one piece.
-    pub(crate) fn held_in_one_piece(&self) -> Option<&[u8]> {
-        self.held.as_ref().and_then(|held| held.in_one_piece())
-    }
-
-    /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
-    pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
-        let held = self.held.as_ref()?;
-        let mut bytes: Vec<u8> = self.session.scanner.torn_header().to_vec();
-        bytes.extend(held.bytes());
-        let first = first_request(&bytes)?;
-        bytes.drain(..first.end);
-        self.session.scanner = Scanner::default();
-        self.held = (!bytes.is_empty()).then(|| {
-            let mut held = Held::default();
-            held.push(bytes.into());
-            Box::new(held)
-        });
-        Some(first.syncs)
-    }
-
-    /// The kind and declared length of the message that begins next, as far as its header is here.
-    pub(crate) fn next_header(&self) -> Option<(u8, u32)> {
-        let mut header = [0; 5];
-        let torn = self.session.scanner.torn_header();
-        let held = self.held.iter().flat_map(|held| held.bytes());
-        let mut bytes = torn.iter().copied().chain(held);
-        for place in &mut header {
-            *place = bytes.next()?;
+        match kind {
+            frontend::SYNC if !has_begun => syncs += 1,
+            frontend::QUERY | frontend::SYNC | frontend::FUNCTION_CALL => return Some(FirstRequest { syncs, end }),
+            _ => has_begun = true,
         }
-        Some((header[0], u32::from_be_bytes([header[1], header[2], header[3], header[4]])))
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::write;
+
+    use super::*;
+
+    #[test]
+    fn the_first_request_ends_with_the_message_that_ready_answers() {
+        let mut bytes = Vec::new();
+        write::query(&mut bytes, "select 1");
+        let first = bytes.len();
+        write::query(&mut bytes, "select 2");
+        assert_eq!(first_request(&bytes), Some(FirstRequest { syncs: 0, end: first }));
+        let mut batch = Vec::new();
+        write::bare(&mut batch, frontend::EXECUTE);
+        assert_eq!(first_request(&batch), None);
+        write::bare(&mut batch, frontend::SYNC);
+        assert_eq!(first_request(&batch), Some(FirstRequest { syncs: 0, end: batch.len() }));
+        assert_eq!(first_request(&batch[..batch.len() - 1]), None);
+        assert_eq!(first_request(b""), None);
+    }
+
+    #[test]
+    fn a_sync_alone_is_no_request() {
+        let mut bytes = Vec::new();
+        write::bare(&mut bytes, frontend::SYNC);
+        write::bare(&mut bytes, frontend::SYNC);
+        assert_eq!(first_request(&bytes), None);
+        write::query(&mut bytes, "select 1");
+        assert_eq!(first_request(&bytes), Some(FirstRequest { syncs: 2, end: bytes.len() }));
     }
 }

@@ -8,7 +8,7 @@ use protocol::state::Traces;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage};
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A client has sent one statement to a server that owed nothing: whether it is one whose answer tells all.

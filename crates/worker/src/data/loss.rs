@@ -1,20 +1,19 @@
 //! Servers that are lost: they say goodbye, break off, or say what nobody can explain.
 //!
 //! Always true: whoever had such a server is told, or gets another one if the lost one has heard nothing; its pool is told.
-//! Not here: servers that are closed in good order (`pool`), and what their clients are told then (`close`).
+//! Not here: how a server is closed (`close_server`), connections that end (`ended`), what clients of servers that a pool closes are told (`close`).
 
-use std::sync::Arc;
-
-use pool::{Event, ServerKey};
+use base::Time;
+use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::OWN_ANSWER_BYTES_MAX;
-use reactor::{End, Io, Level};
+use reactor::{Io, Level};
 use wire::notice::Notice;
 
-use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::client::Stage as ClientStage;
 use crate::data::server::{Server, Stage};
-use crate::turn::Worker;
-use crate::upstream::cleanup::UNPROVEN;
+use crate::upstream::cleaning::UNPROVEN;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A server says goodbye while nobody uses it: an administrator ended it, or PostgreSQL shuts down. `body` is `None` when
@@ -76,27 +75,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server has closed its connection, or it broke.
-    pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
-        if let End::Insecure(why) = end {
-            let line = self.server_prefix(key);
-            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
-        }
-        // What it has said before is its client's all the same.
-        self.release(key);
-        let Some(server) = self.servers.get(key) else { return };
-        match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
-                let text: Arc<str> = match end {
-                    End::Eof | End::Insecure(_) => "server conn crashed?".into(),
-                    End::Broken(error) => format!("server conn crashed? ({error})").into(),
-                };
-                self.dial_failed(key, pool::Failure::unreachable(text));
-            }
-            _ => self.server_gone(key),
-        }
-    }
-
     /// A server that was logged in is there no more.
     pub(crate) fn server_gone(&mut self, key: ServerKey) {
         let why = "server conn crashed?";
@@ -123,22 +101,27 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Closes a server that cannot be used any more, and tells its pool.
-    pub(crate) fn lose_server(&mut self, key: ServerKey, why: &str) {
-        self.unlink_from_client(key);
-        self.drop_server(key, why);
-        self.tell_pools(Event::Lost { server: key });
+    /// A server is lost before its client's request was sent to it: the request is still held, and is served by another one.
+    pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
+        let Some(database) = self.servers.get(server).map(|server| server.database) else { return };
+        let is_missed = self.keeps_something(client);
+        self.lose_server(server, why);
+        if is_missed {
+            self.fail_client(client, &Fault::ServerCrashed);
+            return;
+        }
+        self.lose_given_channels(client, database);
+        self.want_again(client, since);
     }
 
-    /// A server goes: its client, if it has one, has none any more.
-    pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get(key) else { return };
-        if let Some(client) = server.client()
-            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
-        {
-            ready.link = Link::None;
-            ready.is_answer_torn = server.session.is_in_message();
-        }
+    /// Whether the server of a client has what that would miss on any other: one that forgets its plans, or is told something anew, in the
+    /// middle of a loan. The session for all misses nothing that its clients are not told of (`lose_given_channels`).
+    fn keeps_something(&self, client: ClientKey) -> bool {
+        let client = self.clients.get(client).filter(|client| !client.is_listener);
+        client.is_some_and(|client| match &client.stage {
+            ClientStage::Ready(ready) => ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty()),
+            _ => false,
+        })
     }
 }
 

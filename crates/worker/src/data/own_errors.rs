@@ -13,11 +13,11 @@ use protocol::state::{Kind, Preparation};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
-use crate::cancel::requests::{QUERY_CANCELED, write_cancelled};
-use crate::data::probe::DISCARD_ALL;
+use crate::cancel::answer::{QUERY_CANCELED, write_cancelled};
 use crate::data::server::Stage;
-use crate::turn::Worker;
-use crate::upstream::cleanup::{NOT_TAKEN_OVER, TOLD_CANCELLED};
+use crate::tasks::Task;
+use crate::upstream::cleaning::{DISCARD_ALL, NOT_TAKEN_OVER, TOLD_CANCELLED};
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A server has said an error that is not for its client.
@@ -145,7 +145,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");
         self.io.send(client.conn, out.into());
-        self.forward_held(client_key);
+        self.enqueue(Task::GoOn(client_key));
         self.resume_client(client_key);
     }
 }

@@ -4,21 +4,12 @@
 //! `sequence_hold_time` after a transaction.
 //! Not here: which texts draw and ask (`route::Numbers`), what a transaction has done (`protocol::state::Counting`).
 
-use base::Time;
 use pool::{ClientKey, ServerKey};
 use protocol::state::{Counted, Kind, Policy};
 use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::server::Server;
-use crate::turn::Worker;
-
-impl Server {
-    /// Until when it stays with its client for numbers, while that says nothing.
-    pub(crate) fn numbers_due(&self) -> Option<Time> {
-        self.session.numbers_until.filter(|_| self.client().is_some() && self.session.exchange.may_end())
-    }
-}
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A transaction has ended in a loan that could end, too, if its client were not to find there what it has drawn: whether the
@@ -61,24 +52,5 @@ impl<I: Io> Worker<I> {
             self.tell_of_pins(server_key, client_key);
         }
         self.is_marked(client_key)
-    }
-
-    /// A client has not asked in time for what it has drawn.
-    pub(crate) fn numbers_are_over(&mut self, server_key: ServerKey) {
-        let Some(server) = self.servers.get_mut(server_key) else { return };
-        server.session.numbers_until = None;
-        if let Some(client_key) = server.client() {
-            self.forget_numbers(server_key, client_key);
-            self.end_loan_if_over(server_key, client_key);
-        }
-    }
-
-    /// Whatever a client has drawn on this server is no reason any more to keep it.
-    pub(crate) fn forget_numbers(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(server) = self.servers.get(server_key) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if let Some(statement) = ready.session.traces.as_mut().and_then(|traces| traces.lets_go_of_numbers()) {
-            self.places.databases[server.database as usize].learned.numbers.in_vain(&statement);
-        }
     }
 }

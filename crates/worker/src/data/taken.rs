@@ -3,33 +3,30 @@
 //!
 //! Always true: what no server of the pool has taken yet is told by itself, ahead of the client's request. A server that refuses it there forgets
 //! what it was told and stays; one that was told along with a request would have to be closed. The list is bounded, and the oldest leaves it.
-//! Not here: how a server is told (`loan`).
+//! Not here: how a server is told (`catch_up`).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 
-use pool::ClientKey;
 use protocol::vars::{Tracked, Vars};
-use reactor::Io;
 
-use crate::data::client::{Client, Ready, Stage};
-use crate::turn::Worker;
+use crate::data::client::Ready;
 
 /// What servers of a pool have taken, by its hash.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     hashes: VecDeque<u64>,
     /// The parameters of the last client that had begun with nothing else, which spare the next one its hash.
-    latest: Option<Rc<Vars>>,
+    pub(super) latest: Option<Rc<Vars>>,
 }
 
 impl Taken {
-    fn has(&self, hash: u64) -> bool {
+    pub(super) fn has(&self, hash: u64) -> bool {
         self.hashes.contains(&hash)
     }
 
-    fn add(&mut self, hash: u64) {
+    pub(super) fn add(&mut self, hash: u64) {
         if !self.has(hash) {
             self.hashes.push_back(hash);
             if self.hashes.len() > TAKEN_MAX {
@@ -39,35 +36,8 @@ impl Taken {
     }
 }
 
-impl<I: Io> Worker<I> {
-    /// Whether a server of its pool has taken what this client began with, from itself or from another one.
-    pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
-        let Some(place) = self.places.pool_mut(ready.pool) else { return false };
-        let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.session.began) && ready.session.given.is_none();
-        if !ready.is_taken && place.taken.latest.as_ref().is_some_and(is_latest) {
-            ready.is_taken = true;
-        } else if !ready.is_taken && place.taken.has(hash(ready, &self.force.tracked)) {
-            ready.is_taken = true;
-            place.taken.latest = ready.session.given.is_none().then(|| ready.session.began.clone());
-        }
-        ready.is_taken
-    }
-
-    /// A server has taken what this client began with.
-    pub(crate) fn takes_what_it_began_with(&mut self, key: ClientKey) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        if !std::mem::replace(&mut ready.is_taken, true) {
-            let hash = hash(ready, &self.force.tracked);
-            if let Some(place) = self.places.pool_mut(ready.pool) {
-                place.taken.add(hash);
-            }
-        }
-    }
-}
-
 /// Of all that a client began with, but for its name, which no server refuses.
-fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
+pub(crate) fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (place, name) in tracked.names().enumerate().filter(|(place, _)| *place != tracked.application_name()) {
         (name, ready.session.began.get(place)).hash(&mut hasher);

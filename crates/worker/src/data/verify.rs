@@ -7,7 +7,7 @@ use pool::{ClientKey, ServerKey};
 use reactor::{Io, Level};
 
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Has a server asked at the end of a transaction that has touched nothing, where that is wanted (`session_verify`); whether it is.

@@ -1,7 +1,7 @@
 //! A client without a server: what needs none is dealt with, and for the rest a server is asked for.
 //!
 //! Always true: a server is asked for when a message is here whole, or more of it than is worth waiting for.
-//! Not here: who gets one when (crate `pool`), what becomes of what is held (`client`).
+//! Not here: who gets one when (crate `pool`), what becomes of what is held (`hear`).
 
 use base::{Key, Time};
 use pool::Event;
@@ -10,19 +10,12 @@ use protocol::loan::RequestFate;
 use reactor::{Chunk, Io};
 use wire::{Step, frontend};
 
-use crate::data::client::{Client, Link, Skips, Stage};
-use crate::data::probe::fingerprint;
-use crate::turn::Worker;
+use crate::data::client::{Client, Link, Stage};
+use crate::data::held::Skips;
+use crate::data::server::fingerprint;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
-    pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
-        self.take_in_some(key, chunk);
-        if self.rating.has_rejected {
-            self.skip_rejected(key);
-        }
-    }
-
     /// The same, up to the end of a request that was rejected, if there is one in it.
     #[inline]
     pub(crate) fn take_in_some(&mut self, key: Key, chunk: Chunk) {
@@ -113,7 +106,7 @@ impl<I: Io> Worker<I> {
 
     /// Asks for a server for what is held, if it may begin.
     pub(crate) fn want_first(&mut self, key: Key) {
-        if self.rating.counts_transactions && !self.may_begin(key) {
+        if self.limits.count_transactions() && !self.may_begin(key) {
             return;
         }
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
@@ -132,7 +125,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn want(&mut self, key: Key, since: Time, event: Event) {
-        if self.shutdown == Some(crate::letters::Shutdown::WaitForServers) {
+        if self.admin.is_ending_servers() {
             self.fail_client(key, &Fault::ServersShuttingDown);
             return;
         }

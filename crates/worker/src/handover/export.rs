@@ -21,8 +21,7 @@ use crate::handover::parcel::{
     Cursor, Luggage, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
     PoolName,
 };
-use crate::letters::Shutdown;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The next part of what is here.
@@ -43,7 +42,7 @@ impl<I: Io> Worker<I> {
 
     fn pack_start(&self, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
         parcel.listeners = self.io.listeners()?;
-        if self.rest.is_some() {
+        if self.admin.is_resting() {
             // Before, only the doors are asked for.
             parcel.luggage.pools = self.places.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
         }
@@ -297,8 +296,7 @@ impl<I: Io> Worker<I> {
         for key in servers {
             self.lose_server(key, "online restart");
         }
-        self.is_handed_over = true;
-        self.shutdown = Some(Shutdown::Now);
+        self.admin.hand_over();
     }
 }
 

@@ -21,16 +21,16 @@ use protocol::state::Pin;
 use protocol::vars::Vars;
 use reactor::{Address, Io};
 
-use crate::admission::accept::Greeting;
 use crate::admission::applicant::LoggingIn;
-use crate::data::client::{Client, Link, Ready, Skips, Stage as ClientStage};
-use crate::data::held::Held;
+use crate::admission::greeting::Greeting;
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::held::{Held, Skips};
 use crate::data::server::Server;
 use crate::handover::parcel::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
 use crate::places::Welcome;
-use crate::turn::{Owner, Worker};
+use crate::worker::{Owner, Worker};
 
 /// Statements while somebody arrives.
 struct Shelves {
@@ -43,7 +43,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn arrive(&mut self, arrivals: Arrivals<I::Socket>) {
         let Arrivals { pools, statements, pairs, moved_keys } = arrivals;
         self.library.begin_above(statements.keys().last().copied().unwrap_or(0));
-        self.moved_keys.extend(moved_keys);
+        self.cancel.keys_move(moved_keys);
         for pool in pools {
             self.arrive_pool(pool);
         }
@@ -150,7 +150,9 @@ impl<I: Io> Worker<I> {
             }
         }
         if let Some(client) = client {
-            self.take_client_slot(client);
+            if self.take_client_slot(client) {
+                self.client_slot_taken(client);
+            }
             self.arm_client(client);
             self.forward_held(client);
         }
@@ -237,7 +239,9 @@ impl<I: Io> Worker<I> {
         ready.session.fate = packed.fate;
         ready.is_notified = packed.is_notified;
         ready.skips = packed.skips;
-        self.rating.has_rejected |= ready.skips != Skips::Nothing;
+        if ready.skips != Skips::Nothing {
+            self.limits.comes_rejected();
+        }
         ready.is_answer_torn = packed.is_answer_torn;
         if !packed.held.0.is_empty() && !planted::is(Planted::RequestLeftBehind) {
             let mut held = Held::default();
@@ -261,7 +265,7 @@ impl<I: Io> Worker<I> {
         if let Some(client) = self.clients.get_mut(key) {
             client.asked = asked;
         }
-        self.cancel_keys.insert(key_name, key);
+        self.cancel.give_key(key_name, key);
         let Some(pool) = pool else {
             self.fail_client(key, &self.homeless(&packed.pool));
             return None;

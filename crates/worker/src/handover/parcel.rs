@@ -201,7 +201,7 @@ pub(crate) struct PackedReady {
     pub(crate) collected: Option<(Packed, usize)>,
     pub(crate) is_notified: bool,
     #[serde(default)]
-    pub(crate) skips: crate::data::client::Skips,
+    pub(crate) skips: crate::data::held::Skips,
     pub(crate) is_answer_torn: bool,
     pub(crate) held: Packed,
     /// Since when it waits for a server.

@@ -5,12 +5,9 @@
 //! here is asked.
 //! Not here: counting (`pool::Rates`), the order of those who wait (`pool::Delayed`).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use auth::ScramKeys;
-use base::{Key, Time, Wall};
-use config::Settings;
-use pool::{Admission, Delayed, Mode, Moment, RateRow, RateRule, Rates, Relief, Shortage, Subject, Ticket, millis};
+use base::Key;
+use pool::{Admission, Mode, Moment, RateRule, Shortage, Subject, millis};
 use protocol::fault::Fault;
 use protocol::loan::RequestFate;
 use reactor::{Io, Level, Peer, Receive};
@@ -19,79 +16,18 @@ use wire::{frontend, write};
 
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::Waits;
-use crate::data::client::{Client, Link, Ready, Skips, Stage};
+use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::held::Skips;
+use crate::limits::rate_limits::Comes;
 use crate::timers::Timer;
-use crate::turn::Worker;
-
-/// The rules of the process, and what they have counted: workers share them. Nobody takes the lock
-/// whom no rule is for.
-#[derive(Debug)]
-pub struct RateLimits(Mutex<Rates>);
-
-impl RateLimits {
-    /// The rules of these settings. The seed is secret.
-    #[must_use]
-    pub fn new(settings: &Settings, seed: [u8; 32]) -> Self {
-        let limits = Self(Mutex::new(Rates::new(seed)));
-        limits.put_in_force(settings);
-        limits
-    }
-
-    /// The rules of these settings hold from now on.
-    pub fn put_in_force(&self, settings: &Settings) {
-        self.rates().put_in_force(settings.rate_limits.values());
-    }
-
-    /// How they look at this time, each with the moment since when it holds somebody back, if it does.
-    #[must_use]
-    pub fn snapshot(&self, now: Time, wall: Wall) -> Vec<(RateRow, Option<Wall>)> {
-        let moment = |since| Wall(wall.0 - now.since(since).as_micros() as i64);
-        self.rates().snapshot().into_iter().map(|row| (row.clone(), row.limiting_since.map(moment))).collect()
-    }
-
-    fn rates(&self) -> MutexGuard<'_, Rates> {
-        // A panic ends the process: nobody leaves it half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// This worker's part in them.
-#[derive(Debug, Default)]
-pub(crate) struct Rating {
-    /// Whether a rule is for logins, before and after they have shown who they are.
-    counts_knocks: bool,
-    counts_logins: bool,
-    /// Whether one is for transactions.
-    pub(crate) counts_transactions: bool,
-    /// Whether a client has ever been rejected, so that one may have something to be skipped.
-    pub(crate) has_rejected: bool,
-    delayed: Delayed,
-    /// When the next one of them is woken, or the end of a limit is looked for.
-    armed: Option<Time>,
-}
-
-impl Rating {
-    /// A client is gone.
-    pub(crate) fn forget(&mut self, client: Key) {
-        if !self.delayed.is_empty() {
-            self.delayed.leave(client);
-        }
-    }
-}
-
-/// Whether somebody who was held back comes again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Comes {
-    Anew,
-    Again(Ticket),
-}
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Rules have come into force: whoever waits is woken in turn.
     pub(crate) fn renew_rates(&mut self) {
         let is_any = |moment| self.force.settings.rate_limits.values().any(|rule| rule.moment() == moment);
         let (knocks, logins, transactions) = (is_any(Moment::Knocks), is_any(Moment::LogsIn), is_any(Moment::Begins));
-        let rating = &mut self.rating;
+        let rating = &mut self.limits.rating;
         (rating.counts_knocks, rating.counts_logins, rating.counts_transactions) = (knocks, logins, transactions);
         rating.delayed.wake_all(self.now);
         self.arm_rates();
@@ -100,7 +36,7 @@ impl<I: Io> Worker<I> {
     /// Whether a client that has said what it wants may go on to show who it is. Everybody is counted whom it costs something to find out about;
     /// only an admin of the console may have to mend the limit.
     pub(crate) fn may_knock(&mut self, key: Key) -> bool {
-        if !self.rating.counts_knocks {
+        if !self.limits.rating.counts_knocks {
             return true;
         }
         let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get(key) else { return true };
@@ -116,7 +52,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a client that has shown who it is may come in. It keeps the keys that it has shown meanwhile.
     pub(crate) fn may_come_in(&mut self, key: Key, keys: Option<ScramKeys>) -> Option<Option<ScramKeys>> {
-        if !self.rating.counts_logins {
+        if !self.limits.rating.counts_logins {
             return Some(keys);
         }
         let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else {
@@ -126,7 +62,7 @@ impl<I: Io> Worker<I> {
         self.is_admitted(key, Moment::LogsIn, Comes::Anew).then(|| self.take_shown_keys(key))
     }
 
-    fn take_shown_keys(&mut self, key: Key) -> Option<ScramKeys> {
+    pub(crate) fn take_shown_keys(&mut self, key: Key) -> Option<ScramKeys> {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
         login.take_awaiting_rate().flatten()
     }
@@ -134,21 +70,6 @@ impl<I: Io> Worker<I> {
     /// Whether a client may begin a transaction, for which it has no server.
     pub(crate) fn may_begin(&mut self, key: Key) -> bool {
         !self.is_rated(key) || self.is_admitted(key, Moment::Begins, Comes::Anew)
-    }
-
-    /// A client that was to have a server comes from another process, which has counted it: here it is counted anew, and waits if it has to.
-    pub(crate) fn begin_here(&mut self, key: Key, since: Time) {
-        let is_rated = self.rating.counts_transactions && self.is_rated(key);
-        match is_rated.then(|| self.admit(key, Moment::Begins, false)) {
-            None | Some(Admission::Admitted) => self.want_again(key, since),
-            // Nothing is said before everybody goes on: it is told when it is woken.
-            Some(Admission::Delayed(shortage) | Admission::Rejected(shortage)) => {
-                self.delay(key, &shortage, Comes::Anew);
-                if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
-                    ready.link = Link::Delayed(since);
-                }
-            }
-        }
     }
 
     /// Whether the requests of a client go to its server one by one: where transactions are counted, each has to be seen to begin. In session
@@ -160,7 +81,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whether a rule for transactions is about this client.
-    fn is_rated(&self, key: Key) -> bool {
+    pub(crate) fn is_rated(&self, key: Key) -> bool {
         let Some(Client { is_own: false, stage: Stage::Ready(ready), .. }) = self.clients.get(key) else {
             return false;
         };
@@ -192,14 +113,14 @@ impl<I: Io> Worker<I> {
         Some(Subject { user, database, address, application_name })
     }
 
-    fn admit(&self, key: Key, moment: Moment, is_again: bool) -> Admission {
+    pub(crate) fn admit(&self, key: Key, moment: Moment, is_again: bool) -> Admission {
         let Some(subject) = self.subject(key) else { return Admission::Admitted };
-        let is_queued = |bucket| self.rating.delayed.is_queued(bucket);
+        let is_queued = |bucket| self.limits.rating.delayed.is_queued(bucket);
         self.force.rates.rates().admit(self.now, moment, &subject, is_again, &is_queued)
     }
 
     /// Whether a client is admitted. If not, it waits, or has been told why.
-    fn is_admitted(&mut self, key: Key, moment: Moment, comes: Comes) -> bool {
+    pub(crate) fn is_admitted(&mut self, key: Key, moment: Moment, comes: Comes) -> bool {
         match self.admit(key, moment, comes != Comes::Anew) {
             Admission::Admitted => return true,
             Admission::Delayed(shortage) => self.delay(key, &shortage, comes),
@@ -208,12 +129,12 @@ impl<I: Io> Worker<I> {
         false
     }
 
-    fn delay(&mut self, key: Key, shortage: &Shortage, comes: Comes) {
+    pub(crate) fn delay(&mut self, key: Key, shortage: &Shortage, comes: Comes) {
         self.log_beginning(key, shortage);
         let Shortage { bucket, until, .. } = *shortage;
         match comes {
-            Comes::Anew => self.rating.delayed.join(key, bucket, until),
-            Comes::Again(ticket) => self.rating.delayed.rejoin(key, ticket, bucket, until),
+            Comes::Anew => self.limits.rating.delayed.join(key, bucket, until),
+            Comes::Again(ticket) => self.limits.rating.delayed.rejoin(key, ticket, bucket, until),
         }
         self.arm_rates();
         let Some(client) = self.clients.get_mut(key) else { return };
@@ -237,7 +158,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &Fault::LoginRateExceeded { rule, limit: limit(&shortage.rule), millis });
             return;
         };
-        self.rating.has_rejected = true;
+        self.limits.rating.has_rejected = true;
         ready.link = Link::None;
         ready.skips = match ready.next_header() {
             Some((frontend::QUERY | frontend::FUNCTION_CALL | frontend::SYNC, _)) => Skips::Message,
@@ -257,25 +178,6 @@ impl<I: Io> Worker<I> {
         self.io.send(*conn, out.into());
     }
 
-    /// Skips what is held of a request that was rejected, and looks at what is behind it: not faster than its client takes what it is told.
-    pub(crate) fn skip_rejected(&mut self, key: Key) {
-        loop {
-            let is_behind = self.is_behind(key);
-            let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-            if ready.skips == Skips::Nothing || ready.link != Link::None || ready.held.is_none() {
-                return;
-            }
-            if is_behind {
-                self.io.tell_when_drained(*conn);
-                self.pause_client(key);
-                return;
-            }
-            if let Some(chunk) = ready.pop_held() {
-                self.take_in_some(key, chunk);
-            }
-        }
-    }
-
     fn log_beginning(&mut self, key: Key, shortage: &Shortage) {
         if shortage.begins {
             let (line, rule) = (self.client_prefix(key), &shortage.rule);
@@ -284,82 +186,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Somebody may have waited for long enough, or a limit may hold nobody back any more.
-    pub(crate) fn rates_due(&mut self, at: Time) {
-        if self.rating.armed != Some(at) {
-            // Another deadline has taken its place.
-            return;
-        }
-        self.rating.armed = None;
-        while let Some((client, ticket)) = self.rating.delayed.due(self.now) {
-            self.wake(client, ticket);
-            self.settle();
-        }
-        let ended = self.force.rates.rates().ended(self.now);
-        for Relief { rule, lasted, tally } in ended {
-            let (secs, millis) = (lasted.as_secs(), lasted.subsec_millis());
-            let (admitted, delayed, rejected) = (tally.admitted, tally.delayed, tally.rejected);
-            self.log.add(
-                Level::Log,
-                format_args!(
-                    "rate limit {rule} has ended to hold {} back: {admitted} admitted, {delayed} delayed, {rejected} rejected \
-                     in {secs}.{millis:03} s",
-                    rule.counts
-                ),
-            );
-        }
-        self.arm_rates();
-    }
-
-    /// A client that was delayed is next.
-    fn wake(&mut self, key: Key, ticket: Ticket) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let comes = Comes::Again(ticket);
-        match &client.stage {
-            Stage::Ready(Ready { link: Link::Delayed(since), .. }) => {
-                let since = *since;
-                if !self.is_rated(key) || self.is_admitted(key, Moment::Begins, comes) {
-                    self.want_again(key, since);
-                } else {
-                    self.skip_rejected(key);
-                    self.resume_if_free(key);
-                }
-            }
-            Stage::Login(login) if matches!(login.waits, Waits::Knock) => {
-                if self.is_admitted(key, Moment::Knocks, comes)
-                    && let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key)
-                {
-                    login.waits = Waits::Slot;
-                    self.take_place(key);
-                }
-            }
-            Stage::Login(_) => {
-                if self.is_admitted(key, Moment::LogsIn, comes) {
-                    let keys = self.take_shown_keys(key);
-                    self.come_in(key, keys);
-                }
-            }
-            Stage::Ready(_) | Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => {}
-        }
-    }
-
-    /// A client that was paused while it waited, and was rejected then, is heard again.
-    fn resume_if_free(&mut self, key: Key) {
-        let is_behind = self.is_behind(key);
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        if ready.link == Link::None && !is_behind {
-            self.resume_client(key);
-            self.arm_client(key);
-        }
-    }
-
     /// Makes sure that there is a turn when there is something to do.
-    fn arm_rates(&mut self) {
+    pub(crate) fn arm_rates(&mut self) {
         let has_rules = !self.force.settings.rate_limits.is_empty();
         let end = if has_rules { self.force.rates.rates().next_end() } else { None };
-        let Some(next) = self.rating.delayed.next_deadline().into_iter().chain(end).min() else { return };
-        if self.rating.armed.is_none_or(|armed| next < armed) {
-            self.rating.armed = Some(next);
+        let Some(next) = self.limits.rating.delayed.next_deadline().into_iter().chain(end).min() else { return };
+        if self.limits.rating.armed.is_none_or(|armed| next < armed) {
+            self.limits.rating.armed = Some(next);
             self.timers.insert(next, Timer::Rates(next));
         }
     }

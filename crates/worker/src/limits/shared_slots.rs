@@ -2,37 +2,21 @@
 //!
 //! Always true: a slot is taken before what it stands for exists and given back after it has gone; worker 0 keeps the
 //! ledger, the others write to it.
-//! Not here: how slots are shared out (`pool::ledger`), limits of a pool and of a database, which live on one worker.
+//! Not here: what the ledger answers (`granted`), how slots are shared out (`pool::ledger`), limits of a pool and of a database, which live on one worker.
 
 use std::sync::Arc;
 
 use base::planted::{self, Planted};
 use base::{Key, WorkerId};
 use config::{Database, Settings};
-use pool::{Answer, Event, Ledger, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Purse, Taken};
+use pool::{Answer, Event, LedgerKey, LedgerKind, Letter, Need, Patience, Taken};
 use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Stage};
 use crate::letters::{Right, ToWorker};
-use crate::turn::Worker;
-
-/// This worker's part in the limits of the process.
-#[derive(Debug)]
-pub(crate) struct Lending {
-    purse: Purse,
-    /// On worker 0.
-    ledger: Option<Ledger>,
-    /// Users whose limits are their own, because they stand in `[users]`.
-    own: Vec<Arc<str>>,
-}
-
-impl Lending {
-    pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
-        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)), own: Vec::new() }
-    }
-}
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Tells ledger and purse the limits that are in force.
@@ -51,24 +35,26 @@ impl<I: Io> Worker<I> {
             (LedgerKind::UserServers, settings.max_user_connections),
         ];
         for (kind, slots_max) in kinds {
-            self.lending.purse.set_default(kind, slots_max);
-            if let Some(ledger) = &mut self.lending.ledger {
+            self.limits.lending.purse.set_default(kind, slots_max);
+            if let Some(ledger) = &mut self.limits.lending.ledger {
                 ledger.set_default(kind, slots_max, &mut answers);
             }
         }
         // Who stands in [users] no longer has what everybody has.
-        for name in std::mem::take(&mut self.lending.own).iter().filter(|name| !settings.users.contains_key(*name)) {
+        for name in
+            std::mem::take(&mut self.limits.lending.own).iter().filter(|name| !settings.users.contains_key(*name))
+        {
             for key in [LedgerKey::UserClients(name.clone()), LedgerKey::UserServers(name.clone())] {
-                self.lending.purse.inherit_limit(&key);
-                if let Some(ledger) = &mut self.lending.ledger {
+                self.limits.lending.purse.inherit_limit(&key);
+                if let Some(ledger) = &mut self.limits.lending.ledger {
                     ledger.inherit_limit(&key, &mut answers);
                 }
             }
         }
-        self.lending.own = settings.users.keys().cloned().collect();
+        self.limits.lending.own = settings.users.keys().cloned().collect();
         for (key, slots_max) in keyed {
-            self.lending.purse.set_limit(key.clone(), slots_max);
-            if let Some(ledger) = &mut self.lending.ledger {
+            self.limits.lending.purse.set_limit(key.clone(), slots_max);
+            if let Some(ledger) = &mut self.limits.lending.ledger {
                 ledger.set_limit(key, slots_max, &mut answers);
             }
         }
@@ -91,7 +77,7 @@ impl<I: Io> Worker<I> {
             }
             let Some(slot) = self.user_key(&user, &database) else { continue };
             // Its answer may be late by two reloads: it asked under a limit, there was none, and there is one again.
-            if self.lending.purse.is_asking(&slot, key.to_bits()) {
+            if self.limits.lending.purse.is_asking(&slot, key.to_bits()) {
                 continue;
             }
             if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
@@ -122,11 +108,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a user comes in however full the console is.
-    pub(crate) fn is_admin(&self, user: &str) -> bool {
-        self.force.settings.admin_users.has(user) || user == CONSOLE
-    }
-
     /// Whether dials of a user have to be asked for.
     pub(crate) fn limit_user(&mut self, number: u32) {
         let is_limited = self.force.settings.max_user_connections(&self.places.users[number as usize].name).is_some();
@@ -134,38 +115,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client needs a place among all clients; one among its user's is for who has proved to be that user.
-    pub(crate) fn take_client_slot(&mut self, key: Key) {
-        if self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took {
-            self.client_slot_taken(key);
-        }
-    }
-
-    fn client_slot_taken(&mut self, key: Key) {
-        let Some(client) = self.clients.get_mut(key) else {
-            self.give(&LedgerKey::Clients);
-            return;
-        };
-        client.seat.has_client_slot = true;
-        // Whoever would be turned away in any case is not asked for a password, and hears of the database before the user.
-        let newcomer = match &client.stage {
-            Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
-            _ => None,
-        };
-        let is_newcomer = newcomer.is_some();
-        let full = newcomer.and_then(|name| self.places.known_database(name)).and_then(|database| {
-            let entry = self.places.databases[database as usize].entry.as_deref()?;
-            self.room_in(database, entry).err()
-        });
-        match full {
-            Some(fault) => self.fail_client(key, &fault),
-            None if is_newcomer => self.prove(key),
-            // It comes from another process, where it has shown who it is.
-            None => {
-                if let Some(user) = self.user_slot(key) {
-                    self.take_user_slot(key, &user);
-                }
-            }
-        }
+    /// Whether it has one at once; otherwise the ledger answers (`granted`).
+    pub(crate) fn take_client_slot(&mut self, key: Key) -> bool {
+        self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took
     }
 
     /// What a client takes of its user's places, if that is limited.
@@ -180,20 +132,9 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Takes it.
-    pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) {
-        if self.take(user, key.to_bits(), Patience::Now) == Taken::Took {
-            self.user_slot_taken(key, user);
-        }
-    }
-
-    fn user_slot_taken(&mut self, key: Key, user: &LedgerKey) {
-        let Some(client) = self.clients.get_mut(key) else {
-            self.give(user);
-            return;
-        };
-        client.seat.has_user_slot = true;
-        self.take_seat(key);
+    /// Asks for that. Whether the client has it at once; otherwise the ledger answers (`granted`).
+    pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) -> bool {
+        self.take(user, key.to_bits(), Patience::Now) == Taken::Took
     }
 
     /// The key by which a client's user is counted, if its clients are limited and it is known at all.
@@ -260,7 +201,7 @@ impl<I: Io> Worker<I> {
 
     /// Gives back what a client took of the limits.
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
-        self.give_back_unauthenticated(&client.peer, client.seat.unauthenticated);
+        self.posts.unauthenticated.give_back(&client.peer, client.seat.unauthenticated);
         if let Some((database, user)) = client.seat.counted {
             self.places.databases[database as usize].clients -= 1;
             self.places.users[user as usize].clients -= 1;
@@ -282,8 +223,8 @@ impl<I: Io> Worker<I> {
             // It may still wait for the ledger's answer. One that is on its way already finds nobody and is given back then.
             let user = LedgerKey::UserClients(Arc::from(&*login.request.user));
             let mut letters = Vec::new();
-            self.lending.purse.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
-            self.lending.purse.withdraw(&user, key.to_bits(), &mut letters);
+            self.limits.lending.purse.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
+            self.limits.lending.purse.withdraw(&user, key.to_bits(), &mut letters);
             self.send_letters(letters);
         }
     }
@@ -300,7 +241,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn withdraw_from_ledger(&mut self, user: u32) {
         let key = self.servers_key(user);
         let mut letters = Vec::new();
-        self.lending.purse.withdraw(&key, claim_of(user, Need::Client), &mut letters);
+        self.limits.lending.purse.withdraw(&key, claim_of(user, Need::Client), &mut letters);
         self.send_letters(letters);
     }
 
@@ -313,22 +254,22 @@ impl<I: Io> Worker<I> {
         LedgerKey::UserServers(self.places.users[user as usize].name.clone())
     }
 
-    fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
+    pub(crate) fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
         let mut letters = Vec::new();
-        let taken = self.lending.purse.take(key, claimant, patience, &mut letters);
+        let taken = self.limits.lending.purse.take(key, claimant, patience, &mut letters);
         self.send_letters(letters);
         taken
     }
 
-    fn give(&mut self, key: &LedgerKey) {
+    pub(crate) fn give(&mut self, key: &LedgerKey) {
         let mut letters = Vec::new();
-        self.lending.purse.give(key, &mut letters);
+        self.limits.lending.purse.give(key, &mut letters);
         self.send_letters(letters);
     }
 
-    fn send_letters(&mut self, letters: Vec<Letter>) {
+    pub(crate) fn send_letters(&mut self, letters: Vec<Letter>) {
         for letter in letters {
-            match &mut self.lending.ledger {
+            match &mut self.limits.lending.ledger {
                 Some(ledger) => {
                     let mut answers = Vec::new();
                     ledger.handle(self.id, letter, &mut answers);
@@ -342,7 +283,7 @@ impl<I: Io> Worker<I> {
     /// Another worker writes to the ledger.
     pub(crate) fn ledger_hears(&mut self, from: WorkerId, letter: Letter) {
         let mut answers = Vec::new();
-        if let Some(ledger) = &mut self.lending.ledger {
+        if let Some(ledger) = &mut self.limits.lending.ledger {
             ledger.handle(from, letter, &mut answers);
         }
         self.send_answers(answers);
@@ -354,45 +295,6 @@ impl<I: Io> Worker<I> {
             (self.posts.workers[usize::from(worker.0)])(ToWorker::Purse(answer));
         }
     }
-
-    /// The ledger has answered.
-    pub(crate) fn purse_hears(&mut self, answer: Answer) {
-        let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
-        self.lending.purse.handle(answer, &mut outcomes, &mut letters);
-        self.send_letters(letters);
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Granted { key: LedgerKey::Clients, claimant, .. } => {
-                    self.client_slot_taken(Key::from_bits(claimant));
-                }
-                Outcome::Granted { key: key @ LedgerKey::UserClients(_), claimant, .. } => {
-                    self.user_slot_taken(Key::from_bits(claimant), &key);
-                }
-                Outcome::Granted { key: LedgerKey::UserServers(_), claimant, .. } => {
-                    let (user, need) = read_claim(claimant);
-                    self.tell_pools(Event::Granted { user, need });
-                }
-                Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
-                    let limit = self.force.settings.max_client_conn;
-                    self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
-                }
-                Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
-                    let limit = self.force.settings.max_user_client_connections(&name).unwrap_or(0);
-                    self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
-                }
-                Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {
-                    self.tell_pools(Event::Denied { user: read_claim(claimant).0 });
-                }
-                Outcome::Wanted { key: LedgerKey::UserServers(name), is_wanted } => {
-                    if let Some(user) = self.places.known_user(&name) {
-                        self.tell_pools(Event::Wanted { user, is_wanted });
-                    }
-                }
-                Outcome::Wanted { .. } => {}
-            }
-            self.settle();
-        }
-    }
 }
 
 /// A claim on a server: whose, and what for.
@@ -400,6 +302,6 @@ fn claim_of(user: u32, need: Need) -> u64 {
     u64::from(user) << 1 | u64::from(need == Need::Minimum)
 }
 
-fn read_claim(claim: u64) -> (u32, Need) {
+pub(crate) fn read_claim(claim: u64) -> (u32, Need) {
     ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
 }

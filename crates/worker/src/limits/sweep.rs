@@ -11,9 +11,8 @@ use pool::PoolKey;
 use reactor::{Io, Level};
 
 use crate::data::client::Stage;
-use crate::places::DatabasePlace;
-use crate::timers::Timer;
-use crate::turn::Worker;
+use crate::deadlines::SWEEP_PERIOD;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     pub(crate) fn sweep(&mut self) {
@@ -21,22 +20,6 @@ impl<I: Io> Worker<I> {
         self.sweep_pools();
         let is_more = self.sweep_databases();
         self.arm_sweep_in(if is_more { NEXT_AFTER } else { SWEEP_PERIOD });
-    }
-
-    /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.
-    pub(crate) fn arm_sweep(&mut self) {
-        self.arm_sweep_in(SWEEP_PERIOD);
-    }
-
-    fn arm_sweep_in(&mut self, time: Duration) {
-        if self.places.is_sweep_armed {
-            return;
-        }
-        let has_pools = self.force.settings.pool_idle_timeout.is_some() && self.places.pools().next().is_some();
-        if has_pools || self.places.databases.iter().any(DatabasePlace::is_automatic) {
-            self.places.is_sweep_armed = true;
-            self.timers.insert(self.now + time, Timer::Sweep);
-        }
     }
 
     /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`, those that do not exist after `server_login_retry`, and
@@ -126,8 +109,6 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// How often they are looked at; the time-out of databases made from `*` is an hour by default.
-const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 /// So many databases are forgotten in one look,
 const FORGOTTEN_MAX: usize = 200;
 /// and so long after it the next ones.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use reactor::Io;
 
 use crate::data::client::Stage;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The number of a user, before anything else refers to it. A new one takes the place of those that are not in use, when there are many.

@@ -2,39 +2,17 @@
 //!
 //! Always true: a server that waits is not received from, so that PostgreSQL keeps what comes; nothing that comes while somebody is waited for
 //! is too much for it.
-//! Not here: what is told to whom, and what is too much (`listen`); for how long whoever is waited for (`protocol::state::Patience`).
+//! Not here: what is told to whom, and what is too much (`news`); for how long whoever is waited for (`protocol::state::Patience`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use base::{Key, Time};
 use pool::ClientKey;
 use reactor::Io;
 
-use crate::data::client::{Client, Link, Stage};
-use crate::data::flow::QUEUE_BYTES_MARK;
-use crate::turn::Worker;
-
-/// When somebody may have been waited for long enough, in the order of time, and in which database.
-#[derive(Debug, Default)]
-pub(crate) struct Alarms {
-    rows: VecDeque<(Time, u32)>,
-}
-
-impl Alarms {
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.rows.front().map(|(at, _)| *at)
-    }
-}
+use crate::lookups::QUEUE_BYTES_MARK;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// So much may wait for one client (`notify_queue_size`).
-    pub(crate) fn notify_queue_max(&self) -> usize {
-        match self.force.settings.notify_queue_size {
-            0 => usize::MAX,
-            bytes => bytes as usize,
-        }
-    }
-
     /// A client has been told something by the session for all, which waits if that is behind.
     pub(crate) fn wait_for_listener(&mut self, database: u32, key: ClientKey) {
         let Some(conn) = self.clients.get(key).map(|client| client.conn) else { return };
@@ -43,7 +21,7 @@ impl<I: Io> Worker<I> {
         }
         let listening = &mut self.places.databases[database as usize].listening;
         let Some(until) = listening.patience.falls_behind(key, self.now) else { return };
-        self.alarms.rows.push_back((until, database));
+        self.notify.alarms.rows.push_back((until, database));
         self.io.tell_when_drained(conn);
         if let Some(server) = self.server_for_all(database)
             && let Some(server) = self.servers.get_mut(server)
@@ -74,7 +52,7 @@ impl<I: Io> Worker<I> {
     /// Gives up waiting for those who have not kept up in time.
     pub(crate) fn end_patience(&mut self) {
         // This is asked many times in a turn, and hardly ever is anybody waited for.
-        if self.alarms.next_deadline().is_some_and(|at| at <= self.now) {
+        if self.notify.alarms.next_deadline().is_some_and(|at| at <= self.now) {
             self.end_due_patience();
         }
     }
@@ -83,8 +61,8 @@ impl<I: Io> Worker<I> {
     fn end_due_patience(&mut self) {
         // There is an alarm for each of them, and one look at a database ends it for all.
         let mut due = BTreeSet::new();
-        while let Some(&(_, database)) = self.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
-            self.alarms.rows.pop_front();
+        while let Some(&(_, database)) = self.notify.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
+            self.notify.alarms.rows.pop_front();
             due.insert(database);
         }
         for database in due {
@@ -106,17 +84,5 @@ impl<I: Io> Worker<I> {
     fn is_listener_behind(&self, key: ClientKey) -> bool {
         let mark = QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2);
         self.clients.get(key).is_some_and(|client| self.io.unsent(client.conn) > mark)
-    }
-
-    /// The server of the session that listens for all.
-    pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
-        let session = self.places.databases[database as usize].listening.session?;
-        match self.clients.get(session) {
-            Some(Client { stage: Stage::Ready(ready), .. }) => match ready.link {
-                Link::Loan(server) => Some(server),
-                _ => None,
-            },
-            _ => None,
-        }
     }
 }

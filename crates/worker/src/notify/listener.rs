@@ -1,23 +1,19 @@
 //! The server of the session that listens for all: which it gets, and when it is given up.
 //!
 //! Always true: it never waits for a server that a client keeps only because it listens.
-//! Not here: who listens to what (`listen`), what the session is told (`control::listeners`).
+//! Not here: who listens to what (`channels`), what the session is told (`control::listeners`).
 
 use base::Key;
 use pool::{ClientKey, Event, ServerKey};
 use protocol::state::Kind;
 use reactor::{Address, Io};
 
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::notify::listen::{Listening, has_subscriptions};
-use crate::turn::Worker;
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage, has_subscriptions};
+use crate::notify::listening::Listening;
+use crate::tasks::Task;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The session for all is there.
-    pub(crate) fn listener_comes(&mut self, listener: ClientKey, database: u32) {
-        self.places.databases[database as usize].listening.session = Some(listener);
-    }
-
     /// The session for all wants a server: it gets one that listens already, so that nothing has to be taken over, and no pool is
     /// ever so full of those who wait for it that it does not come. Whether there is one.
     pub(crate) fn find_for_listener(&mut self, listener: ClientKey) -> bool {
@@ -79,7 +75,7 @@ impl<I: Io> Worker<I> {
         if self.places.has_idle_timeouts {
             self.arm_client(client_key);
         }
-        self.forward_held(client_key);
+        self.enqueue(Task::GoOn(client_key));
         true
     }
 
@@ -113,7 +109,6 @@ impl<I: Io> Worker<I> {
         let listeners: Vec<Key> = self.clients.iter().filter(|(_, client)| is_of(client)).map(|(key, _)| key).collect();
         for listener in listeners {
             self.part_from_client(listener, "the server that listens for all is given up");
-            self.settle();
         }
     }
 

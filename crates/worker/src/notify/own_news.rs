@@ -2,58 +2,23 @@
 //!
 //! Always true: a `ReadyForQuery` is withheld only from a client that listens through the session for all and whose transaction may have
 //! notified, and no longer than [`PATIENCE`]; what a server says behind that stays behind it.
-//! Not here: which texts may notify (crate `route`), who waits for which answer (`protocol::state::Rounds`).
+//! Not here: how it is given to its client (`release`), which texts may notify (crate `route`), who waits for which answer (`protocol::state::Rounds`).
 //!
 //! A server that has said `ReadyForQuery` has woken all that listen before (`SignalBackends` in PostgreSQL's `commands/async.c`). So the session
 //! for all, when it is asked something after that, tells what was committed before it answers.
 
-use std::collections::VecDeque;
-use std::time::Duration;
-
 use base::planted::{self, Planted};
-use base::{Key, Time};
 use pool::{ClientKey, ServerKey};
 use protocol::loan::ClientSession;
 use protocol::state::Probe;
-use reactor::{Chunk, Io, Receive};
+use reactor::{Chunk, Io};
 use wire::backend::TxStatus;
-use wire::write;
 
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::client::{Client, Ready, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
-use crate::turn::Worker;
-
-/// A `ReadyForQuery` outside of transactions, and what its server has said behind that.
-#[derive(Debug)]
-pub(crate) struct Withheld {
-    /// The number of this wait: whoever is released by an answer that was for another one has waited in vain.
-    number: u64,
-    until: Time,
-    behind: VecDeque<Chunk>,
-    /// The server is not received from: what it says is its client's only after that.
-    is_paused: bool,
-}
-
-/// Who waits for the session for all, and the number of the wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Waiter {
-    /// A server whose `ReadyForQuery` is withheld.
-    Server(ServerKey, u64),
-    /// A client that is about to listen through that session.
-    Client(ClientKey, u64),
-}
-
-impl Server {
-    /// How long something is withheld from its client.
-    pub(crate) fn withheld_until(&self) -> Option<Time> {
-        self.withheld.as_ref().map(|withheld| withheld.until)
-    }
-
-    /// Whether it is not received from because something is withheld, or has not been looked at.
-    pub(crate) fn is_silenced(&self) -> bool {
-        self.later.is_some() || self.withheld.as_ref().is_some_and(|withheld| withheld.is_paused)
-    }
-}
+use crate::notify::listening::{PATIENCE, Waiter, Withheld};
+use crate::tasks::Task;
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Whether a `ReadyForQuery` of a server outside of transactions waits for the session that listens for all.
@@ -75,7 +40,7 @@ impl<I: Io> Worker<I> {
         };
         awaits_news
             && !server.is_released
-            && self.rest.is_none()
+            && !self.admin.is_resting()
             && self.server_for_all(server.database).is_some()
             && !planted::is(Planted::OwnNewsOvertaken)
     }
@@ -99,7 +64,7 @@ impl<I: Io> Worker<I> {
             self.ask_listener(database);
             self.arm_server(key);
         } else {
-            self.release(key);
+            self.enqueue(Task::Release(key));
         }
     }
 
@@ -140,7 +105,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listener_is_level(&mut self, server_key: ServerKey, listener: ClientKey) {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return };
         let level = self.places.databases[database as usize].listening.rounds.answered();
-        self.release_all(level, true);
+        self.enqueue(Task::ReleaseAll { waits: level, is_level: true });
         self.catch_up(server_key, listener, self.now);
     }
 
@@ -169,91 +134,4 @@ impl<I: Io> Worker<I> {
             subscriptions.transaction_ends();
         }
     }
-
-    /// Somebody has waited long enough for the session for all: nobody does any longer, until that answers.
-    pub(crate) fn end_waiting_for_listener(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get(key) else { return };
-        let everybody = self.places.databases[server.database as usize].listening.rounds.is_too_late();
-        self.release_all(everybody, false);
-        self.release(key);
-    }
-
-    /// A client goes: if it is the session for all, nobody waits for it.
-    pub(crate) fn listener_goes(&mut self, client: ClientKey) {
-        let Some(Client { is_listener: true, stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else {
-            return;
-        };
-        let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
-        let listening = &mut self.places.databases[database as usize].listening;
-        if listening.session.take_if(|session| *session == client).is_some() {
-            let everybody = listening.rounds.ends();
-            self.release_all(everybody, false);
-        }
-    }
-
-    /// A client goes: what its server has said before is given to it first.
-    pub(crate) fn release_before_farewell(&mut self, client: Key) {
-        if let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), .. }), .. }) =
-            self.clients.get(client)
-        {
-            self.release(*server);
-        }
-    }
-
-    /// Everybody comes to rest: nothing is withheld.
-    pub(crate) fn release_everybody(&mut self) {
-        let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
-        let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.backlog.who_tells()).collect();
-        keys.into_iter().for_each(|key| self.release(key));
-        let joining = |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { joins: Some(_), .. }));
-        let joining = self.clients.iter().filter(|(_, client)| joining(client));
-        let keys: Vec<ClientKey> = joining.map(|(key, _)| key).collect();
-        keys.into_iter().for_each(|key| self.end_joining(key, None, false));
-    }
-
-    /// Nobody of these waits any longer, because the session for all `is_level` with them or because it is not waited for.
-    pub(crate) fn release_all(&mut self, waits: Vec<Waiter>, is_level: bool) {
-        for waiter in waits {
-            match waiter {
-                Waiter::Server(key, number) => {
-                    let withheld = self.servers.get(key).and_then(|server| server.withheld.as_ref());
-                    if withheld.is_some_and(|withheld| withheld.number == number) {
-                        self.release(key);
-                    }
-                }
-                Waiter::Client(key, number) => self.end_joining(key, Some(number), is_level),
-            }
-        }
-    }
-
-    /// Gives a client what is withheld from it.
-    pub(crate) fn release(&mut self, key: ServerKey) {
-        self.end_later(key);
-        let Some(server) = self.servers.get_mut(key) else { return };
-        let Some(Withheld { mut behind, is_paused, .. }) = server.withheld.take().map(|withheld| *withheld) else {
-            return;
-        };
-        if is_paused && !server.is_paused {
-            self.io.receive(server.conn, Receive::Stream);
-        }
-        let mut ready = Vec::new();
-        write::ready_for_query(&mut ready, TxStatus::Idle);
-        server.is_released = true;
-        self.converse(key, Chunk::Own(ready.into()), 0);
-        if let Some(server) = self.servers.get_mut(key) {
-            server.is_released = false;
-        }
-        while let Some(chunk) = behind.pop_front() {
-            match self.servers.get_mut(key) {
-                // It ends another transaction that may have notified.
-                Some(Server { withheld: Some(withheld), .. }) => withheld.behind.push_back(chunk),
-                Some(_) => self.converse(key, chunk, 0),
-                None => return,
-            }
-        }
-        self.hear_again(key);
-    }
 }
-
-/// The session for all answers at once, unless something is wrong with it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,249 +1,19 @@
-//! Cleaning: resets, checks, and servers that their clients left behind.
+//! A server that is made clean has answered, or the cancel requests at it have come to their end.
 //!
-//! Always true: a server that is not proven clean within its time is closed, never lent.
-//! Not here: what has to be said to a server to make it clean (`protocol::server::mend`).
+//! Always true: it is lent again only when it is proven clean.
+//! Not here: how cleaning begins (`mend`).
 
-use std::time::Duration;
-
-use base::Time;
-use config::CheckQuery;
-use pool::{Event, Fingerprint, Return, ServerKey};
-use protocol::exchange::Exchange;
-use protocol::loan::Phase;
-use protocol::server::mend::{Mend, Progress};
+use pool::ServerKey;
+use protocol::loan::conclude_alone;
 use reactor::Io;
-use wire::write;
 
-use crate::data::probe::DISCARD_ALL;
+use crate::data::question::terms;
 use crate::data::server::Stage;
-use crate::turn::Worker;
-
-/// How long a query that nobody waits for may outlive the first cancel request before it gets another; doubled each time.
-const CANCEL_AGAIN: Duration = Duration::from_millis(50);
-
-/// How long a query that ran into `query_timeout` may outlive its cancel request before its server is closed: a connection to the
-/// postmaster and a new process, on a machine that has much to do.
-const CANCEL_TAKES_MAX: Duration = Duration::from_millis(100);
-
-/// Why a server is closed that may answer more than it was asked. See [`Exchange::is_proven`].
-pub(crate) const UNPROVEN: &str = "unproven after a failed COPY";
-/// Why one is closed that does not take what its client has set.
-pub(crate) const NOT_TAKEN_OVER: &str = "invalid server parameter";
-/// Why one is closed of which nobody knows whether it has taken it.
-pub(crate) const TOLD_CANCELLED: &str = "what it was told has been cancelled";
-/// Why one is closed with which PostgreSQL 18 would fail whatever comes next.
-const MIXED: &str = "Query or FunctionCall in a batch of the extended protocol";
-
-/// Why and since when a server is made clean.
-#[derive(Debug)]
-pub(crate) struct Cleaning {
-    pub(crate) since: Time,
-    /// When the next cancel request is due: one that arrives before its query begins is ignored by PostgreSQL.
-    pub(crate) cancel_again: Option<Time>,
-    cancel_pause: Duration,
-    /// Its query ran into `query_timeout`: the server has been waited for long enough.
-    is_hurried: bool,
-    /// What it was being told when its client left it.
-    told: Option<Phase>,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    /// The reset query runs.
-    Reset,
-    /// The check query runs.
-    Check,
-    /// Its client left it behind while it was asked what it has.
-    Probe,
-    /// Its client left it behind.
-    Mend(Mend),
-    /// It is clean, but cancel requests at it have not come to their end.
-    AwaitCancels,
-    /// It will be closed, for this reason, as soon as it does nothing any more. `heard` is when it had last said something as the present
-    /// cancel request was made; `None` if that request has not reached it.
-    Doomed { why: &'static str, heard: Option<Time> },
-}
-
-impl Cleaning {
-    fn new(since: Time, kind: Kind) -> Self {
-        Self { since, cancel_again: None, cancel_pause: CANCEL_AGAIN, is_hurried: false, told: None, kind }
-    }
-
-    /// When the server is closed if it is not clean by then.
-    pub(crate) fn ends(&self, mend_timeout: Duration) -> Time {
-        self.since + if self.is_hurried { mend_timeout.min(CANCEL_TAKES_MAX) } else { mend_timeout }
-    }
-
-    /// Which limit that is.
-    pub(crate) fn too_late(&self) -> &'static str {
-        if self.is_hurried { "it does not answer a cancel request after query_timeout" } else { "server_mend_timeout" }
-    }
-
-    /// What its client had it told, if it has not answered all of that yet.
-    pub(crate) fn was_applying(&self) -> Option<Phase> {
-        self.told.filter(|_| matches!(&self.kind, Kind::Mend(mend) if mend.is_draining()))
-    }
-
-    /// Whether it still answers what it was asked before, and is told to discard all that its session has then.
-    pub(crate) fn will_discard_all(&self) -> bool {
-        matches!(&self.kind, Kind::Mend(mend) if mend.is_draining() && mend.will_run(DISCARD_ALL))
-    }
-
-    /// Why it is closed when what we have asked fails, or `is_cancelled`.
-    pub(crate) fn failure(&self, is_cancelled: bool) -> &'static str {
-        match self.kind {
-            _ if self.was_applying().is_some() => {
-                if is_cancelled {
-                    TOLD_CANCELLED
-                } else {
-                    NOT_TAKEN_OVER
-                }
-            }
-            Kind::Reset => "reset query failed",
-            Kind::Check => "test query failed",
-            Kind::Probe | Kind::Mend(_) | Kind::AwaitCancels | Kind::Doomed { .. } => "could not be made clean",
-        }
-    }
-
-    /// In PgBouncer's words for the console.
-    pub(crate) fn word(&self) -> &'static str {
-        match self.kind {
-            Kind::Reset | Kind::Check | Kind::Probe => "tested",
-            Kind::Mend(_) | Kind::AwaitCancels | Kind::Doomed { .. } => "being_canceled",
-        }
-    }
-}
+use crate::tasks::Task;
+use crate::upstream::cleaning::{Kind, is_at_work, proven};
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Runs the reset query.
-    pub(crate) fn reset(&mut self, key: ServerKey) {
-        let sql = self.force.settings.server_reset_query.clone().unwrap_or_default();
-        self.ask_server(key, &sql, Kind::Reset);
-    }
-
-    /// Runs the check query.
-    pub(crate) fn check(&mut self, key: ServerKey) {
-        let sql = match &self.force.settings.server_check_query {
-            CheckQuery::Sql(sql) => sql.to_string(),
-            CheckQuery::Empty | CheckQuery::Off => String::new(),
-        };
-        self.ask_server(key, &sql, Kind::Check);
-    }
-
-    fn ask_server(&mut self, key: ServerKey, sql: &str, kind: Kind) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        let mut out = Vec::new();
-        write::query(&mut out, sql);
-        server.session.exchange.asks_ours();
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, kind));
-        self.io.send(server.conn, out.into());
-        self.hear_server(key);
-        self.arm_server(key);
-    }
-
-    /// The query of a server has run into `query_timeout`. One that is well answers a cancel request at once, and is kept; one that hangs
-    /// must not keep its place in the pool for as long again.
-    pub(crate) fn hurry_cleaning(&mut self, key: ServerKey) {
-        if let Some(Stage::Cleaning(cleaning)) = self.servers.get_mut(key).map(|server| &mut server.stage) {
-            cleaning.is_hurried = true;
-            self.arm_server(key);
-        }
-    }
-
-    /// Begins to mend a server that its client has left behind.
-    pub(crate) fn mend(&mut self, key: ServerKey, is_torn: bool) {
-        self.mend_with(key, is_torn, None);
-    }
-
-    /// The same, and at its end the server is told this instead of what its pool would have it told.
-    pub(crate) fn mend_with(&mut self, key: ServerKey, is_torn: bool, instead: Option<&str>) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        if is_torn {
-            let why = hopeless(&server.session.exchange, "client disconnect before everything was sent to the server");
-            self.doom(key, why);
-            return;
-        }
-        let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
-        let reset = self.force.settings.server_reset_query.as_deref().filter(|_| is_reset);
-        let reset = instead.or(reset);
-        let mut out = Vec::new();
-        // A cancel request that is still on its way would hit what we ask next.
-        let is_aimed_at = server.session.cancels_sent > 0 && server.session.exchange.owes_nothing();
-        let (mend, progress) = if is_aimed_at {
-            (Mend::new(reset), Progress::Wait)
-        } else {
-            Mend::begin(&mut server.session.exchange, reset, &mut out)
-        };
-        if progress == Progress::Hopeless {
-            let why = unfit(&server.session.exchange);
-            self.doom(key, why);
-            return;
-        }
-        if !out.is_empty() {
-            self.io.send(server.conn, out.into());
-        }
-        self.begin_cleaning(key, Kind::Mend(mend));
-        if progress == Progress::WantsCancel {
-            self.cancel_server(key, None);
-        }
-        self.progressed(key, progress);
-    }
-
-    /// Closes a server that nobody can have after the client that has left it: as soon as it does nothing any more. PostgreSQL does not notice
-    /// that a connection is closed before it has something to say: without a cancel request it would go on, and no limit would count it.
-    pub(crate) fn doom(&mut self, key: ServerKey, why: &'static str) {
-        let Some(server) = self.servers.get(key) else { return };
-        let heard = Some(server.heard);
-        if is_at_work(&server.session.exchange) && self.cancel_server(key, None) {
-            self.begin_cleaning(key, Kind::Doomed { why, heard });
-        } else {
-            self.lose_server(key, why);
-        }
-    }
-
-    /// A server is still to tell what its client has left on it, and that may be nothing that anybody must be kept from.
-    pub(crate) fn await_probe(&mut self, key: ServerKey) {
-        self.begin_cleaning(key, Kind::Probe);
-    }
-
-    fn begin_cleaning(&mut self, key: ServerKey, kind: Kind) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        let told = match server.stage {
-            Stage::Lent { .. } => Some(server.session.life.phase()).filter(|phase| phase.is_applying()),
-            _ => None,
-        };
-        server.stage = Stage::Cleaning(Cleaning { told, ..Cleaning::new(self.now, kind) });
-        (server.query_since, server.xact_since) = (None, None);
-        self.resume_server(key);
-        self.hear_server(key);
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, fingerprint: Fingerprint::default() });
-        self.arm_server(key);
-    }
-
-    /// It has told that: it is clean, or has to discard everything.
-    pub(crate) fn end_probe(&mut self, key: ServerKey, is_clean: bool) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        if is_clean {
-            let progress = proven(&server.session.exchange);
-            return self.progressed(key, progress);
-        }
-        let mut out = Vec::new();
-        let (mend, progress) = Mend::begin(&mut server.session.exchange, Some(DISCARD_ALL), &mut out);
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::Mend(mend)));
-        self.io.send(server.conn, out.into());
-        self.arm_server(key);
-        self.progressed(key, progress);
-    }
-
-    /// A loan has ended well, but cancel requests at the server have not: nobody gets it before they have.
-    pub(crate) fn hold_for_cancels(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, Kind::AwaitCancels));
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, fingerprint: Fingerprint::default() });
-        self.arm_server(key);
-    }
-
     /// The server that is made clean has said that it is ready.
     pub(crate) fn cleaning_goes_on(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -276,65 +46,6 @@ impl<I: Io> Worker<I> {
         self.progressed(key, progress);
     }
 
-    fn progressed(&mut self, key: ServerKey, progress: Progress) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        match progress {
-            Progress::Wait | Progress::WantsCancel => {}
-            Progress::Hopeless => {
-                let why = hopeless(&server.session.exchange, "could not be made clean");
-                self.lose_server(key, why);
-            }
-            Progress::Clean if server.session.cancels_sent > 0 => {
-                if let Stage::Cleaning(cleaning) = &mut server.stage {
-                    cleaning.kind = Kind::AwaitCancels;
-                }
-            }
-            Progress::Clean => {
-                server.comes_to_rest();
-                self.tell_pools(Event::Cleaned { server: key });
-            }
-        }
-    }
-
-    /// A cancel request has come to its end: when the query of a client that left still runs, it gets another one. `was_sent` says that
-    /// PostgreSQL has sent the signal.
-    pub(crate) fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
-        let is_wanted = match &mut cleaning.kind {
-            Kind::Mend(_) => server.session.exchange.is_running(),
-            Kind::Doomed { heard, .. } => {
-                heard.take_if(|_| !was_sent);
-                true
-            }
-            _ => false,
-        };
-        if is_wanted {
-            cleaning.cancel_again = Some(self.now + cleaning.cancel_pause);
-            cleaning.cancel_pause *= 2;
-            self.arm_server(key);
-        }
-    }
-
-    /// The time for another cancel request has come.
-    pub(crate) fn cancel_again(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
-        cleaning.cancel_again = None;
-        if let Kind::Doomed { why, heard } = &mut cleaning.kind {
-            let (why, before) = (*why, heard.replace(server.heard));
-            // A signal that is not answered has come to a server that waits for the rest of a message, or will be heeded all the same.
-            if before == Some(server.heard) || !is_at_work(&server.session.exchange) {
-                self.lose_server(key, why);
-                return;
-            }
-        }
-        if server.session.exchange.is_running() {
-            self.cancel_server(key, None);
-        }
-        self.arm_server(key);
-    }
-
     /// The last cancel request at this server has come to its end.
     pub(crate) fn cancels_over(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
@@ -346,33 +57,20 @@ impl<I: Io> Worker<I> {
                 {
                     self.end_loan_if_over(key, client);
                 }
-                self.forward_held(client);
+                self.enqueue(Task::GoOn(client));
             }
             _ => {}
         }
     }
-}
 
-/// Why a server cannot be mended: because of what it has been sent, or because of `otherwise`.
-fn hopeless(exchange: &Exchange, otherwise: &'static str) -> &'static str {
-    if exchange.may_be_lent() { otherwise } else { unfit(exchange) }
-}
-
-/// Why a server is closed that may not be lent again ([`Exchange::may_be_lent`]).
-pub(crate) fn unfit(exchange: &Exchange) -> &'static str {
-    if exchange.is_proven() { MIXED } else { UNPROVEN }
-}
-
-/// Whether a server does something that a cancel request ends. A COPY that waits for its data ends with the connection.
-fn is_at_work(exchange: &Exchange) -> bool {
-    exchange.is_running() && !exchange.is_copying_in()
-}
-
-/// A server that answered our one question is clean if it stands outside a transaction.
-fn proven(exchange: &Exchange) -> Progress {
-    match (exchange.owes_nothing(), exchange.may_end()) {
-        (_, true) => Progress::Clean,
-        (true, false) => Progress::Hopeless,
-        (false, false) => Progress::Wait,
+    /// A server whose client has gone meanwhile has told what its session has: settings that any client can be given, nothing, or
+    /// something that has to be discarded.
+    pub(crate) fn probed_behind(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let probe = server.session.life.take_probe().map(|probe| *probe);
+        let Some(place) = self.places.pool(server.pool) else { return self.end_probe(key, false) };
+        let (is_clean, knowledge) = conclude_alone(&mut server.session, probe, terms(place, &self.force, self.now));
+        self.learn(key, knowledge);
+        self.end_probe(key, is_clean);
     }
 }

@@ -1,52 +1,16 @@
-//! The names of hosts, and what is remembered of their addresses.
+//! The names of hosts are looked up, and their addresses remembered.
 //!
 //! Always true: a name is asked for by one question at a time, whoever wants its addresses; they are given out in turn.
-//! Not here: looking a name up, which the control thread does (`control::names`); dialing (`dial`, `cancel::peers`).
+//! Not here: looking a name up, which the control thread does (`control::names`); the answer (`resolved`), dialing (`dial`, `cancel::peers`).
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Key, Time};
-use pool::{Event, ServerKey};
-use reactor::{Address, Io, Level};
+use reactor::Io;
 
-use crate::data::server::Server;
-use crate::letters::{Found, HostRow, ToControl};
-use crate::turn::Worker;
-
-/// What is known of a host's name.
-#[derive(Debug, Default)]
-pub(crate) struct NamePlace {
-    found: Option<Result<Vec<IpAddr>, Arc<str>>>,
-    /// Until when that is believed.
-    until: Time,
-    is_asked: bool,
-    /// Which address was given out last.
-    turn: usize,
-    /// Who waits for the answer.
-    waiting: Vec<Asker>,
-}
-
-/// Who wants an address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asker {
-    /// A server that is to be dialed.
-    Server(ServerKey),
-    /// A cancel request for another process.
-    Forward(Key),
-}
-
-/// What is known of a name at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Known {
-    /// One of its addresses.
-    Address(IpAddr),
-    /// That it has none.
-    Nothing,
-    /// Nothing yet: the asker is told when it is.
-    Later,
-}
+use crate::letters::{HostRow, ToControl};
+use crate::upstream::names::{Asker, Known, NamePlace};
+use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// An address of this name, the next one each time.
@@ -68,52 +32,6 @@ impl<I: Io> Worker<I> {
         Known::Later
     }
 
-    /// The control thread has looked a name up.
-    pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
-        let settings = &self.force.settings;
-        let believed = match &found {
-            Ok(addresses) => addresses.ttl.map_or(settings.dns_max_ttl, |ttl| ttl.min(settings.dns_max_ttl)),
-            Err(_) => settings.dns_nxdomain_ttl,
-        };
-        let found = found.map(|addresses| addresses.all);
-        if let Err(error) = &found {
-            self.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
-        }
-        let Some(place) = self.places.names.get_mut(name) else { return };
-        place.until = self.now + believed.max(BELIEVED_AT_LEAST);
-        place.is_asked = false;
-        let waiting = std::mem::take(&mut place.waiting);
-        if let Ok(addresses) = &found {
-            self.leave_old_addresses(name, addresses);
-        }
-        let Some(place) = self.places.names.get_mut(name) else { return };
-        place.found = Some(found);
-        for asker in waiting {
-            match asker {
-                Asker::Server(server) => self.server_resolved(server, name),
-                Asker::Forward(forward) => self.forward_resolved(forward),
-            }
-        }
-    }
-
-    /// Servers at an address that their host's name no longer has are replaced as soon as nobody uses them.
-    fn leave_old_addresses(&mut self, name: &Arc<str>, addresses: &[IpAddr]) {
-        let is_left = |server: &Server| match &server.address {
-            Some(Address::Tcp(at)) => server.host == *name && !addresses.contains(&at.ip()),
-            _ => false,
-        };
-        let left: Vec<_> = self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
-        if left.is_empty() {
-            return;
-        }
-        let count = left.len();
-        self.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {count} servers at old ones"));
-        for server in left {
-            self.tell_pools(Event::RetireServer { server });
-            self.settle();
-        }
-    }
-
     /// The names that are remembered, and until when.
     pub(crate) fn host_rows(&self) -> Vec<HostRow> {
         let row = |(name, place): (&Arc<str>, &NamePlace)| HostRow {
@@ -128,6 +46,3 @@ impl<I: Io> Worker<I> {
         self.places.names.values().filter(|place| place.is_asked).count()
     }
 }
-
-/// However short the operator's trust: two servers dialed together ask once.
-const BELIEVED_AT_LEAST: Duration = Duration::from_millis(100);

@@ -2,11 +2,11 @@
 //!
 //! Always true: where sessions follow clients, that is asked before the first client comes, and is what each client of the pool begins with, so that nobody
 //! takes it for what another client has set.
-//! Not here: who logs in how (`dial`), what a question and its answer mean (`protocol::state`).
+//! Not here: who logs in how (`login`), what a question and its answer mean (`protocol::state`).
 
 use std::rc::Rc;
 
-use pool::{Failure, ServerKey};
+use pool::{Event, Failure, ServerKey};
 use protocol::loan::shared;
 use protocol::state::{Overrides, Probe};
 use reactor::Io;
@@ -14,7 +14,7 @@ use route::{Dialect, Touches, classify};
 
 use crate::data::server::Stage;
 use crate::places::DatabasePlace;
-use crate::turn::Worker;
+use crate::worker::Worker;
 
 /// What a client is to have in the beginning: what sessions of its pool begin with, and what it has said to begin with itself.
 pub(crate) fn begun_with(begun: &Option<Rc<Overrides>>, given: &Option<Rc<Overrides>>) -> Option<Rc<Overrides>> {
@@ -88,6 +88,28 @@ impl<I: Io> Worker<I> {
             self.ask_at_first(key);
         } else if server.session.exchange.owes_nothing() {
             self.dial_failed(key, Failure::unreachable("exec_on_connect query failed"));
+        }
+    }
+
+    /// A server is ready for its first client.
+    pub(crate) fn dialed(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.comes_to_rest();
+        server.heard = self.now;
+        self.places.databases[server.database as usize].is_missing = false;
+        let (pool, is_shared) = (server.pool, server.private.is_none());
+        // A server that is one client's alone gives it to that.
+        let welcome = server.welcome.take_if(|_| is_shared);
+        if let Some(place) = self.places.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
+            place.welcome = welcome;
+            if let Some(welcome) = place.welcome.as_mut().filter(|_| server.session.overrides.is_some()) {
+                Rc::make_mut(welcome).begun.clone_from(&server.session.overrides);
+            }
+        }
+        self.disarm_server(key);
+        self.tell_pools(Event::Ready { server: key });
+        if is_shared && self.admin.is_ending_servers() {
+            self.tell_pools(Event::Retire { pool });
         }
     }
 }

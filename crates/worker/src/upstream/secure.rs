@@ -13,7 +13,7 @@ use reactor::{Address, Conn, Io, Level, Receive};
 use wire::write;
 
 use crate::data::server::{Securing, Server, Stage};
-use crate::turn::{Owner, Worker};
+use crate::worker::{Owner, Worker};
 
 /// What a server answers to the question whether it speaks TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

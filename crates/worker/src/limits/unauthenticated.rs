@@ -4,7 +4,7 @@
 //! Whoever comes while more than half of the places are free takes one and is on no list, so that a login costs little. The other half is shared
 //! out: where all are taken, one more takes the place of the youngest from the address that has most of it, or has none itself. The control thread's
 //! connections do not count.
-//! Not here: the queue (`base::FairQueue`), clients that have shown who they are (`limits::shared_slots`).
+//! Not here: the queue (`base::FairQueue`), clients that have shown who they are (`shared_slots`), who is turned away (`newcomers`).
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -12,46 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::{FairQueue, Key, Origin, Place, Time, WorkerId};
-use protocol::fault::Fault;
-use reactor::{Io, Level, Peer};
-
-use crate::data::client::{Client, Stage};
-use crate::letters::ToWorker;
-use crate::turn::Worker;
+use reactor::Peer;
 
 /// The connections of the process that have not logged in. It is behind one lock, which is taken twice for a login and never after it.
 #[derive(Clone, Debug)]
 pub struct Unauthenticated(Arc<Mutex<Book>>);
-
-#[derive(Debug)]
-struct Book {
-    /// So many may there be.
-    limit: usize,
-    /// How many are there that are not in `queue`.
-    unlisted: usize,
-    /// Which connection of which worker, by where it comes from.
-    queue: FairQueue<Origin, (WorkerId, Key)>,
-    /// How many were turned away since the last line about them, and when that was.
-    untold: u64,
-    told_at: Option<Time>,
-}
-
-/// Some were turned away.
-#[derive(Debug)]
-struct Notice {
-    turned_away: u64,
-    limit: usize,
-    most: Option<(Origin, usize)>,
-}
-
-/// Who loses its place.
-enum Loser {
-    Nobody,
-    /// One that was there.
-    Other(WorkerId, Key),
-    /// Whoever has come.
-    Newcomer,
-}
 
 impl Default for Unauthenticated {
     fn default() -> Self {
@@ -60,10 +25,30 @@ impl Default for Unauthenticated {
 }
 
 impl Unauthenticated {
-    fn book(&self) -> MutexGuard<'_, Book> {
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
         // A panic ends the process: nobody leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A place that is not needed any more is given back, if it was one.
+    pub(crate) fn give_back(&self, peer: &Peer, number: Option<NonZeroU64>) {
+        if let Some(number) = number {
+            self.book().leave(peer, number);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Book {
+    /// So many may there be.
+    pub(super) limit: usize,
+    /// How many are there that are not in `queue`.
+    pub(super) unlisted: usize,
+    /// Which connection of which worker, by where it comes from.
+    pub(super) queue: FairQueue<Origin, (WorkerId, Key)>,
+    /// How many were turned away since the last line about them, and when that was.
+    untold: u64,
+    told_at: Option<Time>,
 }
 
 impl Default for Book {
@@ -75,7 +60,7 @@ impl Default for Book {
 
 impl Book {
     /// Somebody has connected; the number of its place, and who has to go for it.
-    fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
+    pub(super) fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
         if self.unlisted + self.queue.len() < self.limit / 2 {
             self.unlisted += 1;
             return (Some(UNLISTED), Loser::Nobody);
@@ -89,14 +74,14 @@ impl Book {
     }
 
     /// Whoever is on no list comes on one.
-    fn list(&mut self, origin: Origin, who: (WorkerId, Key)) -> Option<NonZeroU64> {
+    pub(super) fn list(&mut self, origin: Origin, who: (WorkerId, Key)) -> Option<NonZeroU64> {
         self.unlisted -= 1;
         self.queue.set_capacity(usize::MAX);
         self.queue.push(origin, who).ok().map(|(place, _)| place.number)
     }
 
     /// A place is given back.
-    fn leave(&mut self, peer: &Peer, number: NonZeroU64) {
+    pub(super) fn leave(&mut self, peer: &Peer, number: NonZeroU64) {
         if number == UNLISTED {
             self.unlisted -= 1;
         } else {
@@ -105,7 +90,7 @@ impl Book {
     }
 
     /// One was turned away. What the log is told of that, which is once in a second.
-    fn turn_away(&mut self, now: Time) -> Option<Notice> {
+    pub(super) fn turn_away(&mut self, now: Time) -> Option<Notice> {
         self.untold += 1;
         if self.told_at.is_some_and(|at| now.since(at) < TOLD_EVERY) {
             return None;
@@ -114,6 +99,14 @@ impl Book {
         let turned_away = std::mem::take(&mut self.untold);
         Some(Notice { turned_away, limit: self.limit, most: self.queue.longest() })
     }
+}
+
+/// Some were turned away.
+#[derive(Debug)]
+pub(super) struct Notice {
+    turned_away: u64,
+    limit: usize,
+    most: Option<(Origin, usize)>,
 }
 
 impl fmt::Display for Notice {
@@ -130,94 +123,17 @@ impl fmt::Display for Notice {
     }
 }
 
-impl<I: Io> Worker<I> {
-    /// New settings say how many there may be.
-    pub(crate) fn limit_unauthenticated(&mut self) {
-        let limit = self.force.settings.unauthenticated_connections_max();
-        let mut book = self.posts.unauthenticated.book();
-        book.limit = limit as usize;
-        // What is shared out is half of the places, also of fewer than before.
-        for (key, Client { peer, seat, .. }) in self.clients.iter_mut() {
-            if book.unlisted <= book.limit / 2 {
-                break;
-            }
-            if seat.unauthenticated == Some(UNLISTED) {
-                seat.unauthenticated = book.list(peer.origin(), (self.id, key));
-            }
-        }
-    }
-
-    /// A connection has been accepted and counts until it has logged in. Whether it may stay.
-    pub(crate) fn count_unauthenticated(&mut self, key: Key) -> bool {
-        let Some(client) = self.clients.get_mut(key) else { return false };
-        let mut book = self.posts.unauthenticated.book();
-        let (number, loser) = book.enter(&client.peer, (self.id, key));
-        client.seat.unauthenticated = number;
-        let loser = match loser {
-            Loser::Nobody => return true,
-            Loser::Other(worker, key) => (worker, key),
-            Loser::Newcomer => (self.id, key),
-        };
-        let notice = book.turn_away(self.now);
-        drop(book);
-        self.turned_away += 1;
-        if let Some(notice) = notice {
-            self.log.add(Level::Warning, format_args!("{notice}"));
-        }
-        if loser.0 == self.id {
-            self.displaced(loser.1);
-        } else {
-            (self.posts.workers[usize::from(loser.0.0)])(ToWorker::Displaced(loser.1));
-        }
-        number.is_some()
-    }
-
-    /// A connection has lost its place among those that have not logged in. If it has logged in meanwhile, it does not need it.
-    pub(crate) fn displaced(&mut self, key: Key) {
-        let Some(client) = self.clients.get(key) else { return };
-        let has_shown = client.seat.unauthenticated.is_none();
-        match &client.stage {
-            // Nothing is said to whoever sends a cancel request. The request goes its way.
-            Stage::Cancelling(_) => self.drop_client(key, "max_unauthenticated_connections"),
-            Stage::Login(_) if has_shown => {}
-            Stage::Greeting(_) | Stage::Login(_) => self.fail_client_unlogged(key, &Fault::UnauthenticatedFull),
-            Stage::Ready(_) | Stage::Console(_) => {}
-        }
-    }
-
-    /// A client has shown who it is, or has gone: it does not count any longer.
-    pub(crate) fn uncount_unauthenticated(&mut self, key: Key) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        if let Some(number) = client.seat.unauthenticated.take() {
-            self.posts.unauthenticated.book().leave(&client.peer, number);
-        }
-    }
-
-    /// A place that is not needed any more, if it was one.
-    pub(crate) fn give_back_unauthenticated(&self, peer: &Peer, number: Option<NonZeroU64>) {
-        if let Some(number) = number {
-            self.posts.unauthenticated.book().leave(peer, number);
-        }
-    }
-
-    /// A client that has not logged in has come here from another worker. Whether its place is still its own.
-    pub(crate) fn move_unauthenticated(&mut self, key: Key, number: Option<NonZeroU64>) -> bool {
-        let Some(Client { peer, seat, .. }) = self.clients.get_mut(key) else { return false };
-        seat.unauthenticated = number;
-        let Some(number) = number.filter(|number| *number != UNLISTED) else { return true };
-        let mut book = self.posts.unauthenticated.book();
-        match book.queue.get_mut(&Place { line: peer.origin(), number }) {
-            Some(row) => {
-                *row = (self.id, key);
-                true
-            }
-            None => false,
-        }
-    }
+/// Who loses its place.
+pub(crate) enum Loser {
+    Nobody,
+    /// One that was there.
+    Other(WorkerId, Key),
+    /// Whoever has come.
+    Newcomer,
 }
 
 /// The place of whoever is on no list.
-const UNLISTED: NonZeroU64 = NonZeroU64::MAX;
+pub(crate) const UNLISTED: NonZeroU64 = NonZeroU64::MAX;
 /// How often the log is told that some were turned away.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 

@@ -1,0 +1,127 @@
+//! Clients of the console are heard here and answered by the control thread.
+//!
+//! Always true: one request of a client is under way at a time; each gets exactly one answer, and the next is asked for when
+//! that has been taken; whoever asks for much at once is not heard until it has been answered.
+//! Not here: what a command means (`control::console`).
+
+use base::Key;
+use protocol::fault::{Fault, PROTOCOL_VIOLATION};
+use reactor::{Io, Level, Receive};
+use wire::{Request, Step, frontend, write};
+
+use crate::admin::console::CONSOLE;
+use crate::data::client::{Client, Stage};
+use crate::letters::ToControl;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A client of the console has said something.
+    pub(crate) fn console_received(&mut self, key: Key, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let Some(client) = self.clients.get_mut(key) else { return };
+            let Stage::Console(console) = &mut client.stage else { return };
+            let piece = match console.scanner.next(bytes, at, COMMAND_BYTES_MAX) {
+                Step::Piece(piece) => piece,
+                Step::More => break,
+                Step::Bad { .. } => {
+                    self.console_fails(key, &Fault::ConsoleTooLong);
+                    return;
+                }
+            };
+            at = piece.range.end;
+            match piece.kind {
+                kind if Request::is_kind(kind) => {}
+                frontend::TERMINATE => {
+                    self.part_from_client(key, "client close request");
+                    return;
+                }
+                other => {
+                    self.console_says(key, &format!("unsupported packet type for admin console: {other}"));
+                    self.console_fails(key, &Fault::ConsoleMessage);
+                    return;
+                }
+            }
+            console.body.extend_from_slice(&bytes[piece.body.clone()]);
+            if piece.is_last() {
+                let body = std::mem::take(&mut console.body);
+                let Some(request) = Request::parse(piece.kind, &body) else {
+                    self.console_fails(key, &Fault::BrokenMessage { kind: piece.kind });
+                    return;
+                };
+                let is_counted = matches!(request, Request::Query(_) | Request::Sync);
+                console.waiting.push_back(request);
+                if is_counted {
+                    self.count_console_query();
+                }
+                self.ask_control(key);
+            }
+        }
+        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        if console.waiting.len() > REQUESTS_WAITING_MARK && !std::mem::replace(&mut console.is_paused, true) {
+            self.io.pause(*conn);
+        }
+    }
+
+    /// A simple query is one, and so is all that one Sync ends.
+    fn count_console_query(&mut self) {
+        let database = self.places.database(&CONSOLE.into(), None);
+        let totals = &mut self.places.databases[database as usize].totals;
+        totals.query_count += 1;
+        totals.xact_count += 1;
+    }
+
+    /// Asks for the next answer once the client has taken the one before: who does not read fills nobody's memory.
+    pub(crate) fn ask_control(&mut self, key: Key) {
+        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        if console.is_busy || console.waiting.is_empty() {
+            return;
+        }
+        if self.io.unsent(*conn) > 0 {
+            self.io.tell_when_drained(*conn);
+            return;
+        }
+        let Some(request) = console.waiting.pop_front() else { return };
+        console.is_busy = true;
+        if console.waiting.len() <= REQUESTS_WAITING_MARK && std::mem::take(&mut console.is_paused) {
+            self.io.receive(*conn, Receive::Stream);
+        }
+        let right = console.right;
+        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, request });
+    }
+
+    /// The control thread has an answer.
+    pub(crate) fn console_answers(&mut self, key: Key, bytes: Vec<u8>, closes: bool) {
+        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        console.is_busy = false;
+        if !bytes.is_empty() {
+            self.io.send(*conn, bytes.into());
+        }
+        if closes {
+            self.part_from_client(key, "client close request");
+        } else {
+            self.ask_control(key);
+        }
+    }
+
+    fn console_says(&mut self, key: Key, text: &str) {
+        self.log.add(Level::Error, format_args!("{text}"));
+        let mut out = Vec::new();
+        let says =
+            write::Says { severity: "ERROR", sqlstate: PROTOCOL_VIOLATION, message: text, detail: None, hint: None };
+        write::error(&mut out, says);
+        self.send_to_client(key, out);
+    }
+
+    fn console_fails(&mut self, key: Key, fault: &Fault) {
+        let mut out = Vec::new();
+        fault.write(&mut out);
+        self.send_to_client(key, out);
+        self.part_from_client(key, &fault.text());
+    }
+}
+
+/// Requests that may wait for the one before them; with more nothing is received. What one receive brings is always taken.
+const REQUESTS_WAITING_MARK: usize = 64;
+/// The longest command.
+const COMMAND_BYTES_MAX: u32 = 65_536;

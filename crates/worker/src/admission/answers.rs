@@ -1,0 +1,233 @@
+//! Other threads have answered what was asked about somebody who logs in.
+//!
+//! Always true: an answer counts for whoever still waits for it, and for nobody else.
+//! Not here: what was asked (`questions`).
+
+use std::sync::Arc;
+
+use auth::{ScramSecret, Secret};
+use base::Key;
+use base::planted::{self, Planted};
+use pool::{Failure, PoolKey, ServerKey};
+use protocol::client::login::{Login, Method, Step};
+use protocol::fault::Fault;
+use reactor::{Io, Level};
+
+use crate::admission::applicant::{Again, Demand, Hashing};
+use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::server::{Server, Stage as ServerStage};
+use crate::letters::{Inquirer, Told};
+use crate::places::Doubt;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A judge has spoken.
+    pub(crate) fn judged(&mut self, mut key: Key, verdict: Verdict) {
+        if planted::is(Planted::VerdictForThePlace) {
+            key = self.clients.keys().into_iter().find(|now| now.index == key.index).unwrap_or(key);
+        }
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some((judge, password)) = login.take_awaiting_verdict() else { return };
+        match verdict {
+            Ok(()) => {
+                login.judged = Some(Arc::new(Secret::Plain(password)));
+                self.passed(key, None);
+            }
+            Err(why) => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.login_failed_line(key);
+                self.fail_client(key, &judge.fault());
+            }
+        }
+    }
+
+    /// A password has been hashed, or not.
+    pub(crate) fn hashed(&mut self, asker: HashAsker, hashed: Hashed) {
+        match asker {
+            HashAsker::Client(key) => self.hashed_for_client(key, hashed),
+            HashAsker::Server(key) => self.hashed_for_server(key, hashed),
+        }
+    }
+
+    fn hashed_for_client(&mut self, key: Key, hashed: Hashed) {
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let salted = match hashed {
+            Ok(salted) => salted,
+            // Who waits for the same is next, when it has gone.
+            Err(why) if login.is_awaiting_hash() => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.login_failed_line(key);
+                self.fail_client(key, &Fault::HashingFull);
+                return;
+            }
+            Err(_) => return,
+        };
+        match login.take_awaiting_hash().map(|hashing| *hashing) {
+            Some(Hashing::Proof { unproved, again }) => match unproved.prove(&salted) {
+                Ok(()) => self.passed(key, None),
+                Err(fault) => self.disproved(key, &fault, again),
+            },
+            Some(Hashing::Secret { user, secret, method, told }) => {
+                let place = &mut self.places.users[user as usize];
+                place.derived = Some((secret, Arc::new(ScramSecret::of(&salted))));
+                let under_way = place.hashing.take_if(|hashing| hashing.asker == key);
+                self.ask_proof(key, Demand::Proof(method), told);
+                under_way.into_iter().flat_map(|hashing| hashing.waiting).for_each(|other| self.ask_after_hash(other));
+            }
+            None => {}
+        }
+    }
+
+    /// The secret has been hashed for which a client waits in another's place.
+    fn ask_after_hash(&mut self, key: Key) {
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        if let Some(Hashing::Secret { method, told, .. }) = login.take_awaiting_hash().map(|hashing| *hashing) {
+            self.ask_proof(key, Demand::Proof(method), told);
+        }
+    }
+
+    fn hashed_for_server(&mut self, key: ServerKey, hashed: Hashed) {
+        let Some(Server { stage: ServerStage::Login(login), conn, .. }) = self.servers.get_mut(key) else { return };
+        match hashed {
+            Ok(salted) => {
+                if let Some(out) = login.salted(salted) {
+                    self.io.send(*conn, out.into());
+                }
+            }
+            Err(why) => {
+                let line = self.server_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}server login failed: {why}"));
+                self.dial_failed(key, Failure::unreachable(why));
+            }
+        }
+    }
+
+    /// It is known who a client is to the system: is that who it says?
+    pub(crate) fn system_user(&mut self, key: Key, found: SystemUser) {
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(map) = login.awaited_map() else { return };
+        let name = match found {
+            Ok(name) => name,
+            Err(why) => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.login_failed_line(key);
+                self.fail_client(key, &Fault::SystemUsersFull);
+                return;
+            }
+        };
+        let user = login.request.user.clone();
+        // As in PgBouncer, a line in `[users]` says what somebody may have, and not that there is such a user.
+        let is_known = login.told.is_some() || self.force.users.secret(&user).is_some();
+        let is_same = match (&map, name.as_deref()) {
+            (_, None) => false,
+            (None, Some(name)) => *name == *user,
+            (Some(map), Some(name)) => self.force.idents.allows(map, name, &user),
+        };
+        if is_known && is_same {
+            self.passed(key, None);
+            return;
+        }
+        if let (Some(map), false) = (&map, is_same) {
+            let line = self.client_prefix(key);
+            self.log.add(Level::Error, format_args!("{line}ident map {map} cannot be matched"));
+        }
+        self.fail_client(key, &Fault::UnixSocketRejected);
+    }
+
+    /// A server has said what it knows of a user.
+    pub(crate) fn told(&mut self, key: Key, told: Told) {
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        if let Some(again) = login.take_awaiting_again() {
+            self.told_again(key, *again, told);
+            return;
+        }
+        let Some(demand) = login.take_awaiting_secret() else { return };
+        let fault = match told {
+            Told::User { name, .. } if *name != *login.request.user => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Error, format_args!("{line}auth_query response is about another user: {name}"));
+                Fault::BouncerConfig
+            }
+            Told::User { secret, .. } => {
+                login.told = Some(secret.clone());
+                self.remember_secret(key, &secret);
+                self.ask_proof(key, demand, Some(secret));
+                return;
+            }
+            // Is asked as anybody is, and cannot answer rightly.
+            Told::Nobody if matches!(demand, Demand::Proof(Method::Plain | Method::Md5 | Method::Scram)) => {
+                let user = login.request.user.clone();
+                let line = self.client_prefix(key);
+                self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
+                self.ask_proof(key, demand, Some(Arc::new(Secret::None)));
+                return;
+            }
+            Told::Nobody => Fault::NoSuchUser,
+            Told::Unanswered(_) if planted::is(Planted::TornAnswerIsNobody) => Fault::NoSuchUser,
+            Told::Unanswered(why) => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Error, format_args!("{line}{why}"));
+                Fault::BouncerConfig
+            }
+            Told::Refused { sqlstate, text, detail, hint } => Fault::ServerSaid { sqlstate, text, detail, hint },
+        };
+        self.fail_client(key, &fault);
+    }
+
+    /// A server has told of a user once more: does what the client has shown fit now?
+    fn told_again(&mut self, key: Key, again: Again, told: Told) {
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let user = login.request.user.clone();
+        match told {
+            Told::User { name, secret } if *name == *user => {
+                login.told = Some(secret.clone());
+                self.remember_secret(key, &secret);
+                // The same has been asked already; if the new secret asks otherwise, what has come does not answer it.
+                if let Ok(known) = self.known(&user, again.method, Some(secret))
+                    && let Ok(Step::Ask(asked)) = Login::begin(again.method, known, again.dice, &mut Vec::new())
+                {
+                    match asked.answer(&again.body, &mut Vec::new()) {
+                        Ok(Step::Passed(keys)) => {
+                            self.passed(key, keys);
+                            return;
+                        }
+                        Ok(Step::Derive(unproved, derivation)) => {
+                            self.hash_proof(key, unproved, derivation, None);
+                            return;
+                        }
+                        Ok(Step::Ask(_) | Step::Judge(_)) | Err(_) => {}
+                    }
+                }
+            }
+            Told::Unanswered(why) => {
+                let line = self.client_prefix(key);
+                self.log.add(Level::Error, format_args!("{line}{why}"));
+            }
+            Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
+        }
+        self.login_failed_line(key);
+        self.fail_client(key, &again.fault);
+    }
+
+    /// A server has said once more what it knows of a pool's user: the pool's next servers are logged in by that.
+    pub(crate) fn told_of_pool(&mut self, key: PoolKey, told: Told) {
+        let Some(place) = self.places.pool_mut(key) else { return };
+        place.doubt = Doubt::InVain;
+        match told {
+            Told::User { name, secret } if name == place.user_name && !secret.is_none() => {
+                if place.told.as_ref() != Some(&secret) {
+                    (place.told, place.doubt) = (Some(secret), Doubt::None);
+                }
+            }
+            Told::Unanswered(why) => {
+                let line = self.inquirer_prefix(Inquirer::Pool(key));
+                self.log.add(Level::Error, format_args!("{line}{why}"));
+            }
+            Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Whether a server is to be asked for a user's secret, and what.
+//!
+//! Always true: a server is asked about whoever has no secret of its own here.
+//! Not here: asking (`control::secrets`), what it tells (`answers`).
+
+use std::sync::Arc;
+
+use protocol::fault::Fault;
+use reactor::{Io, Level};
+
+use crate::admin::console::CONSOLE;
+use crate::letters::{Inquirer, SecretQuestion};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Whether the file of secrets has one of this user.
+    pub(crate) fn has_secret(&self, user: &str) -> bool {
+        self.force.users.secret(user).is_some_and(|secret| !secret.is_none())
+    }
+
+    /// What a server is to be asked about this user, if anybody is there to ask it.
+    ///
+    /// # Errors
+    /// What the client is told when the question cannot be asked as it is configured.
+    pub(crate) fn secret_question(
+        &mut self,
+        inquirer: Inquirer,
+        database: &str,
+        user: &str,
+    ) -> Result<Option<SecretQuestion>, Fault> {
+        let force = self.force.clone();
+        let settings = &force.settings;
+        let entry = settings.database(database);
+        if entry.is_none() && database != CONSOLE {
+            // Whether it exists is told to nobody who has not proved who they are.
+            return Ok(None);
+        }
+        let own = entry.as_ref();
+        let shared = |setting: &Option<String>| setting.as_deref().map(Arc::from);
+        let Some(asker) = own.and_then(|entry| entry.auth_user.clone()).or_else(|| shared(&settings.auth_user)) else {
+            return Ok(None);
+        };
+        let asked = own.and_then(|entry| entry.auth_dbname.clone()).or_else(|| shared(&settings.auth_dbname));
+        let asked: Arc<str> = asked.unwrap_or_else(|| database.into());
+        if *asked == *CONSOLE {
+            let line = self.inquirer_prefix(inquirer);
+            let text = format_args!("{line}cannot use the reserved \"{CONSOLE}\" database as an auth_dbname");
+            self.log.add(Level::Error, text);
+            return Err(Fault::BouncerConfig);
+        }
+        if settings.database(&asked).is_none() {
+            let line = self.inquirer_prefix(inquirer);
+            self.log.add(Level::Error, format_args!("{line}authentication database \"{asked}\" is not configured."));
+            return Err(Fault::BouncerConfig);
+        }
+        if force.standing.disabled.contains(&asked) {
+            return Err(Fault::AuthDatabaseDisabled { name: (*asked).into() });
+        }
+        let sql = own.and_then(|entry| entry.auth_query.clone()).unwrap_or_else(|| (*settings.auth_query).into());
+        Ok(Some(SecretQuestion { from: self.id, inquirer, database: asked, asker, sql, user: user.into() }))
+    }
+}

@@ -1,0 +1,229 @@
+//! A client comes to its pool and is greeted, as soon as the pool knows how.
+//!
+//! Always true: what it said before is its first request.
+//! Not here: whether it may come (`entry`).
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::time::Duration;
+
+use auth::ScramKeys;
+use base::planted::{self, Planted};
+use base::{Key, Time};
+use config::Database;
+use pool::{ClientKey, Event, PoolKey, ServerKey};
+use protocol::client::greeting::{with_given, write_welcome};
+use protocol::loan::{ClientSession, Life, shared};
+use protocol::vars::Vars;
+use reactor::{Io, Receive};
+
+use crate::admission::applicant::{Waits, add_host};
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::server::Stage as ServerStage;
+use crate::data::taken::Taken;
+use crate::places::{Doubt, PoolPlace, Welcome};
+use crate::upstream::introduction::begun_with;
+use crate::upstream::private::CLIENT_GONE;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The client belongs to the pool of this user on the server: it is greeted as soon as the pool knows how.
+    pub(crate) fn enter_pool(
+        &mut self,
+        key: Key,
+        database: u32,
+        entry: &Database,
+        on_server: &str,
+        keys: Option<ScramKeys>,
+    ) {
+        let pool = self.pool_for(database, entry, on_server);
+        if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.places.pool_mut(pool)) {
+            place.keys = Some(keys);
+        }
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let is_own = client.is_own;
+        let ClientStage::Login(login) = &mut client.stage else { return };
+        let told = login.told.take().filter(|_| *login.request.user == *on_server);
+        let judged = login.judged.take().filter(|_| *login.request.user == *on_server);
+        if let Some(place) = self.places.pool_mut(pool).filter(|_| !is_own) {
+            place.judged = judged;
+            if told.is_some() {
+                (place.told, place.doubt) = (told, Doubt::None);
+            }
+        }
+        login.waits = Waits::Welcome { pool, since: self.now };
+        let wants_stream = login.request.replication.is_some() && !is_own;
+        self.io.receive(client.conn, Receive::Stream);
+        if wants_stream {
+            self.want_private(key, pool);
+        } else if self.places.pool(pool).is_some_and(|place| place.welcome_for(is_own).is_some()) {
+            self.welcome(key);
+        } else {
+            self.tell_pools(Event::Greets { pool, client: key });
+            self.arm_client(key);
+        }
+    }
+
+    /// The pool of a user on a database; opened when it is the first who asks.
+    pub(crate) fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
+        let number = self.places.user(on_server, &self.force.settings);
+        if let Some(pool) = self.places.pool_key(database, number) {
+            return pool;
+        }
+        self.limit_user(number);
+        let limit = self.force.settings.max_db_connections(entry).unwrap_or(0);
+        self.pools.set_database_limit(database, limit);
+        let limits = self.force.settings.pool_limits(entry, on_server);
+        let pool = self.pools.open(self.now, database, number, limits);
+        let user_name = self.places.users[number as usize].name.clone();
+        let database_name = self.places.databases[database as usize].name.clone();
+        self.places.insert_pool(
+            pool,
+            PoolPlace {
+                database,
+                database_name,
+                user: number,
+                user_name,
+                mode: limits.mode,
+                follows: self.force.settings.follows_state(entry, on_server),
+                pin_rules: Rc::new(self.force.settings.pin_rules(entry, on_server)),
+                welcome: None,
+                welcome_before: None,
+                latest: None,
+                taken: Taken::default(),
+                keys: None,
+                salted: None,
+                cancels: 0,
+                is_paused: false,
+                unused_since: None,
+                told: None,
+                doubt: Doubt::None,
+                judged: None,
+            },
+        );
+        self.arm_sweep();
+        if !planted::is(Planted::PauseUnknownToNewPools) {
+            self.stand(pool);
+        }
+        pool
+    }
+
+    /// Opens the pools that have a minimum and need no client to know their user.
+    pub(crate) fn open_forced_pools(&mut self) {
+        let force = self.force.clone();
+        for (name, entry) in &force.settings.databases {
+            let Some(user) = entry.user.clone() else { continue };
+            let has_minimum = force.settings.pool_limits(entry, &user).servers_min > 0;
+            if has_minimum && force.homes.home_of(name) == self.id {
+                let database = self.places.database(name, Some(entry.clone()));
+                self.pool_for(database, entry, &user);
+            }
+        }
+    }
+
+    /// The parameters of the pool's servers are known: the client may send queries.
+    pub(crate) fn welcome(&mut self, key: Key) {
+        let Some(Client { stage: ClientStage::Login(login), peer, is_own, .. }) = self.clients.get(key) else { return };
+        let Some(pool) = login.waits_for() else { return };
+        let Some(place) = self.places.pool(pool) else { return };
+        let Some(welcome) = place.welcome_for(*is_own).cloned() else { return };
+        let mut vars = login.request.vars.clone();
+        if self.force.settings.application_name_add_host && !*is_own {
+            add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);
+        }
+        vars.fill_from(&welcome.vars);
+        let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.known_vars.share(vars) };
+        self.let_in(key, pool, &welcome, vars, Link::None);
+    }
+
+    /// Tells a client that it is let in, by what server it has a link to, and what it may know of its servers.
+    pub(crate) fn let_in(&mut self, key: Key, pool: PoolKey, welcome: &Welcome, vars: Rc<Vars>, link: Link) {
+        let Some(Client { stage: ClientStage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
+        let is_own = *is_own;
+        let (user_name, replication) = (login.request.user.clone(), login.request.replication);
+        let minor = login.request.minor;
+        let given = login.request.settings.clone();
+        let mut placeholders = 0;
+        if let Some((database, user)) = self.places.pool(pool).map(|place| (place.database, place.user)) {
+            let learned = &mut self.places.databases[database as usize].learned;
+            let names = given.iter().map(|(name, _)| name).filter(|name| name.contains('.'));
+            placeholders = learned.custom.mention(user, names, self.now);
+        }
+        if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows && !is_own) {
+            place.latest = Some(vars.clone());
+        }
+        let user = self.places.user(&user_name, &self.force.settings);
+        let cancel_key = self.give_cancel_key(key, minor);
+        let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
+        let notice = self.force.settings.login_notify_message.as_deref();
+        let follows = !given.is_empty() && matches!(link, Link::None);
+        let fixed =
+            if follows { Cow::Owned(with_given(&welcome.fixed, &given)) } else { Cow::Borrowed(&*welcome.fixed) };
+        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let given = shared(given);
+        let overrides = if matches!(link, Link::None) { begun_with(&welcome.begun, &given) } else { given.clone() };
+        let session = ClientSession { given, overrides, placeholders, ..ClientSession::new(user, vars) };
+        let mut ready = Ready { link, replication, ..Ready::new(pool, session, cancel_key) };
+        if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
+            ready.session.traces.get_or_insert_default().begin_with_statements();
+        }
+        let ready = ClientStage::Ready(ready);
+        let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
+        client.answered = self.now;
+        if let Some((timer, _)) = client.timer.take() {
+            self.timers.remove(timer);
+        }
+        self.io.send(client.conn, out.into());
+        self.io.receive(client.conn, Receive::Stream);
+        self.said_early(key, login.said);
+        if self.places.has_idle_timeouts {
+            self.arm_client(key);
+        }
+    }
+
+    /// What a client said before it was let in is its first request.
+    pub(crate) fn said_early(&mut self, key: Key, said: Vec<u8>) {
+        match self.clients.get(key).map(|client| &client.stage) {
+            Some(ClientStage::Ready(_)) if !said.is_empty() => self.hear(key, said.into()),
+            Some(ClientStage::Console(_)) => self.console_received(key, &said),
+            _ => {}
+        }
+    }
+
+    /// The server that was dialed for a client is ready: from now on the two talk to each other.
+    pub(crate) fn bind(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
+        let Some(server) = self.servers.get_mut(server_key) else {
+            // It has gone in this very turn: the client asks for another one.
+            self.want_private_again(client_key, Time(self.now.0.saturating_sub(waited.as_micros() as u64)));
+            return;
+        };
+        let welcome = server.welcome.take();
+        let is_there = match self.clients.get(client_key).map(|client| &client.stage) {
+            Some(ClientStage::Login(login)) => login.pledged == Some(server_key),
+            _ => false,
+        };
+        let (Some(welcome), true) = (welcome, is_there) else {
+            self.lose_server(server_key, CLIENT_GONE);
+            return;
+        };
+        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        assert!(matches!(server.stage, ServerStage::Idle), "a server was to be bound that is not at rest");
+        server.lends(client_key, Life::Running);
+        server.asked = self.now;
+        let (pool, vars) = (server.pool, server.session.vars.clone());
+        let totals = &mut self.places.databases[server.database as usize].totals;
+        totals.wait_time += waited.as_micros() as u64;
+        self.let_in(client_key, pool, &welcome, vars, Link::Loan(server_key));
+    }
+
+    fn want_private_again(&mut self, client_key: ClientKey, since: Time) {
+        let pool = match self.clients.get(client_key).map(|client| &client.stage) {
+            Some(ClientStage::Login(login)) if login.pledged.is_none() => login.waits_for(),
+            _ => None,
+        };
+        if let Some(pool) = pool {
+            self.tell_pools(Event::WantsPrivate { pool, client: client_key, since });
+        }
+    }
+}

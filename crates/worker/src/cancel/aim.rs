@@ -1,0 +1,83 @@
+//! Keys of clients, and cancel requests at servers.
+//!
+//! Always true: there is one request at most for one query of a server.
+//! Not here: requests of clients, and what becomes of one on its way (`requests`).
+
+use base::{Key, WorkerId};
+use pool::{PoolKey, ServerKey};
+use protocol::cancel::{CancelKey, KeyName};
+use reactor::{Conn, Io, Level};
+
+use crate::cancel::tables::Cancel;
+use crate::letters::Requester;
+use crate::timers::Timer;
+use crate::worker::{Owner, Worker};
+
+impl<I: Io> Worker<I> {
+    /// Makes the key of a client that speaks protocol 3.`minor`. It counts from now on.
+    pub(crate) fn give_cancel_key(&mut self, client: Key, minor: u16) -> CancelKey {
+        let peer = self.force.settings.own_peer();
+        let key = CancelKey::draw(self.id, peer, minor, |bytes| self.io.randomness(bytes));
+        self.cancel.keys.insert(key.name(), client);
+        key
+    }
+
+    /// The worker that knows where the client of a key is.
+    pub(crate) fn named_by(&self, name: KeyName) -> WorkerId {
+        WorkerId((usize::from(name.worker().0) % self.posts.workers.len()) as u8)
+    }
+
+    /// Dials a second connection to the server's host; whether it has been begun. What comes of it may be nothing, as
+    /// PostgreSQL says too.
+    pub(crate) fn cancel_server(&mut self, key: ServerKey, requester: Option<Requester>) -> bool {
+        let Some(server) = self.servers.get(key) else { return false };
+        let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return false };
+        let (pool, number) = (server.pool, server.query_number);
+        let demand = server.demand.clone().filter(|_| server.security.is_some());
+        let secret = demand.map(|demand| (demand, server.host.clone()));
+        let is_same = |cancel: &Cancel| cancel.server == key && cancel.query_number == number;
+        if let Some((_, other)) = self.cancel.rows.iter_mut().find(|(_, cancel)| is_same(cancel)) {
+            other.requesters.extend(requester);
+            return true;
+        }
+        let cancel = Cancel {
+            conn: Conn { index: u32::MAX, generation: 0 },
+            server: key,
+            pool: server.pool,
+            query_number: server.query_number,
+            is_sent: false,
+            secret,
+            timer: None,
+            since: self.now,
+            requesters: requester.into_iter().collect(),
+        };
+        let Ok(cancel_key) = self.cancel.rows.insert(cancel) else { return false };
+        match self.io.connect(&address, Owner::Cancel(cancel_key).to_bits()) {
+            Ok(conn) => {
+                let limit = self.force.settings.cancel_wait_timeout;
+                let timer = limit.map(|limit| self.timers.insert(self.now + limit, Timer::Cancel(cancel_key)));
+                if let Some(cancel) = self.cancel.rows.get_mut(cancel_key) {
+                    (cancel.conn, cancel.timer) = (conn, timer);
+                }
+                self.count_cancel(pool, 1);
+                true
+            }
+            Err(error) => {
+                self.cancel.rows.remove(cancel_key);
+                self.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Whether a cancel request is on its way to a server.
+    pub(crate) fn is_aimed_at(&self, server: ServerKey) -> bool {
+        self.cancel.rows.iter().any(|(_, cancel)| cancel.server == server)
+    }
+
+    pub(crate) fn count_cancel(&mut self, pool: PoolKey, change: i32) {
+        if let Some(place) = self.places.pool_mut(pool) {
+            place.cancels = place.cancels.saturating_add_signed(change);
+        }
+    }
+}

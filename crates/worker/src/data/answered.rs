@@ -1,0 +1,181 @@
+//! A server has answered what we have asked or told it ourselves.
+//!
+//! Always true: what it has told is noted before the loan goes on or ends.
+//! Not here: what is asked (`question`, `catch_up`), errors (`own_errors`).
+
+use base::planted::{self, Planted};
+use pool::{ClientKey, ServerKey};
+use protocol::loan::{Life, Probed, ProbedState, conclude, differ, doubt_what_was_read};
+use protocol::state::ANSWER_BYTES_MAX;
+use reactor::{Io, Level};
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::question::terms;
+use crate::data::server::Server;
+use crate::tasks::Task;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The server has taken over the client's parameters.
+    pub(crate) fn caught_up(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        if server.session.exchange.is_ours() {
+            return;
+        }
+        if matches!(server.session.life, Life::Unapplied) {
+            self.end_untold(server_key, client_key);
+            return;
+        }
+        server.session.life.becomes(Life::Running);
+        if server.session.again.has_forgotten() {
+            self.catch_up(server_key, client_key, self.now);
+            return;
+        }
+        let server_vars = server.session.vars.clone();
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
+            let mut vars = (*ready.session.vars).clone();
+            if self.force.settings.verbose > 0 {
+                let line = self.client_prefix(client_key);
+                for (name, ours, theirs) in vars.respellings(&server_vars, &self.force.tracked) {
+                    let what = format_args!(
+                        "{line}varcache_set_canonical: setting {name} to its canonical version {ours} -> {theirs}"
+                    );
+                    self.log.add(Level::Debug, what);
+                }
+            }
+            vars.respell(&server_vars);
+            let vars = self.known_vars.share(vars);
+            if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
+                ready.session.vars = vars;
+            }
+            self.takes_what_it_began_with(client_key);
+        }
+        self.enqueue(Task::GoOn(client_key));
+        // Other limits hold for what went along.
+        self.arm_server(server_key);
+    }
+
+    /// Such a request has been answered: it has done what its text tells to both, or nothing.
+    pub(crate) fn end_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_known()) {
+            traces.leave();
+        }
+        server.session.life.becomes(Life::Running);
+        self.end_loan_if_over(server_key, client_key);
+        // Unless its loan has ended, it is told before anything else is said to it.
+        let is_lent = |server: &&mut Server| server.client() == Some(client_key);
+        let Some(server) = self.servers.get_mut(server_key).filter(is_lent) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        if differ(&server.session, &ready.session) && server.session.exchange.may_end() {
+            self.catch_up(server_key, client_key, self.now);
+        }
+    }
+
+    /// The server has told what its session has.
+    pub(crate) fn probed(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(mut probe) = server.session.life.take_probe() else { return };
+        if probe.is_of_nothing() {
+            self.listener_is_level(server_key, client_key);
+            return;
+        }
+        if probe.tries_again() {
+            self.ask(server_key, *probe);
+            self.arm_server(server_key);
+            return;
+        }
+        if probe.is_mark() {
+            self.marked(server_key, client_key, *probe);
+            return;
+        }
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(place) = self.places.pool(server.pool) else {
+            // It is closed as it comes back.
+            ready.session.traces = None;
+            self.end_loan(server_key, client_key);
+            return;
+        };
+        let is_overfull = probe.is_overfull();
+        match conclude(&mut server.session, &mut ready.session, *probe, terms(place, &self.force, self.now)) {
+            Probed::Functions(knowledge) => {
+                self.learn(server_key, knowledge);
+                if self.keep_or_probe(server_key, client_key) {
+                    self.end_loan_if_over(server_key, client_key);
+                }
+                return;
+            }
+            Probed::State(state) => {
+                if self.heed_state(server_key, client_key, state) {
+                    return;
+                }
+            }
+            Probed::Nothing => {}
+        }
+        if is_overfull {
+            let (client, server) = (self.client_prefix(client_key), self.server_prefix(server_key));
+            let (server, most) = (server.trim_end(), ANSWER_BYTES_MAX >> 20);
+            let text = format_args!("{client}session has more than is followed ({most} MiB), server {server}");
+            self.log.add(Level::Warning, text);
+        }
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(traces) = &ready.session.traces else { return };
+        if traces.pins().is_empty() || planted::is(Planted::PinForgotten) {
+            if !traces.pins().is_empty() {
+                ready.session.traces = None;
+            }
+            self.end_loan_if_over(server_key, client_key);
+            return;
+        }
+        self.tell_of_pins(server_key, client_key);
+        if let Some(fault) = self.refuses_pins(server_key, client_key) {
+            self.fail_client(client_key, &fault);
+            return;
+        }
+        self.arm_server(server_key);
+        self.catch_up(server_key, client_key, self.now);
+    }
+
+    /// A server has told what its session has. Whether it is being told to leave its channels now.
+    fn heed_state(&mut self, server_key: ServerKey, client_key: ClientKey, state: ProbedState) -> bool {
+        let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return true };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return true;
+        };
+        let losses = self.places.databases[database as usize].listening.losses;
+        let has_left = state.has_left_channels;
+        let is_cut_off = has_left
+            && ready.session.subscriptions_if_any(losses).is_some_and(|subscriptions| subscriptions.has_moved());
+        if let Some(vars) = state.reset {
+            self.go_back(client_key, vars);
+        }
+        if let Some(verdict) = state.verdict {
+            self.verified.sessions += 1;
+            if let Err(what) = verdict {
+                self.tell_of_mistake(server_key, client_key, &what);
+            }
+        }
+        self.learn(server_key, state.knowledge);
+        if is_cut_off {
+            self.tell_of_loss(client_key, true);
+        }
+        if !state.has_asked_channels {
+            return false;
+        }
+        self.leave_channels(client_key, database);
+        self.tell_news(client_key);
+        self.move_channels(server_key, client_key)
+    }
+
+    /// The request has been answered, and the question is next.
+    pub(crate) fn answers_next(&mut self, server_key: ServerKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let client = server.client().and_then(|client| self.clients.get_mut(client));
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = client else { return };
+        server.linger.come_back();
+        doubt_what_was_read(&mut server.session, &mut ready.session);
+        server.asked = self.now;
+        self.arm_server(server_key);
+    }
+}

@@ -1,0 +1,60 @@
+//! A loan begins: a pool lends a server to a client.
+//!
+//! Always true: a server that is lent is at rest, owes nothing, stands between two messages and is nobody's alone, or the process ends.
+//! Not here: who gets which server (crate `pool`), what the server is told first (`catch_up`).
+
+use std::time::Duration;
+
+use base::Time;
+use pool::{ClientKey, Event, Linger, ServerKey};
+use protocol::loan::begin;
+use reactor::Io;
+
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::Stage;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Lends a server to a client. Whether what the client has held back may be forwarded now.
+    pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) -> bool {
+        let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
+        let (ready, is_listener) = match self.clients.get_mut(client_key) {
+            Some(Client { stage: ClientStage::Ready(ready), is_listener, .. })
+                if matches!(ready.link, Link::Waiting(_)) =>
+            {
+                (ready, *is_listener)
+            }
+            _ => {
+                // It has gone in this very turn, or wants nothing any more; the server has heard nothing of it.
+                self.give_back(server_key);
+                return false;
+            }
+        };
+        let Some(server) = self.servers.get_mut(server_key) else {
+            // The server has gone in this very turn: the client, whose request is still held, asks for another.
+            self.want_again(client_key, since);
+            return false;
+        };
+        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
+        assert!(server.session.exchange.may_end(), "a server was to be lent that owes an answer");
+        assert!(
+            !server.session.is_in_message(),
+            "a server was to be lent in the middle of a message to another client"
+        );
+        assert!(server.private.is_none(), "a server was to be lent that is one client's alone");
+        let totals = &mut self.places.databases[server.database as usize].totals;
+        totals.server_assignment_count += 1;
+        server.linger = Linger::default();
+        server.is_full = false;
+        totals.wait_time += waited.as_micros() as u64;
+        ready.link = Link::Loan(server_key);
+        let is_anew = server.last_client.replace(client_key) != Some(client_key)
+            || ready.last_server.replace(server_key) != Some(server_key);
+        begin(&mut server.session, &mut ready.session, client_key, is_anew);
+        if is_listener {
+            self.tell_pools(Event::SetAside { server: server_key });
+        }
+        self.catches_up(server_key, client_key, since)
+    }
+}

@@ -1,0 +1,96 @@
+//! A server takes over what its client has set.
+//!
+//! Always true: a client's request reaches a server that has taken over everything it needs, or nobody has touched it; what follows from that is returned as a value.
+//! Not here: what a server is told (`protocol::state`), requests that need nothing (`ahead`).
+
+use std::rc::Rc;
+
+use base::Time;
+use pool::{ClientKey, ServerKey};
+use protocol::loan::{Differences, Life, Told};
+use protocol::vars::Vars;
+use reactor::{Io, Level};
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::taken::hash;
+use crate::tasks::Task;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Tells a server what its client has set, if that differs, and then what the client says: in the same packet, if that can be.
+    pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
+        if self.catches_up(server_key, client_key, since) {
+            self.enqueue(Task::GoOn(client_key));
+        }
+    }
+
+    /// The same. Whether the server needs to be told nothing, and what the client has held back may be forwarded now.
+    pub(crate) fn catches_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) -> bool {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
+        if server.session.life.probe().is_some() {
+            // It has been asked something meanwhile, and is told after that.
+            return false;
+        }
+        server.asked = self.now;
+        let learned = &self.places.databases[server.database as usize].learned;
+        let differences = Differences::of(&server.session, &ready.session, &self.force.tracked, learned);
+        if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
+            self.lend_untold(server_key, client_key);
+            return false;
+        }
+        let is_taken = (differences.settings || differences.parameters) && self.is_taken(client_key);
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
+        let may_go_along = is_taken && ready.session.says_one_request(ready.held_in_one_piece());
+        let Told { out, is_along, texts } =
+            server.session.apply(&ready.session, client_key, differences, may_go_along, &self.force.tracked);
+        if out.is_empty() {
+            server.lends(client_key, Life::Running);
+            return true;
+        }
+        server.lends(client_key, if is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(since) });
+        self.io.send(server.conn, out.into());
+        let along = if is_along { ready.pop_held() } else { None };
+        if self.force.settings.verbose > 0 {
+            let line = self.server_prefix(server_key);
+            for sql in &texts {
+                self.log.add(Level::Debug, format_args!("{line}varcache_apply: {sql}"));
+            }
+        }
+        if let Some(along) = along {
+            self.forward(client_key, server_key, along);
+        }
+        self.arm_server(server_key);
+        false
+    }
+
+    /// Whether a server of its pool has taken what this client began with, from itself or from another one.
+    pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
+        let Some(place) = self.places.pool_mut(ready.pool) else { return false };
+        let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.session.began) && ready.session.given.is_none();
+        if !ready.is_taken && place.taken.latest.as_ref().is_some_and(is_latest) {
+            ready.is_taken = true;
+        } else if !ready.is_taken && place.taken.has(hash(ready, &self.force.tracked)) {
+            ready.is_taken = true;
+            place.taken.latest = ready.session.given.is_none().then(|| ready.session.began.clone());
+        }
+        ready.is_taken
+    }
+
+    /// A server has taken what this client began with.
+    pub(crate) fn takes_what_it_began_with(&mut self, key: ClientKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        if !std::mem::replace(&mut ready.is_taken, true) {
+            let hash = hash(ready, &self.force.tracked);
+            if let Some(place) = self.places.pool_mut(ready.pool) {
+                place.taken.add(hash);
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! How servers are closed, and what the log says of them.
+//!
+//! Always true: the client of a server that goes has none any more; its pool is told.
+//! Not here: why they are closed; what their clients are told (`loss`).
+
+use pool::{Event, ServerKey};
+use reactor::{Close, Io, Level};
+use wire::{frontend, write};
+
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::Stage;
+use crate::letters::{HashAsker, ToControl};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Closes a server that cannot be used any more, and tells its pool.
+    pub(crate) fn lose_server(&mut self, key: ServerKey, why: &str) {
+        self.unlink_from_client(key);
+        self.drop_server(key, why);
+        self.tell_pools(Event::Lost { server: key });
+    }
+
+    /// A server goes: its client, if it has one, has none any more.
+    pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        if let Some(client) = server.client()
+            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+        {
+            ready.link = Link::None;
+            ready.is_answer_torn = server.session.is_in_message();
+        }
+    }
+
+    /// Takes a server's row away and closes it: with a word if it can hear one.
+    pub(crate) fn drop_server(&mut self, key: ServerKey, why: &str) {
+        if self.force.settings.log_disconnections
+            && let Some(server) = self.servers.get(key)
+        {
+            let age = self.now.since(server.since).as_secs();
+            let line = self.server_prefix(key);
+            self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+        }
+        self.unpledge(key);
+        let hears = self.hears_private(key);
+        let Some(server) = self.servers.remove(key) else { return };
+        if let Some((timer, _)) = server.timer {
+            self.timers.remove(timer);
+        }
+        if matches!(&server.stage, Stage::Login(login) if login.is_awaiting_salted()) {
+            (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Server(key) });
+        }
+        if matches!(server.stage, Stage::Securing(_)) {
+            // What TLS has to say about its end is on its way.
+            self.io.close(server.conn, Close::AfterSending);
+        } else if hears
+            || server.session.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
+        {
+            let mut out = Vec::new();
+            write::bare(&mut out, frontend::TERMINATE);
+            self.io.send(server.conn, out.into());
+            self.io.close(server.conn, Close::AfterSending);
+        } else {
+            self.io.close(server.conn, Close::Now);
+        }
+    }
+
+    /// A server goes: if it was pledged to a client, that waits for another one.
+    pub(crate) fn unpledge(&mut self, key: ServerKey) {
+        let Some(private) = self.servers.get(key).and_then(|server| server.private.as_ref()) else { return };
+        if let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(private.client)
+            && login.pledged == Some(key)
+        {
+            login.pledged = None;
+        }
+    }
+
+    /// Whether a server can be told that this is the end: one that streams listens all the time, as long as its client stands
+    /// between two messages.
+    pub(crate) fn hears_private(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key) else { return false };
+        let Some(private) = server.private.as_ref().filter(|_| server.session.exchange.is_copying_in()) else {
+            return false;
+        };
+        match self.clients.get(private.client) {
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => !ready.session.is_torn(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What becomes of the bytes that a server sends.
+//!
+//! Always true: the exchange counts every message before anybody is given it; what is not owed closes the server and its
+//! client and is counted in `protocol_surprises`; bytes that go to the client are not copied.
+//! Not here: logins (`upstream::login`), what an answer to a question of ours means (`answered`).
+
+use std::ops::Range;
+
+use pool::{Mode, ServerKey};
+use protocol::fault::Fault;
+use protocol::loan::{Answers, Heard, Life, Place, ToClient};
+use reactor::{Chunk, Conn, Io};
+
+use crate::data::client::{Client, Stage as ClientStage, subscriptions_and_traces};
+use crate::data::flow::unpinned_for;
+use crate::data::server::{Server, Stage};
+use crate::places::PoolPlace;
+use crate::worker::Worker;
+
+/// Gives a client what its server has said.
+struct Given<'a, I: Io> {
+    io: &'a mut I,
+    conn: Option<Conn>,
+    chunk: &'a Chunk,
+    is_any: bool,
+}
+
+impl<I: Io> Given<'_, I> {
+    fn give(&mut self, chunk: Chunk) {
+        if let Some(conn) = self.conn {
+            let chunk = unpinned_for(self.io, conn, chunk);
+            self.io.send(conn, chunk);
+            self.is_any = true;
+        }
+    }
+}
+
+impl<I: Io> ToClient for Given<'_, I> {
+    fn part(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.give(self.chunk.part(range));
+        }
+    }
+
+    fn send(&mut self, bytes: Box<[u8]>) {
+        self.give(Chunk::Own(bytes));
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Bytes have come from a server.
+    pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
+        let lines_up = self.lines_up(key);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.heard = self.now;
+        let (is_full, is_slowed) = (server.is_full, server.is_slowed);
+        self.places.databases[server.database as usize].totals.sent += chunk.len() as u64;
+        match server.stage {
+            _ if server.withheld.is_some() => self.withhold_more(key, chunk),
+            _ if server.later.is_some() || lines_up => self.keep_for_later(key, chunk),
+            Stage::Login(_) => {
+                if let Some(at) = self.login_answered(key, chunk.bytes()) {
+                    self.converse(key, Chunk::Own(chunk.bytes()[at..].into()), 0);
+                }
+            }
+            Stage::Securing(_) => self.tls_answered(key, chunk.bytes()),
+            _ => self.converse(key, chunk, 0),
+        }
+        if is_full {
+            self.hear_again(key);
+        }
+        if is_slowed {
+            self.receive_next(key);
+        }
+    }
+
+    /// Looks at what a server has said from `from` on, and gives its client its part.
+    pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
+        let mut place = Place { start: from, at: from };
+        while place.at < chunk.len() {
+            if self.notify.is_spent() && self.is_for_later(key) {
+                self.give_client(key, &chunk, place.start..place.at);
+                self.keep_rest_for_later(key, chunk.part(place.at..chunk.len()));
+                return;
+            }
+            if self.servers.get(key).is_some_and(Server::lingers) {
+                // It says so to nobody: its client is told no more than by a server that it does not have.
+                self.give_client(key, &chunk, place.start..place.at);
+                place.start = place.at;
+                self.end_linger(key);
+            }
+            let Some(heard) = self.hear_server_some(key, &chunk, &mut place) else { return };
+            match heard {
+                Heard::All => {}
+                Heard::Surprise { kind, what } => return self.surprised(key, kind, what),
+                Heard::Farewell(body) => return self.farewell(key, body),
+                Heard::Lost => return self.statements_lost(key),
+                Heard::Endless => return self.close_endless(key),
+                Heard::Withheld => return self.withhold(key, &chunk, place.at),
+                Heard::Ready { was_ours } if place == (Place { start: 0, at: chunk.len() }) => {
+                    self.give_client_whole(key, chunk);
+                    return self.server_ready(key, was_ours);
+                }
+                Heard::Ready { was_ours } => {
+                    // What has been counted so far is the client's before anything else happens.
+                    self.give_client(key, &chunk, place.start..place.at);
+                    place.start = place.at;
+                    self.server_ready(key, was_ours);
+                }
+                Heard::Refused => {
+                    if !self.says_again(key) {
+                        self.server_ready(key, false);
+                    }
+                }
+                Heard::InTransaction => {
+                    if let Some(client) = self.servers.get(key).and_then(Server::client) {
+                        self.fail_client(client, &Fault::TransactionInStatementMode);
+                    }
+                }
+                Heard::CaughtUp => {
+                    if let Some(client) = self.servers.get(key).and_then(Server::client) {
+                        self.caught_up(key, client);
+                    }
+                }
+                Heard::Error(body) => self.own_error(key, &body),
+                Heard::Notification(body) => self.notified(key, &body),
+                Heard::Functions => self.slow_down(key),
+                Heard::CatalogChange => self.catalog_changes(key),
+                // A COPY whose client has left would wait for its data for ever.
+                Heard::CopyBegins => self.cleaning_goes_on(key),
+            }
+        }
+        if place.start == 0 {
+            self.give_client_whole(key, chunk);
+        } else {
+            self.give_client(key, &chunk, place.start..chunk.len());
+        }
+    }
+
+    /// Looks at what a server has said, up to what concerns more than the server and its client.
+    fn hear_server_some<'b>(&mut self, key: ServerKey, chunk: &'b Chunk, place: &mut Place) -> Option<Heard<'b>> {
+        let withholds = self.withholds(key);
+        let server = self.servers.get_mut(key)?;
+        let (client_key, shares_parameters) = match server.stage {
+            Stage::Lent { client } => (Some(client), server.session.life.shares_parameters()),
+            _ => (None, false),
+        };
+        let client = client_key.and_then(|client| self.clients.get_mut(client));
+        let (mut session, mut conn, mut is_listener) = (None, None, false);
+        if let Some(Client { conn: its, is_listener: listens, stage: ClientStage::Ready(ready), .. }) = client {
+            // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+            assert!(ready.has_loan_of(key), "an answer was to be given to a client that has another server");
+            (session, conn, is_listener) = (Some(&mut ready.session), Some(*its), *listens);
+        }
+        let is_statement = |place: &PoolPlace| place.mode == Mode::Statement;
+        let mut answers = Answers {
+            tracked: &self.force.tracked,
+            known: &mut self.known_vars,
+            shares_parameters,
+            is_listener,
+            is_statement_mode: server.private.is_none() && self.places.pool(server.pool).is_some_and(is_statement),
+            withholds,
+        };
+        let mut to_client = Given { io: &mut self.io, conn, chunk, is_any: false };
+        let heard = answers.hear(session, &mut server.session, chunk.bytes(), place, &mut to_client);
+        if let Some(client) = client_key.filter(|_| to_client.is_any) {
+            self.mind_flow_to_client(client, key);
+        }
+        Some(heard)
+    }
+
+    /// The server has said that it is ready for a query, and its client has been given that.
+    pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let is_asked_behind = server.comes_to_probe(was_ours);
+        let mut has_made_functions = false;
+        if !was_ours {
+            server.session.is_told_along = false;
+            let place = &mut self.places.databases[server.database as usize];
+            has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, is_asked_behind);
+            server.count_ends(self.now, &mut place.totals);
+        }
+        let client = server.client();
+        if has_made_functions {
+            self.tell_of_functions(key);
+        }
+        let (listens, has_traces) = subscriptions_and_traces(&self.clients, client);
+        client.iter().filter(|_| listens || has_traces).for_each(|client| self.end_own_news(key, *client));
+        if is_asked_behind {
+            self.answers_next(key);
+            return;
+        }
+        let Some(server) = self.servers.get(key) else { return };
+        match server.stage {
+            Stage::Lent { client } => match server.session.life {
+                Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Unapplied | Life::Replanning(_) => {
+                    self.caught_up(key, client);
+                }
+                Life::Probing(_) => self.probed(key, client),
+                Life::Free | Life::Running | Life::Foreseeing(_) => self.end_loan_if_over(key, client),
+            },
+            Stage::Cleaning(_) => self.cleaning_goes_on(key),
+            Stage::Introducing => self.introduced(key),
+            Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) => {}
+        }
+        if let Some(client) = client.filter(|_| listens) {
+            self.ask_again(client);
+            self.tell_news(client);
+        }
+    }
+}

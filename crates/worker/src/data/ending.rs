@@ -1,0 +1,89 @@
+//! Whether a loan is over.
+//!
+//! Always true: it is over by the rules of its pool when its server owes nothing and stands outside a transaction, and what the session keeps is known to follow.
+//! Not here: what is done then (`loan`), what a session keeps (`probe`).
+
+use base::planted::{self, Planted};
+use pool::{ClientKey, CloseReason, Mode, ServerKey};
+use protocol::fault::Fault;
+use protocol::loan::doubt_what_was_read;
+use protocol::state::Counted;
+use reactor::Io;
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Ends the loan if it is over by the rules of its pool.
+    pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        // What the client has on its server may be known now, and be nothing.
+        while self.ends_or_goes_on(server_key, client_key) {}
+    }
+
+    /// The same, as far as is known. Whether what the client has on its server has become known, and is nothing: then it is to be asked once more.
+    fn ends_or_goes_on(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+        let Some(server) = self.servers.get_mut(server_key) else { return false };
+        server.linger.come_back();
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+            return false;
+        };
+        // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
+        let is_session =
+            server.private.is_some() || self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
+        if is_session {
+            self.arm_server(server_key);
+            if !planted::is(Planted::BusySessionKept) {
+                self.close_obsolete_session(server_key);
+            }
+            return false;
+        }
+        // What the server says by itself may have begun, and its end is the same client's.
+        let is_half_said = ready.session.is_torn() || ready.session.is_collecting() || server.session.is_in_message();
+        if !server.session.exchange.may_end() || is_half_said {
+            self.arm_server(server_key);
+            return false;
+        }
+        doubt_what_was_read(&mut server.session, &mut ready.session);
+        let counted = ready.session.counting.ends();
+        let mut is_marked = ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        if counted != Counted::Neither || server.session.numbers_until.is_some() {
+            is_marked = self.count_numbers(server_key, client_key, counted);
+        }
+        if is_marked || self.verify_untouched(server_key, client_key) {
+            return self.keep_or_probe(server_key, client_key);
+        } else if !self.lingers(server_key, client_key) {
+            self.end_loan(server_key, client_key);
+        }
+        false
+    }
+
+    /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
+    /// data of a COPY that has failed: then the loan is over now. Not while more is held, which may be the rest of a header.
+    pub(crate) fn end_loan_after(&mut self, key: ClientKey, server_key: ServerKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end());
+        if is_at_rest
+            && !ready.session.is_torn()
+            && !ready.session.is_collecting()
+            && ready.held.is_none()
+            && ready.has_loan_of(server_key)
+        {
+            self.end_loan_if_over(server_key, key);
+        } else {
+            self.arm_server(server_key);
+        }
+    }
+
+    /// The same for one that has just become ready.
+    pub(crate) fn close_obsolete_session(&mut self, key: ServerKey) {
+        if !self.force.settings.server_fast_close || !self.pools.is_obsolete(key) {
+            return;
+        }
+        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
+        let is_session = self.places.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
+        if let Some(client) = server.client().filter(|_| is_session) {
+            self.lose_server(key, CloseReason::ConfigurationChanged.as_str());
+            self.fail_client(client, &Fault::ConfigurationChanged);
+        }
+    }
+}

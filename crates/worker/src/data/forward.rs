@@ -1,0 +1,138 @@
+//! Bytes of a client that has a server go there.
+//!
+//! Always true: messages are counted one by one and bytes go on uncopied; whatever the client asked for is owed by its server before the next byte is looked at.
+//! Not here: what a client holds back (`hear`), whether its loan ends (`ending`).
+
+use std::ops::Range;
+
+use base::Key;
+use pool::{Mode, ServerKey};
+use protocol::loan::{Forwarded, Requests, Then, ToServer};
+use protocol::prepared::Bytes;
+use protocol::state::Unseen;
+use reactor::{Chunk, Conn, Io};
+
+use crate::data::advance::are_asked_about;
+use crate::data::claims::may_claim;
+use crate::data::client::Stage;
+use crate::data::flow::{send_part, unpinned_for};
+use crate::places::DatabasePlace;
+use crate::tasks::Task;
+use crate::worker::Worker;
+
+/// Sends what the bytes of a client become.
+struct Parts<'a, I: Io> {
+    io: &'a mut I,
+    conn: Conn,
+    chunk: &'a Chunk,
+}
+
+impl<I: Io> ToServer for Parts<'_, I> {
+    fn part(&mut self, range: Range<usize>) {
+        send_part(self.io, self.conn, self.chunk, range);
+    }
+
+    fn send(&mut self, bytes: Bytes) {
+        let chunk = match bytes {
+            Bytes::Own(bytes) => Chunk::Own(bytes.into()),
+            Bytes::Shared(bytes) => Chunk::Shared(bytes),
+        };
+        self.io.send(self.conn, chunk);
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Sends what a client says to its server, message by message counted and byte by byte uncopied.
+    pub(crate) fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
+        let mut next = Some(chunk);
+        while let Some(chunk) = next {
+            next = self.forward_some(key, server_key, chunk);
+        }
+    }
+
+    /// The same, up to a message that something else takes the place of: that, and what comes behind it, is to be forwarded next.
+    fn forward_some(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) -> Option<Chunk> {
+        if may_claim(chunk.bytes()) || self.has_claimed(key) {
+            self.note_claim(key, server_key, chunk.bytes());
+        }
+        let length_max = self.message_bytes_max();
+        let one_by_one = self.limits.count_transactions() && self.goes_one_by_one(key);
+        let settings = &self.force.settings;
+        let client = self.clients.get_mut(key)?;
+        let Stage::Ready(ready) = &mut client.stage else { return None };
+        let server = self.servers.get_mut(server_key)?;
+        let place = self.places.pool(server.pool);
+        let is_shared = server.private.is_none();
+        let follows_statements = is_shared && place.is_some_and(|place| place.mode != Mode::Session);
+        let follows = is_shared && place.is_some_and(|place| place.follows);
+        let rules = place.map(|place| &place.pin_rules);
+        let unseen = rules.map_or(Unseen::Verify, |rules| rules.unseen);
+        let refusals = rules.filter(|rules| follows && rules.has_refusals()).cloned();
+        let server_user = place.map_or(u32::MAX, |place| place.user);
+        let DatabasePlace { totals, learned, changes, .. } = &mut self.places.databases[server.database as usize];
+        let mut requests = Requests {
+            now: self.now,
+            client: key,
+            length_max,
+            statements_max: if follows_statements { settings.max_prepared_statements as usize } else { 0 },
+            reuses_unnamed: settings.reuse_unnamed_statements,
+            refuses_queries: settings.disable_pqexec,
+            one_by_one,
+            follows,
+            unseen,
+            refusals,
+            server_user,
+            changes: *changes,
+            library: &mut self.library,
+            texts: &mut self.texts,
+            tracked: &self.force.tracked,
+            learned,
+            scopes: &mut self.places.scopes,
+        };
+        let conn = server.conn;
+        let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
+        let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
+            requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
+        totals.add_statements(tally);
+        server.queries_begin(begun, self.now, totals);
+        let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
+        let rest = match then {
+            Then::Hold(at) => Some(chunk.part(at..chunk.len())),
+            _ => None,
+        };
+        if unsent == (0..chunk.len()) {
+            let chunk = unpinned_for(&self.io, conn, chunk);
+            self.io.send(conn, chunk);
+        } else {
+            send_part(&mut self.io, conn, &chunk, unsent);
+        }
+        if makes_functions {
+            self.tell_of_functions(server_key);
+        }
+        if asks_in_advance {
+            self.ask_in_advance(server_key, key);
+        }
+        if waits {
+            self.wait_for_answers(server_key, key, rest);
+        }
+        self.give_due(server_key);
+        match then {
+            Then::Go | Then::Hold(_) => {
+                self.mind_flow_to_server(key, server_key);
+                // It may be the rest of something that the server does not wait for any more.
+                if self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end()) {
+                    self.enqueue(Task::EndLoan { server: server_key, client: key });
+                } else {
+                    self.arm_server(server_key);
+                }
+            }
+            Then::Instead(bytes) => return Some(bytes.into()),
+            Then::Leave => self.part_from_client(key, "client close request"),
+            Then::Fail(fault) => {
+                self.explain_statement(key, &fault);
+                self.fail_client(key, &fault);
+            }
+        }
+        None
+    }
+}

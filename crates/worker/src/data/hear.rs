@@ -1,0 +1,106 @@
+//! What becomes of the bytes that a client sends once it is logged in: they go to its server, or are held.
+//!
+//! Always true: a client that waits for a server keeps its bytes, unread, in the order in which they came; nothing is taken for a client whose connection
+//! does not take its answers.
+//! Not here: how bytes go on (`forward`), how a server is asked for (`want`).
+
+use base::Key;
+use reactor::{Chunk, Io};
+
+use crate::data::client::{Client, Link, Stage};
+use crate::data::held::{Held, Skips};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A client that is logged in has said something.
+    pub(crate) fn hear(&mut self, key: Key, chunk: Chunk) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        if ready.is_leaving {
+            return;
+        }
+        let is_first = ready.held.is_none();
+        match ready.link {
+            Link::Loan(server) if is_first && self.may_forward(server) => self.forward(key, server, chunk),
+            Link::None if is_first => self.take_in(key, chunk),
+            _ => {
+                let chunk = self.unpinned(chunk);
+                let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+                let held = ready.held.get_or_insert_default();
+                held.push(chunk);
+                let is_full = held.len() > HELD_BYTES_MAX;
+                if ready.link == Link::None && ready.joins.is_none() {
+                    self.want_when_whole(key);
+                    if self.limits.have_rejected() {
+                        self.skip_rejected(key);
+                    }
+                } else if is_full {
+                    self.pause_client(key);
+                }
+            }
+        }
+    }
+
+    /// Gives what a client has held back to its server, now that it may.
+    pub(crate) fn forward_held(&mut self, key: Key) {
+        loop {
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+            if ready.is_leaving {
+                return;
+            }
+            let link = ready.link;
+            let may_forward = matches!(link, Link::Loan(server) if self.may_forward(server));
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            let server = match link {
+                Link::Loan(server) if may_forward => server,
+                Link::Loan(_) => return,
+                Link::None | Link::Waiting(_) | Link::Delayed(_) => {
+                    // The loan has ended with less than all that was held: the rest is looked at anew.
+                    let rest = ready.held.take();
+                    self.hold_again(key, rest);
+                    return;
+                }
+            };
+            let Some(chunk) = ready.pop_held() else { break };
+            self.forward(key, server, chunk);
+        }
+        self.resume_client(key);
+    }
+
+    /// Puts what was held behind what has just been looked at.
+    pub(crate) fn hold_again(&mut self, key: Key, rest: Option<Box<Held>>) {
+        let Some(mut rest) = rest else { return };
+        while let Some(chunk) = rest.pop() {
+            self.hear(key, chunk);
+        }
+    }
+
+    /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
+    pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
+        self.take_in_some(key, chunk);
+        if self.limits.have_rejected() {
+            self.skip_rejected(key);
+        }
+    }
+
+    /// Skips what is held of a request that was rejected, and looks at what is behind it: not faster than its client takes what it is told.
+    pub(crate) fn skip_rejected(&mut self, key: Key) {
+        loop {
+            let is_behind = self.is_behind(key);
+            let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            if ready.skips == Skips::Nothing || ready.link != Link::None || ready.held.is_none() {
+                return;
+            }
+            if is_behind {
+                self.io.tell_when_drained(*conn);
+                self.pause_client(key);
+                return;
+            }
+            if let Some(chunk) = ready.pop_held() {
+                self.take_in_some(key, chunk);
+            }
+        }
+    }
+}
+
+/// Bytes that may wait for a server before the client is not listened to any more.
+const HELD_BYTES_MAX: usize = 16_384;

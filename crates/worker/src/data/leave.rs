@@ -1,0 +1,107 @@
+//! A client leaves its server, in whatever state.
+//!
+//! Always true: a server that is not known to be clean is mended first, or closed; nobody is lent it before.
+//! Not here: why the client leaves (`close`), how a server is mended (`upstream::mend`).
+
+use base::planted::{self, Planted};
+use pool::{ClientKey, Event, Fingerprint, Return, ServerKey};
+use protocol::loan::doubt_what_was_read;
+use protocol::state::{Kind, Probe};
+use reactor::Io;
+
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::fingerprint;
+use crate::upstream::cleaning::DISCARD_ALL;
+use crate::upstream::private::CLIENT_GONE_IN_THE_MIDDLE;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A client leaves its server, in whatever state.
+    pub(crate) fn abandon(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        ready.link = Link::None;
+        // Whoever asked it nothing waits for no answer.
+        if server.session.life.probe().is_some_and(Probe::is_of_nothing) {
+            server.session.life.take_probe();
+        }
+        server.session.again.forget();
+        if server.private.is_some() {
+            self.leave_private(server_key);
+            return;
+        }
+        doubt_what_was_read(&mut server.session, &mut ready.session);
+        let is_forgotten = planted::is(Planted::StateLeftBehind);
+        let is_torn = ready.session.is_torn();
+        if is_torn {
+            server.session.exchange.torn(ready.session.scanner.header()[0]);
+        }
+        if server.session.numbers_until.is_some() {
+            self.forget_numbers(server_key, client_key);
+        }
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
+            if server.session.life.probe().is_some() && !is_torn && traces.is_all_told() {
+                traces.leave();
+                self.await_probe(server_key);
+                return;
+            }
+            let can_be_discarded = traces.pins().kinds().all(Kind::is_discarded);
+            traces.leave();
+            server.session.life.take_probe();
+            match can_be_discarded {
+                true => self.mend_with(server_key, is_torn, Some(DISCARD_ALL)),
+                false => self.doom(server_key, "its client left what cannot be discarded"),
+            }
+            return;
+        }
+        let is_clean = server.session.exchange.may_end() && server.session.exchange.may_be_lent() && !is_torn;
+        if planted::is(Planted::HeldBytesSentAfterAll)
+            && let Some(mut held) = ready.held.take()
+        {
+            std::iter::from_fn(|| held.pop()).for_each(|chunk| self.io.send(server.conn, chunk));
+        }
+        if is_clean && server.session.is_in_message() {
+            self.doom(server_key, "its client left in the middle of a message that the server sent by itself");
+            return;
+        }
+        if is_clean && server.session.cancels_sent == 0 {
+            server.comes_to_rest();
+            self.resume_server(server_key);
+            self.give_back(server_key);
+            return;
+        }
+        self.mend(server_key, is_torn);
+    }
+
+    /// A server that is clean goes back to its pool.
+    pub(crate) fn give_back(&mut self, server: ServerKey) {
+        let fingerprint = self.servers.get(server).map_or(Fingerprint::default(), |server| {
+            fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client)
+        });
+        self.tell_pools(Event::Returned { server, as_: Return::Clean, fingerprint });
+    }
+
+    /// Its client has gone: nobody else could use it.
+    pub(crate) fn leave_private(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let is_at_rest = server.session.exchange.may_end();
+        if is_at_rest && planted::is(Planted::PrivateServerReturned) {
+            server.comes_to_rest();
+            self.tell_pools(Event::Returned { server: key, as_: Return::Clean, fingerprint: Fingerprint::default() });
+            return;
+        }
+        let why = if is_at_rest { "replication client was closed" } else { CLIENT_GONE_IN_THE_MIDDLE };
+        self.lose_server(key, why);
+    }
+
+    /// Whatever a client has drawn on this server is no reason any more to keep it.
+    pub(crate) fn forget_numbers(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if let Some(statement) = ready.session.traces.as_mut().and_then(|traces| traces.lets_go_of_numbers()) {
+            self.places.databases[server.database as usize].learned.numbers.in_vain(&statement);
+        }
+    }
+}

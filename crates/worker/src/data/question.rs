@@ -1,0 +1,103 @@
+//! What a session keeps is asked of its server.
+//!
+//! Always true: nothing is asked while a cancel request is on its way, which would hit the question, nor of a server of which it cannot be told what answers what.
+//! Not here: what is asked and what the answer means (`protocol::state`); what follows from it (`probe`, `answered`).
+
+use base::Time;
+use pool::{ClientKey, ServerKey};
+use protocol::fault::Fault;
+use protocol::loan::{Life, Terms};
+use protocol::state::Probe;
+use reactor::{Io, Level};
+use route::{Knowledge, Unread};
+use wire::{frontend, write};
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::letters::Force;
+use crate::places::PoolPlace;
+use crate::upstream::cleaning::UNPROVEN;
+use crate::worker::Worker;
+
+/// By what rules the state of sessions follows the clients of a pool.
+pub(crate) fn terms<'a>(place: &'a PoolPlace, force: &'a Force, now: Time) -> Terms<'a> {
+    Terms {
+        now,
+        tracked: &force.tracked,
+        login: &place.user_name,
+        server_user: place.user,
+        rules: &place.pin_rules,
+        verifies: force.settings.session_verify,
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// The question that tells what a session has that was touched.
+    pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Probe> {
+        let server = self.servers.get(server_key)?;
+        let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
+            return None;
+        };
+        let terms = terms(self.places.pool(server.pool)?, &self.force, self.now);
+        ready.session.question(*since, terms, &self.places.databases[server.database as usize].learned)
+    }
+
+    /// Sends a question of ours to a server.
+    pub(crate) fn ask(&mut self, server_key: ServerKey, probe: Probe) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let mut out = Vec::new();
+        if probe.is_of_nothing() {
+            write::bare(&mut out, frontend::SYNC);
+        } else {
+            write::query(&mut out, &probe.question());
+        }
+        server.session.exchange.asks_ours();
+        server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
+        server.session.life.becomes(Life::Probing(Box::new(probe)));
+        server.asked = self.now;
+        self.io.send(server.conn, out.into());
+    }
+
+    pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
+        let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
+        self.places.scopes += 1;
+        let learned = &mut self.places.databases[row.database as usize].learned;
+        let what = match learned.learn(knowledge, row.session.makings_asked, self.now, self.places.scopes) {
+            None | Some(Unread::Nothing) => return,
+            Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
+            Some(Unread::All) => "more functions than are read: any statement may do anything",
+        };
+        let line = self.server_prefix(server);
+        self.log.add(Level::Warning, format_args!("{line}database has {what}"));
+    }
+
+    /// Asks a server what its session has, if that is not known; it may leave its channels at once.
+    pub(crate) fn probe_session(&mut self, server_key: ServerKey, client_key: ClientKey, unlistens: bool) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        if !self.places.pool(server.pool).is_some_and(|place| place.follows) {
+            // Not any more. The server is closed as it comes back.
+            ready.session.traces = None;
+            self.end_loan(server_key, client_key);
+            return;
+        }
+        // A cancel request that is still on its way would hit our question.
+        let is_asked_for = ready.session.traces.as_ref().is_some_and(|traces| traces.is_asked_for());
+        if server.session.cancels_sent > 0 || !is_asked_for {
+            self.arm_server(server_key);
+            return;
+        }
+        if !server.session.exchange.is_proven() {
+            // It cannot be told any more what answers what, and so not what the session has.
+            self.lose_server(server_key, UNPROVEN);
+            self.fail_client(client_key, &Fault::StateLost);
+            return;
+        }
+        if let Some(mut probe) = self.question_of(server_key, client_key) {
+            if unlistens {
+                probe.unlisten();
+            }
+            self.ask(server_key, probe);
+        }
+        self.arm_server(server_key);
+    }
+}

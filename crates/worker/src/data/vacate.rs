@@ -1,0 +1,100 @@
+//! Somebody needs a database alone: PostgreSQL waits 5 seconds for everybody else who is connected to it to go, and idle servers of ours would not.
+//!
+//! Always true: what is closed is idle, and connected to that database at the very address at which the statement runs.
+//! Not here: who needs it (`claiming`), what a pool does about it (`pool::Event::Vacate`).
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use config::{Database, Host};
+use pool::{Event, ServerKey};
+use reactor::{Address, Io, Level};
+use route::Claim;
+
+use crate::data::claims::{Phase, Sole};
+use crate::data::functions::FunctionsMade;
+use crate::data::server::Stage;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A client of any worker has said such a statement.
+    pub(crate) fn mind_sole(&mut self, sole: &Sole) {
+        match &sole.phase {
+            Phase::Waits(client) => self.vacate(&sole.claim, &sole.address, client),
+            Phase::Done => {
+                // Servers of the old database are gone, what new ones say and can do is another matter, and a login that has
+                // failed since there was no database may succeed now.
+                for number in self.databases_at(&sole.address, |name| sole.claim.changed().any(|other| other == name)) {
+                    let place = &mut self.places.databases[number as usize];
+                    place.learned.forget(&mut self.places.scopes);
+                    place.changes += 1;
+                    self.retire_servers_of(number);
+                }
+            }
+        }
+    }
+
+    /// Closes what is connected to a database without need.
+    fn vacate(&mut self, claim: &Claim, address: &Address, client: &str) {
+        let databases = self.databases_at(address, |name| *name == *claim.database);
+        let pools: Vec<_> =
+            self.places.pools().filter(|(_, place)| databases.contains(&place.database)).map(|(key, _)| key).collect();
+        for pool in pools {
+            self.tell_pools(Event::Vacate { pool });
+        }
+        let is_there = |database, at: Option<&Address>| databases.contains(&database) && at == Some(address);
+        let servers = self.servers.iter().filter(|(_, server)| is_there(server.database, server.address.as_ref()));
+        let (idle, others): (Vec<_>, Vec<_>) = servers.partition(|(_, server)| matches!(server.stage, Stage::Idle));
+        let (idle, others): (Vec<_>, Vec<_>) = (keys(idle), keys(others));
+        if !idle.is_empty() {
+            let (count, name, purpose) = (idle.len(), &claim.database, claim.purpose);
+            let plural = if count == 1 { "" } else { "s" };
+            let what = format_args!(
+                "{client}closing {count} idle server connection{plural} to \"{name}\": client wants to {purpose} it"
+            );
+            self.log.add(Level::Log, what);
+        }
+        for server in idle.into_iter().chain(others) {
+            self.tell_pools(Event::VacateServer { server });
+            self.settle();
+        }
+        for database in databases {
+            self.end_idle_listener(database, address);
+            self.settle();
+        }
+    }
+
+    /// The databases in use that may be at an address under such a name.
+    pub(crate) fn databases_at(&self, address: &Address, is_called: impl Fn(&str) -> bool) -> BTreeSet<u32> {
+        let is_there = |entry: &Arc<Database>| is_called(&entry.dbname) && may_be_at(entry, address);
+        let databases = self.places.databases.iter().enumerate();
+        let there = databases.filter(|(_, place)| place.entry.as_ref().is_some_and(is_there));
+        there.map(|(number, _)| number as u32).collect()
+    }
+
+    /// A client of the same database under another name makes functions, or has made them.
+    pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
+        for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
+            if made.known != (self.id, number) {
+                self.places.databases[number as usize].learned.functions_are_made(&mut self.places.scopes);
+            }
+        }
+    }
+}
+
+fn keys<T>(rows: Vec<(ServerKey, T)>) -> Vec<ServerKey> {
+    rows.into_iter().map(|(key, _)| key).collect()
+}
+
+/// Whether servers of a database may be at an address.
+fn may_be_at(entry: &Database, address: &Address) -> bool {
+    entry.hosts.iter().any(|host| match (host, address) {
+        (Host::Name(_), Address::Tcp(address)) => address.port() == entry.port,
+        (Host::Ip(ip), Address::Tcp(address)) => *address == SocketAddr::new(*ip, entry.port),
+        (Host::Unix(_), Address::Unix(path)) | (Host::Abstract(_), Address::Abstract(path)) => {
+            host.socket_name(entry.port).as_deref() == Some(path)
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,235 @@
+//! When something is due at a client or a server, and what.
+//!
+//! Always true: a row has at most one deadline in the wheel; whoever changes what it waits for has it armed anew.
+//! Not here: what is done when it is due (`due`); deadlines of pools, which are the machine's own (crate `pool`).
+
+use std::time::Duration;
+
+use base::planted::{self, Planted};
+use base::{Key, Time};
+use pool::ServerKey;
+use protocol::fault::Fault;
+use protocol::loan::Phase;
+use reactor::Io;
+use wire::backend::TxStatus;
+
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::{Server, Stage};
+use crate::places::DatabasePlace;
+use crate::timers::Timer;
+use crate::worker::Worker;
+
+/// What is due at a client.
+pub(crate) enum ClientDue {
+    Fault(Fault),
+    /// It is told that it waits.
+    Notice,
+    /// The session that listens for all has not answered in time.
+    Late,
+    /// It is closed without a word.
+    Farewell,
+}
+
+impl<I: Io> Worker<I> {
+    /// Makes sure that the wheel knows the client's next deadline.
+    pub(crate) fn arm_client(&mut self, key: Key) {
+        let next = self.next_of_client(key).map(|(at, _)| at);
+        let Some(client) = self.clients.get_mut(key) else { return };
+        match (next, client.timer) {
+            (None, _) => {}
+            (Some(at), Some((_, armed))) if armed <= at => {}
+            (Some(at), old) => {
+                if let Some((old, _)) = old {
+                    self.timers.remove(old);
+                }
+                client.timer = Some((self.timers.insert(at, Timer::Client(key)), at));
+            }
+        }
+    }
+
+    /// Makes sure that the wheel knows the server's next deadline.
+    pub(crate) fn arm_server(&mut self, key: ServerKey) {
+        let numbers = self.servers.get(key).and_then(Server::numbers_due);
+        let withheld = self.servers.get(key).and_then(Server::withheld_until);
+        let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).chain(withheld).min();
+        let Some(server) = self.servers.get_mut(key) else { return };
+        match (next, server.timer) {
+            (None, _) => {}
+            (Some(at), Some((_, armed))) if armed <= at => {}
+            (Some(at), old) => {
+                if let Some((old, _)) = old {
+                    self.timers.remove(old);
+                }
+                server.timer = Some((self.timers.insert(at, Timer::Server(key)), at));
+            }
+        }
+    }
+
+    /// Takes the server's deadline out of the wheel.
+    pub(crate) fn disarm_server(&mut self, key: ServerKey) {
+        if let Some((timer, _)) = self.servers.get_mut(key).and_then(|server| server.timer.take()) {
+            self.timers.remove(timer);
+        }
+    }
+
+    /// The client's next deadline and what is due then.
+    pub(crate) fn next_of_client(&self, key: Key) -> Option<(Time, ClientDue)> {
+        let settings = &self.force.settings;
+        let client = self.clients.get(key)?;
+        match &client.stage {
+            ClientStage::Greeting(_) => {
+                settings.client_login_timeout.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)))
+            }
+            ClientStage::Login(login) => {
+                let limit = settings.client_login_timeout;
+                let Some((pool, since)) = login.waits_since() else {
+                    return limit.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)));
+                };
+                let failure = self.pools.snapshot(pool).and_then(|snapshot| snapshot.failure);
+                // Who waits for a server of its own may wait because all places are taken, and then no server is down.
+                let may_be_down =
+                    |at: &Time| login.request.replication.is_none() || failure.is_some() || *at > self.now;
+                let down = limit.map(|limit| client.since + limit).filter(may_be_down);
+                let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.text) };
+                let down = down.map(|at| (at, ClientDue::Fault(fault)));
+                let entry = self
+                    .places
+                    .pool(pool)
+                    .and_then(|place| self.places.databases[place.database as usize].entry.as_ref());
+                let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request.user));
+                let wait = wait
+                    .map(|limit| (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs() })));
+                // A login that waits for its first server waits like a query (PgBouncer, `janitor.c`, `pool_client_maint`).
+                let query = settings.query_timeout;
+                let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                down.into_iter().chain(query).chain(wait).min_by_key(|(at, _)| *at)
+            }
+            ClientStage::Ready(ready) => match ready.link {
+                Link::Loan(_) => None,
+                Link::None if ready.joins.is_some() => {
+                    ready.joins.as_ref().map(|joining| (joining.until, ClientDue::Late))
+                }
+                Link::None => {
+                    let limit = self.places.users[ready.session.user as usize].client_idle_timeout?;
+                    Some((client.silent_since() + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
+                }
+                Link::Waiting(since) => {
+                    let query = settings.query_timeout;
+                    let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                    let notify = settings.query_wait_notify.filter(|_| !ready.is_notified);
+                    let notify = notify.map(|after| (since + after, ClientDue::Notice));
+                    query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
+                }
+                // As long as it waits in all it may, whatever it waits for.
+                Link::Delayed(since) => {
+                    let query = settings.query_timeout;
+                    let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                    let place = self.places.pool(ready.pool)?;
+                    let entry = self.places.databases[place.database as usize].entry.as_ref();
+                    let user = &place.user_name;
+                    let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, user));
+                    let wait = wait.map(|limit| {
+                        (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs() }))
+                    });
+                    query.into_iter().chain(wait).min_by_key(|(at, _)| *at)
+                }
+            },
+            // The request itself has the same patience; this is for one that got lost with its worker's server.
+            ClientStage::Cancelling(waits) => waits.until.map(|until| (until, ClientDue::Farewell)),
+            ClientStage::Console(_) => None,
+        }
+    }
+
+    /// The server's next deadline and what a client is told then.
+    pub(crate) fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
+        let settings = &self.force.settings;
+        let server = self.servers.get(key)?;
+        let is_along = server.session.life.phase() == Phase::ApplyingAlong;
+        match &server.stage {
+            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
+                settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
+            }
+            Stage::Idle => None,
+            Stage::Cleaning(cleaning) => {
+                let end = cleaning.ends(settings.server_mend_timeout);
+                Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
+            }
+            // A stream has no end, and a base backup takes its time.
+            Stage::Lent { .. } if server.private.is_some() => None,
+            // PostgreSQL has answered; how long that is withheld has a limit of its own.
+            Stage::Lent { .. } if server.withheld.is_some() => None,
+            Stage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
+                let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
+                Some((server.asked + settings.server_mend_timeout, fault))
+            }
+            Stage::Lent { .. } if is_along && planted::is(Planted::MendTimeoutForRequests) => {
+                Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
+            }
+            Stage::Lent { .. } if is_along && planted::is(Planted::AlongUntimed) => None,
+            // Settings that the server is told by themselves take it no time. Statements that it prepares may wait for locks, and settings in
+            // the packet of a request are answered together with that: there the limits of queries hold.
+            Stage::Lent { .. }
+                if server.session.life.waits_since().is_some() && server.session.preparing.is_empty() =>
+            {
+                Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
+            }
+            Stage::Lent { .. } => {
+                let user = self.places.pool(server.pool)?.user;
+                let limits = &self.places.users[user as usize];
+                let query = server.query_since.zip(limits.query_timeout);
+                let query = query.map(|(since, limit)| (since + limit, Fault::QueryTimeout));
+                let xact = server.xact_since.zip(limits.transaction_timeout);
+                let xact = xact.map(|(since, limit)| (since + limit, Fault::TransactionTimeout));
+                let is_idle_in =
+                    server.session.exchange.owes_nothing() && server.session.exchange.status() != TxStatus::Idle;
+                let idle = limits.idle_transaction_timeout.filter(|_| is_idle_in);
+                let idle = idle.map(|limit| (server.heard + limit, Fault::IdleTransactionTimeout));
+                query.into_iter().chain(xact).chain(idle).chain(self.pin_due(key)).min_by_key(|(at, _)| *at)
+            }
+        }
+    }
+
+    /// When a client has kept its server for too long, or has been idle for too long with it.
+    pub(crate) fn pin_due(&self, key: ServerKey) -> Option<(Time, Fault)> {
+        let server = self.servers.get(key)?;
+        let Some(client @ Client { stage: ClientStage::Ready(ready), is_own: false, .. }) =
+            self.clients.get(server.client()?)
+        else {
+            return None;
+        };
+        let traces = ready.session.traces.as_ref()?;
+        let kept = traces.pins().oldest().zip(traces.kept_since());
+        let limit = self.places.pool(server.pool)?.pin_rules.age_max;
+        let too_long = kept.zip(limit).map(|((first, since), limit)| {
+            (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
+        });
+        // Without a pin the loan goes on until the server can be asked what the session has, which is after the cancel requests (`probe_session`).
+        let is_kept = kept.is_some() || server.session.cancels_sent > 0 && traces.is_marked();
+        // A client whose next request waits for the end of a cancel request is not idle.
+        let waits = ready.held.is_some() && !self.may_forward(key);
+        let is_idle = is_kept && server.session.exchange.may_end() && !waits;
+        let idle = self.places.users[ready.session.user as usize].client_idle_timeout.filter(|_| is_idle);
+        let silent_since = client.silent_since().max(server.answered);
+        let idle = idle.map(|limit| (silent_since + limit, Fault::ClientIdleTimeout));
+        too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
+    }
+
+    /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.
+    pub(crate) fn arm_sweep(&mut self) {
+        self.arm_sweep_in(SWEEP_PERIOD);
+    }
+
+    pub(crate) fn arm_sweep_in(&mut self, time: Duration) {
+        if self.places.is_sweep_armed {
+            return;
+        }
+        let has_pools = self.force.settings.pool_idle_timeout.is_some() && self.places.pools().next().is_some();
+        if has_pools || self.places.databases.iter().any(DatabasePlace::is_automatic) {
+            self.places.is_sweep_armed = true;
+            self.timers.insert(self.now + time, Timer::Sweep);
+        }
+    }
+}
+
+/// How often they are looked at; the time-out of databases made from `*` is an hour by default.
+pub(crate) const SWEEP_PERIOD: Duration = Duration::from_secs(1);

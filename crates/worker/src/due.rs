@@ -1,0 +1,143 @@
+//! What is done when a deadline has come.
+//!
+//! Always true: the row is asked anew what is due, so that a row that is busy moves its deadline without touching the wheel.
+//! Not here: when that is (`deadlines`).
+
+use base::planted::{self, Planted};
+use base::{Key, Time};
+use pool::{Failure, ServerKey};
+use protocol::fault::Fault;
+use reactor::{Io, Level};
+use wire::write;
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::server::{Server, Stage};
+use crate::deadlines::ClientDue;
+use crate::timers::Timer;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    pub(crate) fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Client(key) => self.client_due(key),
+            Timer::Server(key) => self.server_due(key),
+            Timer::Redial(key) => self.redial(key),
+            Timer::Cancel(key) => self.cancel_too_late(key),
+            Timer::Forward(key) => self.forward_too_late(key),
+            Timer::Claim(key) => self.claim_due(key),
+            Timer::Rates(at) => self.rates_due(at),
+            Timer::Sweep => self.sweep(),
+        }
+    }
+
+    fn client_due(&mut self, key: Key) {
+        if let Some(client) = self.clients.get_mut(key) {
+            client.timer = None;
+        }
+        match self.next_of_client(key) {
+            Some((at, ClientDue::Fault(fault))) if at <= self.now => self.fail_client(key, &fault),
+            Some((at, ClientDue::Farewell)) if at <= self.now => self.drop_client(key, "cancel_wait_timeout"),
+            Some((at, ClientDue::Late)) if at <= self.now => self.join_too_late(key),
+            Some((at, ClientDue::Notice)) if at <= self.now => {
+                self.tell_that_it_waits(key);
+                self.arm_client(key);
+            }
+            _ => self.arm_client(key),
+        }
+    }
+
+    fn tell_that_it_waits(&mut self, key: Key) {
+        let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        ready.is_notified = true;
+        let mut out = Vec::new();
+        let says = write::Says {
+            severity: "NOTICE",
+            sqlstate: "00000",
+            message: "No server connection available in postgres backend, client being queued",
+            detail: None,
+            hint: None,
+        };
+        write::notice(&mut out, says);
+        self.io.send(*conn, out.into());
+    }
+
+    fn server_due(&mut self, key: ServerKey) {
+        if let Some(server) = self.servers.get_mut(key) {
+            server.timer = None;
+        }
+        let withheld = self.servers.get(key).and_then(Server::withheld_until);
+        if withheld.is_some_and(|at| at <= self.now) {
+            self.end_waiting_for_listener(key);
+            self.arm_server(key);
+            return;
+        }
+        let numbers = self.servers.get(key).and_then(Server::numbers_due);
+        if numbers.is_some_and(|at| at <= self.now) {
+            self.numbers_are_over(key);
+            return;
+        }
+        let Some((_, fault)) = self.next_of_server(key).filter(|(at, _)| *at <= self.now) else {
+            self.arm_server(key);
+            return;
+        };
+        let Some(server) = self.servers.get(key) else { return };
+        match &server.stage {
+            Stage::Lent { client } => {
+                let (client, is_told_first) = (*client, server.session.life.waits_since().is_some());
+                if server.session.life.probe().is_some() {
+                    self.lose_server(key, "its session could not be read in time");
+                } else if is_told_first && matches!(fault, Fault::ServerCrashed) {
+                    self.lose_server(key, "did not take over the client's settings in time (server_mend_timeout)");
+                }
+                self.fail_client(client, &fault);
+                if matches!(fault, Fault::QueryTimeout) {
+                    self.hurry_cleaning(key);
+                }
+            }
+            Stage::Cleaning(cleaning) if self.now < cleaning.ends(self.force.settings.server_mend_timeout) => {
+                self.cancel_again(key);
+            }
+            Stage::Cleaning(cleaning) => {
+                let why = cleaning.too_late();
+                let line = self.server_prefix(key);
+                self.log.add(Level::Warning, format_args!("{line}was not clean in time ({why})"));
+                self.lose_server(key, "could not be made clean in time");
+            }
+            Stage::Idle => {}
+            _ => self.dial_failed(key, Failure::unreachable("connect timeout")),
+        }
+    }
+
+    /// A client has not asked in time for what it has drawn.
+    pub(crate) fn numbers_are_over(&mut self, server_key: ServerKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        server.session.numbers_until = None;
+        if let Some(client_key) = server.client() {
+            self.forget_numbers(server_key, client_key);
+            self.end_loan_if_over(server_key, client_key);
+        }
+    }
+
+    /// Ends the loans of those who have lingered in vain.
+    pub(crate) fn end_lingering(&mut self) {
+        self.end_lingering_until(self.now);
+    }
+
+    /// Ends all of them: something may have been ordered.
+    pub(crate) fn end_all_lingering(&mut self) {
+        if let Some((last, _)) = self.lingering.rows.back() {
+            self.end_lingering_until(*last);
+        }
+    }
+
+    fn end_lingering_until(&mut self, now: Time) {
+        while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
+            self.lingering.rows.pop_front();
+            let Some(server) = self.servers.get(server_key) else { continue };
+            if server.linger.is_waiting_until(until) || planted::is(Planted::LingerMistaken) {
+                self.end_linger(server_key);
+                self.settle();
+            }
+        }
+    }
+}

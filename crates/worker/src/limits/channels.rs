@@ -1,0 +1,41 @@
+//! Channels: how many may be listened to for all, and where.
+//!
+//! Always true: who listens to nothing new is not made to keep a server by a limit that has been lowered.
+//! Not here: who listens to what (`notify::channels`).
+
+use pool::PoolKey;
+use reactor::Io;
+
+use crate::data::client::Ready;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Whether so many channels more may be listened to for a client and its database.
+    pub(crate) fn has_room_for<'a>(
+        &self,
+        ready: &Ready,
+        database: u32,
+        channels: impl Iterator<Item = &'a str>,
+    ) -> bool {
+        let (of_client, of_database) = (self.force.settings.max_client_channels, self.force.settings.max_db_channels);
+        let known = &self.places.databases[database as usize].listening.channels;
+        let has =
+            |name: &str| ready.session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has(name));
+        let news: Vec<&str> = channels.filter(|name| !has(name)).collect();
+        let all =
+            news.len() + ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count());
+        let unknown = news.iter().filter(|name| !known.contains_key(**name)).count();
+        let is_within = |count: usize, limit: u32| limit == 0 || count <= limit as usize;
+        // Who listens to nothing new is not made to keep a server by a limit that has been lowered.
+        news.is_empty() || is_within(all, of_client) && (unknown == 0 || is_within(known.len() + unknown, of_database))
+    }
+
+    /// Whether a pool may have a server that does nothing but listen, beside one that works: the limit of its own size does not count.
+    pub(crate) fn may_listen_beside(&self, pool: PoolKey) -> bool {
+        let Some(place) = self.places.pool(pool) else { return false };
+        let settings = &self.force.settings;
+        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        let of_database = entry.and_then(|entry| settings.max_db_connections(entry));
+        of_database != Some(1) && settings.max_user_connections(&place.user_name) != Some(1)
+    }
+}

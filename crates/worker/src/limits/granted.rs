@@ -1,0 +1,53 @@
+//! The ledger has answered: whoever waited for a place has it, or is told that there is none.
+//!
+//! Always true: what is granted to somebody who has gone is given back.
+//! Not here: who asks (`shared_slots`).
+
+use base::Key;
+use pool::{Answer, Event, LedgerKey, Outcome};
+use protocol::fault::Fault;
+use reactor::Io;
+
+use crate::limits::shared_slots::read_claim;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The ledger has answered.
+    pub(crate) fn purse_hears(&mut self, answer: Answer) {
+        let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
+        self.limits.lending.purse.handle(answer, &mut outcomes, &mut letters);
+        self.send_letters(letters);
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Granted { key: LedgerKey::Clients, claimant, .. } => {
+                    self.client_slot_taken(Key::from_bits(claimant));
+                }
+                Outcome::Granted { key: key @ LedgerKey::UserClients(_), claimant, .. } => {
+                    self.user_slot_taken(Key::from_bits(claimant), &key);
+                }
+                Outcome::Granted { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    let (user, need) = read_claim(claimant);
+                    self.tell_pools(Event::Granted { user, need });
+                }
+                Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
+                    let limit = self.force.settings.max_client_conn;
+                    self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
+                    let limit = self.force.settings.max_user_client_connections(&name).unwrap_or(0);
+                    self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    self.tell_pools(Event::Denied { user: read_claim(claimant).0 });
+                }
+                Outcome::Wanted { key: LedgerKey::UserServers(name), is_wanted } => {
+                    if let Some(user) = self.places.known_user(&name) {
+                        self.tell_pools(Event::Wanted { user, is_wanted });
+                    }
+                }
+                Outcome::Wanted { .. } => {}
+            }
+            self.settle();
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! A worker's part in the limits of the process.
+//!
+//! Always true: worker 0 keeps the ledger, the others write to it.
+//! Not here: what is counted when (`shared_slots`).
+
+use std::sync::Arc;
+
+use base::WorkerId;
+use pool::{Ledger, Purse};
+
+/// This worker's part in the limits of the process.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    pub(super) purse: Purse,
+    /// On worker 0.
+    pub(super) ledger: Option<Ledger>,
+    /// Users whose limits are their own, because they stand in `[users]`.
+    pub(super) own: Vec<Arc<str>>,
+}
+
+impl Lending {
+    pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
+        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)), own: Vec::new() }
+    }
+}

@@ -1,0 +1,94 @@
+//! Connections that have not logged in take their places, and lose them.
+//!
+//! Always true: whoever loses its place is told so, unless it has shown meanwhile who it is.
+//! Not here: whose place it is (`unauthenticated`).
+
+use std::num::NonZeroU64;
+
+use base::{Key, Place};
+use protocol::fault::Fault;
+use reactor::{Io, Level};
+
+use crate::data::client::{Client, Stage};
+use crate::letters::ToWorker;
+use crate::limits::unauthenticated::{Loser, UNLISTED};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A connection has been accepted and counts until it has logged in. Whether it may stay.
+    pub(crate) fn count_unauthenticated(&mut self, key: Key) -> bool {
+        let Some(client) = self.clients.get_mut(key) else { return false };
+        let mut book = self.posts.unauthenticated.book();
+        let (number, loser) = book.enter(&client.peer, (self.id, key));
+        client.seat.unauthenticated = number;
+        let loser = match loser {
+            Loser::Nobody => return true,
+            Loser::Other(worker, key) => (worker, key),
+            Loser::Newcomer => (self.id, key),
+        };
+        let notice = book.turn_away(self.now);
+        drop(book);
+        self.limits.turned_away += 1;
+        if let Some(notice) = notice {
+            self.log.add(Level::Warning, format_args!("{notice}"));
+        }
+        if loser.0 == self.id {
+            self.displaced(loser.1);
+        } else {
+            (self.posts.workers[usize::from(loser.0.0)])(ToWorker::Displaced(loser.1));
+        }
+        number.is_some()
+    }
+
+    /// A connection has lost its place among those that have not logged in. If it has logged in meanwhile, it does not need it.
+    pub(crate) fn displaced(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        let has_shown = client.seat.unauthenticated.is_none();
+        match &client.stage {
+            // Nothing is said to whoever sends a cancel request. The request goes its way.
+            Stage::Cancelling(_) => self.drop_client(key, "max_unauthenticated_connections"),
+            Stage::Login(_) if has_shown => {}
+            Stage::Greeting(_) | Stage::Login(_) => self.fail_client_unlogged(key, &Fault::UnauthenticatedFull),
+            Stage::Ready(_) | Stage::Console(_) => {}
+        }
+    }
+
+    /// A client has shown who it is, or has gone: it does not count any longer.
+    pub(crate) fn uncount_unauthenticated(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        if let Some(number) = client.seat.unauthenticated.take() {
+            self.posts.unauthenticated.book().leave(&client.peer, number);
+        }
+    }
+
+    /// A client that has not logged in has come here from another worker. Whether its place is still its own.
+    pub(crate) fn move_unauthenticated(&mut self, key: Key, number: Option<NonZeroU64>) -> bool {
+        let Some(Client { peer, seat, .. }) = self.clients.get_mut(key) else { return false };
+        seat.unauthenticated = number;
+        let Some(number) = number.filter(|number| *number != UNLISTED) else { return true };
+        let mut book = self.posts.unauthenticated.book();
+        match book.queue.get_mut(&Place { line: peer.origin(), number }) {
+            Some(row) => {
+                *row = (self.id, key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// New settings say how many there may be.
+    pub(crate) fn limit_unauthenticated(&mut self) {
+        let limit = self.force.settings.unauthenticated_connections_max();
+        let mut book = self.posts.unauthenticated.book();
+        book.limit = limit as usize;
+        // What is shared out is half of the places, also of fewer than before.
+        for (key, Client { peer, seat, .. }) in self.clients.iter_mut() {
+            if book.unlisted <= book.limit / 2 {
+                break;
+            }
+            if seat.unauthenticated == Some(UNLISTED) {
+                seat.unauthenticated = book.list(peer.origin(), (self.id, key));
+            }
+        }
+    }
+}

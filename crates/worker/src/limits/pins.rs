@@ -1,0 +1,90 @@
+//! Pins: whether a client may keep its server, and who is told that it does.
+//!
+//! Always true: who may not keep it is told why; what keeps a server is said once for each statement and kind.
+//! Not here: what a session keeps (`data::probe`), for how long (`deadlines`).
+
+use pool::{ClientKey, ServerKey};
+use protocol::fault::Fault;
+use protocol::state::{Kind, Pin, Policy};
+use reactor::{Io, Level};
+use wire::write::{self, Says};
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Why a client may not keep its server, if it may not.
+    pub(crate) fn refuses_pins(&self, server: ServerKey, client: ClientKey) -> Option<Fault> {
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
+            return None;
+        };
+        let (pins, pool) = (ready.session.traces.as_ref()?.pins(), self.servers.get(server)?.pool);
+        let rules = &self.places.pool(pool)?.pin_rules;
+        let refused = pins.kinds().find(|kind| rules.policy(*kind) == Policy::Reject);
+        if let Some(kind) = refused {
+            return Some(Fault::HoldRefused { kind });
+        }
+        // Who listens keeps its server only until somebody else does that for all, and numbers are kept for a moment.
+        let listens_for_all = self.listens_for_all(server, client);
+        let passes = |kind| match kind {
+            Kind::Channel => listens_for_all,
+            kind => kind == Kind::Sequence,
+        };
+        let is_passing = pins.kinds().all(passes);
+        let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
+        let limit = rules.servers_max.filter(|_| is_new)?;
+        // Clients may be thousands of times as many as the servers that they keep.
+        let is_kept = |client: &&Client| match &client.stage {
+            ClientStage::Ready(ready) if !client.is_own => {
+                ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
+            }
+            _ => false,
+        };
+        let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
+        let lent = lent.filter_map(|(_, server)| self.clients.get(server.client()?));
+        let kept = lent.filter(is_kept).count();
+        let is_over = kept > limit as usize;
+        let first = pins.iter().next().filter(|_| is_over)?;
+        Some(Fault::PinsFull { limit, what: first.hold.words() })
+    }
+
+    /// Who keeps its server, and why, is said once for each statement and kind.
+    pub(crate) fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
+        let listens_for_all = self.listens_for_all(server, client);
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
+            return;
+        };
+        let (Some(traces), Some(server)) = (&ready.session.traces, self.servers.get(server)) else { return };
+        let Some(rules) = self.places.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
+        let learned = &mut self.places.databases[server.database as usize].learned;
+        let (mut texts, mut notices) = (Vec::new(), Vec::new());
+        let is_passing = |kind: Kind| kind == Kind::Channel && listens_for_all;
+        traces.pins().begun(self.now).filter(|kind| !is_passing(*kind)).for_each(|kind| learned.count_pin(kind));
+        for Pin { hold, statement, .. } in traces.pins().news(self.now).filter(|pin| !is_passing(pin.hold.kind)) {
+            if learned.is_news(hold.kind, statement) {
+                let by = if statement.is_empty() { "" } else { " by " };
+                texts.push(format!("keeps its server: {}{by}{statement}", hold.words()));
+            }
+            if rules.policy(hold.kind) == Policy::Warn {
+                let message = format!("this session keeps its server: {}", hold.words());
+                let says = Says {
+                    severity: "NOTICE",
+                    sqlstate: "00000",
+                    message: &message,
+                    detail: None,
+                    hint: Some(hold.kind.instead()),
+                };
+                write::notice(&mut notices, says);
+            }
+        }
+        if !notices.is_empty()
+            && let Some(client) = self.clients.get(client)
+        {
+            self.io.send(client.conn, notices.into());
+        }
+        let line = self.client_prefix(client);
+        for text in texts {
+            self.log.add(Level::Log, format_args!("{line}{text}"));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How log lines begin that are about a client or a server, and lines that several files write.
+//!
+//! Always true: a line names whom it is about, with database, user and address as far as they are known.
+//! Not here: lines that one file alone writes.
+
+use base::Key;
+use pool::ServerKey;
+use protocol::fault::Fault;
+use protocol::replication::Replication;
+use reactor::{Address, Io, Level, Peer};
+
+use crate::admin::console::CONSOLE;
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::letters::Inquirer;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The beginning of a log line about a client: `C-0x2a: shop/ann@10.0.0.1:5000 `.
+    pub(crate) fn client_prefix(&self, key: Key) -> String {
+        let Some(client) = self.clients.get(key) else { return String::new() };
+        let (database, user) = match &client.stage {
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) => ("(nodb)", "(nouser)"),
+            ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
+            ClientStage::Console(console) => (CONSOLE, &*console.user),
+            ClientStage::Ready(ready) => {
+                let database = self.places.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
+                (database, &*self.places.users[ready.session.user as usize].name)
+            }
+        };
+        let id = client.id;
+        let port = self.force.settings.listen_port;
+        match client.peer {
+            Peer::Tcp(address) => format!("C-0x{id:x}: {database}/{user}@{address} "),
+            Peer::Unix { pid: 0, .. } => format!("C-0x{id:x}: {database}/{user}@unix:{port} "),
+            Peer::Unix { pid, .. } => format!("C-0x{id:x}: {database}/{user}@unix({pid}):{port} "),
+        }
+    }
+
+    /// The beginning of a log line about a server.
+    pub(crate) fn server_prefix(&self, key: ServerKey) -> String {
+        let Some(server) = self.servers.get(key) else { return String::new() };
+        let place = self.places.pool(server.pool);
+        let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
+        let id = server.id;
+        let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        match &server.address {
+            Some(Address::Tcp(address)) => format!("S-0x{id:x}: {database}/{user}@{address} "),
+            Some(Address::Unix(_) | Address::Abstract(_)) => format!("S-0x{id:x}: {database}/{user}@unix:{port} "),
+            None => format!("S-0x{id:x}: {database}/{user}@(unknown):{port} "),
+        }
+    }
+
+    pub(crate) fn inquirer_prefix(&self, inquirer: Inquirer) -> String {
+        match inquirer {
+            Inquirer::Client(key) => self.client_prefix(key),
+            Inquirer::Pool(key) => match self.places.pool(key) {
+                Some(place) => format!("{}/{} ", place.database_name, place.user_name),
+                None => String::new(),
+            },
+        }
+    }
+
+    pub(crate) fn login_failed_line(&mut self, key: Key) {
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let (user, database) = (login.request.user.clone(), login.request.database.clone());
+        let line = self.client_prefix(key);
+        self.log.add(Level::Log, format_args!("{line}login failed: db={database} user={user}"));
+    }
+
+    /// The line that says who wants what, and whether in secret.
+    pub(crate) fn log_attempt(&mut self, key: Key, database: &str, user: &str) {
+        let Some(client) = self.clients.get(key).filter(|_| self.force.settings.log_connections) else { return };
+        let tls = client.security.clone();
+        let tls = tls.as_ref().map_or("no", |security| &security.summary);
+        let line = self.client_prefix(key);
+        let stream = Replication::word(self.replication_of(key));
+        let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication={stream}");
+        self.log.add(Level::Log, words);
+    }
+
+    /// Says in the log which statement it was.
+    pub(crate) fn explain_statement(&mut self, client: Key, fault: &Fault) {
+        let (name, what) = match fault {
+            Fault::StatementUnknown { name } => (name, "not found"),
+            Fault::StatementInUse { name } => (name, "was already prepared"),
+            _ => return,
+        };
+        let line = self.client_prefix(client);
+        self.log.add(Level::Error, format_args!("{line}prepared statement '{name}' {what}"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Questions about clients and servers that many files ask, answered by looking.
+//!
+//! Always true: nothing is changed here.
+//! Not here: deadlines (`deadlines`), log lines (`lines`).
+
+use base::Key;
+use base::planted::{self, Planted};
+use pool::{ClientKey, ServerKey};
+use protocol::replication::Replication;
+use reactor::Io;
+use wire::MESSAGE_BYTES_MAX;
+
+use crate::admin::console::CONSOLE;
+use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::Stage as ServerStage;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Which stream a client wants, if it wants one.
+    pub(crate) fn replication_of(&self, key: Key) -> Option<Replication> {
+        match &self.clients.get(key)?.stage {
+            ClientStage::Login(login) => login.request.replication,
+            ClientStage::Ready(ready) => ready.replication,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
+        }
+    }
+
+    /// The longest message that is taken from a client, by its length word.
+    pub(crate) fn message_bytes_max(&self) -> u32 {
+        self.force.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
+    }
+
+    /// Whether a client has something on its server, or may have.
+    pub(crate) fn is_marked(&self, client: ClientKey) -> bool {
+        match self.clients.get(client) {
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => {
+                ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether bytes of the client may go to this server now.
+    pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key) else { return false };
+        // A cancel request that is still on its way must not meet the client's next query.
+        let is_aimed_at = server.session.cancels_sent > 0
+            && server.session.exchange.owes_nothing()
+            && !planted::is(Planted::CancelMeetsNextQuery);
+        let is_free = server.session.life.is_running() && !server.session.again.is_refused() && !server.is_full;
+        matches!(server.stage, ServerStage::Lent { .. }) && is_free && !is_aimed_at
+    }
+
+    /// Whether a client has so many answers to take that it gets no server for new questions. It is told when it has taken them.
+    pub(crate) fn is_behind(&self, client: Key) -> bool {
+        self.clients.get(client).is_some_and(|row| self.io.unsent(row.conn) > QUEUE_BYTES_MARK)
+    }
+
+    /// The server of the session that listens for all.
+    pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
+        let session = self.places.databases[database as usize].listening.session?;
+        match self.clients.get(session) {
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => match ready.link {
+                Link::Loan(server) => Some(server),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether a server is that of a session for all. At rest there are no turns for what is left.
+    pub(crate) fn tells_all(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key).filter(|server| !server.is_released) else { return false };
+        let client = server.client().and_then(|client| self.clients.get(client));
+        !self.admin.is_resting() && client.is_some_and(|client| client.is_listener)
+    }
+
+    /// So much may wait for one client (`notify_queue_size`).
+    pub(crate) fn notify_queue_max(&self) -> usize {
+        match self.force.settings.notify_queue_size {
+            0 => usize::MAX,
+            bytes => bytes as usize,
+        }
+    }
+
+    /// Whether a user comes in however full the console is.
+    pub(crate) fn is_admin(&self, user: &str) -> bool {
+        self.force.settings.admin_users.has(user) || user == CONSOLE
+    }
+}
+
+/// Bytes in a queue beyond which its source is paused. With what the kernel has already received this bounds what one
+/// connection can take of memory.
+pub(crate) const QUEUE_BYTES_MARK: usize = 131_072;

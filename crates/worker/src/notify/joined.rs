@@ -1,0 +1,59 @@
+//! A client no longer waits for the session for all: it listens now, or gets a server instead.
+//!
+//! Always true: what it has said behind is looked at as if it had just come.
+//! Not here: who waits (`join`).
+
+use pool::ClientKey;
+use reactor::Io;
+use wire::backend::TxStatus;
+use wire::write;
+
+use crate::data::client::{Client, Link, Ready, Stage};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A client no longer waits for the session for all, if this is its wait: it listens now if that `is_level`, and gets a server otherwise.
+    pub(crate) fn end_joining(&mut self, key: ClientKey, number: Option<u64>, is_level: bool) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let joining = ready.joins.take_if(|joining| number.is_none_or(|number| joining.number == number));
+        let (Some(joining), Some(place)) = (joining, self.places.pool(ready.pool)) else { return };
+        let database = place.database;
+        let listening = &self.places.databases[database as usize].listening;
+        let losses = listening.losses;
+        if !is_level || !joining.channels.iter().all(|channel| listening.is_heard(channel)) {
+            self.want_first(key);
+            self.skip_rejected(key);
+            return;
+        }
+        ready.session.subscriptions(losses).listens(joining.channels.iter().map(|channel| &**channel));
+        for channel in joining.channels {
+            self.subscribe(key, database, channel);
+        }
+        let totals = &mut self.places.databases[database as usize].totals;
+        totals.query_count += 1;
+        totals.xact_count += 1;
+        let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
+        ready.session.subscriptions(losses).has_moved();
+        ready.drop_first_request();
+        *answered = self.now;
+        let (count, tag) = joining.tags;
+        let mut out = Vec::new();
+        (0..count).for_each(|_| write::command_complete(&mut out, tag));
+        write::ready_for_query(&mut out, TxStatus::Idle);
+        self.io.send(*conn, out.into());
+        self.resume_client(key);
+        self.arm_client(key);
+        self.go_on_without_server(key);
+    }
+
+    /// What a client without a server has said behind what has been answered is looked at.
+    fn go_on_without_server(&mut self, key: ClientKey) {
+        let Some(Client { stage: Stage::Ready(ready @ Ready { link: Link::None, .. }), .. }) =
+            self.clients.get_mut(key)
+        else {
+            return;
+        };
+        let rest = ready.held.take();
+        self.hold_again(key, rest);
+    }
+}

@@ -1,0 +1,202 @@
+//! Notifications are told to whom they concern.
+//!
+//! Always true: a client is told outside of transactions and between two messages, as PostgreSQL does; one whose notifications may have been lost is told so, or disconnected (`notify_lost`).
+//! Not here: who listens to what (`channels`).
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base::Key;
+use config::NotifyLost;
+use pool::{ClientKey, ServerKey};
+use protocol::fault::Fault;
+use protocol::loan::ClientSession;
+use protocol::state::{MARKS, channel_of, mark_of};
+use reactor::{Io, Level};
+use wire::backend::{self, TxStatus};
+use wire::write::{self, Says};
+
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::notify::backlog::Telling;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Notifications for a client may have been lost. It is told when it can be sure to hear what comes: not yet, if nobody listens.
+    pub(crate) fn tell_of_loss(&mut self, client: ClientKey, is_cut_off: bool) {
+        match self.force.settings.notify_lost {
+            NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
+            NotifyLost::Notice | NotifyLost::Notify => {
+                if let Some(Client {
+                    stage:
+                        ClientStage::Ready(Ready {
+                            session: ClientSession { subscriptions: Some(subscriptions), .. }, ..
+                        }),
+                    ..
+                }) = self.clients.get_mut(client)
+                {
+                    subscriptions.owes_word();
+                }
+                if !is_cut_off {
+                    self.tell_news(client);
+                }
+            }
+        }
+    }
+
+    /// A server tells of a notification, whole.
+    pub(crate) fn notified(&mut self, server_key: ServerKey, body: &[u8]) {
+        let Some(server) = self.servers.get(server_key) else { return };
+        let (Some(client_key), number) = (server.client(), server.database) else { return };
+        let Some(client) = self.clients.get_mut(client_key) else { return };
+        if client.is_listener {
+            self.spread(server_key, number, body);
+        } else if let ClientStage::Ready(ready) = &mut client.stage
+            && let Some(subscriptions) =
+                ready.session.subscriptions_if_any(self.places.databases[number as usize].listening.losses)
+        {
+            let is_told = subscriptions.own(body);
+            if is_told {
+                self.give_client_own(server_key, notification(body));
+            }
+            self.tell_news(client_key);
+        }
+    }
+
+    /// Passes a notification on to all whom it concerns.
+    fn spread(&mut self, server: ServerKey, database: u32, body: &[u8]) {
+        let listening = &mut self.places.databases[database as usize].listening;
+        if channel_of(body) == Some(MARKS) {
+            let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
+            if let Some((number, client)) = client
+                && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+                && let Some(subscriptions) = ready.session.subscriptions_if_any(listening.losses)
+            {
+                subscriptions.shared_mark(number);
+            }
+            return;
+        }
+        // What comes behind it waits, if it is not told to all in this turn (`lines_up`).
+        let most = if self.tells_all(server) { self.notify.backlog.clients_left().max(1) } else { usize::MAX };
+        if let Some(from) = self.tell_all(database, body, Bound::Unbounded, most) {
+            self.notify.backlog.tell_later(Telling { server, database, body: body.into(), from });
+        }
+    }
+
+    /// Tells a notification to so many clients of its channel, from one on. From where on the others are to be told, if there are any.
+    pub(crate) fn tell_all(&mut self, database: u32, body: &[u8], from: Bound<Key>, most: usize) -> Option<Bound<Key>> {
+        let listening = &self.places.databases[database as usize].listening;
+        let losses = listening.losses;
+        let channel = listening.channels.get(channel_of(body)?)?;
+        let mut rest = channel.clients.range((from, Bound::Unbounded)).copied();
+        let clients: Vec<Key> = rest.by_ref().take(most).collect();
+        let next = rest.next().map(Bound::Included);
+        self.notify.backlog.tells(clients.len());
+        for client in clients {
+            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            ready.session.subscriptions(losses).shared(body);
+            self.tell_news(client);
+            self.wait_for_listener(database, client);
+        }
+        next
+    }
+
+    /// Tells a notification to so many of those who have not been told it.
+    pub(crate) fn go_on_telling_all(&mut self, telling: Telling, most: usize) {
+        let Telling { server, database, body, from } = telling;
+        if let Some(from) = self.tell_all(database, &body, from, most) {
+            self.notify.backlog.telling.push_front(Telling { server, database, body, from });
+        }
+    }
+
+    /// Tells a client what it is owed, if it stands outside a transaction and between two messages, as PostgreSQL does.
+    pub(crate) fn tell_news(&mut self, client_key: ClientKey) {
+        let queue_max = self.notify_queue_max();
+        let force = Arc::clone(&self.force);
+        let Some(client) = self.clients.get_mut(client_key) else { return };
+        let conn = client.conn;
+        let ClientStage::Ready(ready) = &mut client.stage else { return };
+        let is_outside = match ready.link {
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => true,
+            Link::Loan(server) => self.servers.get(server).is_some_and(|server| {
+                let exchange = &server.session.exchange;
+                server.withheld.is_some()
+                    || exchange.owes_client_nothing()
+                        && exchange.status() == TxStatus::Idle
+                        && !server.session.is_in_message()
+            }),
+        };
+        let is_answer_torn = ready.is_answer_torn;
+        let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
+        let listening = &self.places.databases[number as usize].listening;
+        let ClientSession { subscriptions: Some(subscriptions), traces, .. } = &mut ready.session else { return };
+        subscriptions.knows_losses(listening.losses);
+        if subscriptions.is_owed_word() && force.settings.notify_lost == NotifyLost::Disconnect {
+            self.fail_client(client_key, &Fault::NotificationsLost);
+            return;
+        }
+        // What it may have left already it is not told of before that is known.
+        let unlistens = traces.as_ref().map(|traces| &traces.unlistens).filter(|unlistens| unlistens.is_any());
+        let may_have_left = unlistens.map(|unlistens| |channel: &str| unlistens.may_have(channel));
+        let unsent = self.io.unsent(conn);
+        // A single one may be longer than that, and what was under way already when it began to be waited for.
+        let is_room_for_one = subscriptions.kept_count() == 1 && unsent == 0;
+        let is_waited_for = listening.patience.is_waited_for(&client_key);
+        let is_allowed = is_room_for_one || is_waited_for;
+        if subscriptions.kept_bytes() + unsent > queue_max && subscriptions.kept_bytes() > 0 && !is_allowed {
+            subscriptions.drop_kept();
+            if subscriptions.is_owed_word() {
+                return;
+            }
+            let line = self.client_prefix(client_key);
+            let what =
+                format_args!("{line}more notifications wait for it than notify_queue_size allows: they are lost");
+            self.log.add(Level::Warning, what);
+            self.tell_of_loss(client_key, false);
+            return;
+        }
+        if unsent > queue_max {
+            // It reads an answer that is longer than that.
+            self.io.tell_when_drained(conn);
+            return;
+        }
+        if !is_outside || is_answer_torn {
+            return;
+        }
+        let mut out = Vec::new();
+        if subscriptions.takes_word(|channel| listening.is_heard(channel)) {
+            match force.settings.notify_lost {
+                NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
+                _ => write_loss(&mut out),
+            }
+        }
+        for body in subscriptions.take_kept(may_have_left) {
+            write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(&body));
+        }
+        if !out.is_empty() {
+            self.io.send(conn, out.into());
+        }
+    }
+}
+
+fn notification(body: &[u8]) -> Box<[u8]> {
+    let mut out = Vec::new();
+    write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(body));
+    out.into()
+}
+
+/// A notification of our own, of no server's process.
+fn write_notification(out: &mut Vec<u8>, channel: &str) {
+    write::message(out, backend::NOTIFICATION_RESPONSE, |out| {
+        out.extend_from_slice(&[0; 4]);
+        write::c_string(out, channel);
+        write::c_string(out, "");
+    });
+}
+
+fn write_loss(out: &mut Vec<u8>) {
+    let verdict = Fault::NotificationsLost.verdict();
+    let (sqlstate, hint) =
+        ("01000", "Probe again at what the notifications are about: what comes from now on is heard.");
+    let says = Says { severity: "NOTICE", sqlstate, message: &verdict.text, detail: None, hint: Some(hint) };
+    write::notice(out, says);
+}

@@ -1,0 +1,105 @@
+//! What is withheld from a client it is given.
+//!
+//! Always true: it is looked at as if it came now, in the order in which it came.
+//! Not here: what is withheld, and why (`own_news`).
+
+use pool::{ClientKey, ServerKey};
+use reactor::{Chunk, Io, Receive};
+use wire::backend::TxStatus;
+use wire::write;
+
+use crate::data::client::{Client, Ready, Stage as ClientStage};
+use crate::data::server::Server;
+use crate::notify::listening::{Waiter, Withheld};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Gives a client what is withheld from it.
+    pub(crate) fn release(&mut self, key: ServerKey) {
+        self.end_later(key);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let Some(Withheld { mut behind, is_paused, .. }) = server.withheld.take().map(|withheld| *withheld) else {
+            return;
+        };
+        if is_paused && !server.is_paused {
+            self.io.receive(server.conn, Receive::Stream);
+        }
+        let mut ready = Vec::new();
+        write::ready_for_query(&mut ready, TxStatus::Idle);
+        server.is_released = true;
+        self.converse(key, Chunk::Own(ready.into()), 0);
+        if let Some(server) = self.servers.get_mut(key) {
+            server.is_released = false;
+        }
+        while let Some(chunk) = behind.pop_front() {
+            match self.servers.get_mut(key) {
+                // It ends another transaction that may have notified.
+                Some(Server { withheld: Some(withheld), .. }) => withheld.behind.push_back(chunk),
+                Some(_) => self.converse(key, chunk, 0),
+                None => return,
+            }
+        }
+        self.hear_again(key);
+    }
+
+    /// Nobody of these waits any longer, because the session for all `is_level` with them or because it is not waited for.
+    pub(crate) fn release_all(&mut self, waits: Vec<Waiter>, is_level: bool) {
+        for waiter in waits {
+            match waiter {
+                Waiter::Server(key, number) => {
+                    let withheld = self.servers.get(key).and_then(|server| server.withheld.as_ref());
+                    if withheld.is_some_and(|withheld| withheld.number == number) {
+                        self.release(key);
+                    }
+                }
+                Waiter::Client(key, number) => self.end_joining(key, Some(number), is_level),
+            }
+        }
+    }
+
+    /// Everybody comes to rest: nothing is withheld.
+    pub(crate) fn release_everybody(&mut self) {
+        let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
+        let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.notify.backlog.who_tells()).collect();
+        keys.into_iter().for_each(|key| self.release(key));
+        let joining = |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { joins: Some(_), .. }));
+        let joining = self.clients.iter().filter(|(_, client)| joining(client));
+        let keys: Vec<ClientKey> = joining.map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.end_joining(key, None, false));
+    }
+
+    /// All that is kept of a server is passed on: it has ended, its client goes, or everybody comes to rest.
+    pub(crate) fn end_later(&mut self, key: ServerKey) {
+        while let Some(at) = self.notify.backlog.telling.iter().position(|telling| telling.server == key) {
+            let Some(telling) = self.notify.backlog.telling.remove(at) else { break };
+            self.go_on_telling_all(telling, usize::MAX);
+        }
+        let Some(later) = self.servers.get_mut(key).and_then(|server| server.later.take()) else { return };
+        for chunk in later {
+            let Some(server) = self.servers.get_mut(key) else { return };
+            let was_released = std::mem::replace(&mut server.is_released, true);
+            self.converse(key, chunk, 0);
+            if let Some(server) = self.servers.get_mut(key) {
+                server.is_released = was_released;
+            }
+        }
+        self.receive_next(key);
+    }
+
+    /// Somebody has waited long enough for the session for all: nobody does any longer, until that answers.
+    pub(crate) fn end_waiting_for_listener(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key) else { return };
+        let everybody = self.places.databases[server.database as usize].listening.rounds.is_too_late();
+        self.release_all(everybody, false);
+        self.release(key);
+    }
+
+    /// The session for all has not answered in time: nobody waits for it any longer, until that answers.
+    pub(crate) fn join_too_late(&mut self, key: ClientKey) {
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
+        let everybody = self.places.databases[database as usize].listening.rounds.is_too_late();
+        self.release_all(everybody, false);
+        self.end_joining(key, None, false);
+    }
+}

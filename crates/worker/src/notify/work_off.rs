@@ -1,0 +1,209 @@
+//! What concerns all clients who listen in a database is done, a part in each turn.
+//!
+//! Always true: it is done at the end of a turn, so that nothing of it happens in the middle of something else.
+//! Not here: what is left, and how much a turn does of it (`backlog`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use base::Key;
+use config::NotifyLost;
+use pool::{ClientKey, ServerKey};
+use protocol::fault::Fault;
+use reactor::Io;
+
+use crate::data::client::{Client, Link, Stage};
+use crate::notify::backlog::{CHANNEL_COST, CLIENT_COST, Task};
+use crate::notify::listening::Channel;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Does what this turn does of what is left: at its end, so that nothing of it happens in the middle of something else.
+    pub(crate) fn work_off(&mut self) {
+        while let Some(telling) = self.notify.backlog.next_telling() {
+            let most = self.notify.backlog.clients_left();
+            self.go_on_telling_all(telling, most);
+            self.settle();
+        }
+        while let Some(task) = self.notify.backlog.next_task() {
+            let rest = match task {
+                Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
+                Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
+                Task::Refused { database, channels } => self.refuse_some(database, channels),
+                Task::Unheard { database, channel, clients } => self.tell_some_who_are_not(database, channel, clients),
+                Task::NoneHeard { database, channels } => self.tell_some_that_none_is(database, channels),
+                Task::GoOn { server } => self.go_on_with(server),
+            };
+            if let Some(rest) = rest {
+                self.notify.backlog.tasks.push_front(rest);
+            }
+        }
+    }
+
+    fn cut_off_some(&mut self, database: u32, mut next: u32, mut left: u32) -> Option<Task> {
+        while left > 0 {
+            if self.notify.backlog.is_spent() {
+                return Some(Task::CutOff { database, next, left });
+            }
+            let key = self.clients.key_at(next);
+            next = if next + 1 < self.clients.places() { next + 1 } else { 0 };
+            left -= 1;
+            self.notify.backlog.costs(1);
+            if let Some(key) = key
+                && let Some(channels) = self.channels_in(key, database)
+            {
+                self.notify.backlog.costs(CLIENT_COST + channels * CHANNEL_COST);
+                self.tell_news(key);
+                self.settle();
+            }
+        }
+        None
+    }
+
+    /// To how many channels a client listens, if it does so in this database.
+    fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return None };
+        let subscriptions = ready.session.subscriptions.as_ref()?;
+        let is_there = self.places.pool(ready.pool).is_some_and(|place| place.database == database);
+        is_there.then(|| subscriptions.channel_count())
+    }
+
+    fn tell_some_who_are_heard(&mut self, database: u32, channel: Box<str>) -> Option<Task> {
+        loop {
+            if self.notify.backlog.is_spent() {
+                return Some(Task::Heard { database, channel });
+            }
+            let listening = &mut self.places.databases[database as usize].listening;
+            let losses = listening.losses;
+            let entry = listening.channels.get_mut(&channel)?;
+            let from = entry.telling.take().filter(|_| entry.is_heard(losses))?;
+            let Some(client) = entry.clients.range((from, Bound::Unbounded)).next().copied() else {
+                self.give_up_channel(database, &channel);
+                return None;
+            };
+            entry.telling = Some(Bound::Excluded(client));
+            self.notify.backlog.costs(CLIENT_COST);
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
+            subscriptions.is_heard(&channel);
+            // Its channels are taken over all at once.
+            if !subscriptions.has_own() {
+                self.end_loan_of_listener(client);
+            }
+            self.tell_news(client);
+            self.settle();
+        }
+    }
+
+    fn refuse_some(&mut self, database: u32, mut channels: std::vec::IntoIter<(Box<str>, u64)>) -> Option<Task> {
+        loop {
+            if self.notify.backlog.is_spent() {
+                return Some(Task::Refused { database, channels });
+            }
+            let (channel, number) = channels.next()?;
+            self.notify.backlog.costs(CHANNEL_COST);
+            let known = &mut self.places.databases[database as usize].listening.channels;
+            if known.get(&channel).is_none_or(|entry| entry.number != number) {
+                continue;
+            }
+            let clients = known.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
+            let rest = self.tell_some_who_are_not(database, channel, clients);
+            if rest.is_some() {
+                self.notify.backlog.tasks.push_front(Task::Refused { database, channels });
+                return rest;
+            }
+        }
+    }
+
+    fn tell_some_who_are_not(&mut self, database: u32, channel: Box<str>, mut clients: BTreeSet<Key>) -> Option<Task> {
+        while !clients.is_empty() {
+            if self.notify.backlog.is_spent() {
+                return Some(Task::Unheard { database, channel, clients });
+            }
+            let Some(client) = clients.pop_first() else { break };
+            self.notify.backlog.costs(CLIENT_COST);
+            let listening = &self.places.databases[database as usize].listening;
+            let losses = listening.losses;
+            // It may have left the channel meanwhile, and come again.
+            if listening.channels.get(&channel).is_some_and(|entry| entry.clients.contains(&client)) {
+                continue;
+            }
+            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
+            if subscriptions.is_unheard(&channel) {
+                self.notify.backlog.costs(subscriptions.channel_count() * CHANNEL_COST);
+                self.lose_channel(client, database, &channel);
+                self.settle();
+                continue;
+            }
+            self.end_loan_of_listener(client);
+            self.tell_news(client);
+            self.settle();
+        }
+        None
+    }
+
+    /// Nobody listens to a channel that a client has left to the session for all. Unless it is to be disconnected (`notify_lost`) the session is
+    /// asked again, and the client is told of the loss when that listens.
+    fn lose_channel(&mut self, client: ClientKey, database: u32, channel: &str) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        if self.force.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
+            // Without that session it hears nothing, whatever it is told.
+            self.fail_client(client, &Fault::NotificationsLost);
+        } else {
+            self.subscribe(client, database, channel.into());
+            self.tell_of_loss(client, true);
+        }
+    }
+
+    fn tell_some_that_none_is(&mut self, database: u32, mut channels: BTreeMap<Box<str>, Channel>) -> Option<Task> {
+        while !channels.is_empty() {
+            if self.notify.backlog.is_spent() {
+                return Some(Task::NoneHeard { database, channels });
+            }
+            let Some((channel, entry)) = channels.pop_first() else { break };
+            self.notify.backlog.costs(CHANNEL_COST);
+            let rest = self.tell_some_who_are_not(database, channel, entry.clients);
+            if rest.is_some() {
+                self.notify.backlog.tasks.push_front(Task::NoneHeard { database, channels });
+                return rest;
+            }
+        }
+        None
+    }
+
+    fn go_on_with(&mut self, key: ServerKey) -> Option<Task> {
+        let mut behind = std::mem::take(self.servers.get_mut(key)?.later.as_mut()?);
+        while let Some(chunk) = behind.pop_front() {
+            self.converse(key, chunk, 0);
+            self.settle();
+            // It may have been ended meanwhile, with all that had to come before.
+            let Some(later) = self.servers.get_mut(key)?.later.as_mut() else { continue };
+            if !later.is_empty() {
+                later.append(&mut behind);
+                return Some(Task::GoOn { server: key });
+            }
+        }
+        self.servers.get_mut(key)?.later = None;
+        self.receive_next(key);
+        None
+    }
+
+    /// A client may leave to the session for all what its own server listens to, if that has nothing else to do.
+    fn end_loan_of_listener(&mut self, client: ClientKey) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        if let Link::Loan(server) = ready.link
+            && self
+                .servers
+                .get(server)
+                .is_some_and(|server| server.session.exchange.may_end() && server.session.life.probe().is_none())
+        {
+            self.notify.backlog.costs(
+                ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count())
+                    * CHANNEL_COST,
+            );
+            self.end_loan_if_over(server, client);
+            self.settle();
+        }
+    }
+}

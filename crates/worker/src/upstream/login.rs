@@ -1,0 +1,217 @@
+//! We log in to a server.
+//!
+//! Always true: a login ends in exactly one of `Ready` and `DialFailed`; what a server says behind it is looked at as any server's.
+//! Not here: the proof (`protocol::server::login`), how it is reached (`dial`).
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use pool::{Failure, PoolKey, ServerKey};
+use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step as LoginStep};
+use protocol::vars::Vars;
+use reactor::{Io, Level, Receive};
+use wire::{Step, write};
+
+use crate::data::server::Stage;
+use crate::places::{Doubt, Welcome};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Logs in to a server that stands.
+    pub(crate) fn begin_server_login(&mut self, key: ServerKey) {
+        let mut nonce = [0; auth::scram::NONCE_BYTES];
+        self.io.randomness(&mut nonce);
+        let Some(server) = self.servers.get(key) else { return };
+        let channel = server.security.as_ref().and_then(|security| security.end_point.clone());
+        let identity = match self.identity(server.pool, server.private.is_none()) {
+            Ok(identity) => Identity { channel, ..identity },
+            Err(failure) => {
+                self.dial_failed(key, failure);
+                return;
+            }
+        };
+        let identity = self.identity_of_private(key, identity);
+        let mut out = Vec::new();
+        let login = ServerLogin::begin(identity, nonce, &mut out);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.stage = Stage::Login(Box::new(login));
+        self.io.send(server.conn, out.into());
+        self.io.receive(server.conn, Receive::Stream);
+    }
+
+    /// Whom the servers of a pool are logged in as, and by which secret: the database's own, else that of the user on the
+    /// server. One that `is_shared` gets the name of the client that has logged in last: most clients of a pool are one program, and to that name a reset
+    /// leads, so that it has not to be told again.
+    fn identity(&self, pool: PoolKey, is_shared: bool) -> Result<Identity, Failure> {
+        let place = self.places.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
+        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        let entry = entry.ok_or_else(|| Failure::unreachable("database removed"))?;
+        let parameters = [
+            ("client_encoding", &entry.client_encoding),
+            ("datestyle", &entry.datestyle),
+            ("timezone", &entry.timezone),
+            ("application_name", &entry.application_name),
+        ];
+        let mut parameters: Vec<(Cow<'static, str>, Box<str>)> = parameters
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), (**value.as_ref()?).into())))
+            .collect();
+        // Not where the server will tell what clients begin with that give none.
+        let name =
+            place.latest.as_ref().filter(|_| is_shared && place.welcome.is_some() && entry.application_name.is_none());
+        let name = name.and_then(|vars| vars.get(self.force.tracked.application_name()));
+        if let Some(name) = name.filter(|name| !name.is_empty() && name.is_ascii()) {
+            parameters.push(("application_name".into(), name.into()));
+        }
+        Ok(Identity {
+            user: place.user_name.clone(),
+            database: entry.dbname.clone(),
+            secret: self.secret_of_pool(place, entry).0,
+            keys: place.keys.clone(),
+            salted: place.salted.clone(),
+            iterations_max: self.force.settings.scram_iterations_max,
+            channel: None,
+            parameters,
+        })
+    }
+
+    /// A server says something during its login. From where on it is not a part of that any more.
+    pub(crate) fn login_answered(&mut self, key: ServerKey, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let server = self.servers.get_mut(key)?;
+            let Stage::Login(login) = &mut server.stage else {
+                return Some(at);
+            };
+            let piece = match server.session.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
+                Step::Piece(piece) => piece,
+                Step::More => return None,
+                Step::Bad { kind, .. } => {
+                    self.login_failed(key, &LoginFault::Nonsense(kind));
+                    return None;
+                }
+            };
+            at = piece.range.end;
+            let step = if piece.is_whole() {
+                login.hear(piece.kind, &bytes[piece.body])
+            } else {
+                server.session.collected.extend_from_slice(&bytes[piece.body.clone()]);
+                if !piece.is_last() {
+                    continue;
+                }
+                let body = std::mem::take(&mut server.session.collected);
+                login.hear(piece.kind, &body)
+            };
+            match step {
+                Ok(LoginStep::Wait) => {}
+                Ok(LoginStep::Send(out)) => self.io.send(server.conn, out.into()),
+                Ok(LoginStep::Derive(derivation)) => self.hash_for_server(key, derivation),
+                Ok(LoginStep::Ready(arrival)) => self.arrived(key, arrival),
+                Err(fault) => {
+                    self.login_failed(key, &fault);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// The login is complete.
+    fn arrived(&mut self, key: ServerKey, arrival: Arrival) {
+        let tracked = &self.force.tracked;
+        let mut vars = Vars::new(tracked);
+        let mut fixed = Vec::new();
+        write::authentication(&mut fixed, 0, &[]);
+        for (name, value) in &arrival.parameters {
+            match tracked.place(name) {
+                Some(place) => drop(vars.set(place, value)),
+                None => write::parameter_status(&mut fixed, name, value),
+            }
+        }
+        let vars = self.known_vars.share(vars);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.session.vars = vars.clone();
+        server.cancel_key = arrival.key;
+        let (pool, database) = (server.pool, server.database);
+        server.welcome = Some(Rc::new(Welcome { fixed, vars, begun: None }));
+        let takes_queries = server.private.as_ref().is_none_or(|private| private.takes_queries());
+        if let Some(place) = self.places.pool_mut(pool) {
+            (place.salted, place.doubt) = (arrival.salted, Doubt::None);
+        }
+        let entry = self.places.databases[database as usize].entry.as_ref().filter(|_| takes_queries);
+        let query = entry.and_then(|entry| entry.connect_query.clone());
+        let Some(server) = self.servers.get_mut(key) else { return };
+        match query {
+            Some(query) => {
+                server.stage = Stage::Introducing;
+                server.session.exchange.asks_ours();
+                let mut out = Vec::new();
+                write::query(&mut out, &query);
+                self.io.send(server.conn, out.into());
+            }
+            None => self.ask_at_first(key),
+        }
+    }
+
+    fn login_failed(&mut self, key: ServerKey, fault: &LoginFault) {
+        let line = self.server_prefix(key);
+        let failure = match fault {
+            LoginFault::Refused(notice) => {
+                let (severity, message) = (&notice.severity, &notice.message);
+                if self.servers.get(key).is_some_and(|server| server.private.is_some()) {
+                    self.log.add(Level::Error, format_args!("{line}S: login failed: {severity}: {message}"));
+                } else {
+                    self.log.add(Level::Warning, format_args!("{line}server login failed: {severity} {message}"));
+                }
+                let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
+                if let Some(server) = self.servers.get(key).filter(|_| sqlstate == NO_SUCH_DATABASE) {
+                    self.places.databases[server.database as usize].is_missing = true;
+                }
+                Failure::refused(sqlstate, message.as_str()).explained(notice.detail.as_deref(), notice.hint.as_deref())
+            }
+            LoginFault::KeysMissing => {
+                let why = "cannot do SCRAM authentication: password is SCRAM secret but client authentication did not \
+                           provide SCRAM keys";
+                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                let text = "server login failed: wrong password type";
+                Failure::unproved(text)
+            }
+            LoginFault::WrongSecret(text) => {
+                self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
+                Failure::unproved(format!("server login failed: {text}"))
+            }
+            LoginFault::IterationsRefused { iterations, allowed } => {
+                let text = match iterations {
+                    0 => "server asks for a SCRAM iteration count of 0".to_owned(),
+                    _ => format!(
+                        "server asks for {iterations} SCRAM iterations, more than {allowed} (scram_iterations_max)"
+                    ),
+                };
+                self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
+                Failure::unproved(format!("server login failed: {text}"))
+            }
+            LoginFault::UnknownMechanisms(names) => {
+                let text = format!(
+                    "server login failed: none of the server's SASL authentication mechanisms are supported: {names}"
+                );
+                self.log.add(Level::Warning, format_args!("{line}{text}"));
+                Failure::unproved(text)
+            }
+            LoginFault::UnknownMethod(code) => {
+                self.log.add(Level::Error, format_args!("{line}unknown/unsupported auth method: {code}"));
+                let text = "server login failed: unsupported authentication method";
+                Failure::unproved(text)
+            }
+            LoginFault::Nonsense(kind) => {
+                self.protocol_surprises += 1;
+                let shown = kind.escape_ascii();
+                self.log.add(Level::Error, format_args!("{line}nonsense during login, message kind '{shown}'"));
+                Failure::unreachable("server conn crashed?")
+            }
+        };
+        self.dial_failed(key, failure);
+    }
+}
+
+/// A server has no database of this name (`ERRCODE_UNDEFINED_DATABASE`).
+const NO_SUCH_DATABASE: [u8; 5] = *b"3D000";

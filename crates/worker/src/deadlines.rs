@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
                 let Some((pool, since)) = login.waits_since() else {
                     return limit.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)));
                 };
-                let failure = self.pools.snapshot(pool).and_then(|snapshot| snapshot.failure);
+                let failure = self.pools.snapshot(self.now, pool).and_then(|snapshot| snapshot.failure);
                 // Who waits for a server of its own may wait because all places are taken, and then no server is down.
                 let may_be_down =
                     |at: &Time| login.request.replication.is_none() || failure.is_some() || *at > self.now;

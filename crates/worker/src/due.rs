@@ -5,6 +5,7 @@
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
+use measure::Closed;
 use pool::{Failure, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
@@ -85,9 +86,13 @@ impl<I: Io> Worker<I> {
             Stage::Lent { client } => {
                 let (client, is_told_first) = (*client, server.session.life.waits_since().is_some());
                 if server.session.life.probe().is_some() {
-                    self.lose_server(key, "its session could not be read in time");
+                    self.lose_server(key, Closed::Dirty, "its session could not be read in time");
                 } else if is_told_first && matches!(fault, Fault::ServerCrashed) {
-                    self.lose_server(key, "did not take over the client's settings in time (server_mend_timeout)");
+                    self.lose_server(
+                        key,
+                        Closed::Dirty,
+                        "did not take over the client's settings in time (server_mend_timeout)",
+                    );
                 }
                 self.fail_client(client, &fault);
                 if matches!(fault, Fault::QueryTimeout) {
@@ -101,7 +106,7 @@ impl<I: Io> Worker<I> {
                 let why = cleaning.too_late();
                 let line = self.server_prefix(key);
                 self.log.add(Level::Warning, format_args!("{line}was not clean in time ({why})"));
-                self.lose_server(key, "could not be made clean in time");
+                self.lose_server(key, Closed::Dirty, "could not be made clean in time");
             }
             Stage::Idle => {}
             _ => self.dial_failed(key, Failure::unreachable("connect timeout")),

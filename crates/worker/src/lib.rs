@@ -20,6 +20,7 @@ pub mod letters;
 mod limits;
 mod lines;
 mod lookups;
+mod measured;
 mod notify;
 mod places;
 mod settle;

@@ -19,6 +19,7 @@ use crate::admission::applicant::SecretHashing;
 use crate::beside::Beside;
 use crate::data::taken::Taken;
 use crate::letters::Totals;
+use crate::measured::Measured;
 use crate::notify::listening::Listening;
 
 /// Everything with a name.
@@ -133,6 +134,8 @@ pub(crate) struct PoolPlace {
     pub(crate) doubt: Doubt,
     /// The password that the last one to log in has shown to a judge, who found it right. It is the user's whatever the file says.
     pub(crate) judged: Option<Arc<Secret>>,
+    /// What its transactions and servers have come to.
+    pub(crate) measured: Measured,
 }
 
 /// What clients of a pool are greeted with, and what their sessions begin with.

@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
                     self.forward_held(client);
                 }
             }
-            Command::Dial { pool, server, owner } => self.dial(pool, server, owner),
+            Command::Dial { pool, server, owner, why } => self.dial(pool, server, owner, why),
             Command::Bind { client, server, waited } => self.bind(client, server, waited),
             Command::Welcome { client } => self.welcome(client),
             Command::Reset { server } => self.reset(server),

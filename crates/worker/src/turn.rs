@@ -26,6 +26,7 @@ use crate::data::client::{Link, Stage};
 use crate::data::lingering::Lingering;
 use crate::letters::{Force, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
 use crate::limits::Limits;
+use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::places::Places;
 use crate::stopwatch::{Stopwatch, Work};
@@ -70,6 +71,7 @@ impl<I: Io> Worker<I> {
             verified: Verified::default(),
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),
+            applications: Applications::default(),
             force,
         };
         worker.io.accept(Doors::Open);

@@ -25,6 +25,7 @@ use crate::data::lingering::Lingering;
 use crate::data::server::Server;
 use crate::letters::{Force, Posts, ToWorker, Verified};
 use crate::limits::Limits;
+use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::places::Places;
 use crate::stopwatch::Stopwatch;
@@ -70,6 +71,8 @@ pub struct Worker<I: Io> {
     /// How often what was known of a session has been compared with what its server tells, and how often they differed.
     pub(crate) verified: Verified,
     pub(crate) stopwatch: Stopwatch,
+    /// What transactions have come to, by application.
+    pub(crate) applications: Applications,
 }
 
 impl<I: Io> std::fmt::Debug for Worker<I> {

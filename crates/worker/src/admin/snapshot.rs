@@ -277,7 +277,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn empty_row(&self, key: pool::PoolKey, place: &crate::places::PoolPlace) -> PoolRow {
-        let snapshot = self.pools.snapshot(key);
+        let snapshot = self.pools.snapshot(self.now, key);
         let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.now.since(since));
         let mut row = console_row(0);
         row.database = place.database_name.clone();

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use measure::Closed;
 use pool::ServerKey;
 use reactor::{Io, Level};
 use route::Touches;
@@ -38,7 +39,7 @@ impl<I: Io> Worker<I> {
                     self.log.add(Level::Warning, format_args!("{line}has what no client holds: {locks}{what}"));
                 }
                 if follows {
-                    self.lose_server(key, NOT_CLEAN);
+                    self.lose_server(key, Closed::Dirty, NOT_CLEAN);
                 }
             }
             Stage::Lent { client, .. } if follows => self.ask_of_locks(key, client),

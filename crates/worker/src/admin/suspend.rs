@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use base::planted::{self, Planted};
 use base::{Key, Time};
+use measure::Closed;
 use pool::{Command, Event, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::Life;
@@ -269,7 +270,7 @@ impl<I: Io> Worker<I> {
         let restless: Vec<Key> =
             self.servers.iter().map(|(key, _)| key).filter(|&key| !self.is_server_at_rest(key)).collect();
         for key in restless {
-            self.lose_server(key, "suspend_timeout");
+            self.lose_server(key, Closed::Shutdown, "suspend_timeout");
             self.settle();
         }
     }

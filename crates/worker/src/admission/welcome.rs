@@ -11,6 +11,7 @@ use auth::ScramKeys;
 use base::planted::{self, Planted};
 use base::{Key, Time};
 use config::Database;
+use measure::Closed;
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::client::greeting::{with_given, write_welcome};
 use protocol::loan::{ClientSession, Life, shared};
@@ -21,6 +22,7 @@ use crate::admission::applicant::{Waits, add_host};
 use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::data::server::Stage as ServerStage;
 use crate::data::taken::Taken;
+use crate::measured::Measured;
 use crate::places::{Doubt, PoolPlace, Welcome};
 use crate::upstream::introduction::begun_with;
 use crate::upstream::private::CLIENT_GONE;
@@ -99,6 +101,7 @@ impl<I: Io> Worker<I> {
                 told: None,
                 doubt: Doubt::None,
                 judged: None,
+                measured: Measured::default(),
             },
         );
         self.arm_sweep();
@@ -204,7 +207,7 @@ impl<I: Io> Worker<I> {
             _ => false,
         };
         let (Some(welcome), true) = (welcome, is_there) else {
-            self.lose_server(server_key, CLIENT_GONE);
+            self.lose_server(server_key, Closed::Client, CLIENT_GONE);
             return;
         };
         // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.

@@ -8,6 +8,7 @@
 
 use base::Key;
 use base::planted::{self, Planted};
+use measure::Closed;
 use pool::Event;
 use protocol::cancel::{Aim, CancelKey};
 use protocol::fault::Fault;
@@ -205,7 +206,7 @@ impl<I: Io> Worker<I> {
         let Some(&Cancel { server, is_sent, .. }) = self.cancel.rows.get(key) else { return };
         if is_sent && let Some(row) = self.servers.get(server) {
             let client = row.client();
-            self.lose_server(server, why);
+            self.lose_server(server, Closed::Dirty, why);
             if let Some(client) = client {
                 self.fail_client(client, &Fault::ServerCrashed);
             }

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use base::Time;
+use measure::Phase;
 use pool::{ClientKey, ServerKey};
 use protocol::loan::{Differences, Life, Told};
 use protocol::vars::Vars;
@@ -54,6 +55,7 @@ impl<I: Io> Worker<I> {
             return true;
         }
         server.lends(client_key, if is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(since) });
+        ready.meter.division.go_on(self.now, Phase::Waiting, Phase::Settings);
         self.io.send(server.conn, out.into());
         let along = if is_along { ready.pop_held() } else { None };
         if self.force.settings.verbose > 0 {

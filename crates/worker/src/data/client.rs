@@ -22,6 +22,7 @@ use crate::data::claims::Claimed;
 use crate::data::client::Stage as ClientStage;
 use crate::data::held::{Held, Skips, first_request};
 use crate::letters::Waits;
+use crate::measured::Meter;
 use crate::notify::listening::Joining;
 
 /// One client.
@@ -107,6 +108,8 @@ pub(crate) struct Ready {
     pub(crate) skips: Skips,
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
+    /// Where the time of its present transaction goes.
+    pub(crate) meter: Meter,
 }
 
 /// Where a client stands with its pool.
@@ -147,6 +150,7 @@ impl Ready {
             joins: None,
             skips: Skips::Nothing,
             held: None,
+            meter: Meter::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! Not here: why they are closed; servers (`close_server`).
 
 use base::Key;
+use measure::Closed;
 use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
 use protocol::fault::Fault;
 use reactor::{Close, Io, Level};
@@ -12,6 +13,7 @@ use reactor::{Close, Io, Level};
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::Waits;
 use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::close_server::closed_for;
 use crate::data::server::Server;
 use crate::letters::{ToControl, ToWorker};
 use crate::tasks::Farewell;
@@ -121,6 +123,7 @@ impl<I: Io> Worker<I> {
 
     /// Takes a client out of whatever it waits for or has.
     fn let_go(&mut self, key: Key) {
+        self.count_transaction(key);
         self.stop_listening(key);
         self.listener_goes(key);
         let Some(client) = self.clients.get(key) else { return };
@@ -139,7 +142,7 @@ impl<I: Io> Worker<I> {
                     self.tell_pools(Event::Left { pool, client: key });
                 }
                 if let Some(server) = pledged {
-                    self.lose_server(server, CLIENT_GONE);
+                    self.lose_server(server, Closed::Client, CLIENT_GONE);
                 }
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
@@ -216,7 +219,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn close_for_pool(&mut self, key: ServerKey, why: CloseReason) {
         let client = self.servers.get(key).and_then(Server::client);
         self.unlink_from_client(key);
-        self.drop_server(key, why.as_str());
+        self.drop_server(key, closed_for(why), why.as_str());
         self.tell_pools(Event::Closed { server: key });
         if let Some(client) = client {
             let fault = match why {

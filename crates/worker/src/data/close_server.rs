@@ -3,7 +3,8 @@
 //! Always true: the client of a server that goes has none any more; its pool is told.
 //! Not here: why they are closed; what their clients are told (`loss`).
 
-use pool::{Event, ServerKey};
+use measure::{Closed, Opened};
+use pool::{CloseReason, Event, OpenReason, ServerKey};
 use reactor::{Close, Io, Level};
 use wire::{frontend, write};
 
@@ -14,9 +15,9 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Closes a server that cannot be used any more, and tells its pool.
-    pub(crate) fn lose_server(&mut self, key: ServerKey, why: &str) {
+    pub(crate) fn lose_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
         self.unlink_from_client(key);
-        self.drop_server(key, why);
+        self.drop_server(key, cause, why);
         self.tell_pools(Event::Lost { server: key });
     }
 
@@ -32,7 +33,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Takes a server's row away and closes it: with a word if it can hear one.
-    pub(crate) fn drop_server(&mut self, key: ServerKey, why: &str) {
+    pub(crate) fn drop_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
         if self.force.settings.log_disconnections
             && let Some(server) = self.servers.get(key)
         {
@@ -43,6 +44,11 @@ impl<I: Io> Worker<I> {
         self.unpledge(key);
         let hears = self.hears_private(key);
         let Some(server) = self.servers.remove(key) else { return };
+        if server.is_counted
+            && let Some(place) = self.places.pool_mut(server.pool)
+        {
+            place.measured.lives.closes(cause);
+        }
         if let Some((timer, _)) = server.timer {
             self.timers.remove(timer);
         }
@@ -61,6 +67,16 @@ impl<I: Io> Worker<I> {
             self.io.close(server.conn, Close::AfterSending);
         } else {
             self.io.close(server.conn, Close::Now);
+        }
+    }
+
+    /// A server has logged in, and counts as opened.
+    pub(crate) fn count_opened(&mut self, key: ServerKey, why: Option<Opened>) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.is_counted = true;
+        let why = why.unwrap_or(server.opened_for);
+        if let Some(place) = self.places.pool_mut(server.pool) {
+            place.measured.lives.opens(why);
         }
     }
 
@@ -85,5 +101,31 @@ impl<I: Io> Worker<I> {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => !ready.session.is_torn(),
             _ => false,
         }
+    }
+}
+
+/// What a pool's reason for closing a server counts as.
+pub(crate) fn closed_for(why: CloseReason) -> Closed {
+    match why {
+        CloseReason::IdleTooLong => Closed::Idle,
+        CloseReason::LifetimeOver => Closed::Lifetime,
+        CloseReason::Evicted | CloseReason::DatabaseClaimed => Closed::Evicted,
+        CloseReason::ConfigurationChanged
+        | CloseReason::ConnectStringChanged
+        | CloseReason::CloseNeeded
+        | CloseReason::Obsolete
+        | CloseReason::TooManyServers
+        | CloseReason::DatabaseRemoved => Closed::Obsolete,
+        CloseReason::PauseMode => Closed::Killed,
+    }
+}
+
+/// What a pool's reason for opening one counts as.
+pub(crate) fn opened_for(why: OpenReason) -> Opened {
+    match why {
+        OpenReason::Client => Opened::Client,
+        OpenReason::MinPoolSize => Opened::MinPoolSize,
+        OpenReason::Reserve => Opened::Reserve,
+        OpenReason::Replication => Opened::Replication,
     }
 }

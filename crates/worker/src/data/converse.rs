@@ -6,12 +6,14 @@
 
 use std::ops::Range;
 
+use measure::Phase;
 use pool::{Mode, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::{Answers, Heard, Life, Place, ToClient};
 use reactor::{Chunk, Conn, Io};
 
 use crate::data::client::{Client, Stage as ClientStage, subscriptions_and_traces};
+use crate::data::counts::Ends;
 use crate::data::flow::unpinned_for;
 use crate::data::server::{Server, Stage};
 use crate::places::PoolPlace;
@@ -146,11 +148,12 @@ impl<I: Io> Worker<I> {
             _ => (None, false),
         };
         let client = client_key.and_then(|client| self.clients.get_mut(client));
-        let (mut session, mut conn, mut is_listener) = (None, None, false);
+        let (mut session, mut division, mut conn, mut is_listener) = (None, None, None, false);
         if let Some(Client { conn: its, is_listener: listens, stage: ClientStage::Ready(ready), .. }) = client {
             // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
             assert!(ready.has_loan_of(key), "an answer was to be given to a client that has another server");
             (session, conn, is_listener) = (Some(&mut ready.session), Some(*its), *listens);
+            division = Some(&mut ready.meter.division);
         }
         let is_statement = |place: &PoolPlace| place.mode == Mode::Statement;
         let mut answers = Answers {
@@ -163,8 +166,13 @@ impl<I: Io> Worker<I> {
         };
         let mut to_client = Given { io: &mut self.io, conn, chunk, is_any: false };
         let heard = answers.hear(session, &mut server.session, chunk.bytes(), place, &mut to_client);
-        if let Some(client) = client_key.filter(|_| to_client.is_any) {
-            self.mind_flow_to_client(client, key);
+        if to_client.is_any {
+            if let Some(division) = division {
+                division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
+            }
+            if let Some(client) = client_key {
+                self.mind_flow_to_client(client, key);
+            }
         }
         Some(heard)
     }
@@ -174,13 +182,19 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_asked_behind = server.comes_to_probe(was_ours);
         let mut has_made_functions = false;
+        let mut ends = Ends::Nothing;
         if !was_ours {
             server.session.is_told_along = false;
             let place = &mut self.places.databases[server.database as usize];
             has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, is_asked_behind);
-            server.count_ends(self.now, &mut place.totals);
+            ends = server.count_ends(self.now, &mut place.totals);
         }
         let client = server.client();
+        match (client, ends) {
+            (Some(client), Ends::Transaction) => self.count_transaction(client),
+            (Some(client), Ends::Request) => self.enters(client, Phase::Thinking),
+            (_, Ends::Nothing) | (None, _) => {}
+        }
         if has_made_functions {
             self.tell_of_functions(key);
         }

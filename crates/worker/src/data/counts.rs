@@ -28,10 +28,10 @@ impl Server {
         }
     }
 
-    /// The server is ready for more: what has come to its end is counted.
-    pub(crate) fn count_ends(&mut self, now: Time, totals: &mut Totals) {
+    /// The server is ready for more: what has come to its end is counted. Whether a request has, and its transaction with it.
+    pub(crate) fn count_ends(&mut self, now: Time, totals: &mut Totals) -> Ends {
         if !self.session.exchange.owes_client_nothing() {
-            return;
+            return Ends::Nothing;
         }
         if let Some(since) = self.query_since.take() {
             totals.query_time += now.since(since).as_micros() as u64;
@@ -42,7 +42,19 @@ impl Server {
         {
             totals.xact_time += now.since(since).as_micros() as u64;
         }
+        if self.xact_since.is_none() { Ends::Transaction } else { Ends::Request }
     }
+}
+
+/// What ends when a server is ready for more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ends {
+    /// It owes more.
+    Nothing,
+    /// The client's request, within its transaction.
+    Request,
+    /// The transaction.
+    Transaction,
 }
 
 impl<I: Io> Worker<I> {

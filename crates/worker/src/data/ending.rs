@@ -4,6 +4,7 @@
 //! Not here: what is done then (`loan`), what a session keeps (`probe`).
 
 use base::planted::{self, Planted};
+use measure::Closed;
 use pool::{ClientKey, CloseReason, Mode, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::doubt_what_was_read;
@@ -82,7 +83,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
         let is_session = self.places.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
         if let Some(client) = server.client().filter(|_| is_session) {
-            self.lose_server(key, CloseReason::ConfigurationChanged.as_str());
+            self.lose_server(key, Closed::Obsolete, CloseReason::ConfigurationChanged.as_str());
             self.fail_client(client, &Fault::ConfigurationChanged);
         }
     }

@@ -5,6 +5,7 @@
 
 use base::Key;
 use base::planted::{self, Planted};
+use measure::Phase;
 use pool::ServerKey;
 use reactor::{Chunk, Conn, Io, Receive};
 use wire::{frontend, write};
@@ -67,6 +68,7 @@ impl<I: Io> Worker<I> {
                 && !std::mem::replace(&mut row.is_paused, true)
             {
                 self.io.pause(row.conn);
+                self.enters_from(client, Phase::Streaming, Phase::Blocked);
             }
         }
     }
@@ -147,8 +149,13 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn resume_server(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if std::mem::take(&mut server.is_paused) && !server.is_silenced() {
-            self.io.receive(server.conn, Receive::Stream);
+        if std::mem::take(&mut server.is_paused) {
+            if !server.is_silenced() {
+                self.io.receive(server.conn, Receive::Stream);
+            }
+            if let Some(client) = server.client() {
+                self.enters_from(client, Phase::Blocked, Phase::Streaming);
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use base::Key;
+use measure::Phase;
 use pool::{Mode, ServerKey};
 use protocol::loan::{Forwarded, Requests, Then, ToServer};
 use protocol::prepared::Bytes;
@@ -95,6 +96,9 @@ impl<I: Io> Worker<I> {
             requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
         totals.add_statements(tally);
         server.queries_begin(begun, self.now, totals);
+        if begun > 0 {
+            ready.meter.division.enter(self.now, Phase::FirstByte);
+        }
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
         let rest = match then {
             Then::Hold(at) => Some(chunk.part(at..chunk.len())),

@@ -5,6 +5,7 @@
 //! Not here: how bytes go on (`forward`), how a server is asked for (`want`).
 
 use base::Key;
+use measure::Phase;
 use reactor::{Chunk, Io};
 
 use crate::data::client::{Client, Link, Stage};
@@ -28,6 +29,10 @@ impl<I: Io> Worker<I> {
                 let held = ready.held.get_or_insert_default();
                 held.push(chunk);
                 let is_full = held.len() > HELD_BYTES_MAX;
+                if is_first && matches!(ready.link, Link::Loan(_)) && ready.meter.division.present().is_none() {
+                    // Its server is asked or told something before.
+                    ready.meter.division.enter(self.now, Phase::Settings);
+                }
                 if ready.link == Link::None && ready.joins.is_none() {
                     self.want_when_whole(key);
                     if self.limits.have_rejected() {

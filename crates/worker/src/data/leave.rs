@@ -4,6 +4,7 @@
 //! Not here: why the client leaves (`close`), how a server is mended (`upstream::mend`).
 
 use base::planted::{self, Planted};
+use measure::Closed;
 use pool::{ClientKey, Event, Fingerprint, Return, ServerKey};
 use protocol::loan::doubt_what_was_read;
 use protocol::state::{Kind, Probe};
@@ -93,7 +94,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let why = if is_at_rest { "replication client was closed" } else { CLIENT_GONE_IN_THE_MIDDLE };
-        self.lose_server(key, why);
+        self.lose_server(key, Closed::Dirty, why);
     }
 
     /// Whatever a client has drawn on this server is no reason any more to keep it.

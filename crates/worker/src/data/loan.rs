@@ -4,6 +4,7 @@
 //! way to it and no cancel request is; otherwise it is mended first or closed.
 //! Not here: whether a loan is over (`ending`), who gets which server (crate `pool`), how a server is made clean (`upstream::mend`).
 
+use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use reactor::Io;
 
@@ -25,7 +26,7 @@ impl<I: Io> Worker<I> {
         if !server.session.exchange.may_be_lent() || server.session.is_in_message() {
             let why = unfit(&server.session.exchange);
             self.unlink_flow(client_key, server_key);
-            self.lose_server(server_key, why);
+            self.lose_server(server_key, Closed::Dirty, why);
         } else if server.session.cancels_sent > 0 {
             let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
             if is_reset {

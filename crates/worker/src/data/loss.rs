@@ -4,6 +4,7 @@
 //! Not here: how a server is closed (`close_server`), connections that end (`ended`), what clients of servers that a pool closes are told (`close`).
 
 use base::Time;
+use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::OWN_ANSWER_BYTES_MAX;
@@ -26,7 +27,7 @@ impl<I: Io> Worker<I> {
             }
             None => self.log.add(Level::Warning, format_args!("{line}server said an error that has not come whole")),
         }
-        self.lose_server(key, "idle server got dirty");
+        self.lose_server(key, Closed::Dirty, "idle server got dirty");
     }
 
     /// The server has said what nobody can explain. Neither side of the pair can go on.
@@ -37,9 +38,9 @@ impl<I: Io> Worker<I> {
         self.log.add(Level::Error, format_args!("{line}protocol surprise: {what}, message kind '{shown}'"));
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            Stage::Idle | Stage::Cleaning(_) => self.lose_server(key, what),
+            Stage::Idle | Stage::Cleaning(_) => self.lose_server(key, Closed::Dirty, what),
             Stage::Lent { client, .. } => {
-                self.lose_server(key, what);
+                self.lose_server(key, Closed::Dirty, what);
                 self.fail_client(client, &Fault::ServerSurprise);
             }
             // Whoever was to have it is told so, or gets another one.
@@ -50,7 +51,7 @@ impl<I: Io> Worker<I> {
     /// It cannot be told any more which answer is whose.
     pub(crate) fn statements_lost(&mut self, key: ServerKey) {
         let client = self.servers.get(key).and_then(Server::client);
-        self.lose_server(key, UNPROVEN);
+        self.lose_server(key, Closed::Dirty, UNPROVEN);
         if let Some(client) = client {
             self.fail_client(client, &Fault::StatementsLost);
         }
@@ -67,11 +68,11 @@ impl<I: Io> Worker<I> {
         self.log.add(Level::Error, text);
         match client {
             Some(client) => {
-                self.lose_server(key, ENDLESS);
+                self.lose_server(key, Closed::Dirty, ENDLESS);
                 self.fail_client(client, &Fault::AnswerTooLong);
             }
             None if is_dialed => self.dial_failed(key, pool::Failure::unreachable(ENDLESS)),
-            None => self.lose_server(key, ENDLESS),
+            None => self.lose_server(key, Closed::Dirty, ENDLESS),
         }
     }
 
@@ -84,20 +85,20 @@ impl<I: Io> Worker<I> {
             Stage::Lent { client } => match waits_since {
                 Some(since) => self.lose_before_use(key, client, since, why),
                 None if self.has_said_its_last(key) => {
-                    self.lose_server(key, "server closed the stream");
+                    self.lose_server(key, Closed::Client, "server closed the stream");
                     self.part_from_client(client, "server closed the stream");
                 }
                 None if has_said_all => {
-                    self.lose_server(key, why);
+                    self.lose_server(key, Closed::Lost, why);
                     self.part_from_client(client, why);
                 }
                 None => {
-                    self.lose_server(key, why);
+                    self.lose_server(key, Closed::Lost, why);
                     self.fail_client(client, &Fault::ServerCrashed);
                 }
             },
             Stage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),
-            _ => self.lose_server(key, why),
+            _ => self.lose_server(key, Closed::Lost, why),
         }
     }
 
@@ -105,7 +106,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
         let Some(database) = self.servers.get(server).map(|server| server.database) else { return };
         let is_missed = self.keeps_something(client);
-        self.lose_server(server, why);
+        self.lose_server(server, Closed::Lost, why);
         if is_missed {
             self.fail_client(client, &Fault::ServerCrashed);
             return;

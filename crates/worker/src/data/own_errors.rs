@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use base::planted::{self, Planted};
+use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::Phase;
@@ -85,7 +86,7 @@ impl<I: Io> Worker<I> {
                     self.mend_with(key, false, Some(DISCARD_ALL));
                 } else {
                     // It skips what stands behind, up to a Sync that nobody sends.
-                    self.lose_server(key, NOT_TAKEN_OVER);
+                    self.lose_server(key, Closed::Dirty, NOT_TAKEN_OVER);
                 }
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
@@ -97,7 +98,7 @@ impl<I: Io> Worker<I> {
                 let line = self.server_prefix(key);
                 self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));
                 let why = cleaning.failure(is_cancelled);
-                self.lose_server(key, why);
+                self.lose_server(key, Closed::Dirty, why);
             }
             // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.
             _ => {}
@@ -140,7 +141,7 @@ impl<I: Io> Worker<I> {
     /// What a server was told along with a request was cancelled, and the request with it: its client is told so in the server's words.
     fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey, message: &str) {
         self.uncount(server);
-        self.lose_server(server, TOLD_CANCELLED);
+        self.lose_server(server, Closed::Dirty, TOLD_CANCELLED);
         let Some(client) = self.clients.get(client_key) else { return };
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");

@@ -4,6 +4,7 @@
 //! Not here: what is asked and what the answer means (`protocol::state`); what follows from it (`probe`, `answered`).
 
 use base::Time;
+use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::{Life, Terms};
@@ -88,7 +89,7 @@ impl<I: Io> Worker<I> {
         }
         if !server.session.exchange.is_proven() {
             // It cannot be told any more what answers what, and so not what the session has.
-            self.lose_server(server_key, UNPROVEN);
+            self.lose_server(server_key, Closed::Dirty, UNPROVEN);
             self.fail_client(client_key, &Fault::StateLost);
             return;
         }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Time;
+use measure::Opened;
 use pool::{ClientKey, Fingerprint, Linger, PoolKey};
 use protocol::loan::{Life, ServerSession};
 use protocol::server::login::ServerLogin;
@@ -76,6 +77,10 @@ pub(crate) struct Server {
     pub(crate) asked: Time,
     /// How many queries it was asked; names the one that a cancel request is meant for.
     pub(crate) query_number: u64,
+    /// What it was opened for.
+    pub(crate) opened_for: Opened,
+    /// It has logged in, and was counted as opened.
+    pub(crate) is_counted: bool,
 }
 
 /// What it is doing.
@@ -144,6 +149,8 @@ impl Server {
             answered: now,
             asked: now,
             query_number: 0,
+            opened_for: Opened::Client,
+            is_counted: false,
         }
     }
 

@@ -4,6 +4,7 @@
 //! Not here: who gets one when (crate `pool`), what becomes of what is held (`hear`).
 
 use base::{Key, Time};
+use measure::Phase;
 use pool::Event;
 use protocol::fault::Fault;
 use protocol::loan::RequestFate;
@@ -136,6 +137,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         ready.link = Link::Waiting(since);
+        ready.meter.division.enter(self.now, Phase::Waiting);
         if !self.find_for_listener(key) {
             self.tell_pools(event);
         }

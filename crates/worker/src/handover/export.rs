@@ -6,6 +6,7 @@
 //! nobody, stays behind.
 //! Not here: what is packed (`parcel`), who carries it (`control::courier`).
 
+use measure::Closed;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
 use protocol::loan::Life;
@@ -294,7 +295,7 @@ impl<I: Io> Worker<I> {
             }
         }
         for key in servers {
-            self.lose_server(key, "online restart");
+            self.lose_server(key, Closed::Shutdown, "online restart");
         }
         self.admin.hand_over();
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use auth::{ScramKeys, Secret};
 use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
+use measure::{Opened, Phase};
 use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
@@ -374,13 +375,22 @@ impl<I: Io> Worker<I> {
             Some(client) => server.lends(client, if is_told_along { Life::ApplyingAlong } else { Life::Running }),
             None => server.comes_to_rest(),
         }
+        let (pool, xact_since) = (server.pool, server.xact_since);
+        let phase = if server.session.exchange.owes_client_nothing() { Phase::Thinking } else { Phase::FirstByte };
+        server.is_counted = true;
         self.servers.insert(key, server);
+        if let Some(place) = self.places.pool_mut(pool) {
+            place.measured.lives.opens(Opened::Restart);
+        }
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) =
             client.and_then(|client| self.clients.get_mut(client))
         {
             ready.link = Link::Loan(key);
             // The rest of its answer comes.
             ready.is_answer_torn = false;
+            if let Some(since) = xact_since {
+                ready.meter.division.enter(since, phase);
+            }
         }
         if let Some(client) = client.filter(|_| packed.is_asked_in_advance) {
             self.expect_probe_in_advance(key, client);

@@ -7,6 +7,7 @@
 
 use auth::ScramKeys;
 use base::Key;
+use measure::Phase;
 use pool::{Admission, Mode, Moment, RateRule, Shortage, Subject, millis};
 use protocol::fault::Fault;
 use protocol::loan::RequestFate;
@@ -142,6 +143,7 @@ impl<I: Io> Worker<I> {
             Stage::Ready(Ready { link: Link::Delayed(_), .. }) => {}
             Stage::Ready(ready) => {
                 (ready.link, ready.is_notified) = (Link::Delayed(self.now), false);
+                ready.meter.division.enter(self.now, Phase::Waiting);
                 self.arm_client(key);
             }
             // So that it is noticed if it goes.

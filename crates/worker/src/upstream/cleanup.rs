@@ -3,6 +3,7 @@
 //! Always true: it is lent again only when it is proven clean.
 //! Not here: how cleaning begins (`mend`).
 
+use measure::Closed;
 use pool::ServerKey;
 use protocol::loan::conclude_alone;
 use reactor::Io;
@@ -35,7 +36,7 @@ impl<I: Io> Worker<I> {
             Kind::Doomed { why, .. } => {
                 let why = *why;
                 if !is_at_work(&server.session.exchange) {
-                    self.lose_server(key, why);
+                    self.lose_server(key, Closed::Dirty, why);
                 }
                 return;
             }

@@ -5,6 +5,7 @@
 //! Not here: how the two come together (`admission::welcome`) and part (`data::leave`), whether and when it may be dialed (`pool::private`), what is said on it (`protocol::exchange`).
 
 use base::Key;
+use measure::Closed;
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::server::login::Identity;
 use reactor::Io;
@@ -44,7 +45,7 @@ impl<I: Io> Worker<I> {
             Some(Private { client: client_key, kind, parameters })
         });
         let (Some(private), Some(server)) = (private, server) else {
-            self.lose_server(key, CLIENT_GONE);
+            self.lose_server(key, Closed::Client, CLIENT_GONE);
             return false;
         };
         server.private = Some(Box::new(private));

@@ -7,10 +7,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use config::{Database, Host, LoadBalance};
-use pool::{ClientKey, Failure, PoolKey, ServerKey};
+use pool::{ClientKey, Failure, OpenReason, PoolKey, ServerKey};
 use protocol::vars::Vars;
 use reactor::{Address, Conn, Io, Level};
 
+use crate::data::close_server::opened_for;
 use crate::data::server::{Server, Stage};
 use crate::timers::Timer;
 use crate::upstream::names::{Asker, Known};
@@ -18,13 +19,16 @@ use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// Opens a server for a pool, or for one client of it alone.
-    pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey, owner: Option<ClientKey>) {
+    pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey, owner: Option<ClientKey>, why: OpenReason) {
         let id = self.posts.ids.take();
         let Some(place) = self.places.pool(pool) else { return };
         let database = place.database;
         let unknown = self.known_vars.share(Vars::new(&self.force.tracked));
         let nowhere = Conn { index: u32::MAX, generation: 0 };
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.now));
+        if let Some(server) = self.servers.get_mut(key) {
+            server.opened_for = opened_for(why);
+        }
         if owner.is_some_and(|owner| !self.pledge(owner, key)) {
             return;
         }

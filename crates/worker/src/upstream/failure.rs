@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use auth::{Password, Secret};
 use config::{Database, LoadBalance};
+use measure::Closed;
 use pool::{Event, Failure, FailureKind, PoolKey, ServerKey};
 use reactor::Io;
 
@@ -38,7 +39,7 @@ impl<I: Io> Worker<I> {
                 }
             }
         }
-        self.drop_server(key, if is_refused { "login failed" } else { &failure.text });
+        self.drop_server(key, Closed::Other, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
     }
 

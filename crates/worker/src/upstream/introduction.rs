@@ -107,6 +107,7 @@ impl<I: Io> Worker<I> {
             }
         }
         self.disarm_server(key);
+        self.count_opened(key, None);
         self.tell_pools(Event::Ready { server: key });
         if is_shared && self.admin.is_ending_servers() {
             self.tell_pools(Event::Retire { pool });

@@ -4,6 +4,7 @@
 //! Not here: what has to be said to a server to make it clean (`protocol::server::mend`), what its answers mean (`cleanup`).
 
 use config::CheckQuery;
+use measure::Closed;
 use pool::{Event, Fingerprint, Return, ServerKey};
 use protocol::server::mend::{Mend, Progress};
 use reactor::Io;
@@ -96,7 +97,7 @@ impl<I: Io> Worker<I> {
         if is_at_work(&server.session.exchange) && self.cancel_server(key, None) {
             self.begin_cleaning(key, Kind::Doomed { why, heard });
         } else {
-            self.lose_server(key, why);
+            self.lose_server(key, Closed::Dirty, why);
         }
     }
 
@@ -148,7 +149,7 @@ impl<I: Io> Worker<I> {
             Progress::Wait | Progress::WantsCancel => {}
             Progress::Hopeless => {
                 let why = hopeless(&server.session.exchange, "could not be made clean");
-                self.lose_server(key, why);
+                self.lose_server(key, Closed::Dirty, why);
             }
             Progress::Clean if server.session.cancels_sent > 0 => {
                 if let Stage::Cleaning(cleaning) = &mut server.stage {
@@ -191,7 +192,7 @@ impl<I: Io> Worker<I> {
             let (why, before) = (*why, heard.replace(server.heard));
             // A signal that is not answered has come to a server that waits for the rest of a message, or will be heeded all the same.
             if before == Some(server.heard) || !is_at_work(&server.session.exchange) {
-                self.lose_server(key, why);
+                self.lose_server(key, Closed::Dirty, why);
                 return;
             }
         }

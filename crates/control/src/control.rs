@@ -29,6 +29,7 @@ use crate::http::{Desk, HttpQuestion, Round};
 use crate::judges;
 use crate::links::{LinkNews, Links};
 use crate::listeners;
+use crate::loads::Loads;
 use crate::names::Names;
 use crate::orders::Waiter;
 use crate::secrets::Questions;
@@ -162,6 +163,7 @@ pub struct Control<S> {
     sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
     pub(crate) http: Desk,
+    loads: Loads,
     history: History,
     /// When the present period of statistics ends.
     pub(crate) period_ends: Time,
@@ -245,6 +247,7 @@ impl<S> Control<S> {
             sessions: Sessions::default(),
             surveys: Surveys::default(),
             http: Desk::default(),
+            loads: Loads::default(),
             history: History::new(now.time),
             waits: Waits::default(),
             shutdown: None,
@@ -436,6 +439,7 @@ impl<S> Control<S> {
             zones: &self.zones,
             sweeper: &self.sweeper,
             hashings: &self.hashings,
+            busy_before: self.loads.before(),
             log_lines_lost: self.force.log.lost(),
             rates: self.force.rates.snapshot(self.now.time, self.now.wall),
             now: self.now.time,
@@ -444,6 +448,7 @@ impl<S> Control<S> {
 
     /// All workers have answered.
     fn conclude(&mut self, purpose: Purpose, snapshots: &[Snapshot]) {
+        self.loads.note(self.now.time, snapshots);
         match purpose {
             Purpose::Show(asker, subject) => self.show(asker, subject, snapshots),
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),

@@ -43,5 +43,5 @@ pub use meaning::decides_meaning;
 pub use numbers::Numbers;
 pub use prepare::{deallocated, prepared};
 pub use setting::{Certain, Change, Value};
-pub use shape::shape_of;
+pub use shape::{may_lock, shape_of};
 pub use touch::{Knowledge, Source, Touches, Unread};

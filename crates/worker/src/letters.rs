@@ -24,6 +24,7 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
+pub use crate::admin::seen::{ApplicationRow, Doing, PoolMeasures, WaitRow};
 pub use crate::admin::standing::{Order, Standing, Whose};
 pub use crate::admission::questions::SystemUser;
 pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
@@ -576,6 +577,24 @@ pub struct Parts {
     pub hosts: bool,
     /// [`Snapshot::pins`], [`Snapshot::pin_totals`] and [`Snapshot::channels`].
     pub pins: bool,
+    /// [`PoolRow::measures`], and [`Snapshot::busy`].
+    pub measures: Detail,
+    /// [`Snapshot::applications`].
+    pub applications: bool,
+    /// [`Snapshot::waits`].
+    pub waits: bool,
+}
+
+/// How much of what has been measured is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Detail {
+    /// Nothing.
+    #[default]
+    None,
+    /// Sums, and the distributions of waits and of whole transactions.
+    Sums,
+    /// All distributions.
+    Histograms,
 }
 
 /// A channel to which clients listen.
@@ -634,6 +653,16 @@ pub struct Snapshot {
     pub turned_away: u64,
     /// Of what sessions keep (`session_verify`).
     pub verified: Verified,
+    /// How long it has worked since its start.
+    pub busy: Duration,
+    /// For how long it has been there.
+    pub alive: Duration,
+    /// What transactions have come to, by application.
+    pub applications: Vec<ApplicationRow>,
+    /// The same of applications that are told apart no more.
+    pub other_applications: measure::Sums,
+    /// Who waits for a server, and who has one.
+    pub waits: Vec<WaitRow>,
 }
 
 /// How often what was known of a session was compared with what its server told.
@@ -789,6 +818,8 @@ pub struct PoolRow {
     pub maxwait: Duration,
     /// When a loan ends.
     pub mode: pool::Mode,
+    /// What it has come to, if that was asked for.
+    pub measures: Option<Box<PoolMeasures>>,
 }
 
 /// A database in use.

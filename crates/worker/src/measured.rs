@@ -12,8 +12,9 @@ use base::Key;
 use measure::{Division, Histograms, Lives, Phase, Spent, Sums};
 use protocol::vars::Vars;
 use reactor::Io;
+use wire::frontend;
 
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, Ready, Stage};
 use crate::worker::Worker;
 
 /// What a pool has come to since it was opened.
@@ -38,6 +39,48 @@ pub(crate) struct Meter {
     pub(crate) division: Division,
     /// The parameters that name the application, and its place.
     application: Option<(Rc<Vars>, u32)>,
+    /// What its client has said last.
+    pub(crate) said: Said,
+}
+
+/// The beginning of a client's last request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    bytes: [u8; SAID_BYTES],
+    length: u8,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Self { bytes: [0; SAID_BYTES], length: 0 }
+    }
+}
+
+impl Said {
+    /// A request begins with these bytes.
+    #[inline]
+    pub(crate) fn note(&mut self, bytes: &[u8]) {
+        let length = bytes.len().min(SAID_BYTES);
+        self.bytes[..length].copy_from_slice(&bytes[..length]);
+        self.length = length as u8;
+    }
+
+    /// The text of it, as far as it is known: of a Query or a Parse its beginning, of a Bind the statement's that the client has named.
+    pub(crate) fn text<'r>(&'r self, ready: &'r Ready) -> &'r [u8] {
+        let body = self.bytes[..usize::from(self.length)].get(HEADER_BYTES..).unwrap_or_default();
+        let behind = |bytes: &'r [u8]| bytes.iter().position(|byte| *byte == 0).map(|end| &bytes[end + 1..]);
+        let until_zero = |bytes: &'r [u8]| bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        match self.bytes[0] {
+            frontend::QUERY => until_zero(body),
+            frontend::PARSE => behind(body).map(until_zero).unwrap_or_default(),
+            frontend::BIND => {
+                let name = behind(body).map(until_zero).unwrap_or_default();
+                let names = ready.session.names.as_ref();
+                names.and_then(|names| names.text_of(name)).map(until_zero).unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
 }
 
 /// Applications: whoever logs in as the same user to the same database and calls itself the same.
@@ -127,6 +170,10 @@ impl<I: Io> Worker<I> {
     }
 }
 
+/// As much of a request is remembered.
+const SAID_BYTES: usize = 96;
+/// A message begins with its kind and length.
+const HEADER_BYTES: usize = 5;
 /// So many applications are told apart in one worker.
 const APPLICATIONS_MAX: usize = 500;
 const OTHER: u32 = u32::MAX;

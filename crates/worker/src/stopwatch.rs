@@ -38,6 +38,8 @@ pub(crate) struct Stopwatch {
     /// When a slow turn was told of last, and how many there have been since.
     told_at: Option<Time>,
     untold: u64,
+    /// Ticks that all turns have taken together.
+    busy: u64,
 }
 
 impl Stopwatch {
@@ -58,8 +60,18 @@ impl Stopwatch {
         }
     }
 
-    /// Whether the turn has been a slow one.
-    pub(crate) fn is_slow(&self, ticks: u64) -> bool {
+    /// The turn ends. Whether it has been a slow one.
+    pub(crate) fn ends_slow(&mut self, ticks: u64) -> bool {
+        self.busy += ticks.saturating_sub(self.turn_began);
+        self.is_slow(ticks)
+    }
+
+    /// How long all turns have lasted together, without what was waited for.
+    pub(crate) fn busy(&self) -> Duration {
+        if self.slow_ticks == 0 { Duration::ZERO } else { self.time(self.busy) }
+    }
+
+    fn is_slow(&self, ticks: u64) -> bool {
         self.slow_ticks > 0 && ticks.saturating_sub(self.turn_began) >= self.slow_ticks
     }
 

@@ -73,6 +73,8 @@ pub struct Worker<I: Io> {
     pub(crate) stopwatch: Stopwatch,
     /// What transactions have come to, by application.
     pub(crate) applications: Applications,
+    /// When it began.
+    pub(crate) begun: Time,
 }
 
 impl<I: Io> std::fmt::Debug for Worker<I> {

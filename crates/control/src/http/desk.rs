@@ -134,6 +134,9 @@ fn union(one: Parts, other: Parts) -> Parts {
         logins: one.logins || other.logins,
         hosts: one.hosts || other.hosts,
         pins: one.pins || other.pins,
+        measures: one.measures.max(other.measures),
+        applications: one.applications || other.applications,
+        waits: one.waits || other.waits,
     }
 }
 

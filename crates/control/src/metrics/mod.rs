@@ -11,7 +11,7 @@ mod pgbouncer;
 
 use std::sync::Arc;
 
-use worker::letters::Parts;
+use worker::letters::{Detail, Parts};
 
 use crate::console::show::{NOTHING, View};
 
@@ -56,7 +56,8 @@ impl Sample {
 }
 
 /// Which parts of the workers all metrics need.
-pub(crate) const PARTS: Parts = Parts { pools: true, stats: true, memory: true, pins: true, ..NOTHING };
+pub(crate) const PARTS: Parts =
+    Parts { pools: true, stats: true, memory: true, pins: true, measures: Detail::Sums, applications: true, ..NOTHING };
 
 /// Content types of the two formats.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

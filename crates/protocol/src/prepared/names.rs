@@ -54,6 +54,12 @@ impl Named {
 }
 
 impl Names {
+    /// The text of the statement that a name means, with its zero byte and the types of its parameters.
+    #[must_use]
+    pub fn text_of(&self, name: &[u8]) -> Option<&[u8]> {
+        self.named.get(name).map(|named| &**named.statement.text())
+    }
+
     /// How many.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -15,12 +15,14 @@ pub(crate) mod console;
 pub(crate) mod orders;
 pub(crate) mod reload;
 pub(crate) mod rest;
+pub(crate) mod seen;
 pub(crate) mod shutdown;
 pub(crate) mod snapshot;
 pub(crate) mod stand;
 pub(crate) mod standing;
 pub(crate) mod stranded_locks;
 pub(crate) mod suspend;
+pub(crate) mod waits;
 
 /// What operators have ordered of a worker and is not done yet: how it goes down, that it rests, what they wait for.
 #[derive(Debug)]

@@ -17,7 +17,10 @@ use reactor::{Io, Peer};
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
-use crate::letters::{ChannelRow, DatabaseRow, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow};
+use crate::letters::{
+    ApplicationRow, ChannelRow, DatabaseRow, Detail, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow,
+};
+use crate::measured::Application;
 use crate::places::DatabasePlace;
 use crate::worker::Worker;
 
@@ -46,6 +49,8 @@ impl<I: Io> Worker<I> {
                 as u32,
             turned_away: self.limits.turned_away(),
             verified: self.verified,
+            busy: self.stopwatch.busy(),
+            alive: self.now.since(self.begun),
             ..Snapshot::default()
         };
         if what.clients {
@@ -61,7 +66,7 @@ impl<I: Io> Worker<I> {
             snapshot.servers = self.servers.iter().map(|(key, server)| self.server_row(key, server)).collect();
         }
         if what.pools {
-            snapshot.pools = self.pool_rows();
+            snapshot.pools = self.pool_rows(what.measures);
             snapshot.databases = self.database_rows();
             snapshot.users = self.user_rows();
             snapshot.peers = self.peer_rows();
@@ -83,13 +88,26 @@ impl<I: Io> Worker<I> {
             snapshot.pin_totals = totals.filter(|(_, _, total)| *total > 0).map(row).collect();
             snapshot.channels = self.places.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
         }
+        if what.applications {
+            let row = |row: &Application| ApplicationRow {
+                database: row.database.clone(),
+                user: row.user.clone(),
+                name: row.name.clone(),
+                sums: row.sums,
+            };
+            snapshot.applications = self.applications.rows().iter().map(row).collect();
+            snapshot.other_applications = self.applications.folded;
+        }
+        if what.waits {
+            snapshot.waits = self.wait_rows();
+        }
         if what.memory {
             snapshot.tables = self.table_rows();
         }
         snapshot
     }
 
-    fn wall_of(&self, time: Time) -> Wall {
+    pub(crate) fn wall_of(&self, time: Time) -> Wall {
         let ago = self.now.since(time).as_micros() as i64;
         Wall(self.io.wall().0 - ago)
     }
@@ -234,9 +252,9 @@ impl<I: Io> Worker<I> {
         check_after.is_some_and(|after| !after.is_zero() && self.now.since(server.heard) >= after)
     }
 
-    fn pool_rows(&self) -> Vec<PoolRow> {
+    fn pool_rows(&self, detail: Detail) -> Vec<PoolRow> {
         let mut rows: BTreeMap<_, _> =
-            self.places.pools().map(|(key, place)| (key, self.empty_row(key, place))).collect();
+            self.places.pools().map(|(key, place)| (key, self.empty_row(key, place, detail))).collect();
         for (_, client) in self.clients.iter().filter(|(_, client)| !client.is_own) {
             let (pool, is_waiting) = match &client.stage {
                 ClientStage::Ready(ready) => (ready.pool, matches!(ready.link, Link::Waiting(_) | Link::Delayed(_))),
@@ -276,13 +294,14 @@ impl<I: Io> Worker<I> {
         rows
     }
 
-    fn empty_row(&self, key: pool::PoolKey, place: &crate::places::PoolPlace) -> PoolRow {
+    fn empty_row(&self, key: pool::PoolKey, place: &crate::places::PoolPlace, detail: Detail) -> PoolRow {
         let snapshot = self.pools.snapshot(self.now, key);
         let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.now.since(since));
         let mut row = console_row(0);
         row.database = place.database_name.clone();
         row.user = place.user_name.clone();
         row.mode = place.mode;
+        row.measures = self.measures(key, place, detail);
         row.maxwait = waited.unwrap_or_default();
         row.cl_active_cancel_req = place.cancels;
         row.sv_active_cancel = place.cancels;
@@ -370,5 +389,6 @@ fn console_row(clients: u32) -> PoolRow {
         sv_login: 0,
         maxwait: Duration::ZERO,
         mode: pool::Mode::Statement,
+        measures: None,
     }
 }

@@ -6,8 +6,11 @@
 //! come after them.
 //! Not here: asking for the snapshots (`control`).
 
+mod applications;
+mod churn;
 mod databases;
 mod fds;
+mod histograms;
 mod hosts;
 mod lists;
 mod memory;
@@ -20,12 +23,15 @@ mod sockets;
 mod state;
 mod stats;
 mod users;
+mod waits;
+
+use std::time::Duration;
 
 use auth::UserFile;
 use base::{Time, Wall};
 use config::{LoadBalance, Settings};
 use pool::{Mode, RateRow};
-use worker::letters::{Parts, Snapshot, Standing};
+use worker::letters::{Detail, Parts, Snapshot, Standing};
 
 use super::table::{Cell, Column, Table, text};
 use crate::hashings::Hashings;
@@ -67,6 +73,8 @@ pub(crate) struct View<'v> {
     pub(crate) sweeper: &'v Sweeper,
     /// Passwords that are hashed.
     pub(crate) hashings: &'v Hashings,
+    /// How long each worker had worked, and lived, a moment ago.
+    pub(crate) busy_before: &'v [(Duration, Duration)],
     /// Lines that a log has not taken.
     pub(crate) log_lines_lost: u64,
     /// Rate limits, and the moment since when each holds somebody back.
@@ -98,6 +106,10 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &pins::LOCKS,
     &hosts::DNS_HOSTS,
     &hosts::DNS_ZONES,
+    &waits::WAITS,
+    &applications::APPLICATIONS,
+    &churn::CHURN,
+    &histograms::HISTOGRAMS,
     &rates::RATE_LIMITS,
     &stats::STATS,
     &stats::STATS_TOTALS,
@@ -142,8 +154,12 @@ pub(crate) const NOTHING: Parts = Parts {
     logins: false,
     hosts: false,
     pins: false,
+    measures: Detail::None,
+    applications: false,
+    waits: false,
 };
 const POOLS_PART: Parts = Parts { pools: true, ..NOTHING };
+pub(crate) const MEASURES_PART: Parts = Parts { pools: true, measures: Detail::Sums, ..NOTHING };
 
 fn mode(mode: Mode) -> Cell {
     text(match mode {
@@ -172,7 +188,6 @@ fn moment(wall: Wall) -> Cell {
 pub(crate) mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use config::{Database, Overrides};
     use worker::letters::{DatabaseRow, PoolRow, RateLimits, Row, UserRow};
@@ -205,6 +220,7 @@ pub(crate) mod tests {
             sv_login: 0,
             maxwait: Duration::ZERO,
             mode: Mode::Transaction,
+            measures: Some(Box::default()),
         }
     }
 
@@ -289,6 +305,7 @@ pub(crate) mod tests {
             zones: &zones,
             sweeper: &Sweeper::default(),
             hashings: &Hashings::default(),
+            busy_before: &[],
             log_lines_lost: 0,
             rates: RateLimits::new(settings, [0; 32]).snapshot(now, Wall(0)),
             now,

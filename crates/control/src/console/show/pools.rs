@@ -7,13 +7,13 @@ use std::time::Duration;
 use pool::Mode;
 use worker::letters::PoolRow;
 
-use super::{CONSOLE, POOLS_PART, Subject, View, load_balance, mode};
+use super::{CONSOLE, MEASURES_PART, Subject, View, load_balance, mode};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const POOLS: Subject = Subject {
     name: "POOLS",
-    doc: "The pools: one for each database and user on the server.",
-    parts: POOLS_PART,
+    doc: "The pools: one for each database and user on the server. `wait_p99` is how long 99 of 100 transactions have not waited longer for a server since the start, in microseconds; `peak_in_use` the most servers that were lent at once; `waits_for` what those who wait now wait for.",
+    parts: MEASURES_PART,
     columns: &[
         Column::text("database"),
         Column::text("user"),
@@ -32,6 +32,9 @@ pub(super) const POOLS: Subject = Subject {
         Column::int("maxwait_us"),
         Column::text("pool_mode"),
         Column::text("load_balance_hosts"),
+        Column::numeric("wait_p99"),
+        Column::int("peak_in_use"),
+        Column::text("waits_for"),
     ],
     rows,
 };
@@ -56,6 +59,7 @@ fn cells(view: &View<'_>, row: &PoolRow) -> Vec<Cell> {
         let mut databases = view.snapshots.iter().flat_map(|snapshot| &snapshot.databases);
         databases.find(|database| database.name == row.database).map(|database| &database.entry)
     });
+    let measures = row.measures.as_ref();
     vec![
         text(&*row.database),
         text(&*row.user),
@@ -74,6 +78,9 @@ fn cells(view: &View<'_>, row: &PoolRow) -> Vec<Cell> {
         number(row.maxwait.subsec_micros()),
         mode(row.mode),
         entry.and_then(|entry| load_balance(entry)),
+        number(measures.and_then(|measures| Some(measures.wait.as_ref()?.quantile(0.99))).unwrap_or(0)),
+        number(measures.map_or(0, |measures| measures.peak_lent)),
+        measures.and_then(|measures| measures.waits_for).map(|why| why.word().to_owned()),
     ]
 }
 
@@ -109,6 +116,7 @@ fn empty_console() -> PoolRow {
         sv_login: 0,
         maxwait: Duration::ZERO,
         mode: Mode::Statement,
+        measures: None,
     }
 }
 
@@ -124,7 +132,7 @@ mod tests {
             heads("POOLS"),
             "database s, user s, cl_active i, cl_waiting i, cl_active_cancel_req i, cl_waiting_cancel_req i, \
              sv_active i, sv_active_cancel i, sv_being_canceled i, sv_idle i, sv_used i, sv_tested i, sv_login i, \
-             maxwait i, maxwait_us i, pool_mode s, load_balance_hosts s"
+             maxwait i, maxwait_us i, pool_mode s, load_balance_hosts s, wait_p99 N, peak_in_use i, waits_for s"
         );
     }
 

@@ -1,0 +1,265 @@
+//! What is wrong, in one sentence: the first line of `SHOW WAITS` and of the page.
+//!
+//! Always true: the sentence is made of one look at the workers; it names a cause only where what is seen shows it, the database that
+//! suffers most, and what can be done.
+//! Not here: what is seen (`worker::admin::waits`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use measure::Phase;
+use pool::WaitReason;
+use worker::letters::{Doing, PoolRow, WaitRow};
+
+use crate::console::show::View;
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Diagnosis {
+    pub(crate) cause: Cause,
+    /// The sentence.
+    pub(crate) text: String,
+}
+
+/// What causes it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Cause {
+    /// Nothing is wrong.
+    Well,
+    Suspended,
+    Paused,
+    Unreachable,
+    Limit,
+    Thinking,
+    SlowReader,
+    Lock,
+    SlowQuery,
+    Kept,
+    PoolSize,
+    Worker,
+    Dialing,
+    RateLimit,
+}
+
+impl Cause {
+    /// In JSON.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Well => "well",
+            Self::Suspended => "suspended",
+            Self::Paused => "paused",
+            Self::Unreachable => "unreachable",
+            Self::Limit => "limit",
+            Self::Thinking => "client_thinking",
+            Self::SlowReader => "slow_reader",
+            Self::Lock => "lock",
+            Self::SlowQuery => "slow_query",
+            Self::Kept => "kept_servers",
+            Self::PoolSize => "pool_size",
+            Self::Worker => "worker",
+            Self::Dialing => "dialing",
+            Self::RateLimit => "rate_limit",
+        }
+    }
+}
+
+/// What is wrong at this moment.
+pub(crate) fn of(view: &View<'_>) -> Diagnosis {
+    let say = |cause, text: String| Diagnosis { cause, text };
+    if view.is_suspended {
+        return say(Cause::Suspended, "Everything is suspended: RESUME lets it go on.".to_owned());
+    }
+    if view.standing.is_paused {
+        return say(Cause::Paused, "Everything is paused by an operator: RESUME lets it go on.".to_owned());
+    }
+    let rows: Vec<&WaitRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.waits).collect();
+    let waiting = rows.iter().filter(|row| matches!(row.doing, Doing::Waits(_) | Doing::Delayed));
+    let mut by_pool: BTreeMap<(&Arc<str>, &Arc<str>), Waiters> = BTreeMap::new();
+    for row in waiting {
+        let waiters = by_pool.entry((&row.database, &row.user)).or_default();
+        waiters.count += 1;
+        waiters.total += row.transaction;
+        waiters.longest = waiters.longest.max(row.transaction);
+        waiters.delayed += u32::from(row.doing == Doing::Delayed);
+    }
+    // Who waits for an instant is no trouble.
+    let worst =
+        by_pool.iter().filter(|(_, waiters)| waiters.longest >= TROUBLE).max_by_key(|(_, waiters)| waiters.total);
+    if let Some(((database, user), waiters)) = worst {
+        let pool = view
+            .snapshots
+            .iter()
+            .flat_map(|snapshot| &snapshot.pools)
+            .find(|pool| pool.database == **database && pool.user == **user);
+        let holders: Vec<&WaitRow> = rows
+            .iter()
+            .filter(|row| row.database == **database && row.user == **user && row.server.is_some())
+            .copied()
+            .collect();
+        return why_they_wait(database, user, waiters, pool, &holders);
+    }
+    if let Some(busy) = busiest(view) {
+        return busy;
+    }
+    let total: u32 = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools).map(|pool| pool.cl_active).sum();
+    say(Cause::Well, format!("All is well: nobody waits for a server, {total} clients are connected."))
+}
+
+#[derive(Default)]
+struct Waiters {
+    count: u32,
+    delayed: u32,
+    total: Duration,
+    longest: Duration,
+}
+
+fn why_they_wait(
+    database: &str,
+    user: &str,
+    waiters: &Waiters,
+    pool: Option<&PoolRow>,
+    holders: &[&WaitRow],
+) -> Diagnosis {
+    let measures = pool.and_then(|pool| pool.measures.as_ref());
+    let who = match waiters.count {
+        1 => format!("1 client of {database}/{user} has waited {} for a server", shown(waiters.longest)),
+        count => {
+            format!("{count} clients of {database}/{user} wait for a server, the first for {}", shown(waiters.longest))
+        }
+    };
+    let say = |cause, why: String| Diagnosis { cause, text: format!("{who}: {why}.") };
+    if waiters.delayed == waiters.count {
+        return say(Cause::RateLimit, "a rate limit delays them (SHOW RATE_LIMITS)".to_owned());
+    }
+    match measures.and_then(|measures| measures.waits_for) {
+        Some(WaitReason::Paused) => {
+            return say(
+                Cause::Paused,
+                format!("the database is paused by an operator, RESUME {database} lets it go on"),
+            );
+        }
+        Some(WaitReason::Unreachable) => {
+            let failure = measures.and_then(|measures| measures.failure.as_deref()).unwrap_or("no login succeeds");
+            return say(Cause::Unreachable, format!("its host cannot be reached or refuses us ({failure})"));
+        }
+        Some(WaitReason::Dialing) => return say(Cause::Dialing, "servers are being opened".to_owned()),
+        Some(WaitReason::DatabaseLimit) => {
+            let why = "max_db_connections is reached, and pools of other users have what it allows";
+            return say(Cause::Limit, why.to_owned());
+        }
+        Some(WaitReason::UserLimit) => {
+            let why = "max_user_connections is reached, and pools of other databases have what it allows";
+            return say(Cause::Limit, why.to_owned());
+        }
+        Some(WaitReason::NoneFree) | None => {}
+    }
+    let servers = holders.len();
+    let of = |wanted: fn(&WaitRow) -> bool| {
+        let mut found: Vec<&WaitRow> = holders.iter().filter(|row| wanted(row)).copied().collect();
+        found.sort_by_key(|row| std::cmp::Reverse(row.doing_for));
+        found
+    };
+    let is_long = |row: &WaitRow| row.doing_for >= TROUBLE;
+    let thinking = of(|row| matches!(row.doing, Doing::In(Phase::Thinking)) && row.doing_for >= TROUBLE);
+    let blocked = of(|row| matches!(row.doing, Doing::In(Phase::Blocked)) && row.doing_for >= TROUBLE);
+    let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session) && row.doing_for >= TROUBLE);
+    let working =
+        of(|row| matches!(row.doing, Doing::In(Phase::FirstByte | Phase::Streaming)) && row.doing_for >= TROUBLE);
+    let locking = working.iter().filter(|row| row.may_wait_for_lock && is_long(row)).count();
+    // Whoever has had a transaction open for longer than the others have waited for their locks.
+    let keeper = holders
+        .iter()
+        .filter(|row| !matches!(row.doing, Doing::In(Phase::FirstByte)))
+        .max_by_key(|row| row.transaction);
+    let keeper = keeper.filter(|keeper| {
+        locking > 0 && working.iter().any(|row| row.may_wait_for_lock && keeper.transaction >= row.doing_for)
+    });
+    let most = [thinking.len(), blocked.len(), kept.len(), working.len()].into_iter().max().unwrap_or(0);
+    if let Some(keeper) = keeper.filter(|_| locking * 2 >= working.len().max(1) && locking >= thinking.len()) {
+        let why = format!(
+            "{locking} of its {servers} servers work on statements that seem to wait for a lock, probably that of {}, whose transaction has been open for {} and is {}",
+            named(keeper),
+            shown(keeper.transaction),
+            keeper.doing.words(),
+        );
+        return say(Cause::Lock, why);
+    }
+    if most == 0 {
+        let limit = measures.map_or(0, |measures| measures.limit);
+        let why = format!(
+            "all {servers} servers are busy with short transactions, and the pool may have {limit}: it is too small for its load (default_pool_size, pool_size)"
+        );
+        return say(Cause::PoolSize, why);
+    }
+    let first = |rows: &[&WaitRow]| {
+        rows.first().map_or(String::new(), |row| format!("{}, for {}", named(row), shown(row.doing_for)))
+    };
+    if thinking.len() == most {
+        let why = format!(
+            "{} of its {servers} servers stand idle in a transaction that their client does not go on with (longest: {})",
+            thinking.len(),
+            first(&thinking)
+        );
+        return say(Cause::Thinking, why);
+    }
+    if blocked.len() == most {
+        let why = format!(
+            "{} of its {servers} servers wait for clients that do not read their answers (longest: {})",
+            blocked.len(),
+            first(&blocked)
+        );
+        return say(Cause::SlowReader, why);
+    }
+    if kept.len() == most {
+        let what = kept.first().map(|row| &*row.pins).filter(|pins| !pins.is_empty()).unwrap_or("their session");
+        let why = format!(
+            "{} of its {servers} servers are kept by idle clients for what they hold, such as {what} (longest: {}; SHOW PINS)",
+            kept.len(),
+            first(&kept)
+        );
+        return say(Cause::Kept, why);
+    }
+    let statement = working.first().map(|row| &*row.statement).unwrap_or_default();
+    let why = format!(
+        "{} of its {servers} servers work on slow statements (longest: {}: {statement})",
+        working.len(),
+        first(&working)
+    );
+    say(Cause::SlowQuery, why)
+}
+
+/// A worker that has been busy nearly all the time since the last look.
+fn busiest(view: &View<'_>) -> Option<Diagnosis> {
+    let workers = view.snapshots.iter().enumerate();
+    let busy = workers.filter_map(|(number, snapshot)| {
+        let (busy, alive) = view.busy_before.get(number).copied().unwrap_or_default();
+        let (busy, alive) = (snapshot.busy.saturating_sub(busy), snapshot.alive.saturating_sub(alive));
+        (alive >= BUSY_OVER).then(|| (number, busy.as_secs_f64() / alive.as_secs_f64()))
+    });
+    let (number, part) = busy.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, part)| *part >= BUSY_MOST)?;
+    let text = format!(
+        "Worker {number} has been busy {:.0} % of the time: it is the bottleneck. Databases are spread over workers by name, so more workers help where more than one database is busy (SHOW STATS: slow_turn_count).",
+        part * 100.0
+    );
+    Some(Diagnosis { cause: Cause::Worker, text })
+}
+
+fn named(row: &WaitRow) -> String {
+    let name = if row.application_name.is_empty() { "no application_name" } else { &row.application_name };
+    format!("C-{:#x} ({name}, {}:{})", row.client, row.addr, row.port)
+}
+
+fn shown(time: Duration) -> String {
+    match time.as_millis() {
+        0..1000 => format!("{} ms", time.as_millis()),
+        1000..10_000 => format!("{:.1} s", time.as_secs_f64()),
+        _ => format!("{} s", time.as_secs()),
+    }
+}
+
+/// Who does something for so long is worth a word.
+const TROUBLE: Duration = Duration::from_millis(100);
+/// A worker's load is looked at over so much time.
+const BUSY_OVER: Duration = Duration::from_millis(500);
+const BUSY_MOST: f64 = 0.9;

@@ -1,0 +1,119 @@
+//! Who waits for a server, and who has one: for `SHOW WAITS` and the page.
+//!
+//! Always true: no value of a statement is shown.
+//! Not here: what follows from it in words (`control::console`).
+
+use base::{Key, Time};
+use measure::Phase;
+use pool::ServerKey;
+use reactor::{Io, Peer};
+use route::{Dialect, may_lock, shape_of};
+
+use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
+use crate::data::client::{Client, Link, Ready, Stage};
+use crate::letters::Detail;
+use crate::places::PoolPlace;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Who waits, and who has a server; the first `WAIT_ROWS_MAX` of each.
+    pub(crate) fn wait_rows(&self) -> Vec<WaitRow> {
+        let rows = |wants: fn(&Link) -> bool| {
+            let of = move |(key, client): (Key, &Client)| match &client.stage {
+                Stage::Ready(ready) if wants(&ready.link) && !client.is_own => self.wait_row(key, client, ready),
+                _ => None,
+            };
+            self.clients.iter().filter_map(of).take(WAIT_ROWS_MAX)
+        };
+        let waits = |link: &Link| matches!(link, Link::Waiting(_) | Link::Delayed(_));
+        rows(waits).chain(rows(|link| matches!(link, Link::Loan(_)))).collect()
+    }
+
+    fn wait_row(&self, key: Key, client: &Client, ready: &Ready) -> Option<WaitRow> {
+        let place = self.places.pool(ready.pool)?;
+        let server_key = match ready.link {
+            Link::Loan(server) => Some(server),
+            _ => None,
+        };
+        let server = server_key.and_then(|server| self.servers.get(server));
+        let (doing, since) = match ready.link {
+            Link::None => return None,
+            Link::Delayed(since) => (Doing::Delayed, since),
+            Link::Waiting(since) => (Doing::Waits(self.pools.waits_for(ready.pool)?), since),
+            Link::Loan(_) => match (ready.meter.division.present(), &ready.session.traces) {
+                (Some((phase, since)), _) => (Doing::In(phase), since),
+                (None, Some(traces)) if !traces.pins().is_empty() => {
+                    (Doing::Kept, traces.kept_since().unwrap_or(client.answered))
+                }
+                (None, _) => (Doing::Session, server.map_or(client.answered, |server| server.answered)),
+            },
+        };
+        let (addr, port) = match client.peer {
+            Peer::Tcp(address) => (address.ip().to_string(), address.port()),
+            Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),
+        };
+        let pins = ready.session.traces.iter().flat_map(|traces| traces.pins().iter().map(|pin| pin.hold.words()));
+        let began = server.and_then(|server| server.xact_since).unwrap_or(since);
+        let said = ready.meter.said.text(ready);
+        Some(WaitRow {
+            database: place.database_name.clone(),
+            user: place.user_name.clone(),
+            application_name: ready.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
+            addr,
+            port,
+            client: client.id,
+            server: server.map(|server| (server.id, server.pid())),
+            doing,
+            since: self.wall_of(since),
+            doing_for: self.now.since(since),
+            transaction: self.now.since(began.min(since)),
+            statement: if server.is_some() { shape_of(said, Dialect::default()) } else { "".into() },
+            may_wait_for_lock: may_lock(said),
+            pins: pins.take(PINS_SHOWN).collect::<Vec<_>>().join(", ").into(),
+            ends: self.ends(key, server_key),
+        })
+    }
+
+    /// What ends a wait or a loan by itself, and when.
+    fn ends(&self, client: Key, server: Option<ServerKey>) -> Option<(std::time::Duration, Box<str>)> {
+        let (at, why): (_, Box<str>) = match server {
+            Some(server) => self.next_of_server(server).map(|(at, fault)| (at, (*fault.text()).into()))?,
+            None => (self.end_of_wait(client)?, "query_wait_timeout".into()),
+        };
+        Some((at.since(self.now), why))
+    }
+
+    fn end_of_wait(&self, client: Key) -> Option<Time> {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return None };
+        match ready.link {
+            Link::Waiting(since) | Link::Delayed(since) => Some(since + self.pools.limits(ready.pool)?.wait_max?),
+            Link::None | Link::Loan(_) => None,
+        }
+    }
+
+    /// What a pool has come to.
+    pub(crate) fn measures(&self, key: pool::PoolKey, place: &PoolPlace, detail: Detail) -> Option<Box<PoolMeasures>> {
+        if detail == Detail::None {
+            return None;
+        }
+        let seen = self.pools.snapshot(self.now, key)?;
+        let measured = &place.measured;
+        let histograms = measured.histograms.as_ref();
+        Some(Box::new(PoolMeasures {
+            waits_for: seen.waits_for,
+            failure: seen.failure.map(|failure| failure.text),
+            limit: if seen.limits.servers_max == 0 { 0 } else { seen.limits.servers_max + seen.limits.reserve_max },
+            peak_lent: seen.peak_lent,
+            waited: seen.waited,
+            sums: measured.sums,
+            lives: measured.lives,
+            wait: histograms.map(|histograms| Box::new(histograms.of(Phase::Waiting).clone())),
+            total: histograms.map(|histograms| Box::new(histograms.total.clone())),
+            histograms: histograms.filter(|_| detail == Detail::Histograms).cloned(),
+        }))
+    }
+}
+
+/// Rows of each kind; who wants all asks for clients.
+const WAIT_ROWS_MAX: usize = 1000;
+const PINS_SHOWN: usize = 3;

@@ -68,7 +68,7 @@ mod tests {
         const COLUMNS: &[Column] =
             &[Column::text("z"), Column::int("b"), Column::numeric("c"), Column::text("d"), Column::numeric("e")];
         let rows = vec![vec![text("\"<&"), number(7), number(u64::MAX), None, number(1.5)]];
-        let expected = r#"{"rows":[{"z":"\"<&","b":7,"c":1.8446744073709552e19,"d":null,"e":1.5}]}"#;
+        let expected = r#"{"rows":[{"z":"\"<&","b":7,"c":1.8446744073709552e+19,"d":null,"e":1.5}]}"#;
         assert_eq!(table(&Table { columns: COLUMNS, rows }), expected);
         assert_eq!(table(&Table { columns: COLUMNS, rows: Vec::new() }), r#"{"rows":[]}"#);
     }

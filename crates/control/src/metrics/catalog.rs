@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use worker::letters::{PoolRow, Snapshot, Totals};
+use worker::letters::{PoolMeasures, PoolRow, Snapshot, Totals};
 
 use super::{Kind, Metric, Sample};
 use crate::PGBOUNCER_VERSION;
@@ -160,6 +160,113 @@ pub(crate) const CATALOG: &[Metric] = &[
         samples: |view| by_database(view, |totals| totals.slow_turn_count as f64),
     },
     Metric {
+        name: "trunkline_transaction_duration_seconds",
+        kind: Kind::Histogram,
+        help: "How long the transactions of a pool have lasted, from the client's first byte to the last of its answer.",
+        labels: &["database", "user"],
+        samples: |view| distributions(view, |measures| measures.total.as_deref()),
+    },
+    Metric {
+        name: "trunkline_wait_duration_seconds",
+        kind: Kind::Histogram,
+        help: "How long the transactions of a pool have waited for a server.",
+        labels: &["database", "user"],
+        samples: |view| distributions(view, |measures| measures.wait.as_deref()),
+    },
+    Metric {
+        name: "trunkline_phase_seconds",
+        kind: Kind::Counter,
+        help: "Where the time of a pool's transactions has gone: waiting for a server, settings (it takes over what the client has set), first_byte (it works), streaming (it answers), client_blocked (the client does not read), client_thinking (the client is idle in its transaction).",
+        labels: &["database", "user", "phase"],
+        samples: |view| {
+            by_measures(view, |measures| {
+                measure::PHASES.iter().map(|(phase, name)| (*name, seconds(measures.sums.of(*phase)))).collect()
+            })
+        },
+    },
+    Metric {
+        name: "trunkline_wait_reason_seconds",
+        kind: Kind::Counter,
+        help: "How long all clients of a pool have waited for a server, by what they waited for.",
+        labels: &["database", "user", "reason"],
+        samples: |view| {
+            by_measures(view, |measures| {
+                pool::WaitReason::ALL.iter().map(|why| (why.word(), seconds(measures.waited.of(*why)))).collect()
+            })
+        },
+    },
+    Metric {
+        name: "trunkline_servers_opened",
+        kind: Kind::Counter,
+        help: "Servers that a pool has opened, by why.",
+        labels: &["database", "user", "cause"],
+        samples: |view| {
+            by_measures(view, |measures| {
+                let opened = measure::Opened::ALL.into_iter();
+                opened.map(|why| (why.word(), measures.lives.opened(why) as f64)).collect()
+            })
+        },
+    },
+    Metric {
+        name: "trunkline_servers_closed",
+        kind: Kind::Counter,
+        help: "Servers of a pool that have been closed, by why.",
+        labels: &["database", "user", "cause"],
+        samples: |view| {
+            by_measures(view, |measures| {
+                let closed = measure::Closed::ALL.into_iter();
+                closed.map(|why| (why.word(), measures.lives.closed(why) as f64)).collect()
+            })
+        },
+    },
+    Metric {
+        name: "trunkline_servers_lent_peak",
+        kind: Kind::Gauge,
+        help: "The most servers of a pool that were lent at once since the start.",
+        labels: &["database", "user"],
+        samples: |view| {
+            let row = |row: &PoolRow| {
+                let peak = row.measures.as_ref()?.peak_lent;
+                Some(Sample::new([&row.database, &row.user], peak.into()))
+            };
+            pools(view).filter_map(row).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_application_transactions",
+        kind: Kind::Counter,
+        help: "Transactions by application_name; those that are told apart no more are other.",
+        labels: &["database", "user", "application_name"],
+        samples: |view| applications(view, |sums| sums.count as f64),
+    },
+    Metric {
+        name: "trunkline_application_seconds",
+        kind: Kind::Counter,
+        help: "How long the transactions of an application have lasted.",
+        labels: &["database", "user", "application_name"],
+        samples: |view| applications(view, |sums| seconds(sums.total())),
+    },
+    Metric {
+        name: "trunkline_application_wait_seconds",
+        kind: Kind::Counter,
+        help: "How long the transactions of an application have waited for a server.",
+        labels: &["database", "user", "application_name"],
+        samples: |view| applications(view, |sums| seconds(sums.of(measure::Phase::Waiting))),
+    },
+    Metric {
+        name: "trunkline_worker_busy_seconds",
+        kind: Kind::Counter,
+        help: "How long a worker has worked; the rest of the time it has slept.",
+        labels: &["worker"],
+        samples: |view| {
+            let workers = view.snapshots.iter().enumerate();
+            let busy = |(number, snapshot): (usize, &Snapshot)| {
+                Sample::new([&number.to_string().into()], snapshot.busy.as_secs_f64())
+            };
+            workers.map(busy).collect()
+        },
+    },
+    Metric {
         name: "trunkline_pins",
         kind: Kind::Counter,
         help: "How often clients of a database began to keep their server, by what they hold.",
@@ -247,6 +354,42 @@ fn by_pool(view: &View<'_>, pick: fn(&PoolRow) -> Vec<(&'static str, f64)>) -> V
         pick(row).into_iter().map(of).collect::<Vec<_>>()
     };
     pools(view).flat_map(samples).collect()
+}
+
+/// What pools have come to, where somebody has used them.
+fn by_measures(view: &View<'_>, pick: fn(&PoolMeasures) -> Vec<(&'static str, f64)>) -> Vec<Sample> {
+    let samples = |row: &PoolRow| {
+        let of = |(word, value): (&str, f64)| Sample::new([&row.database, &row.user, &word.into()], value);
+        row.measures
+            .as_ref()
+            .map(|measures| pick(measures).into_iter().filter(|(_, value)| *value > 0.0).map(of).collect::<Vec<_>>())
+    };
+    pools(view).filter_map(samples).flatten().collect()
+}
+
+fn distributions(view: &View<'_>, pick: fn(&PoolMeasures) -> Option<&measure::Histogram>) -> Vec<Sample> {
+    let sample = |row: &PoolRow| {
+        let histogram = pick(row.measures.as_ref()?)?;
+        Some(Sample::distribution([&row.database, &row.user], histogram))
+    };
+    pools(view).filter_map(sample).collect()
+}
+
+fn applications(view: &View<'_>, pick: fn(&measure::Sums) -> f64) -> Vec<Sample> {
+    let mut sums: std::collections::BTreeMap<_, f64> = std::collections::BTreeMap::new();
+    let mut other = 0.0;
+    for snapshot in view.snapshots {
+        for row in &snapshot.applications {
+            *sums.entry((&row.database, &row.user, &row.name)).or_default() += pick(&row.sums);
+        }
+        other += pick(&snapshot.other_applications);
+    }
+    let nobody: Arc<str> = "".into();
+    let of = |((database, user, name), value): ((&Arc<str>, &Arc<str>, &Box<str>), f64)| {
+        Sample::new([database, user, &(**name).into()], value)
+    };
+    let folded = Sample::new([&nobody, &nobody, &"other".into()], other);
+    sums.into_iter().map(of).chain([folded]).collect()
 }
 
 /// The totals of each database over all workers.

@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::{Kind, Metric, Sample};
+use super::{Kind, Metric, Sample, Value};
 
 /// Metrics with their samples.
 #[derive(Debug)]
@@ -22,15 +22,19 @@ impl Collector for Families {
             let kind = match metric.kind {
                 Kind::Counter => MetricType::Counter,
                 Kind::Gauge => MetricType::Gauge,
+                Kind::Histogram => MetricType::Histogram,
             };
             let mut family = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
             for sample in samples {
                 let labels: Vec<(&str, &str)> =
                     metric.labels.iter().zip(&sample.labels).map(|(name, value)| (*name, &**value)).collect();
                 let mut one = family.encode_family(&labels)?;
-                match metric.kind {
-                    Kind::Counter => one.encode_counter::<NoLabelSet, _, f64>(&sample.value, None)?,
-                    Kind::Gauge => one.encode_gauge(&sample.value)?,
+                match (&sample.value, metric.kind) {
+                    (Value::Number(value), Kind::Counter) => one.encode_counter::<NoLabelSet, _, f64>(value, None)?,
+                    (Value::Number(value), _) => one.encode_gauge(value)?,
+                    (Value::Distribution { sum, count, buckets }, _) => {
+                        one.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)?;
+                    }
                 }
             }
         }
@@ -85,7 +89,7 @@ mod tests {
         Metric { name: "size_bytes", kind: Kind::Gauge, help: "How large.", labels: &[], samples: |_| Vec::new() };
 
     fn families() -> Vec<(&'static Metric, Vec<Sample>)> {
-        let calls = Sample { labels: vec!["a\"b\\\n".into(), "x".into()], value: 3.0 };
+        let calls = Sample { labels: vec!["a\"b\\\n".into(), "x".into()], value: Value::Number(3.0) };
         vec![(&CALLS, vec![calls]), (&SIZE, vec![Sample::only(1.5)])]
     }
 

@@ -11,6 +11,8 @@ mod pgbouncer;
 
 use std::sync::Arc;
 
+use measure::Histogram;
+
 use worker::letters::{Detail, Parts};
 
 use crate::console::show::{NOTHING, View};
@@ -35,29 +37,58 @@ pub(crate) enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// How many of what was counted do not exceed which bound, in seconds.
+    Histogram,
 }
 
-/// One number of a metric.
+/// One number of a metric, or one distribution.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Sample {
     /// The values of the metric's labels, in their order.
     pub(crate) labels: Vec<Arc<str>>,
-    pub(crate) value: f64,
+    pub(crate) value: Value,
+}
+
+/// What a sample says.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Value {
+    Number(f64),
+    Distribution {
+        /// The sum of all, in seconds.
+        sum: f64,
+        count: u64,
+        /// How many are in each bucket, by its upper bound in seconds.
+        buckets: Vec<(f64, u64)>,
+    },
 }
 
 impl Sample {
     pub(crate) fn new<const N: usize>(labels: [&Arc<str>; N], value: f64) -> Self {
-        Self { labels: labels.map(Arc::clone).into(), value }
+        Self { labels: labels.map(Arc::clone).into(), value: Value::Number(value) }
     }
 
     pub(crate) fn only(value: f64) -> Self {
-        Self { labels: Vec::new(), value }
+        Self { labels: Vec::new(), value: Value::Number(value) }
+    }
+
+    pub(crate) fn distribution<const N: usize>(labels: [&Arc<str>; N], histogram: &Histogram) -> Self {
+        let bounds = BUCKETS.map(|seconds| (seconds * 1e6) as u64);
+        let mut below = 0;
+        let counts =
+            histogram.cumulative(&bounds).into_iter().map(|count| count - std::mem::replace(&mut below, count));
+        let mut buckets: Vec<_> = BUCKETS.into_iter().zip(counts).collect();
+        buckets.push((f64::INFINITY, histogram.count() - below));
+        let (sum, count) = (histogram.sum() as f64 / 1e6, histogram.count());
+        Self { labels: labels.map(Arc::clone).into(), value: Value::Distribution { sum, count, buckets } }
     }
 }
 
 /// Which parts of the workers all metrics need.
 pub(crate) const PARTS: Parts =
     Parts { pools: true, stats: true, memory: true, pins: true, measures: Detail::Sums, applications: true, ..NOTHING };
+
+/// The bounds of distributions, in seconds: so few that a thousand pools fit into one answer.
+const BUCKETS: [f64; 11] = [0.0001, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
 
 /// Content types of the two formats.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::catalog::{by_database, pools};
-use super::{Kind, Metric, Sample};
+use super::{Kind, Metric, Sample, Value};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::{self, View};
 
@@ -154,7 +154,7 @@ fn databases(view: &View<'_>, column: &str) -> Vec<Sample> {
             place.and_then(|place| row.get(place)?.as_deref()).unwrap_or_default().into()
         };
         let value = row.get(wanted)?.as_deref()?.parse().ok()?;
-        Some(Sample { labels: labels.map(cell).into(), value })
+        Some(Sample { labels: labels.map(cell).into(), value: Value::Number(value) })
     };
     table.rows.iter().filter_map(sample).collect()
 }

@@ -338,11 +338,16 @@ pub(crate) mod tests {
             "[databases]\nd = host=a,b\n[peers]\n1 = host=a\n[rate_limits]\nr = events=logins rate=1\n[pgbouncer]\nauth_type=any\n",
         );
         let entry = database(&settings, "d");
+        let mut measured = pool_row("d", "u");
+        if let Some(measures) = &mut measured.measures {
+            measures.lives.opens(measure::Opened::Client);
+            measures.histograms = Some(Box::default());
+        }
         let snapshot = Snapshot {
             clients: vec![Row { held: 1, ..row(1) }],
             servers: vec![row(2)],
             hosts: vec![worker::letters::HostRow { name: "a".into(), ttl: Duration::ZERO, addresses: Vec::new() }],
-            pools: vec![pool_row("d", "u")],
+            pools: vec![measured],
             databases: vec![database_row(&entry, 1, 1)],
             users: vec![user_row("u", 1, 1)],
             stats: vec![("d".into(), worker::letters::Totals::default())],

@@ -152,9 +152,9 @@ mod tests {
         assert_eq!(
             lines(&table_of("POOLS", &settings, "", &[first, second])),
             [
-                "a|u|0|0|0|0|0|0|0|0|0|0|0|0|0|transaction|NULL",
-                "pgbouncer|pgbouncer|2|0|0|0|0|0|0|0|0|0|0|0|0|statement|NULL",
-                "z|v|1|2|3|4|5|6|7|8|9|10|11|12|13|transaction|disable",
+                "a|u|0|0|0|0|0|0|0|0|0|0|0|0|0|transaction|NULL|0|0|NULL",
+                "pgbouncer|pgbouncer|2|0|0|0|0|0|0|0|0|0|0|0|0|statement|NULL|0|0|NULL",
+                "z|v|1|2|3|4|5|6|7|8|9|10|11|12|13|transaction|disable|0|0|NULL",
             ]
         );
     }

@@ -1,5 +1,7 @@
 //! The console: what it tells, and what an admin orders there.
 
 pub(crate) mod drivers;
+pub(crate) mod http;
 pub(crate) mod orders;
 pub(crate) mod tables;
+pub(crate) mod waits;

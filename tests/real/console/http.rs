@@ -1,0 +1,117 @@
+//! HTTP: metrics, health, tables; who may read them, and what a stranger can do.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use tests::place::free_port;
+use tests::pooler::Pooler;
+use tests::wait::{LIMIT, wait_until};
+
+use crate::house::House;
+
+fn pooler(house: &House, database: &str, settings: &[&str]) -> (Pooler, SocketAddr) {
+    let port = free_port();
+    let http = format!("http_port = {port}");
+    let settings: Vec<&str> = settings.iter().copied().chain([http.as_str()]).collect();
+    (house.pooler(database, &settings), ([127, 0, 0, 1], port).into())
+}
+
+/// The status and the body of an answer.
+fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
+    say(address, &format!("GET {path} HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n{headers}\r\n"))
+}
+
+fn say(address: SocketAddr, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, body.to_owned())
+}
+
+pub(crate) fn metrics_tell_what_has_been_done_in_both_formats(house: &House) {
+    let (pooler, address) = pooler(house, "http_metrics", &[]);
+    let mut client = pooler.client("u", "http_metrics");
+    (0..5).for_each(|_| client.run("select 1"));
+    let (status, body) = get(address, "/metrics", "");
+    assert_eq!(status, 200);
+    for line in [
+        "trunkline_transactions_total{database=\"http_metrics\"} 5.0",
+        "trunkline_servers_opened_total{database=\"http_metrics\",user=\"u\",cause=\"client\"} 1.0",
+        "trunkline_transaction_duration_seconds_count{database=\"http_metrics\",user=\"u\"} 5",
+        "pgbouncer_pools_server_idle_connections{database=\"http_metrics\",user=\"u\"} 1.0",
+        "pgbouncer_stats_queries_pooled_total{database=\"http_metrics\"} 5.0",
+        "# TYPE trunkline_transactions_total counter",
+    ] {
+        assert!(body.lines().any(|told| told == line), "{line} is missing:\n{body}");
+    }
+    let (_, open) = get(address, "/metrics", "Accept: application/openmetrics-text\r\n");
+    assert!(open.contains("# TYPE trunkline_transactions counter\n") && open.ends_with("# EOF\n"), "{open}");
+}
+
+pub(crate) fn tables_are_told_as_json(house: &House) {
+    let (pooler, address) = pooler(house, "http_tables", &[]);
+    pooler.client("u", "http_tables").run("select 1");
+    let (status, body) = get(address, "/api/v1/pools", "");
+    assert_eq!(status, 200);
+    assert!(body.starts_with("{\"rows\":[{\"database\":\"http_tables\",\"user\":\"u\",\"cl_active\":"), "{body}");
+    assert_eq!(get(address, "/api/v1/fds", "").0, 404, "descriptors and secrets stay with the console");
+    assert_eq!(get(address, "/api/v1/nonsense", "").0, 404);
+    let (status, body) = get(address, "/api/v1", "");
+    assert!(status == 200 && body.contains("/api/v1/waits") && !body.contains("fds"), "{body}");
+}
+
+pub(crate) fn health_says_whether_clients_are_served(house: &House) {
+    let (pooler, address) = pooler(house, "http_health", &[]);
+    let ready = |path: &str| get(address, path, "");
+    assert_eq!(ready("/live"), (200, "alive\n".to_owned()));
+    assert_eq!(ready("/ready"), (200, "ready\n".to_owned()));
+    assert_eq!(ready("/ready?db=http_health").0, 200);
+    assert_eq!(ready("/ready?db=nobody").0, 404);
+    pooler.console("PAUSE http_health");
+    assert_eq!(ready("/ready?db=http_health"), (503, "database \"http_health\" is paused\n".to_owned()));
+    assert_eq!(ready("/ready").0, 200);
+    pooler.console("RESUME http_health");
+    let _client = pooler.client("u", "http_health");
+    pooler.console("SHUTDOWN WAIT_FOR_CLIENTS");
+    assert_eq!(ready("/ready").0, 503);
+    assert_eq!(ready("/live").0, 200);
+}
+
+pub(crate) fn what_strangers_send_is_refused_with_words(house: &House) {
+    let (pooler, address) = pooler(house, "http_strangers", &[]);
+    assert_eq!(say(address, "POST /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").0, 405);
+    assert_eq!(say(address, "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").0, 421);
+    assert_eq!(say(address, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n").0, 400);
+    assert_eq!(get(address, "/metrics", "Origin: https://evil.example\r\n").0, 403);
+    assert_eq!(get(address, "/metrics", &format!("X: {}\r\n", "x".repeat(100_000))).0, 431);
+    assert_eq!(say(address, "\0\0\0\u{8}\u{4}\u{d2}\u{16}/ nonsense\r\n\r\n").0, 400);
+    let sockets: Vec<_> = (0..200).filter_map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()).collect();
+    pooler.client("u", "http_strangers").run("select 1");
+    drop(sockets);
+    wait_until("an answer again", LIMIT, || get(address, "/live", "").0 == 200);
+}
+
+pub(crate) fn a_hundred_scrapers_keep_nobody_waiting(house: &House) {
+    let (pooler, address) = pooler(house, "http_scrapes", &[]);
+    let mut client = pooler.client("u", "http_scrapes");
+    client.run("select 1");
+    let scrapers: Vec<_> = (0..40)
+        .map(|_| std::thread::spawn(move || (0..5).map(|_| get(address, "/metrics", "").0).collect::<Vec<_>>()))
+        .collect();
+    for _ in 0..50 {
+        client.run("select 1");
+    }
+    for scraper in scrapers {
+        let told = scraper.join().expect("a scraper");
+        assert!(told.iter().all(|status| matches!(status, 200 | 503)), "{told:?}");
+    }
+    let stats = pooler.console("SHOW STATS");
+    let rows = (0..stats.rows.len()).map(|row| stats.named(row));
+    assert!(rows.filter(|row| row["database"] == "http_scrapes").all(|row| row["slow_turn_count"] == "0"), "{stats:?}");
+}

@@ -1,0 +1,209 @@
+//! Where the time goes, who waits for whom, and why: in rigs with one cause each.
+
+use std::thread;
+use std::time::Duration;
+
+use tests::client::{Answer, Client};
+use tests::message::query;
+use tests::place::free_port;
+use tests::pooler::{Ini, Pooler};
+use tests::wait::{LIMIT, wait_for, wait_until};
+
+use crate::house::House;
+
+/// Waits until the first sentence of `SHOW WAITS` says so.
+fn await_sentence(pooler: &Pooler, wanted: &str) -> Answer {
+    let mut told = String::new();
+    let seen = tests::wait::try_wait_for(LIMIT, || {
+        let answer = pooler.console("SHOW WAITS");
+        told = answer.named(0)["doing"].clone();
+        told.contains(wanted).then_some(answer)
+    });
+    seen.unwrap_or_else(|| panic!("{wanted:?} is not said, but {told:?}"))
+}
+
+fn client(pooler: &Pooler, database: &str, application: &str) -> Client {
+    let parameters = [("user", "u"), ("database", database), ("application_name", application)];
+    Client::try_login(pooler.address(), &parameters).expect("a login")
+}
+
+fn named(answer: &Answer, what: &str, application: &str) -> std::collections::BTreeMap<String, String> {
+    let rows = (0..answer.rows.len()).map(|row| answer.named(row));
+    let mut found = rows.filter(|row| row["what"] == what && row["application_name"] == application);
+    found.next().unwrap_or_else(|| panic!("no {what} {application}: {answer:?}"))
+}
+
+pub(crate) fn all_is_well_where_nobody_waits(house: &House) {
+    let pooler = house.pooler("waits_well", &[]);
+    client(&pooler, "waits_well", "calm").run("select 1");
+    let answer = await_sentence(&pooler, "All is well");
+    assert_eq!(answer.named(0)["what"], "summary");
+}
+
+pub(crate) fn a_client_that_does_not_go_on_with_its_transaction_is_named(house: &House) {
+    let pooler = house.pooler("waits_thinking", &["default_pool_size = 1", "query_wait_timeout = 77"]);
+    let mut thinker = client(&pooler, "waits_thinking", "thinker");
+    thinker.run("begin");
+    thinker.run("select 'a secret'");
+    let mut waiter = client(&pooler, "waits_thinking", "waiter");
+    waiter.ask("select 2");
+    let answer = await_sentence(&pooler, "stand idle in a transaction");
+    assert!(answer.named(0)["doing"].contains("thinker"), "{answer:?}");
+    let holder = named(&answer, "holder", "thinker");
+    assert_eq!((holder["doing"].as_str(), holder["statement"].as_str()), ("idle in transaction", "select ?"));
+    let waits = named(&answer, "waiter", "waiter");
+    assert_eq!((waits["place"].as_str(), waits["ends_by"].as_str()), ("1", "query_wait_timeout"));
+    assert!(waits["ends_in"].parse::<f64>().is_ok_and(|left| left > 60.0 && left < 77.0), "{waits:?}");
+    assert!(!format!("{answer:?}").contains("secret"), "a value is shown");
+    thinker.run("commit");
+    waiter.answer();
+    await_sentence(&pooler, "All is well");
+}
+
+pub(crate) fn a_slow_statement_is_named(house: &House) {
+    let pooler = house.pooler("waits_slow", &["default_pool_size = 1"]);
+    let mut slow = client(&pooler, "waits_slow", "slow");
+    slow.ask("select pg_sleep(3600)");
+    client(&pooler, "waits_slow", "waiter").ask("select 1");
+    let mut waiter = client(&pooler, "waits_slow", "waiter");
+    waiter.ask("select 2");
+    let answer = await_sentence(&pooler, "slow statements");
+    let sentence = &answer.named(0)["doing"];
+    assert!(sentence.contains("(slow,") && sentence.contains("select pg_sleep ( ? )"), "{sentence}");
+    slow.cancel();
+    slow.answer();
+    waiter.answer();
+}
+
+pub(crate) fn who_holds_a_lock_that_others_wait_for_is_named(house: &House) {
+    let pooler = house.pooler("waits_lock", &["default_pool_size = 3"]);
+    let mut keeper = client(&pooler, "waits_lock", "keeper");
+    keeper.run("create table t as select 1 as a");
+    keeper.run("begin");
+    keeper.run("update t set a = 2");
+    let mut blocked: Vec<Client> = (0..2).map(|_| client(&pooler, "waits_lock", "blocked")).collect();
+    blocked.iter_mut().for_each(|client| client.ask("update t set a = 3"));
+    let mut waiter = client(&pooler, "waits_lock", "waiter");
+    waiter.ask("select 1");
+    let answer = await_sentence(&pooler, "wait for a lock");
+    assert!(answer.named(0)["doing"].contains("(keeper,"), "{answer:?}");
+    keeper.run("commit");
+    blocked.iter_mut().for_each(|client| drop(client.answer()));
+    waiter.answer();
+}
+
+pub(crate) fn a_client_that_does_not_read_is_named(house: &House) {
+    let pooler = house.pooler("waits_reader", &["default_pool_size = 1"]);
+    let mut reader = client(&pooler, "waits_reader", "reader");
+    reader.ask("select repeat('x', 1000) from generate_series(1, 100000)");
+    let mut waiter = client(&pooler, "waits_reader", "waiter");
+    waiter.ask("select 1");
+    let answer = await_sentence(&pooler, "do not read their answers");
+    assert!(answer.named(0)["doing"].contains("(reader,"), "{answer:?}");
+    assert_eq!(named(&answer, "holder", "reader")["doing"], "does not read its answer");
+    drop(reader);
+    waiter.answer();
+}
+
+pub(crate) fn a_host_that_refuses_is_named_with_its_words(house: &House) {
+    let port = free_port();
+    let line = format!("waits_host = host=127.0.0.1 port={port} user=postgres");
+    let ini = Ini::new(&line).set("auth_type = any").set("server_login_retry = 1");
+    let pooler = house.start(&ini);
+    // Nobody is greeted before a server has told what with: it waits.
+    let mut waiter = pooler.knock();
+    waiter.send(&tests::message::startup(&[("user", "u"), ("database", "waits_host")]));
+    wait_until("the host to refuse", LIMIT, || pooler.log().contains("Connection refused") || pooler.log().contains("connect failed"));
+    let row = wait_for("the pool", LIMIT, || {
+        let pools = pooler.console("SHOW POOLS");
+        (0..pools.rows.len()).map(|row| pools.named(row)).find(|row| row["database"] == "waits_host")
+    });
+    assert_eq!(row["cl_waiting"], "1");
+}
+
+pub(crate) fn a_pool_that_is_too_small_is_named(house: &House) {
+    let pooler = house.pooler("waits_small", &["default_pool_size = 1"]);
+    // Many clients with short transactions: each waits for all the others.
+    let address = pooler.address();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let crowd: Vec<_> = (0..30)
+        .map(|_| {
+            let stop = stop.clone();
+            thread::spawn(move || {
+                let mut client = Client::login(address, "u", "waits_small");
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    client.run("select pg_sleep(0.02)");
+                }
+            })
+        })
+        .collect();
+    let answer = await_sentence(&pooler, "too small for its load");
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    crowd.into_iter().for_each(|thread| thread.join().expect("a client"));
+    assert!(answer.named(0)["doing"].contains("may have 1"), "{answer:?}");
+    let pool = pooler.pool("waits_small", "u");
+    assert_eq!(pool["peak_in_use"], "1");
+    assert!(pool["wait_p99"].parse::<u64>().is_ok_and(|micros| micros > 100_000), "{pool:?}");
+}
+
+pub(crate) fn the_time_of_transactions_is_divided_without_a_remainder(house: &House) {
+    let pooler = house.pooler("waits_divided", &["default_pool_size = 1"]);
+    let mut client = client(&pooler, "waits_divided", "divided");
+    client.run("select 1");
+    let before = phases(&pooler);
+    let begun = std::time::Instant::now();
+    client.run("begin");
+    client.run("select pg_sleep(0.3)");
+    thread::park_timeout(Duration::from_millis(200));
+    client.run("commit");
+    let took = begun.elapsed().as_micros() as f64;
+    let after = phases(&pooler);
+    let spent = |phase: &str| after[phase] - before[phase];
+    let total: f64 = ["waiting", "settings", "first_byte", "streaming", "client_blocked", "client_thinking"].map(spent).iter().sum();
+    assert!((spent("total_time") - total).abs() < 1.0, "{before:?} {after:?}");
+    // What the client has measured includes what its own machine took.
+    assert!(total <= took && total >= took * 0.9, "{total} of {took}");
+    assert!(spent("first_byte") >= 300_000.0, "{after:?}");
+    assert!(spent("client_thinking") >= 190_000.0, "{after:?}");
+    assert_eq!(spent("transactions"), 1.0);
+}
+
+/// The row of `SHOW APPLICATIONS` of the application `divided`.
+fn phases(pooler: &Pooler) -> std::collections::BTreeMap<String, f64> {
+    let answer = pooler.console("SHOW APPLICATIONS");
+    let mut rows = (0..answer.rows.len()).map(|row| answer.named(row));
+    let row = rows.find(|row| row["application_name"] == "divided").expect("an application");
+    row.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
+}
+
+pub(crate) fn servers_that_are_opened_and_closed_are_counted_by_cause(house: &House) {
+    let pooler = house.pooler("waits_churn", &["default_pool_size = 2", "server_lifetime = 3600"]);
+    let sessions = || {
+        let sql = "select sessions from pg_stat_database where datname = 'waits_churn'";
+        house.postgres.client("postgres").value(sql).parse::<u64>().expect("a number")
+    };
+    let before = sessions();
+    let mut one = pooler.client("u", "waits_churn");
+    one.run("select 1");
+    pooler.console("RECONNECT waits_churn");
+    one.run("select 1");
+    let mut kept = pooler.client("u", "waits_churn");
+    kept.run("begin");
+    one.run("select 1");
+    drop((one, kept));
+    pooler.await_pool("waits_churn", "sv_active", "0");
+    pooler.console("RECONNECT waits_churn");
+    let churn = || {
+        let answer = pooler.console("SHOW CHURN");
+        let rows = (0..answer.rows.len()).map(|row| answer.named(row));
+        let mut counts = std::collections::BTreeMap::new();
+        for row in rows.filter(|row| row["database"] == "waits_churn") {
+            *counts.entry(row["event"].clone()).or_insert(0) += row["count"].parse::<u64>().expect("a number");
+        }
+        counts
+    };
+    wait_until("all servers to be closed", LIMIT, || churn().get("closed") == churn().get("opened"));
+    let opened = churn()["opened"];
+    wait_until("PostgreSQL to count its sessions", LIMIT, || sessions() - before == opened);
+    let _ = query("");
+}

@@ -10,8 +10,15 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Does what is queued, until nothing is.
+    /// Does what is queued, until nothing is. After most events nothing is.
+    #[inline]
     pub(crate) fn settle(&mut self) {
+        if !self.tasks.is_empty() {
+            self.do_tasks();
+        }
+    }
+
+    fn do_tasks(&mut self) {
         while let Some(task) = self.tasks.pop_front() {
             match task {
                 Task::Pools(command) => {

@@ -91,7 +91,8 @@ pub(crate) fn what_strangers_send_is_refused_with_words(house: &House) {
     assert_eq!(get(address, "/metrics", "Origin: https://evil.example\r\n").0, 403);
     assert_eq!(get(address, "/metrics", &format!("X: {}\r\n", "x".repeat(100_000))).0, 431);
     assert_eq!(say(address, "\0\0\0\u{8}\u{4}\u{d2}\u{16}/ nonsense\r\n\r\n").0, 400);
-    let sockets: Vec<_> = (0..200).filter_map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()).collect();
+    let sockets: Vec<_> =
+        (0..200).filter_map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()).collect();
     pooler.client("u", "http_strangers").run("select 1");
     drop(sockets);
     wait_until("an answer again", LIMIT, || get(address, "/live", "").0 == 200);

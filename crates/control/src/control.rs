@@ -443,6 +443,7 @@ impl<S> Control<S> {
             log_lines_lost: self.force.log.lost(),
             rates: self.force.rates.snapshot(self.now.time, self.now.wall),
             now: self.now.time,
+            wall: self.now.wall,
         }
     }
 

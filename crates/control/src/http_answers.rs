@@ -7,7 +7,7 @@ use worker::letters::{Shutdown, Snapshot};
 
 use crate::console::show::View;
 use crate::control::{Control, Purpose};
-use crate::http::{HttpAnswer, HttpQuestion, Round, json, table};
+use crate::http::{HttpAnswer, HttpQuestion, Round, json, overview, table};
 use crate::metrics;
 
 impl<S> Control<S> {
@@ -57,6 +57,10 @@ impl<S> Control<S> {
                 content_type: if *is_open { metrics::OPEN_METRICS } else { metrics::PROMETHEUS },
                 body: metrics::text(&view, *is_open),
             },
+            HttpQuestion::Overview => {
+                let state = self.why_not_ready(None, &view).map_or_else(|| "active".to_owned(), |(_, why)| why);
+                HttpAnswer::json(overview::overview(&view, &state))
+            }
             HttpQuestion::Ready { database } => match self.why_not_ready(database.as_deref(), &view) {
                 Some((status, why)) => HttpAnswer::words(status, why),
                 None => HttpAnswer::words(200, "ready"),

@@ -34,6 +34,7 @@ mod shelf;
 mod slot;
 mod snapshot;
 mod vacate;
+mod wanted;
 mod why;
 
 pub use arrival::Arrival;

@@ -15,10 +15,11 @@ use crate::pick::{Pick, pick};
 use crate::queue::{Queue, Seat, Seats, Wish};
 use crate::shelf::Shelf;
 use crate::slot::{Move, Slot, State, Work};
+use crate::wanted::{Source, Wanted};
 use crate::why::WaitMeter;
 use crate::{
-    ClientKey, CloseReason, Command, Failure, FailureKind, Fingerprint, Limits, Need, Note, OpenReason, PoolKey,
-    Refusal, Return, ServerKey, Snapshot,
+    ClientKey, CloseReason, Command, Failure, FailureKind, Fingerprint, Limits, Note, PoolKey, Refusal, Return,
+    ServerKey, Snapshot,
 };
 
 /// The rows of all pools of a worker.
@@ -71,40 +72,6 @@ pub(crate) enum Life {
     Open,
     /// Its database is gone; it is forgotten with its last server.
     Closed,
-}
-
-/// A login that a pool wishes for and may begin as far as it alone is concerned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wanted {
-    Client(Source),
-    /// For one client alone.
-    Private(Source),
-    Minimum,
-}
-
-/// What a login takes its place of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
-    Size,
-    Reserve,
-}
-
-impl Wanted {
-    fn reason(self) -> OpenReason {
-        match self {
-            Self::Client(Source::Size) => OpenReason::Client,
-            Self::Client(Source::Reserve) => OpenReason::Reserve,
-            Self::Private(_) => OpenReason::Replication,
-            Self::Minimum => OpenReason::MinPoolSize,
-        }
-    }
-
-    pub(crate) fn need(self) -> Need {
-        match self {
-            Self::Client(_) | Self::Private(_) => Need::Client,
-            Self::Minimum => Need::Minimum,
-        }
-    }
 }
 
 impl Pool {

@@ -9,9 +9,10 @@ use base::Time;
 use base::planted::{self, Planted};
 
 use crate::bank::Hunger;
-use crate::pool::{Life, Pool, Source, Tables, first_since};
+use crate::pool::{Life, Pool, Tables, first_since};
 use crate::queue::{Seat, Wish};
 use crate::slot::{Move, Owner, State};
+use crate::wanted::Source;
 use crate::{CloseReason, Command, Failure, FailureKind, Fingerprint, Refusal, ServerKey};
 
 impl Pool {

@@ -9,8 +9,9 @@ use base::Time;
 use base::planted::{self, Planted};
 
 use crate::bank::{Hunger, Place};
-use crate::pool::{Pool, Tables, Wanted};
+use crate::pool::{Pool, Tables};
 use crate::pools::Pools;
+use crate::wanted::Wanted;
 use crate::{Command, Need, PoolKey};
 
 impl Pools {

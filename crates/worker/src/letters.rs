@@ -24,7 +24,7 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
-pub use crate::admin::seen::{ApplicationRow, Doing, PoolMeasures, WaitRow};
+pub use crate::admin::seen::{ApplicationRow, Detail, Doing, PoolMeasures, WaitRow};
 pub use crate::admin::standing::{Order, Standing, Whose};
 pub use crate::admission::questions::SystemUser;
 pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
@@ -583,18 +583,6 @@ pub struct Parts {
     pub applications: bool,
     /// [`Snapshot::waits`].
     pub waits: bool,
-}
-
-/// How much of what has been measured is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Detail {
-    /// Nothing.
-    #[default]
-    None,
-    /// Sums, and the distributions of waits and of whole transactions.
-    Sums,
-    /// All distributions.
-    Histograms,
 }
 
 /// A channel to which clients listen.

@@ -87,10 +87,13 @@ impl Said {
 #[derive(Debug, Default)]
 pub(crate) struct Applications {
     rows: Vec<Application>,
-    places: HashMap<(Arc<str>, Arc<str>, Box<str>), u32>,
+    places: HashMap<ApplicationName, u32>,
     /// How many transactions were of applications that found no place.
     pub(crate) folded: Sums,
 }
+
+/// A database, a user, and what an application calls itself.
+type ApplicationName = (Arc<str>, Arc<str>, Box<str>);
 
 /// One of them.
 #[derive(Debug)]

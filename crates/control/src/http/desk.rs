@@ -9,6 +9,7 @@ use std::time::Duration;
 use base::Time;
 use worker::letters::Parts;
 
+use super::overview;
 use crate::console::show::{self, Subject};
 use crate::metrics;
 
@@ -20,6 +21,8 @@ pub enum HttpQuestion {
         /// As OpenMetrics, not as the older text format.
         is_open: bool,
     },
+    /// What the page shows at first sight.
+    Overview,
     /// Whether clients are served: of a database, or at all.
     Ready {
         /// Which database.
@@ -113,6 +116,7 @@ impl Desk {
 fn parts_of(question: &HttpQuestion) -> Parts {
     match question {
         HttpQuestion::Metrics { .. } => metrics::PARTS,
+        HttpQuestion::Overview => overview::PARTS,
         HttpQuestion::Ready { database: None } => show::NOTHING,
         HttpQuestion::Ready { database: Some(_) } => Parts { pools: true, ..show::NOTHING },
         HttpQuestion::Table { name } => table(name).map_or(show::NOTHING, |subject| subject.parts),

@@ -7,6 +7,7 @@
 mod desk;
 mod guard;
 pub(crate) mod json;
+pub(crate) mod overview;
 mod routes;
 mod server;
 mod stalled;

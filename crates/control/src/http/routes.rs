@@ -3,13 +3,17 @@
 //! Always true: every answer says that nobody may keep it, show it in a frame, or load anything from elsewhere.
 //! Not here: who may ask (`guard`); what is answered (`Control`).
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::desk::{HttpAnswer, HttpQuestion, table};
 use crate::console::show::CATALOG;
@@ -23,7 +27,10 @@ pub(crate) fn routes(questions: mpsc::Sender<Asked>) -> Router {
         .route("/metrics", get(metrics))
         .route("/live", get(|| async { "alive\n" }))
         .route("/ready", get(ready))
+        .route("/", get(page))
         .route("/api/v1", get(tables))
+        .route("/api/v1/overview", get(overview))
+        .route("/api/v1/stream", get(stream))
         .route("/api/v1/{table}", get(table_of_console))
         .fallback(|| async { (StatusCode::NOT_FOUND, "there are /, /metrics, /live, /ready and /api/v1\n") })
         .with_state(questions)
@@ -44,6 +51,35 @@ struct Which {
 async fn ready(State(questions): Questions, Query(which): Query<Which>) -> Response {
     ask(&questions, HttpQuestion::Ready { database: which.db }).await
 }
+
+async fn page() -> Response {
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("page.html")).into_response()
+}
+
+async fn overview(State(questions): Questions) -> Response {
+    ask(&questions, HttpQuestion::Overview).await
+}
+
+/// The overview once a second, as server-sent events, for as long as somebody reads them.
+async fn stream(State(questions): Questions) -> Response {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            let (asker, answer) = oneshot::channel();
+            if questions.send((HttpQuestion::Overview, asker)).await.is_err() {
+                return;
+            }
+            let Ok(HttpAnswer { status: 200, body, .. }) = answer.await else { return };
+            if sender.send(Ok::<_, std::convert::Infallible>(Event::default().data(body))).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(STREAM_EVERY).await;
+        }
+    });
+    Sse::new(ReceiverStream::new(receiver)).into_response()
+}
+
+const STREAM_EVERY: Duration = Duration::from_secs(1);
 
 async fn tables() -> Response {
     let names: Vec<_> = CATALOG.iter().filter_map(|subject| table(subject.name)).collect();

@@ -7,6 +7,18 @@ use base::Wall;
 use measure::{Histogram, Histograms, Lives, Phase, Sums};
 use pool::{WaitReason, Waited};
 
+/// How much of what has been measured is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Detail {
+    /// Nothing.
+    #[default]
+    None,
+    /// Sums, and the distributions of waits and of whole transactions.
+    Sums,
+    /// All distributions.
+    Histograms,
+}
+
 /// What a pool has come to since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct PoolMeasures {

@@ -109,7 +109,7 @@ pub(crate) struct Ready {
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
     /// Where the time of its present transaction goes.
-    pub(crate) meter: Meter,
+    pub(crate) meter: Box<Meter>,
 }
 
 /// Where a client stands with its pool.
@@ -150,7 +150,7 @@ impl Ready {
             joins: None,
             skips: Skips::Nothing,
             held: None,
-            meter: Meter::default(),
+            meter: Box::default(),
         }
     }
 

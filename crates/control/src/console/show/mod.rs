@@ -81,6 +81,8 @@ pub(crate) struct View<'v> {
     pub(crate) rates: Vec<(RateRow, Option<Wall>)>,
     /// The time.
     pub(crate) now: Time,
+    /// The same on the calendar.
+    pub(crate) wall: Wall,
 }
 
 /// Every subject, in the order of the help.
@@ -309,6 +311,7 @@ pub(crate) mod tests {
             log_lines_lost: 0,
             rates: RateLimits::new(settings, [0; 32]).snapshot(now, Wall(0)),
             now,
+            wall: Wall(0),
         };
         find(name).expect("a subject").table(&view)
     }

@@ -1,6 +1,7 @@
 //! Messages as people write them: `Q "begin"`, `P s1 "select 1"`, `Z T`, with a comma between them.
 //!
-//! Always true: what is written for bytes is read as the same bytes, but for a `"x"*1000`, which stands for a long text of one letter.
+//! Always true: what is written for bytes is read as the same bytes, but for a `"x"*1000`, which stands for a long text of one letter, and
+//! `"a {{bc*1000}} d"`, for one in which something is repeated.
 
 use wire::backend::TxStatus;
 use wire::write::{self, Says};
@@ -45,9 +46,10 @@ fn of_client(out: &mut Vec<u8>, words: &[&str]) {
             out.extend_from_slice(what.as_bytes());
             write::c_string(out, name);
         }),
-        ["E", portal] => write::message(out, b'E', |out| {
+        ["E", portal, rows @ ..] => write::message(out, b'E', |out| {
             write::c_string(out, portal);
-            out.extend_from_slice(&[0; 4]);
+            let rows = rows.first().map_or(0, |rows| rows.parse::<u32>().expect("a number of rows"));
+            out.extend_from_slice(&rows.to_be_bytes());
         }),
         ["F", oid] => write::message(out, b'F', |out| {
             out.extend_from_slice(&oid.parse::<u32>().expect("an OID").to_be_bytes());
@@ -189,6 +191,9 @@ fn quoted(text: &str) -> String {
     if text.len() > 40 && text.chars().all(|letter| Some(letter) == first) {
         return format!("\"{}\"*{}", &text[..1], text.len());
     }
+    if text.len() > 1000 {
+        return format!("{:?}... {} bytes", &text[..40], text.len());
+    }
     let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_word { text.to_owned() } else { format!("{text:?}").replace("\\'", "'") }
 }
@@ -196,7 +201,13 @@ fn quoted(text: &str) -> String {
 fn unquoted(word: &str) -> String {
     let Some(rest) = word.strip_prefix('"') else { return word.to_owned() };
     let (text, times) = rest.rsplit_once('"').expect("a text ends with a quotation mark");
-    let text = text.replace("\\n", "\n").replace("\\\"", "\"");
+    let mut text = text.replace("\\n", "\n").replace("\\\"", "\"");
+    while let Some((before, rest)) = text.split_once("{{")
+        && let Some((repeated, behind)) = rest.split_once("}}")
+    {
+        let (repeated, times) = repeated.rsplit_once('*').expect("{{TEXT*TIMES}}");
+        text = format!("{before}{}{behind}", repeated.repeat(times.parse().expect("a number of times")));
+    }
     match times.strip_prefix('*') {
         Some(times) => text.repeat(times.parse().expect("a number of times")),
         None => text,

@@ -413,6 +413,8 @@ fn is_enough(kind: u8, body: &[u8]) -> bool {
         frontend::QUERY | frontend::PARSE => false,
         frontend::BIND => bound(body).is_some(),
         frontend::FUNCTION_CALL => body.len() >= size_of::<u32>(),
+        // How many rows it wants stands behind the portal's name.
+        frontend::EXECUTE => name(body).is_some_and(|portal| body.len() > portal.len() + size_of::<u32>()),
         _ => true,
     }
 }

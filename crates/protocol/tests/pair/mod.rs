@@ -166,9 +166,10 @@ impl Stage {
             ["statement_mode"] => self.is_statement_mode = true,
             ["withholds"] => self.withholds = true,
             ["listener"] => self.is_listener = true,
-            // Another server listens for this client.
+            // Another server listens for this client, to channels of these names.
             ["listened_for", name] => {
-                client(&mut self.clients, &mut self.known, &self.tracked, name).subscriptions(0);
+                let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
+                client.subscriptions(0).comes_with(["a", "b", "c"].map(Box::from).into_iter());
             }
             // Programs of the user ask for numbers that they have drawn in an earlier transaction.
             ["asks_for_numbers"] => self.learned.note_asker(0),
@@ -521,8 +522,10 @@ impl Stage {
     fn to(&mut self, name: &str, side: Side, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.sent.entry(name.to_owned()).or_default().extend_from_slice(bytes);
-            let words = if self.is_in_words() { words(side, bytes) } else { String::new() };
-            self.lines.push(format!("{name} < {words}"));
+            // What comes in parts does not begin where a message does.
+            if self.is_in_words() {
+                self.lines.push(format!("{name} < {}", words(side, bytes)));
+            }
         }
     }
 }

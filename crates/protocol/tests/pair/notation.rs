@@ -137,7 +137,7 @@ fn message_in_words(side: Side, kind: u8, body: &[u8]) -> String {
             let types = if types > 0 { format!(" +{types} types") } else { String::new() };
             format!("P {} {}{types}", string(0), string(1))
         }
-        (Side::Client, b'B') => {
+        (Side::Client, b'B') if body.iter().filter(|byte| **byte == 0).count() >= 2 => {
             let at = body.iter().position(|byte| *byte == 0).unwrap_or(0) + 1;
             let statement = body[at..].iter().position(|byte| *byte == 0).unwrap_or(0);
             let values = &body[at + statement + 1..];

@@ -285,7 +285,8 @@ fn asked(probe: &Probe) -> String {
     let mut parts = Vec::new();
     for part in question.split("SELECT ").flat_map(|part| part.split(';')) {
         let letter = part.trim_start_matches("DISTINCT ").as_bytes().get(..3);
-        let names = || part.split_once("ARRAY[").and_then(|(_, rest)| Some(rest.split_once(']')?.0)).unwrap_or_default();
+        let names =
+            || part.split_once("ARRAY[").and_then(|(_, rest)| Some(rest.split_once(']')?.0)).unwrap_or_default();
         let what = match letter {
             Some(b"'s'") if part.contains("ARRAY[") => format!("settings {}", names()),
             Some(b"'d'") => format!("settings one by one {}", names()),

@@ -34,6 +34,8 @@ pub(crate) struct Stage {
     now: Time,
     verifies: bool,
     tally: Tally,
+    /// How many requests have begun when nothing was owed to their clients.
+    begun: u32,
     follows: bool,
     statements_max: usize,
     reuses_unnamed: bool,
@@ -103,6 +105,7 @@ impl Stage {
             now: Time(0),
             verifies: false,
             tally: Tally::default(),
+            begun: 0,
             follows: false,
             statements_max: 0,
             reuses_unnamed: false,
@@ -362,6 +365,7 @@ impl Stage {
             let mut to_server = Sink { of: &said, out: Vec::new() };
             let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
                 requests.hear(client, server, &said, &mut to_server);
+            self.begun += begun;
             self.tally.client_parses += tally.client_parses;
             self.tally.server_parses += tally.server_parses;
             self.tally.binds += tally.binds;

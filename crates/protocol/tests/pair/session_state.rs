@@ -221,7 +221,10 @@ impl Stage {
     pub(super) fn show(&mut self, name: &str) {
         if name == "counts" {
             let (parses, servers, binds) = (self.tally.client_parses, self.tally.server_parses, self.tally.binds);
-            self.lines.push(format!("counted: {parses} Parse of clients, {servers} to servers, {binds} Bind"));
+            let begun = self.begun;
+            self.lines.push(format!(
+                "counted: {begun} requests that began, {parses} Parse of clients, {servers} to servers, {binds} Bind"
+            ));
         } else if name.starts_with('s') {
             let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
             let mentions = if server.placeholders == 0 { "" } else { ", and settings with a dot were named to it" };

@@ -505,6 +505,12 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_goes_on_with_strings() {
+        let text = format!("{}{}", "select 1, ".repeat(50_000), format!("'{}', ", "x".repeat(10_000)).repeat(200));
+        assert!(kept(&text, 8192).0);
+    }
+
+    #[test]
     fn a_text_for_which_its_client_has_no_room_is_not_kept() {
         let (mut library, account) = (Library::new(1, 1), Account::default());
         library.limit_clients(1000);
@@ -533,7 +539,9 @@ mod tests {
             (frontend::QUERY, &b"select "[..], true),
             (frontend::PARSE, b"s\0select ", true),
             (frontend::PARSE, b"s", true),
+            (frontend::PARSE, b"s\0", true),
             (frontend::BIND, b"p\0s\0", false),
+            (frontend::BIND, b"p", false),
             (frontend::PARSE, b"s\0select 1\0", false),
             (frontend::QUERY, b"select 1\0", false),
         ] {

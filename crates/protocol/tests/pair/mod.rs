@@ -189,6 +189,8 @@ impl Stage {
                 };
                 Rc::make_mut(&mut self.rules).unseen = unseen;
             }
+            // So many bytes may be kept for a client.
+            ["room", bytes] => self.library.limit_clients(bytes.parse().expect("a number")),
             ["verifies"] => self.verifies = true,
             ["time", secs] => self.now = Time::from_secs(secs.parse().expect("a number")),
             // What the client has set when it logged in.
@@ -452,7 +454,8 @@ impl Stage {
                 return false;
             }
             Heard::Surprise { kind, what } => format!("{what}, message kind '{}'", kind.escape_ascii()),
-            Heard::Farewell(_) => "takes leave".to_owned(),
+            Heard::Farewell(Some(body)) => format!("takes leave with {}", error(body)),
+            Heard::Farewell(None) => "takes leave".to_owned(),
             Heard::Withheld => "is withheld what it ends with".to_owned(),
             Heard::Lost => "cannot be followed any more".to_owned(),
             Heard::Endless => "answers without end".to_owned(),
@@ -489,8 +492,9 @@ impl Stage {
             }
             Heard::InTransaction => "is in a transaction that may not be".to_owned(),
         };
-        let ends = matches!(told.as_str(), "takes leave" | "cannot be followed any more" | "answers without end")
-            || told.contains("message kind");
+        let ends = matches!(told.as_str(), "cannot be followed any more" | "answers without end")
+            || told.contains("message kind")
+            || told.starts_with("takes leave");
         if ends {
             self.gone.insert(name.to_owned());
         }

@@ -1,7 +1,7 @@
 //! Messages as people write them: `Q "begin"`, `P s1 "select 1"`, `Z T`, with a comma between them.
 //!
 //! Always true: what is written for bytes is read as the same bytes, but for a `"x"*1000`, which stands for a long text of one letter, and
-//! `"a {{bc*1000}} d"`, for one in which something is repeated.
+//! for `{{Q a,*1000}}`, which stands for something that is repeated.
 
 use wire::backend::TxStatus;
 use wire::write::{self, Says};
@@ -15,8 +15,14 @@ pub(crate) enum Side {
 
 /// The bytes of messages.
 pub(crate) fn bytes(side: Side, text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    for message in split(text, ',') {
+    let (mut out, mut text) = (Vec::new(), text.to_owned());
+    while let Some((before, rest)) = text.split_once("{{")
+        && let Some((repeated, behind)) = rest.split_once("}}")
+    {
+        let (repeated, times) = repeated.rsplit_once('*').expect("{{TEXT*TIMES}}");
+        text = format!("{before}{}{behind}", repeated.repeat(times.parse().expect("a number of times")));
+    }
+    for message in split(&text, ',') {
         let words: Vec<String> = split(message.trim(), ' ').iter().map(|word| unquoted(word)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match side {
@@ -30,7 +36,11 @@ pub(crate) fn bytes(side: Side, text: &str) -> Vec<u8> {
 fn of_client(out: &mut Vec<u8>, words: &[&str]) {
     match words {
         ["Q", text] => write::query(out, text),
-        ["P", name, text] => write::parse(out, name.as_bytes(), text, std::iter::empty()),
+        // With the numbers of the types of its parameters.
+        ["P", name, text, types @ ..] => {
+            let types = types.iter().map(|number| number.parse::<u32>().expect("the number of a type"));
+            write::parse(out, name.as_bytes(), text, types);
+        }
         ["B", portal, statement, values @ ..] => write::message(out, b'B', |out| {
             write::c_string(out, portal);
             write::c_string(out, statement);
@@ -201,13 +211,7 @@ fn quoted(text: &str) -> String {
 fn unquoted(word: &str) -> String {
     let Some(rest) = word.strip_prefix('"') else { return word.to_owned() };
     let (text, times) = rest.rsplit_once('"').expect("a text ends with a quotation mark");
-    let mut text = text.replace("\\n", "\n").replace("\\\"", "\"");
-    while let Some((before, rest)) = text.split_once("{{")
-        && let Some((repeated, behind)) = rest.split_once("}}")
-    {
-        let (repeated, times) = repeated.rsplit_once('*').expect("{{TEXT*TIMES}}");
-        text = format!("{before}{}{behind}", repeated.repeat(times.parse().expect("a number of times")));
-    }
+    let text = text.replace("\\n", "\n").replace("\\\"", "\"");
     match times.strip_prefix('*') {
         Some(times) => text.repeat(times.parse().expect("a number of times")),
         None => text,

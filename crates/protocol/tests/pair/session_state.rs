@@ -11,7 +11,7 @@ use protocol::loan::{
     doubt_what_was_read, shared,
 };
 use protocol::request::is_of_one_statement;
-use protocol::state::{Kind, Overrides, PinRules, Policy, Probe};
+use protocol::state::{Counted, Kind, Overrides, PinRules, Policy, Probe};
 use protocol::vars::{Tracked, Vars};
 use wire::backend::TxStatus;
 
@@ -105,7 +105,11 @@ impl Stage {
             return;
         };
         doubt_what_was_read(server, client);
-        client.counting.ends();
+        match client.counting.ends() {
+            Counted::Drew => self.lines.push(format!("{client_name} may have drawn numbers")),
+            Counted::Asked => self.lines.push(format!("{client_name} has asked for numbers")),
+            Counted::Neither => {}
+        }
         if !client.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
             if !self.verifies || server.is_verified {
                 return;

@@ -5,21 +5,21 @@
 
 pub(crate) mod notation;
 mod session_state;
+mod sink;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::rc::Rc;
 
 use base::{Key, Time};
 use notation::{Side, bytes, words};
 use protocol::fault::Fault;
 use protocol::loan::{
-    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, Then, ToClient,
-    ToServer, begin,
+    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, Then, begin,
 };
-use protocol::prepared::{Bytes, Library, Tally};
+use protocol::prepared::{Library, Tally};
 use protocol::state::{Kind, Learned, PinRules, Policy, Preparation, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
+use sink::Sink;
 
 /// The sessions of a story, and what has been said since the last line of dashes.
 pub(crate) struct Stage {
@@ -59,36 +59,6 @@ pub(crate) struct Stage {
     cut: usize,
     /// The same as the story wants it.
     parts: usize,
-}
-
-/// Collects what goes to one side.
-#[derive(Default)]
-struct Sink<'a> {
-    of: &'a [u8],
-    out: Vec<u8>,
-}
-
-impl ToServer for Sink<'_> {
-    fn part(&mut self, range: Range<usize>) {
-        self.out.extend_from_slice(&self.of[range]);
-    }
-
-    fn send(&mut self, bytes: Bytes) {
-        match bytes {
-            Bytes::Own(bytes) => self.out.extend_from_slice(&bytes),
-            Bytes::Shared(bytes) => self.out.extend_from_slice(&bytes),
-        }
-    }
-}
-
-impl ToClient for Sink<'_> {
-    fn part(&mut self, range: Range<usize>) {
-        self.out.extend_from_slice(&self.of[range]);
-    }
-
-    fn send(&mut self, bytes: Box<[u8]>) {
-        self.out.extend_from_slice(&bytes);
-    }
 }
 
 impl Stage {
@@ -364,14 +334,14 @@ impl Stage {
                 learned: &mut self.learned,
                 scopes: &mut self.scopes,
             };
-            let mut to_server = Sink { of: &said, out: Vec::new() };
+            let mut out = Vec::new();
+            let mut to_server = Sink { of: &said, out: &mut out };
             let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
                 requests.hear(client, server, &said, &mut to_server);
             self.begun += begun;
             self.tally.client_parses += tally.client_parses;
             self.tally.server_parses += tally.server_parses;
             self.tally.binds += tally.binds;
-            let mut out = to_server.out;
             out.extend_from_slice(&said[unsent]);
             let due = if server.exchange.has_due() { server.take_due() } else { Box::default() };
             self.to(&server_name, Side::Client, &out);
@@ -422,9 +392,9 @@ impl Stage {
                 is_statement_mode: self.is_statement_mode,
                 withholds: self.withholds,
             };
-            let mut to_client = Sink { of: said, out: Vec::new() };
+            let mut out = Vec::new();
+            let mut to_client = Sink { of: said, out: &mut out };
             let heard = answers.hear(client, server, said, &mut place, &mut to_client);
-            let mut out = to_client.out;
             out.extend_from_slice(&said[place.start..place.at]);
             place.start = place.at;
             if let Some(client) = &client_name {

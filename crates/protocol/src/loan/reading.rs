@@ -508,6 +508,8 @@ mod tests {
     fn a_long_text_goes_on_with_strings() {
         let text = format!("{}{}", "select 1, ".repeat(50_000), format!("'{}', ", "x".repeat(10_000)).repeat(200));
         assert!(kept(&text, 8192).0);
+        // It is looked at again when it is as long as one that is not read, and half of it is strings by then.
+        assert!(kept(&text, 600_000).0);
     }
 
     #[test]
